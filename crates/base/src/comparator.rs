@@ -1,0 +1,138 @@
+//! User-key order.
+//!
+//! The two built-in orders are enum variants, so a comparison inlines to `memcmp` and no hot loop
+//! pays a virtual call; everything else goes through [`CustomComparator`].
+//!
+//! Thread safety: stateless or immutable. Invariant: `compare` is a total order that never
+//! changes for the life of a database; its name is persisted in every MANIFEST and table.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// A user-supplied key order.
+pub trait CustomComparator: Send + Sync {
+    /// Persisted name; opening under another name fails.
+    fn name(&self) -> &str;
+    /// Three-way comparison; a total order.
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+    /// May shorten `start` to any key in `[start, limit)`. The default does nothing.
+    fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
+    /// May shorten `key` to any key `>= key`. The default does nothing.
+    fn find_short_successor(&self, _key: &mut Vec<u8>) {}
+}
+
+/// The order of user keys in a column family.
+#[derive(Clone, Default)]
+pub enum Comparator {
+    /// `memcmp` order, `leveldb.BytewiseComparator`.
+    #[default]
+    Bytewise,
+    /// Reverse `memcmp` order, `rocksdb.ReverseBytewiseComparator`.
+    ReverseBytewise,
+    /// A user-supplied order.
+    Custom(Arc<dyn CustomComparator>),
+}
+
+impl Comparator {
+    /// The persisted name.
+    pub fn name(&self) -> &str {
+        match self {
+            Comparator::Bytewise => "leveldb.BytewiseComparator",
+            Comparator::ReverseBytewise => "rocksdb.ReverseBytewiseComparator",
+            Comparator::Custom(c) => c.name(),
+        }
+    }
+
+    /// The built-in comparator of that name.
+    pub fn builtin(name: &str) -> Option<Self> {
+        match name {
+            "leveldb.BytewiseComparator" => Some(Comparator::Bytewise),
+            "rocksdb.ReverseBytewiseComparator" => Some(Comparator::ReverseBytewise),
+            _ => None,
+        }
+    }
+
+    /// Keys compare as raw bytes, so that prefixes may be compared first.
+    #[inline]
+    pub fn is_bytewise(&self) -> bool {
+        matches!(self, Comparator::Bytewise)
+    }
+
+    /// Three-way comparison of user keys.
+    #[inline]
+    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Comparator::Bytewise => a.cmp(b),
+            Comparator::ReverseBytewise => b.cmp(a),
+            Comparator::Custom(c) => c.compare(a, b),
+        }
+    }
+
+    /// The two keys are the same key.
+    #[inline]
+    pub fn equal(&self, a: &[u8], b: &[u8]) -> bool {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => a == b,
+            Comparator::Custom(c) => c.compare(a, b) == Ordering::Equal,
+        }
+    }
+
+    /// Shortens `start` to some key in `[start, limit)` if it can (format spec section 2.4).
+    pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        match self {
+            Comparator::Bytewise => bytewise_separator(start, limit),
+            Comparator::ReverseBytewise => reverse_separator(start, limit),
+            Comparator::Custom(c) => c.find_shortest_separator(start, limit),
+        }
+    }
+
+    /// Shortens `key` to some key at or after it if it can.
+    pub fn find_short_successor(&self, key: &mut Vec<u8>) {
+        match self {
+            Comparator::Bytewise => {
+                if let Some(i) = key.iter().position(|&b| b != 0xff) {
+                    key[i] += 1;
+                    key.truncate(i + 1);
+                }
+            }
+            Comparator::ReverseBytewise => {}
+            Comparator::Custom(c) => c.find_short_successor(key),
+        }
+    }
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+fn bytewise_separator(start: &mut Vec<u8>, limit: &[u8]) {
+    let d = common_prefix(start, limit);
+    if d >= start.len() || d >= limit.len() || start[d] >= limit[d] {
+        return;
+    }
+    if d + 1 < limit.len() || start[d] + 1 < limit[d] {
+        start[d] += 1;
+        start.truncate(d + 1);
+    } else if let Some(i) = (d + 1..start.len()).find(|&i| start[i] < 0xff) {
+        start[i] += 1;
+        start.truncate(i + 1);
+    }
+}
+
+/// In reverse order a separator must sort at or after `start`, so a prefix of it will do.
+fn reverse_separator(start: &mut Vec<u8>, limit: &[u8]) {
+    let d = common_prefix(start, limit);
+    if d >= start.len() || d >= limit.len() {
+        return;
+    }
+    if start[d] > limit[d] && d + 1 < start.len() {
+        start.truncate(d + 1);
+    }
+}
+
+impl fmt::Debug for Comparator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,280 @@
+//! The one error type of the project.
+//!
+//! `Error` is one pointer wide and cheap to clone (a background error is reported many times).
+//! `kind` has the meaning and number of RocksDB's `Status` codes; `Display` prints what
+//! `Status::ToString` prints ("Corruption: bad block ...", "IO error: No such file ...").
+//! A missing key is not an error: reads return `Ok(None)`.
+//!
+//! Thread safety: immutable after construction, `Send + Sync`.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Result of every fallible Pumice call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, by what the caller can do about it. Numbers are RocksDB's `Status::Code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum ErrorKind {
+    /// A named thing (file, column family) does not exist.
+    NotFound = 1,
+    /// Stored bytes are not what was written. Restore from a backup.
+    Corruption = 2,
+    /// This build cannot do that. Change the request.
+    NotSupported = 3,
+    /// The request contradicts itself or the database. Change the request.
+    InvalidArgument = 4,
+    /// The operating system reported a failure.
+    IoError = 5,
+    /// A merge could not be completed.
+    MergeInProgress = 6,
+    /// The call stopped early as it was told to (no_slowdown, budget).
+    Incomplete = 7,
+    /// The database is closing.
+    ShutdownInProgress = 8,
+    /// A time limit passed.
+    TimedOut = 9,
+    /// The operation was cancelled.
+    Aborted = 10,
+    /// A resource is in use.
+    Busy = 11,
+    /// The record is past its time to live.
+    Expired = 12,
+    /// Repeat the call.
+    TryAgain = 13,
+    /// A compaction input exceeds a limit.
+    CompactionTooLarge = 14,
+    /// The column family was dropped.
+    ColumnFamilyDropped = 15,
+}
+
+/// Finer reason under an [`ErrorKind`]. Numbers are RocksDB's `Status::SubCode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum SubCode {
+    /// No finer reason.
+    #[default]
+    None = 0,
+    /// The device or quota is full.
+    NoSpace = 4,
+    /// A file handle of a removed file (ESTALE).
+    StaleFile = 6,
+    /// A configured memory limit was reached.
+    MemoryLimit = 7,
+    /// A configured space limit was reached.
+    SpaceLimit = 8,
+    /// A path component does not exist.
+    PathNotFound = 9,
+    /// A manual compaction was paused or cancelled.
+    ManualCompactionPaused = 11,
+    /// The user's merge operator returned failure.
+    MergeOperatorFailed = 15,
+}
+
+/// How much of the database a background error takes down. RocksDB's `Status::Severity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Severity {
+    /// Not a background error.
+    #[default]
+    None = 0,
+    /// Writes go on; a background job will be repeated.
+    Soft = 1,
+    /// Writes stop until `resume`.
+    Hard = 2,
+    /// Writes stop until the database is reopened.
+    Fatal = 3,
+    /// Reopening will not help.
+    Unrecoverable = 4,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    kind: ErrorKind,
+    subcode: SubCode,
+    severity: Severity,
+    message: String,
+    os_error: Option<i32>,
+}
+
+/// An error with kind, subcode, severity and a message that names file, offset and operation.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+impl Error {
+    /// An error of `kind` with `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Arc::new(Inner {
+            kind,
+            subcode: SubCode::None,
+            severity: Severity::None,
+            message: message.into(),
+            os_error: None,
+        }))
+    }
+
+    /// Stored bytes are wrong.
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption, message)
+    }
+    /// The request is contradictory.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+    /// This build cannot do that.
+    pub fn not_supported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotSupported, message)
+    }
+    /// A named thing does not exist.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+    /// The call stopped early as told.
+    pub fn incomplete(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Incomplete, message)
+    }
+    /// The operation was cancelled.
+    pub fn aborted(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Aborted, message)
+    }
+    /// A resource is in use.
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Busy, message)
+    }
+    /// The database is closing.
+    pub fn shutdown(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::ShutdownInProgress, message)
+    }
+    /// The column family was dropped.
+    pub fn column_family_dropped(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::ColumnFamilyDropped, message)
+    }
+    /// An I/O failure without an operating-system code.
+    pub fn io_message(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::IoError, message)
+    }
+
+    /// An operating-system failure during `operation` on `path`.
+    ///
+    /// The text is RocksDB's: `No such file or directory: While open a file for random read: P`.
+    pub fn io(operation: &str, path: &Path, source: &std::io::Error) -> Self {
+        let os_error = source.raw_os_error();
+        let reason = os_reason(source);
+        let subcode = match os_error {
+            Some(28) | Some(122) => SubCode::NoSpace, // ENOSPC, EDQUOT
+            Some(116) => SubCode::StaleFile,          // ESTALE
+            Some(2) => SubCode::PathNotFound,         // ENOENT
+            _ => SubCode::None,
+        };
+        Error(Arc::new(Inner {
+            kind: ErrorKind::IoError,
+            subcode,
+            severity: Severity::None,
+            message: format!("{reason}: {operation}: {}", path.display()),
+            os_error,
+        }))
+    }
+
+    /// The same error with `context` put before its message.
+    #[must_use]
+    pub fn with_context(&self, context: impl fmt::Display) -> Self {
+        let mut inner = (*self.0).clone();
+        inner.message = format!("{context}: {}", inner.message);
+        Error(Arc::new(inner))
+    }
+    /// The same error with a subcode.
+    #[must_use]
+    pub fn with_subcode(&self, subcode: SubCode) -> Self {
+        let mut inner = (*self.0).clone();
+        inner.subcode = subcode;
+        Error(Arc::new(inner))
+    }
+    /// The same error with a severity.
+    #[must_use]
+    pub fn with_severity(&self, severity: Severity) -> Self {
+        let mut inner = (*self.0).clone();
+        inner.severity = severity;
+        Error(Arc::new(inner))
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+    /// The finer reason.
+    pub fn subcode(&self) -> SubCode {
+        self.0.subcode
+    }
+    /// How much of the database a background error takes down.
+    pub fn severity(&self) -> Severity {
+        self.0.severity
+    }
+    /// The message without the kind's prefix.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+    /// The errno, when an operating-system call failed.
+    pub fn os_error(&self) -> Option<i32> {
+        self.0.os_error
+    }
+    /// Stored bytes are wrong.
+    pub fn is_corruption(&self) -> bool {
+        self.0.kind == ErrorKind::Corruption
+    }
+    /// A file or name does not exist (`NotFound`, or an I/O error with ENOENT).
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::NotFound || self.0.subcode == SubCode::PathNotFound
+    }
+    /// The device is full.
+    pub fn is_no_space(&self) -> bool {
+        self.0.subcode == SubCode::NoSpace
+    }
+}
+
+/// The text of `strerror`, which `io::Error` prints with an ` (os error N)` tail.
+fn os_reason(source: &std::io::Error) -> String {
+    let text = source.to_string();
+    match text.find(" (os error") {
+        Some(at) => text[..at].to_string(),
+        None => text,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = match self.0.kind {
+            ErrorKind::NotFound => "NotFound: ",
+            ErrorKind::Corruption => "Corruption: ",
+            ErrorKind::NotSupported => "Not implemented: ",
+            ErrorKind::InvalidArgument => "Invalid argument: ",
+            ErrorKind::IoError => "IO error: ",
+            ErrorKind::MergeInProgress => "Merge in progress: ",
+            ErrorKind::Incomplete => "Result incomplete: ",
+            ErrorKind::ShutdownInProgress => "Shutdown in progress: ",
+            ErrorKind::TimedOut => "Operation timed out: ",
+            ErrorKind::Aborted => "Operation aborted: ",
+            ErrorKind::Busy => "Resource busy: ",
+            ErrorKind::Expired => "Operation expired: ",
+            ErrorKind::TryAgain => "Operation failed. Try again.: ",
+            ErrorKind::CompactionTooLarge => "Compaction too large: ",
+            ErrorKind::ColumnFamilyDropped => "Column family dropped: ",
+        };
+        f.write_str(prefix)?;
+        if self.0.subcode == SubCode::NoSpace && self.0.os_error.is_none() {
+            f.write_str("No space left on device: ")?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,94 @@
+//! Traits that users implement: merge operators, compaction filters, prefix extractors.
+//!
+//! Thread safety: implementations are called from any thread at once and must be `Sync`; calls
+//! must not re-enter the database. A panic in one is caught at the job's root and becomes a
+//! background error.
+
+use std::sync::Arc;
+
+/// Combines operands of `merge` writes with the value below them.
+pub trait MergeOperator: Send + Sync {
+    /// Persisted name, informational.
+    fn name(&self) -> &str;
+    /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
+    /// `None` fails the read or compaction with Corruption.
+    fn full_merge(&self, key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
+    /// Combines two adjacent operands, `left` the older; `None` keeps both.
+    fn partial_merge(&self, _key: &[u8], _left: &[u8], _right: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// What a compaction filter decides about an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterDecision {
+    /// Keep the entry.
+    Keep,
+    /// Drop the entry (turned into a tombstone where older versions may exist).
+    Remove,
+    /// Replace the value.
+    ChangeValue(Vec<u8>),
+}
+
+/// Drops or rewrites entries while they are compacted.
+pub trait CompactionFilter: Send + Sync {
+    /// Name, for the info log.
+    fn name(&self) -> &str;
+    /// Decides about the newest version of `key`; never called for versions a snapshot needs.
+    fn filter(&self, level: i32, key: &[u8], value: &[u8]) -> FilterDecision;
+    /// Decides about a merge operand; true removes it.
+    fn filter_merge_operand(&self, _level: i32, _key: &[u8], _operand: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Maps a key to the prefix that prefix filters and prefix iteration use.
+pub trait SliceTransform: Send + Sync {
+    /// Persisted name, for instance `rocksdb.FixedPrefix.8`.
+    fn name(&self) -> String;
+    /// The key has a prefix.
+    fn in_domain(&self, key: &[u8]) -> bool;
+    /// The prefix of a key in the domain.
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8];
+}
+
+/// `rocksdb.FixedPrefix.N`: the first N bytes of keys that have them.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedPrefix(pub usize);
+
+impl SliceTransform for FixedPrefix {
+    fn name(&self) -> String {
+        format!("rocksdb.FixedPrefix.{}", self.0)
+    }
+    fn in_domain(&self, key: &[u8]) -> bool {
+        key.len() >= self.0
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        &key[..self.0]
+    }
+}
+
+/// `rocksdb.CappedPrefix.N`: at most the first N bytes of every key.
+#[derive(Clone, Copy, Debug)]
+pub struct CappedPrefix(pub usize);
+
+impl SliceTransform for CappedPrefix {
+    fn name(&self) -> String {
+        format!("rocksdb.CappedPrefix.{}", self.0)
+    }
+    fn in_domain(&self, _key: &[u8]) -> bool {
+        true
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        &key[..key.len().min(self.0)]
+    }
+}
+
+/// The built-in prefix extractor of that persisted name.
+pub fn builtin_slice_transform(name: &str) -> Option<Arc<dyn SliceTransform>> {
+    if let Some(n) = name.strip_prefix("rocksdb.FixedPrefix.") {
+        return Some(Arc::new(FixedPrefix(n.parse().ok()?)));
+    }
+    let n = name.strip_prefix("rocksdb.CappedPrefix.")?;
+    Some(Arc::new(CappedPrefix(n.parse().ok()?)))
+}

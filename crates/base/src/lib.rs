@@ -1,0 +1,24 @@
+//! The ground floor of Pumice: what every other crate agrees on.
+//!
+//! Errors, byte coding, checksums and hashes, comparators, the internal key format, the internal
+//! iterator trait, range tombstones, histogram buckets and the traits that users implement.
+//! Nothing here touches a file, a clock, a lock or a thread.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod checksum;
+pub mod coding;
+pub mod comparator;
+pub mod dbformat;
+pub mod error;
+pub mod extension;
+pub mod hash;
+pub mod histogram;
+pub mod iterator;
+pub mod random;
+pub mod range_tombstone;
+
+pub use comparator::Comparator;
+pub use dbformat::{InternalKeyComparator, SequenceNumber, ValueType};
+pub use error::{Error, ErrorKind, Result, Severity, SubCode};
+pub use iterator::InternalIterator;

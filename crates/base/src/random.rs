@@ -1,0 +1,1 @@
+//! random (being written).

@@ -1,0 +1,1 @@
+//! range_tombstone (being written).

@@ -1,0 +1,2 @@
+//! pumice-cli (skeleton).
+fn main() {}

@@ -1,0 +1,2 @@
+//! pumice-xtask (skeleton).
+fn main() {}

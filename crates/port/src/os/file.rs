@@ -192,19 +192,19 @@ impl File {
     /// way. Says nothing of durability. `Unsupported` where the file system cannot do it.
     pub fn range_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
-        // SAFETY: invariant 1.
+        let fd = self.0.as_raw_fd();
         retry(|| {
-            check(unsafe {
-                libc::sync_file_range(self.0.as_raw_fd(), offset as i64, bytes as i64, flags)
-            })
+            // SAFETY: invariant 1.
+            check(unsafe { libc::sync_file_range(fd, offset as i64, bytes as i64, flags) })
         })
     }
     /// Reserves space for `bytes` from `offset`. With `keep_size` the length stays as it is.
     pub fn allocate(&self, offset: u64, bytes: u64, keep_size: bool) -> io::Result<()> {
         let mode = if keep_size { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
-        // SAFETY: invariant 1.
+        let fd = self.0.as_raw_fd();
         retry(|| {
-            check(unsafe { libc::fallocate(self.0.as_raw_fd(), mode, offset as i64, bytes as i64) })
+            // SAFETY: invariant 1.
+            check(unsafe { libc::fallocate(fd, mode, offset as i64, bytes as i64) })
         })
     }
     /// Sets the length.

@@ -49,11 +49,11 @@ impl FileLock {
     /// Locks the file at `path`, creating it when missing. Does not wait.
     pub fn acquire(path: &Path) -> Result<FileLock, LockFailure> {
         let mut held = HELD.lock();
-        if let Ok(found) = stat(path) {
-            if let Some(holder) = held.get(&(found.device, found.inode)) {
-                let Holder { since_seconds, thread } = *holder;
-                return Err(LockFailure::HeldHere { since_seconds, thread });
-            }
+        if let Ok(found) = stat(path)
+            && let Some(holder) = held.get(&(found.device, found.inode))
+        {
+            let Holder { since_seconds, thread } = *holder;
+            return Err(LockFailure::HeldHere { since_seconds, thread });
         }
         let flags = OpenFlags { write: true, create: true, ..OpenFlags::READ };
         let file = File::open(path, flags).map_err(LockFailure::Open)?;

@@ -201,10 +201,8 @@ impl Pool {
                 self.work.notify_all();
                 return None;
             }
-            if !excess {
-                if let Some(job) = state.queue.pop_front() {
-                    return Some((state, job));
-                }
+            if !excess && let Some(job) = state.queue.pop_front() {
+                return Some((state, job));
             }
             if state.stopping {
                 state.idle -= 1;

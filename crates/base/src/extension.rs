@@ -12,7 +12,12 @@ pub trait MergeOperator: Send + Sync {
     fn name(&self) -> &str;
     /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
     /// `None` fails the read or compaction with Corruption.
-    fn full_merge(&self, key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
+    fn full_merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>>;
     /// Combines two adjacent operands, `left` the older; `None` keeps both.
     fn partial_merge(&self, _key: &[u8], _left: &[u8], _right: &[u8]) -> Option<Vec<u8>> {
         None

@@ -11,6 +11,8 @@
 pub mod buffered_writer;
 pub mod file_system;
 pub mod filename;
+pub mod mem;
+mod operation;
 pub mod posix;
 pub mod rate_limiter;
 pub mod readahead;
@@ -21,6 +23,7 @@ pub use file_system::{
     write_file,
 };
 pub use filename::FileType;
+pub use mem::MemFs;
 pub use posix::PosixFs;
 pub use rate_limiter::{IoClass, RateLimiter};
 pub use readahead::ReadaheadBuffer;

@@ -29,6 +29,8 @@ pub mod text;
 pub mod value;
 
 #[cfg(test)]
+mod peer_tests;
+#[cfg(test)]
 mod tests;
 
 use pumice_base::Result;
@@ -40,7 +42,9 @@ pub use enums::{
     CompactionPri, CompactionStyle, IndexShorteningMode, InfoLogLevel, MemtableFactory,
     WalRecoveryMode,
 };
-pub use file::{ColumnFamilyEntry, FileRules, LoadedOptions, parse_options_file, write_options_file};
+pub use file::{
+    ColumnFamilyEntry, FileRules, LoadedOptions, parse_options_file, write_options_file,
+};
 pub use merge_operators::merge_operator_by_name;
 pub use row::OptionSet;
 

@@ -50,8 +50,7 @@ impl DbOptions {
     /// Flushes and compactions that may run at once (`GetBGJobLimits`): a quarter of
     /// `max_background_jobs` flushes, unless one of the older two options says otherwise.
     pub fn background_limits(&self) -> (usize, usize) {
-        let (flushes, compactions) =
-            (self.max_background_flushes, self.max_background_compactions);
+        let (flushes, compactions) = (self.max_background_flushes, self.max_background_compactions);
         let (flushes, compactions) = if flushes == -1 && compactions == -1 {
             let flushes = (self.max_background_jobs / 4).max(1);
             (flushes, (self.max_background_jobs - flushes).max(1))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
-use pumice_table::BlockCache;
+use pumice_table::{BlockCache, IndexShortening, TableOptions};
 
 use super::enums::IndexShorteningMode;
 use super::row::option_table;
@@ -114,4 +114,41 @@ option_table! {
         "block_cache_compressed" accepts ["nullptr"];
     }
     aliases {}
+}
+
+impl BlockBasedTableOptions {
+    /// The settings that table builders and readers take.
+    pub fn to_table_options(&self) -> TableOptions {
+        TableOptions {
+            block_cache: self.block_cache.clone(),
+            no_block_cache: self.no_block_cache,
+            block_size: self.block_size,
+            block_size_deviation: self.block_size_deviation as u32,
+            block_restart_interval: self.block_restart_interval as u32,
+            index_block_restart_interval: self.index_block_restart_interval as u32,
+            metadata_block_size: self.metadata_block_size as usize,
+            checksum: self.checksum,
+            format_version: self.format_version,
+            filter_policy: self.filter_policy.clone(),
+            whole_key_filtering: self.whole_key_filtering,
+            cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
+            cache_index_and_filter_blocks_with_high_priority: self
+                .cache_index_and_filter_blocks_with_high_priority,
+            pin_l0_filter_and_index_blocks_in_cache: self.pin_l0_filter_and_index_blocks_in_cache,
+            enable_index_compression: self.enable_index_compression,
+            index_shortening: match self.index_shortening {
+                IndexShorteningMode::NoShortening => IndexShortening::None,
+                IndexShorteningMode::ShortenSeparators => IndexShortening::Separators,
+                IndexShorteningMode::ShortenSeparatorsAndSuccessor => {
+                    IndexShortening::SeparatorsAndSuccessor
+                }
+            },
+            use_delta_encoding: self.use_delta_encoding,
+            verify_compression: self.verify_compression,
+            block_align: self.block_align,
+            initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
+            max_auto_readahead_size: self.max_auto_readahead_size as usize,
+            ..TableOptions::default()
+        }
+    }
 }

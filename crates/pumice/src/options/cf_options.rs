@@ -39,7 +39,7 @@ option_table! {
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1);
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
         arena_block_size: usize = 0, mutable, saved;
-        /// Levels.
+        /// Levels of the tree, L0 included.
         num_levels: i32 = 7, fixed, saved, between(1, MAX_LEVELS);
         /// Compression of levels without a setting of their own.
         compression: CompressionType = CompressionType::Snappy, mutable, saved,

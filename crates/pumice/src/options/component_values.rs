@@ -321,7 +321,8 @@ impl OptionValue for BlockBasedTableOptions {
                 ))),
             };
         }
-        match text.strip_prefix("{id=BlockBasedTable;").or(text.strip_prefix("id=BlockBasedTable;")) {
+        match text.strip_prefix("{id=BlockBasedTable;").or(text.strip_prefix("id=BlockBasedTable;"))
+        {
             Some(members) => update_nested(self, members.trim_end_matches('}')),
             None => update_nested(self, text),
         }

@@ -251,4 +251,3 @@ option_table! {
 
     }
 }
-

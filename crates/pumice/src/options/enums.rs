@@ -129,7 +129,9 @@ impl OptionValue for MemtableFactory {
         match name {
             "SkipListFactory" | "skip_list" => Ok(MemtableFactory::SkipList { lookahead: count }),
             "VectorRepFactory" | "vector" => Ok(MemtableFactory::Vector { reserve: count }),
-            "HashSkipListRepFactory" | "prefix_hash" | "HashLinkListRepFactory"
+            "HashSkipListRepFactory"
+            | "prefix_hash"
+            | "HashLinkListRepFactory"
             | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
                 "{name} is not supported by this build; skip_list and vector are"
             ))),

@@ -40,7 +40,12 @@ impl MergeOperator for StringAppend {
         "StringAppendOperator"
     }
 
-    fn full_merge(&self, _key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
         let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
         Some(parts.join(self.delimiter.as_slice()))
     }
@@ -65,7 +70,12 @@ impl MergeOperator for UInt64Add {
         "UInt64AddOperator"
     }
 
-    fn full_merge(&self, _key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
         let start = existing.map_or(0, Self::decode);
         let sum = operands.iter().fold(start, |sum, v| sum.wrapping_add(Self::decode(v)));
         Some(sum.to_le_bytes().to_vec())
@@ -85,7 +95,12 @@ impl MergeOperator for PutOperator {
         "PutOperator"
     }
 
-    fn full_merge(&self, _key: &[u8], _existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        _existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
         operands.last().map(|newest| newest.to_vec())
     }
 
@@ -103,7 +118,12 @@ impl MergeOperator for MaxOperator {
         "MaxOperator"
     }
 
-    fn full_merge(&self, _key: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
         existing.into_iter().chain(operands.iter().copied()).max().map(<[u8]>::to_vec)
     }
 
@@ -128,7 +148,9 @@ pub(super) fn builtin(
         }
     }
     match id {
-        "stringappend" | "stringappendtest" | "StringAppendOperator"
+        "stringappend"
+        | "stringappendtest"
+        | "StringAppendOperator"
         | "StringAppendTESTOperator" => {
             Ok(Arc::new(delimiter.map_or_else(StringAppend::default, StringAppend::new)))
         }
@@ -181,7 +203,8 @@ mod tests {
 
     #[test]
     fn partial_merges_agree_with_full_merges() {
-        let ops = ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
+        let ops =
+            ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
         let values = [1u64, 7, 300].map(u64::to_le_bytes);
         for op in ops {
             let direct = full(&*op, None, &[&values[0], &values[1], &values[2]]);

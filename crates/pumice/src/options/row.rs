@@ -395,9 +395,17 @@ pub(crate) use option_table;
 
 /// The words of a row's change and saved columns.
 macro_rules! row_flag {
-    (mutable) => { true };
-    (fixed) => { false };
-    (saved) => { true };
-    (unsaved) => { false };
+    (mutable) => {
+        true
+    };
+    (fixed) => {
+        false
+    };
+    (saved) => {
+        true
+    };
+    (unsaved) => {
+        false
+    };
 }
 pub(crate) use row_flag;

@@ -9,7 +9,7 @@ mod engine;
 mod engine_options;
 mod flag_table;
 mod flags;
-// mod pumice_engine;
+mod pumice_engine;
 mod reporter;
 mod rocksdb_engine;
 mod spec;
@@ -43,8 +43,8 @@ pub fn run(args: &[String]) -> ExitCode {
 /// Runs the benchmarks in this process, on whichever engine the flags name.
 pub fn run_child(args: &[String]) -> ExitCode {
     let Some((Some(flags), entries)) = checked(args) else { return ExitCode::FAILURE };
-    let result = if false {
-        Err(String::new())
+    let result = if flags.engine == "pumice" {
+        pumice_engine::Pumice::new(&flags).and_then(|engine| drive(&engine, &flags, &entries))
     } else {
         rocksdb_engine::RocksDb::new(Path::new(&flags.engine), &flags)
             .and_then(|engine| drive(&engine, &flags, &entries))

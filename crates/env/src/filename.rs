@@ -201,10 +201,30 @@ mod tests {
     #[test]
     fn strangers_are_not_recognised() {
         let strangers = [
-            "", "foo", "foo.log", ".log", "100", "100.", "100.lop", "100.log.bak", "MANIFEST",
-            "MANIFEST-", "MANIFEST-3x", "XMANIFEST-3", "CURREN", "CURRENTX", "LOCKX", "LOG.older",
-            "+1.log", "-1.sst", " 1.sst", "184467440737095516150.log", "OPTIONS-", "OPTIONS-x",
-            "OPTIONS-1.tmp", "1.dbtmpx",
+            "",
+            "foo",
+            "foo.log",
+            ".log",
+            "100",
+            "100.",
+            "100.lop",
+            "100.log.bak",
+            "MANIFEST",
+            "MANIFEST-",
+            "MANIFEST-3x",
+            "XMANIFEST-3",
+            "CURREN",
+            "CURRENTX",
+            "LOCKX",
+            "LOG.older",
+            "+1.log",
+            "-1.sst",
+            " 1.sst",
+            "184467440737095516150.log",
+            "OPTIONS-",
+            "OPTIONS-x",
+            "OPTIONS-1.tmp",
+            "1.dbtmpx",
         ];
         for name in strangers {
             assert_eq!(parse(name), None, "{name:?}");

@@ -12,6 +12,7 @@ pub mod buffered_writer;
 pub mod file_system;
 pub mod filename;
 pub mod mem;
+mod operation;
 pub mod posix;
 pub mod rate_limiter;
 pub mod readahead;

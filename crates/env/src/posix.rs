@@ -6,6 +6,7 @@
 use crate::file_system::{
     FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
 };
+use crate::operation;
 use pumice_base::{Error, Result};
 use pumice_port::os::{self, Advice, File, LockFailure, OpenFlags};
 use std::io;
@@ -37,112 +38,101 @@ fn at<T>(operation: &str, path: &Path, result: io::Result<T>) -> Result<T> {
 
 impl FileSystem for PosixFs {
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        const OPERATION: &str = "While open a file for random read";
-        let file = at(OPERATION, path, File::open(path, OpenFlags::READ))?;
-        let bytes = at(OPERATION, path, file.stat())?.bytes;
+        let file = at(operation::OPEN_RANDOM, path, File::open(path, OpenFlags::READ))?;
+        let bytes = at(operation::OPEN_RANDOM, path, file.stat())?.bytes;
         Ok(Arc::new(PosixRandomAccessFile { file, bytes, path: path.to_path_buf() }))
     }
 
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
-        const OPERATION: &str = "While opening a file for sequentially reading";
-        let file = at(OPERATION, path, File::open(path, OpenFlags::READ))?;
+        let file = at(operation::OPEN_SEQUENTIAL, path, File::open(path, OpenFlags::READ))?;
         Ok(Box::new(PosixSequentialFile { file, offset: 0, path: path.to_path_buf() }))
     }
 
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
-        const OPERATION: &str = "While open a file for appending";
-        let file = at(OPERATION, path, File::open(path, OpenFlags::CREATE))?;
+        let file = at(operation::CREATE, path, File::open(path, OpenFlags::CREATE))?;
         Ok(PosixWritableFile::boxed(file, path, 0, options.allow_fallocate))
     }
 
     fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        const OPERATION: &str = "While reopen file for write";
         let flags = OpenFlags { write: true, create: true, read: false, ..OpenFlags::READ };
-        let file = at(OPERATION, path, File::open(path, flags))?;
-        let bytes = at(OPERATION, path, file.stat())?.bytes;
+        let file = at(operation::REOPEN, path, File::open(path, flags))?;
+        let bytes = at(operation::REOPEN, path, file.stat())?.bytes;
         Ok(PosixWritableFile::boxed(file, path, bytes, true))
     }
 
     fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>> {
-        let rename = format!("while rename file to {}", new.display());
-        at(&rename, old, os::rename(old, new))?;
+        at(&operation::recycle(new), old, os::rename(old, new))?;
         let flags = OpenFlags { write: true, read: false, ..OpenFlags::READ };
-        let file = at("while reopen file for write", new, File::open(new, flags))?;
+        let file = at(operation::REOPEN, new, File::open(new, flags))?;
         Ok(PosixWritableFile::boxed(file, new, 0, true))
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
-        at("While opening a file for sequentially reading", path, os::read_file(path))
+        at(operation::OPEN_SEQUENTIAL, path, os::read_file(path))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
         match os::stat(path) {
             Ok(_) => Ok(true),
             Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ENOTDIR)) => Ok(false),
-            Err(e) => Err(Error::io("While accessing file", path, &e)),
+            Err(e) => Err(Error::io(operation::ACCESS, path, &e)),
         }
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        Ok(at("while stat a file for size", path, os::stat(path))?.bytes)
+        Ok(at(operation::FILE_SIZE, path, os::stat(path))?.bytes)
     }
 
     fn modified_time(&self, path: &Path) -> Result<u64> {
-        Ok(at("while stat a file for modification time", path, os::stat(path))?.modified_seconds)
+        Ok(at(operation::MODIFIED_TIME, path, os::stat(path))?.modified_seconds)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        os::rename(from, to)
-            .map_err(|e| Error::io(&format!("While renaming a file to {}", to.display()), from, &e))
+        at(&operation::rename(to), from, os::rename(from, to))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        os::link(from, to)
-            .map_err(|e| Error::io(&format!("while link file to {}", to.display()), from, &e))
+        at(&operation::link(to), from, os::link(from, to))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        at("while unlink() file", path, os::unlink(path))
+        at(operation::REMOVE, path, os::unlink(path))
     }
 
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
-        os::truncate(path, bytes)
-            .map_err(|e| Error::io(&format!("While ftruncate file to size {bytes}"), path, &e))
+        at(&operation::truncate(bytes), path, os::truncate(path, bytes))
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {
-        at("While mkdir if missing", path, os::create_dir_all(path))
+        at(operation::MAKE_DIR, path, os::create_dir_all(path))
     }
 
     fn remove_dir(&self, path: &Path) -> Result<()> {
-        at("file rmdir", path, os::remove_dir(path))
+        at(operation::REMOVE_DIR, path, os::remove_dir(path))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>> {
-        at("While opendir", path, os::read_dir(path))
+        at(operation::LIST, path, os::read_dir(path))
     }
 
     fn sync_dir(&self, path: &Path) -> Result<()> {
-        at("While fsync", path, os::sync_dir(path))
+        at(operation::FSYNC, path, os::sync_dir(path))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         match os::FileLock::acquire(path) {
             Ok(lock) => Ok(Box::new(PosixFileLock { _lock: lock })),
             Err(LockFailure::HeldHere { since_seconds, thread }) => {
-                let operation = format!(
-                    "lock hold by current process, acquire time {since_seconds} \
-                     acquiring thread {thread}"
-                );
-                Err(Error::io(&operation, path, &io::Error::from_raw_os_error(ENOLCK)))
+                let held = operation::lock_held_here(since_seconds, thread);
+                Err(Error::io(&held, path, &io::Error::from_raw_os_error(ENOLCK)))
             }
-            Err(LockFailure::Open(e)) => Err(Error::io("while open a file for lock", path, &e)),
-            Err(LockFailure::Lock(e)) => Err(Error::io("While lock file", path, &e)),
+            Err(LockFailure::Open(e)) => Err(Error::io(operation::OPEN_LOCK, path, &e)),
+            Err(LockFailure::Lock(e)) => Err(Error::io(operation::LOCK, path, &e)),
         }
     }
 
     fn free_space(&self, path: &Path) -> Result<u64> {
-        at("While doing statvfs", path, os::free_space(path))
+        at(operation::FREE_SPACE, path, os::free_space(path))
     }
 }
 
@@ -161,10 +151,9 @@ struct PosixRandomAccessFile {
 impl RandomAccessFile for PosixRandomAccessFile {
     #[inline]
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.file.read_at(buf, offset).map_err(|e| {
-            let operation = format!("While pread offset {offset} len {}", buf.len());
-            Error::io(&operation, &self.path, &e)
-        })
+        self.file
+            .read_at(buf, offset)
+            .map_err(|e| Error::io(&operation::pread(offset, buf.len()), &self.path, &e))
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
         // A hint: a file system that does not take it still reads correctly.
@@ -187,7 +176,7 @@ struct PosixSequentialFile {
 impl SequentialFile for PosixSequentialFile {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let result = self.file.read_at(buf, self.offset);
-        let bytes = at("While reading file sequentially", &self.path, result)?;
+        let bytes = at(operation::READ_SEQUENTIAL, &self.path, result)?;
         self.offset += bytes as u64;
         Ok(bytes)
     }
@@ -235,7 +224,7 @@ impl WritableFile for PosixWritableFile {
     #[inline]
     fn append(&mut self, data: &[u8]) -> Result<()> {
         let position = self.position;
-        self.with("While appending to file", |f| f.write_all_at(data, position))?;
+        self.with(operation::APPEND, |f| f.write_all_at(data, position))?;
         self.position += data.len() as u64;
         Ok(())
     }
@@ -243,13 +232,13 @@ impl WritableFile for PosixWritableFile {
         Ok(())
     }
     fn sync(&mut self) -> Result<()> {
-        self.with("While fdatasync", |f| f.sync_data())
+        self.with(operation::SYNC, |f| f.sync_data())
     }
     fn fsync(&mut self) -> Result<()> {
-        self.with("While fsync", |f| f.sync_all())
+        self.with(operation::FSYNC, |f| f.sync_all())
     }
     fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
-        self.with("While sync_file_range", |f| match f.range_sync(offset, bytes) {
+        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes) {
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
         })
@@ -257,7 +246,7 @@ impl WritableFile for PosixWritableFile {
     fn preallocate(&mut self, end: u64) -> Result<()> {
         let start = self.allocated_end.max(self.position);
         if self.may_allocate && end > start {
-            let reserved = self.with("While fallocate", |f| f.allocate(start, end - start, true));
+            let reserved = self.with(operation::ALLOCATE, |f| f.allocate(start, end - start, true));
             // Reserving is an optimisation: a file system without it, or a full one, is found out
             // by the writes themselves.
             self.may_allocate = reserved.is_ok();
@@ -266,7 +255,7 @@ impl WritableFile for PosixWritableFile {
         Ok(())
     }
     fn truncate(&mut self, bytes: u64) -> Result<()> {
-        self.with(&format!("While ftruncate file to size {bytes}"), |f| f.truncate(bytes))?;
+        self.with(&operation::truncate(bytes), |f| f.truncate(bytes))?;
         self.position = bytes;
         self.allocated_end = self.allocated_end.min(bytes);
         Ok(())
@@ -275,10 +264,10 @@ impl WritableFile for PosixWritableFile {
         if self.allocated_end > self.position {
             // Truncating to the present length is what gives the reserved blocks back.
             let position = self.position;
-            self.with("While ftruncate file", |f| f.truncate(position))?;
+            self.with(&operation::truncate(position), |f| f.truncate(position))?;
         }
         match self.file.take() {
-            Some(file) => at("While closing file after writing", &self.path, file.close()),
+            Some(file) => at(operation::CLOSE, &self.path, file.close()),
             None => Ok(()),
         }
     }

@@ -391,8 +391,7 @@ impl SkipList {
             }
             let next = step.next;
             // The exact prefix, for the link before may hold too low a one.
-            let prefix =
-                if next.is_null() { u64::MAX } else { self.entry(next).prefix(order) };
+            let prefix = if next.is_null() { u64::MAX } else { self.entry(next).prefix(order) };
             // SAFETY: unpublished on this level; `prev` was reached on it.
             let before = unsafe {
                 init_link(node, level, next, prefix);

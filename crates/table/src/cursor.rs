@@ -143,9 +143,9 @@ impl BlockCursor {
         &block.data()[self.value_at..self.value_end]
     }
 
-    /// Offset of the entry in the block.
-    pub fn offset(&self) -> usize {
-        self.current
+    /// Where in the block the value begins. Requires `valid`.
+    pub fn value_offset(&self) -> usize {
+        self.value_at
     }
 
     /// Moves to the first entry.
@@ -212,17 +212,6 @@ impl BlockCursor {
         self.enter_restart(block, restart);
         self.step(block);
         while self.valid && cmp.compare(self.key.get(), target).is_lt() {
-            self.step(block);
-        }
-    }
-
-    /// Moves to the first entry at or after `target` in byte order of whole keys (meta blocks).
-    pub fn seek_raw(&mut self, block: &Block, target: &[u8]) {
-        self.reset();
-        let Some(restart) = block.seek_restart(|key| key < target) else { return self.fail() };
-        self.enter_restart(block, restart);
-        self.step(block);
-        while self.valid && self.key.get() < target {
             self.step(block);
         }
     }

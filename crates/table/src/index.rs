@@ -131,6 +131,11 @@ impl IndexBlock {
         BlockHandle { offset: self.offsets[i], size: u64::from(self.sizes[i]) }
     }
 
+    /// All handles.
+    pub(crate) fn handles(&self) -> Vec<BlockHandle> {
+        (0..self.len()).map(|i| self.handle(i)).collect()
+    }
+
     /// The separator of block `i`, as stored: a user key or an internal key.
     #[inline]
     pub fn key(&self, i: usize) -> &[u8] {

@@ -8,7 +8,6 @@
 //! it; (2) `matched` is the length of their common prefix; (3) if they are equal, `trailer` holds
 //! the previous entry's stored trailer.
 
-use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 
 use crate::block::{Block, Entry, GlobalSeqno};
@@ -35,6 +34,18 @@ pub(crate) struct Position {
     pub equal: bool,
     /// Stored trailer of this entry if `equal`, else of the entry before if that one was equal.
     pub trailer: [u8; TRAILER_LEN],
+}
+
+/// What follows the entry at a position.
+pub(crate) enum Next {
+    /// An older version of the user key; the position moved there.
+    SameKey,
+    /// Another user key.
+    OtherKey,
+    /// The end of the block.
+    End,
+    /// The block is damaged.
+    Damaged,
 }
 
 /// How an entry's user key compares with the target's.
@@ -186,31 +197,30 @@ impl Position {
         out.extend_from_slice(block.data().get(self.entry.suffix_at..suffix_end).unwrap_or(&[]));
     }
 
-    /// Moves to the next older version of the same user key, `false` if there is none in the
-    /// block; `None` if the block is damaged or the key would have to be assembled. Requires
-    /// `equal`.
-    pub fn next_version(&mut self, block: &Block, user_target: &[u8]) -> Option<bool> {
+    /// Moves to the next older version of the same user key. Requires `equal`.
+    pub fn next_version(&mut self, block: &Block, user_target: &[u8]) -> Next {
         debug_assert!(self.equal);
         let at = self.entry.next;
         if at >= block.keys_end() {
-            return Some(false);
+            return Next::End;
         }
-        let entry = block.entry(at, 0, false)?;
+        let Some(entry) = block.entry(at, 0, false) else { return Next::Damaged };
         let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
         if user_len != user_target.len() {
-            return Some(false);
+            return Next::OtherKey;
         }
         let stored = if entry.shared >= user_len {
-            extend_trailer(block.data(), self.trailer, &entry, user_len)?
+            extend_trailer(block.data(), self.trailer, &entry, user_len)
         } else {
             let suffix_end = entry.suffix_at + entry.suffix_len;
-            let suffix = block.data().get(entry.suffix_at..suffix_end - TRAILER_LEN)?;
-            if suffix != &user_target[entry.shared..] {
-                return Some(false);
+            let suffix = block.data().get(entry.suffix_at..suffix_end - TRAILER_LEN);
+            if suffix != Some(&user_target[entry.shared..]) {
+                return Next::OtherKey;
             }
-            get_fixed64(block.data().get(suffix_end - TRAILER_LEN..)?)?.to_le_bytes()
+            block.data().get(suffix_end - TRAILER_LEN..).and_then(<[u8]>::first_chunk).copied()
         };
+        let Some(stored) = stored else { return Next::Damaged };
         (self.offset, self.entry, self.trailer) = (at, entry, stored);
-        Some(true)
+        Next::SameKey
     }
 }

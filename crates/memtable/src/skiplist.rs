@@ -407,7 +407,7 @@ impl SkipList {
     /// Lets the index keep up, every so many inserts into `lane`.
     #[inline]
     fn advance_index<O: KeyOrder>(&self, order: O, lane: &Lane) {
-        if O::HAS_PREFIX && lane.entries.load(Relaxed) % INDEX_STRIDE == 0 {
+        if O::HAS_PREFIX && lane.entries.load(Relaxed).is_multiple_of(INDEX_STRIDE) {
             self.advance_index_now(order);
         }
     }

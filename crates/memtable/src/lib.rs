@@ -12,6 +12,7 @@
 
 mod arena;
 mod entry;
+mod index;
 mod iter;
 mod memtable;
 mod order;

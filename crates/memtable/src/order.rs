@@ -10,6 +10,8 @@ use pumice_base::comparator::CustomComparator;
 
 /// An order of user keys, resolved at compile time.
 pub(crate) trait KeyOrder: Copy {
+    /// Prefixes tell keys apart.
+    const HAS_PREFIX: bool;
     /// See the head.
     fn prefix(self, user_key: &[u8]) -> u64;
     /// The prefix of a key that is followed in memory by at least eight readable bytes.
@@ -54,6 +56,7 @@ unsafe fn leading_of_stored(key: *const u8, len: usize) -> u64 {
 pub(crate) struct Forward;
 
 impl KeyOrder for Forward {
+    const HAS_PREFIX: bool = true;
     #[inline]
     fn prefix(self, user_key: &[u8]) -> u64 {
         leading(user_key)
@@ -78,6 +81,7 @@ impl KeyOrder for Forward {
 pub(crate) struct Reverse;
 
 impl KeyOrder for Reverse {
+    const HAS_PREFIX: bool = true;
     #[inline]
     fn prefix(self, user_key: &[u8]) -> u64 {
         !leading(user_key)
@@ -102,6 +106,7 @@ impl KeyOrder for Reverse {
 pub(crate) struct Custom<'a>(pub(crate) &'a dyn CustomComparator);
 
 impl KeyOrder for Custom<'_> {
+    const HAS_PREFIX: bool = false;
     #[inline]
     fn prefix(self, _user_key: &[u8]) -> u64 {
         0

@@ -10,6 +10,9 @@
 //! That makes a level cheap, hence a branching factor of 2 rather than RocksDB's 4: fewer nodes
 //! are visited for 10 bytes more a node.
 //!
+//! Searches start from the head, or near the target by the [`Index`], which then leaves only the
+//! lowest levels to walk.
+//!
 //! Exclusive inserts keep a *splice*, the predecessors at every level of the place where the last
 //! one went: the next key in order is placed with one comparison.
 //!
@@ -36,12 +39,18 @@ use pumice_port::sync::{Mutex, MutexGuard};
 
 use crate::arena::{Arena, Bump, Lane, SharedLane};
 use crate::entry::{Entry, EntryRef, Target, entry_bytes, prefetch, write_entry};
+use crate::index::{INDEX_LEVEL, Index};
 use crate::order::KeyOrder;
 
 /// log2 of the branching factor.
 const BRANCHING_BITS: u32 = 1;
 /// Levels; enough for 2^20 entries, degrading slowly beyond.
 pub(crate) const HEIGHT_MAX: usize = 20;
+
+/// Steps forward from where the index led before a search starts anew from the head.
+const STEPS_MAX: usize = 24;
+/// Inserts into one lane between two visits to the index, and nodes indexed in a visit.
+const INDEX_STRIDE: u64 = 16;
 
 /// A node, or the head, or null.
 pub(crate) type Node = *mut Entry;
@@ -58,6 +67,8 @@ pub(crate) struct Exclusive {
     bump: Bump,
     /// `splice[i]`: the last node of level i at or before the last insert; the head if none.
     splice: [Node; HEIGHT_MAX],
+    /// Levels of `splice` that are so; on others it is from an earlier insert.
+    splice_levels: usize,
 }
 
 // SAFETY: node pointers are valid on every thread (invariant 1).
@@ -69,6 +80,7 @@ pub(crate) struct SkipList {
     head: Node,
     height: AtomicUsize,
     exclusive: Mutex<Exclusive>,
+    index: Index,
     /// A concurrent insert has happened since the splice was made.
     splice_stale: AtomicBool,
 }
@@ -86,6 +98,8 @@ pub(crate) struct Position {
     pub(crate) next: Node,
     /// `next` is the target.
     pub(crate) found: bool,
+    /// The search began near the target, so it did not pass the upper levels.
+    near: bool,
 }
 
 /// # Safety
@@ -141,7 +155,8 @@ impl SkipList {
             arena,
             head,
             height: AtomicUsize::new(1),
-            exclusive: Mutex::new(Exclusive { bump, splice: [head; HEIGHT_MAX] }),
+            exclusive: Mutex::new(Exclusive { bump, splice: [head; HEIGHT_MAX], splice_levels: 0 }),
+            index: Index::new(),
             splice_stale: AtomicBool::new(false),
         }
     }
@@ -163,21 +178,51 @@ impl SkipList {
         unsafe { EntryRef::new(node) }
     }
 
-    /// Finds `target`, telling `at_level` the predecessor on each level.
+    /// Finds `target`, telling `at_level` the predecessor on each level below `levels` at least.
     #[inline]
     fn descend<O: KeyOrder>(
         &self,
         order: O,
         target: &Target<'_>,
+        levels: usize,
         mut at_level: impl FnMut(usize, Node),
     ) -> Position {
-        let mut prev = self.head;
-        let mut level = self.height.load(Relaxed) - 1;
+        if levels <= INDEX_LEVEL + 1
+            && let Some(start) = self.index.search(target.prefix)
+        {
+            // Near the target, unless many keys of one prefix, or many inserts at one place since
+            // the index was built, lie between.
+            let near = self.walk(order, target, (start, INDEX_LEVEL), STEPS_MAX, &mut at_level);
+            if let Some(position) = near {
+                return Position { near: true, ..position };
+            }
+        }
+        let top = self.height.load(Relaxed) - 1;
+        self.walk(order, target, (self.head, top), usize::MAX, &mut at_level)
+            .expect("no limit of steps")
+    }
+
+    /// Walks to `target` from a node before it and down from a level of that node. `None` after
+    /// `steps_max` steps forward.
+    #[inline(always)]
+    fn walk<O: KeyOrder>(
+        &self,
+        order: O,
+        target: &Target<'_>,
+        (mut prev, mut level): (Node, usize),
+        steps_max: usize,
+        at_level: &mut impl FnMut(usize, Node),
+    ) -> Option<Position> {
         let (mut bound, mut found) = (ptr::null_mut(), false);
+        let mut steps = 0;
         loop {
             let step = self.step(order, target, prev, level, bound);
             if step.moved {
                 prev = step.next;
+                steps += 1;
+                if steps > steps_max {
+                    return None;
+                }
                 continue;
             }
             if step.next != bound {
@@ -186,7 +231,7 @@ impl SkipList {
             }
             at_level(level, prev);
             if level == 0 {
-                return Position { prev, next: bound, found };
+                return Some(Position { prev, next: bound, found, near: false });
             }
             level -= 1;
         }
@@ -218,7 +263,7 @@ impl SkipList {
     /// Finds `target`.
     #[inline]
     pub(crate) fn find<O: KeyOrder>(&self, order: O, target: &Target<'_>) -> Position {
-        self.descend(order, target, |_, _| {})
+        self.descend(order, target, 1, |_, _| {})
     }
 
     /// Inserts; false if the key and sequence are there already.
@@ -232,15 +277,20 @@ impl SkipList {
     ) -> bool {
         if self.splice_stale.load(Relaxed) {
             self.splice_stale.store(false, Relaxed);
-            exclusive.splice = [self.head; HEIGHT_MAX];
-        }
-        if !self.splice_fits(order, &exclusive.splice, target) {
-            let splice = &mut exclusive.splice;
-            if self.descend(order, target, |level, prev| splice[level] = prev).found {
-                return false;
-            }
+            exclusive.splice_levels = 0;
         }
         let height = height_of(target);
+        if height > exclusive.splice_levels || !self.splice_fits(order, &exclusive.splice, target) {
+            let splice = &mut exclusive.splice;
+            let at = self.descend(order, target, height, |level, prev| splice[level] = prev);
+            if at.found {
+                return false;
+            }
+            exclusive.splice_levels = if at.near { INDEX_LEVEL + 1 } else { HEIGHT_MAX };
+            if !at.near {
+                splice[self.height.load(Relaxed)..].fill(self.head);
+            }
+        }
         let lane = self.arena.exclusive_lane();
         let node = self.new_node(lane, &mut exclusive.bump, height, target, value);
         lane.count(target.trailer, target.user_key.len() + value.len());
@@ -257,6 +307,7 @@ impl SkipList {
             before.next.store(node, Release);
             exclusive.splice[level] = node;
         }
+        self.advance_index(order, lane);
         true
     }
 
@@ -293,10 +344,10 @@ impl SkipList {
             self.splice_stale.store(true, Relaxed);
         }
         let mut splice = [self.head; HEIGHT_MAX];
-        if self.descend(order, target, |level, prev| splice[level] = prev).found {
+        let height = height_of(target);
+        if self.descend(order, target, height, |level, prev| splice[level] = prev).found {
             return false;
         }
-        let height = height_of(target);
         let SharedLane { lane, bump } = self.arena.shared_lane();
         let bytes = target.user_key.len() + value.len();
         let node = {
@@ -315,6 +366,7 @@ impl SkipList {
                 return false;
             }
         }
+        self.advance_index(order, lane);
         true
     }
 
@@ -350,6 +402,30 @@ impl SkipList {
             if before.next.compare_exchange(next, node, AcqRel, Relaxed).is_ok() {
                 return true;
             }
+        }
+    }
+
+    /// Lets the index keep up, every so many inserts into `lane`.
+    #[inline]
+    fn advance_index<O: KeyOrder>(&self, order: O, lane: &Lane) {
+        if O::HAS_PREFIX && lane.entries.load(Relaxed) % INDEX_STRIDE == 0 {
+            self.advance_index_now(order);
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn advance_index_now<O: KeyOrder>(&self, order: O) {
+        let entries = self.arena.lanes().map(|lane| lane.entries.load(Relaxed)).sum();
+        // SAFETY: called with the head and with nodes reached on that level.
+        let next = |node| unsafe { link(node, INDEX_LEVEL) }.next.load(Acquire);
+        let bytes = self.index.advance(
+            entries,
+            INDEX_STRIDE as usize,
+            || next(self.head),
+            |node| (self.entry(node).prefix(order), next(node)),
+        );
+        if bytes > 0 {
+            self.arena.charge(bytes);
         }
     }
 
@@ -404,8 +480,8 @@ impl SkipList {
         }
         let mut from = [self.head; HEIGHT_MAX];
         let mut to = [self.head; HEIGHT_MAX];
-        self.descend(order, start, |level, prev| from[level] = prev);
-        self.descend(order, end, |level, prev| to[level] = prev);
+        self.descend(order, start, HEIGHT_MAX, |level, prev| from[level] = prev);
+        self.descend(order, end, HEIGHT_MAX, |level, prev| to[level] = prev);
         for level in (0..HEIGHT_MAX).rev() {
             let (mut at, mut count) = (from[level], 0);
             while at != to[level] {

@@ -75,6 +75,22 @@ pub enum SubCode {
     MergeOperatorFailed = 15,
 }
 
+impl SubCode {
+    /// What `Status::ToString` prints between the kind and the message.
+    fn text(self) -> &'static str {
+        match self {
+            SubCode::None => "",
+            SubCode::NoSpace => "No space left on device",
+            SubCode::StaleFile => "Stale file handle",
+            SubCode::MemoryLimit => "Memory limit reached",
+            SubCode::SpaceLimit => "Space limit reached",
+            SubCode::PathNotFound => "No such file or directory",
+            SubCode::ManualCompactionPaused => "Manual compaction paused",
+            SubCode::MergeOperatorFailed => "Merge operator failed",
+        }
+    }
+}
+
 /// How much of the database a background error takes down. RocksDB's `Status::Severity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
@@ -160,7 +176,8 @@ impl Error {
 
     /// An operating-system failure during `operation` on `path`.
     ///
-    /// The text is RocksDB's: `No such file or directory: While open a file for random read: P`.
+    /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display`
+    /// puts after the subcode's text: `IO error: No such file or directory: While open a ...`.
     pub fn io(operation: &str, path: &Path, source: &std::io::Error) -> Self {
         let os_error = source.raw_os_error();
         let reason = os_reason(source);
@@ -174,7 +191,7 @@ impl Error {
             kind: ErrorKind::IoError,
             subcode,
             severity: Severity::None,
-            message: format!("{reason}: {operation}: {}", path.display()),
+            message: format!("{operation}: {}: {reason}", path.display()),
             os_error,
         }))
     }
@@ -264,8 +281,10 @@ impl fmt::Display for Error {
             ErrorKind::ColumnFamilyDropped => "Column family dropped: ",
         };
         f.write_str(prefix)?;
-        if self.0.subcode == SubCode::NoSpace && self.0.os_error.is_none() {
-            f.write_str("No space left on device: ")?;
+        let subcode = self.0.subcode.text();
+        f.write_str(subcode)?;
+        if !subcode.is_empty() && !self.0.message.is_empty() {
+            f.write_str(": ")?;
         }
         f.write_str(&self.0.message)
     }
@@ -278,3 +297,44 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_rocksdb() {
+        let missing = std::io::Error::from_raw_os_error(2);
+        let error =
+            Error::io("While open a file for random read", Path::new("/db/1.sst"), &missing);
+        assert_eq!(
+            error.to_string(),
+            "IO error: No such file or directory: While open a file for random read: /db/1.sst: \
+             No such file or directory"
+        );
+        assert!(error.is_not_found() && error.os_error() == Some(2));
+        assert_eq!(Error::corruption("x").to_string(), "Corruption: x");
+        assert_eq!(Error::not_supported("x").to_string(), "Not implemented: x");
+        let full = Error::io_message("quota").with_subcode(SubCode::NoSpace);
+        assert_eq!(full.to_string(), "IO error: No space left on device: quota");
+        let device = Error::io("append", Path::new("f"), &std::io::Error::from_raw_os_error(28));
+        assert!(device.is_no_space());
+        assert_eq!(
+            device.to_string(),
+            "IO error: No space left on device: append: f: No space left on device"
+        );
+    }
+
+    #[test]
+    fn context_and_severity_keep_the_rest() {
+        let error = Error::corruption("bad block").with_context("000007.sst");
+        let error = error.with_severity(Severity::Fatal);
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Corruption, "000007.sst: bad block")
+        );
+        assert_eq!((error.severity(), error.subcode()), (Severity::Fatal, SubCode::None));
+        assert!(error.is_corruption() && !error.is_not_found());
+        assert!(Severity::Soft < Severity::Hard);
+    }
+}

@@ -1,1 +1,198 @@
-//! range_tombstone (being written).
+//! Range tombstones cut into disjoint fragments, so that one binary search answers "which
+//! tombstone covers this key at this sequence".
+//!
+//! ```text
+//! tombstones   [a ........ e)@9      fragments  [a,c) 9
+//!                   [c .......... g)@4          [c,e) 9 4
+//!                                               [e,g) 4
+//! ```
+//!
+//! Thread safety: [`FragmentedTombstones`] is immutable. Invariants: (1) fragments are sorted,
+//! non-empty and disjoint under the comparator they were built with, which every call must pass
+//! again; (2) a fragment's sequences are descending, distinct and at least one; (3) two fragments
+//! that touch have different sequences. Building costs O(n log n) plus the size of the result,
+//! which is quadratic only for deeply nested tombstones of different sequences.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+
+use crate::comparator::Comparator;
+use crate::dbformat::SequenceNumber;
+
+/// One `delete_range(start, end)`: hides older entries of the keys in `[start, end)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeTombstone {
+    /// First user key that is deleted.
+    pub start: Vec<u8>,
+    /// First user key after `start` that is not.
+    pub end: Vec<u8>,
+    /// When the deletion was written.
+    pub seq: SequenceNumber,
+}
+
+/// A key range over which the same tombstones apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// First user key of the range.
+    pub start: Vec<u8>,
+    /// First user key after it.
+    pub end: Vec<u8>,
+    /// Sequences of the tombstones over it, newest first, without repetition.
+    pub seqs: Vec<SequenceNumber>,
+}
+
+impl Fragment {
+    /// The newest sequence at or below `upper`; 0 if there is none.
+    #[inline]
+    pub fn newest_at(&self, upper: SequenceNumber) -> SequenceNumber {
+        // Nearly every fragment has one sequence, and nearly every reader sees the newest.
+        match self.seqs.first() {
+            Some(&newest) if newest <= upper => newest,
+            _ => {
+                let at = self.seqs.partition_point(|&seq| seq > upper);
+                self.seqs.get(at).copied().unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// The fragments of a set of tombstones.
+#[derive(Clone, Debug, Default)]
+pub struct FragmentedTombstones {
+    fragments: Vec<Fragment>,
+    tombstones: usize,
+}
+
+/// Where a tombstone begins or ends in the sweep.
+struct Edge<'a> {
+    key: &'a [u8],
+    seq: SequenceNumber,
+    begins: bool,
+}
+
+impl FragmentedTombstones {
+    /// No tombstones.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Fragments `tombstones`, which may overlap, nest and repeat in any order. Those whose end is
+    /// not after their start delete nothing and are dropped.
+    pub fn build(mut tombstones: Vec<RangeTombstone>, cmp: &Comparator) -> Self {
+        tombstones.retain(|t| cmp.compare(&t.start, &t.end) == Ordering::Less);
+        let count = tombstones.len();
+        tombstones.sort_by(|a, b| cmp.compare(&a.start, &b.start));
+        let disjoint = tombstones
+            .windows(2)
+            .all(|pair| cmp.compare(&pair[0].end, &pair[1].start) == Ordering::Less);
+        let fragments = if disjoint {
+            let whole =
+                |t: RangeTombstone| Fragment { start: t.start, end: t.end, seqs: vec![t.seq] };
+            tombstones.into_iter().map(whole).collect()
+        } else {
+            sweep(&tombstones, cmp)
+        };
+        FragmentedTombstones { fragments, tombstones: count }
+    }
+
+    /// There is no tombstone.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.fragments.is_empty()
+    }
+    /// The fragments in key order.
+    pub fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+    /// Number of non-empty tombstones that were fragmented.
+    pub fn num_tombstones(&self) -> usize {
+        self.tombstones
+    }
+
+    /// Index of the first fragment that ends after `user_key`: the one that covers it, else the
+    /// next one; the number of fragments if there is none.
+    #[inline]
+    pub fn first_ending_after(&self, cmp: &Comparator, user_key: &[u8]) -> usize {
+        self.fragments.partition_point(|f| cmp.compare(&f.end, user_key) != Ordering::Greater)
+    }
+
+    /// The fragment that covers `user_key`.
+    #[inline]
+    pub fn covering(&self, cmp: &Comparator, user_key: &[u8]) -> Option<&Fragment> {
+        let fragment = self.fragments.get(self.first_ending_after(cmp, user_key))?;
+        (cmp.compare(&fragment.start, user_key) != Ordering::Greater).then_some(fragment)
+    }
+
+    /// The newest sequence at or below `upper` of a tombstone over `user_key`; 0 if there is none.
+    /// An entry of that key is deleted if its own sequence is lower than the result.
+    #[inline]
+    pub fn max_covering_seq(
+        &self,
+        cmp: &Comparator,
+        user_key: &[u8],
+        upper: SequenceNumber,
+    ) -> SequenceNumber {
+        if self.is_empty() {
+            return 0;
+        }
+        self.covering(cmp, user_key).map_or(0, |fragment| fragment.newest_at(upper))
+    }
+
+    /// Heap bytes held, for accounting.
+    pub fn memory_bytes(&self) -> usize {
+        let one = |f: &Fragment| f.start.capacity() + f.end.capacity() + 8 * f.seqs.capacity();
+        self.fragments.capacity() * size_of::<Fragment>()
+            + self.fragments.iter().map(one).sum::<usize>()
+    }
+}
+
+/// Walks all starts and ends in key order and emits a fragment between neighbours whenever some
+/// tombstone is open there.
+fn sweep(tombstones: &[RangeTombstone], cmp: &Comparator) -> Vec<Fragment> {
+    let mut edges: Vec<Edge<'_>> = Vec::with_capacity(2 * tombstones.len());
+    for t in tombstones {
+        edges.push(Edge { key: &t.start, seq: t.seq, begins: true });
+        edges.push(Edge { key: &t.end, seq: t.seq, begins: false });
+    }
+    edges.sort_by(|a, b| cmp.compare(a.key, b.key));
+    let mut open: BTreeMap<Reverse<SequenceNumber>, usize> = BTreeMap::new();
+    let mut fragments: Vec<Fragment> = Vec::new();
+    let mut previous: &[u8] = &[];
+    for edge in &edges {
+        if !open.is_empty() && cmp.compare(previous, edge.key) == Ordering::Less {
+            emit(&mut fragments, previous, edge.key, &open);
+        }
+        previous = edge.key;
+        if edge.begins {
+            *open.entry(Reverse(edge.seq)).or_default() += 1;
+        } else if let Some(times) = open.get_mut(&Reverse(edge.seq)) {
+            *times -= 1;
+            if *times == 0 {
+                open.remove(&Reverse(edge.seq));
+            }
+        }
+    }
+    debug_assert!(open.is_empty(), "every tombstone ends after it starts");
+    fragments
+}
+
+/// Appends `[start, end)`, or lengthens the last fragment if that keeps invariant 3.
+fn emit(
+    fragments: &mut Vec<Fragment>,
+    start: &[u8],
+    end: &[u8],
+    open: &BTreeMap<Reverse<SequenceNumber>, usize>,
+) {
+    let seqs = open.keys().map(|Reverse(seq)| *seq);
+    if let Some(last) = fragments.last_mut()
+        && last.end == start
+        && last.seqs.iter().copied().eq(seqs.clone())
+    {
+        last.end = end.to_vec();
+        return;
+    }
+    fragments.push(Fragment { start: start.to_vec(), end: end.to_vec(), seqs: seqs.collect() });
+}
+
+#[cfg(test)]
+mod tests;

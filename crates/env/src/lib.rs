@@ -1,1 +1,32 @@
-//! pumice-env (skeleton).
+//! Files as the engine sees them: one file-system trait, its backends, and what is built on top.
+//!
+//! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
+//! names, the buffered writer, readahead and the rate limiter. Every error carries RocksDB's text
+//! for the operation and the path.
+//!
+//! Thread safety: file systems are shared freely; a file being written has one owner at a time.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod buffered_writer;
+pub mod file_system;
+pub mod filename;
+pub mod mem;
+mod operation;
+pub mod posix;
+pub mod rate_limiter;
+pub mod readahead;
+
+pub use buffered_writer::{BufferedWriter, WriterOptions};
+pub use file_system::{
+    FileLock, FileOptions, FileSystem, RandomAccessFile, ReadRequest, SequentialFile, WritableFile,
+    write_file,
+};
+pub use filename::FileType;
+pub use mem::MemFs;
+pub use posix::PosixFs;
+pub use rate_limiter::{IoClass, RateLimiter};
+pub use readahead::ReadaheadBuffer;
+
+#[cfg(test)]
+mod tests;

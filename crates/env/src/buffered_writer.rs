@@ -1,0 +1,263 @@
+//! The writer between the engine and a file: collects small appends, writes them in one call.
+//!
+//! Invariants:
+//! 1. `len()` is what was appended; of it `flushed` bytes are with the operating system, the rest
+//!    is in `buffer`, in order.
+//! 2. After the first error nothing is written or synced any more: every later call returns that
+//!    error. A file whose sync failed has unknown content, and asking again could say "fine".
+//!
+//! Thread safety: one owner. It does not make names durable (`sync_dir` does), and dropping it
+//! without `close` throws buffered bytes away.
+
+use crate::file_system::WritableFile;
+use crate::rate_limiter::{IoClass, RateLimiter};
+use pumice_base::checksum::crc32c_extend;
+use pumice_base::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+const INITIAL_BUFFER_BYTES: usize = 64 << 10;
+/// `range_sync` leaves this much of the tail alone: those pages are still being written to.
+const RANGE_SYNC_TAIL_BYTES: u64 = 1 << 20;
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// Settings of a [`BufferedWriter`].
+#[derive(Clone)]
+pub struct WriterOptions {
+    /// The buffer grows to this many bytes before it is written; at least 4 KiB.
+    pub buffer_bytes_max: usize,
+    /// After so many bytes the kernel is told to start writing them to the device; 0 never.
+    pub bytes_per_sync: u64,
+    /// Space is reserved in steps of so many bytes; 0 never.
+    pub preallocation_block_bytes: u64,
+    /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
+    pub checksum: bool,
+    /// Writes wait for this limiter.
+    pub rate_limiter: Option<Arc<RateLimiter>>,
+    /// How urgent the writes are to the limiter.
+    pub io_class: IoClass,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions {
+            buffer_bytes_max: 1 << 20,
+            bytes_per_sync: 0,
+            preallocation_block_bytes: 0,
+            checksum: false,
+            rate_limiter: None,
+            io_class: IoClass::Low,
+        }
+    }
+}
+
+/// See the head of this file.
+pub struct BufferedWriter {
+    file: Box<dyn WritableFile>,
+    buffer: Vec<u8>,
+    options: WriterOptions,
+    flushed: u64,
+    /// Up to here `range_sync` was asked for.
+    range_synced: u64,
+    /// Up to here space is reserved.
+    preallocated: u64,
+    unsynced: bool,
+    checksum: u32,
+    failed: Option<Error>,
+}
+
+impl BufferedWriter {
+    /// A writer behind what `file` already has.
+    pub fn new(file: Box<dyn WritableFile>, options: WriterOptions) -> Self {
+        let max = options.buffer_bytes_max.max(PAGE_BYTES as usize);
+        let flushed = file.len();
+        BufferedWriter {
+            file,
+            buffer: Vec::with_capacity(INITIAL_BUFFER_BYTES.min(max)),
+            options: WriterOptions { buffer_bytes_max: max, ..options },
+            flushed,
+            range_synced: flushed,
+            preallocated: flushed,
+            unsynced: false,
+            checksum: 0,
+            failed: None,
+        }
+    }
+
+    /// Adds `data`; writes when the buffer is full.
+    #[inline]
+    pub fn append(&mut self, data: &[u8]) -> Result<()> {
+        if data.len() <= self.buffer.capacity() - self.buffer.len() && self.failed.is_none() {
+            self.buffer.extend_from_slice(data);
+            return Ok(());
+        }
+        self.append_slow(data)
+    }
+
+    /// Grows the buffer or writes it; data larger than the whole buffer is not copied.
+    fn append_slow(&mut self, data: &[u8]) -> Result<()> {
+        self.check()?;
+        let max = self.options.buffer_bytes_max;
+        if self.buffer.len() + data.len() <= max {
+            let wanted = (self.buffer.capacity() * 2).max(self.buffer.len() + data.len()).min(max);
+            self.buffer.reserve_exact(wanted - self.buffer.len());
+            self.buffer.extend_from_slice(data);
+            return Ok(());
+        }
+        self.flush_buffer()?;
+        if data.len() < max {
+            return self.append(data);
+        }
+        let result = self.write_through(data);
+        self.note(result)
+    }
+
+    /// Adds `bytes` zeros.
+    pub fn pad(&mut self, bytes: usize) -> Result<()> {
+        const ZEROS: [u8; 64] = [0; 64];
+        let mut left = bytes;
+        while left > 0 {
+            let n = left.min(ZEROS.len());
+            self.append(&ZEROS[..n])?;
+            left -= n;
+        }
+        Ok(())
+    }
+
+    /// Hands everything to the operating system: it survives the death of the process.
+    pub fn flush(&mut self) -> Result<()> {
+        self.flush_buffer()?;
+        let result = self.file.flush();
+        self.note(result)?;
+        self.start_range_sync()
+    }
+
+    /// Flushes and makes content and length durable; `use_fsync` includes all metadata.
+    pub fn sync(&mut self, use_fsync: bool) -> Result<()> {
+        self.flush()?;
+        if self.unsynced {
+            let result = if use_fsync { self.file.fsync() } else { self.file.sync() };
+            self.note(result)?;
+            self.unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// Flushes and ends the file. Not durable by itself: `sync` first where that is needed.
+    pub fn close(&mut self) -> Result<()> {
+        self.flush_buffer()?;
+        let result = self.file.close();
+        self.note(result)?;
+        self.failed = Some(Error::io_message(format!("{}: closed", self.path().display())));
+        Ok(())
+    }
+
+    /// Bytes appended so far, with what the file had before.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.flushed + self.buffer.len() as u64
+    }
+    /// Whether `len` is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes handed to the operating system.
+    pub fn flushed_len(&self) -> u64 {
+        self.flushed
+    }
+    /// Bytes appended but not yet handed to the operating system.
+    pub fn buffered_len(&self) -> usize {
+        self.buffer.len()
+    }
+    /// The file's name, for messages.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+    /// The error that ended this writer.
+    pub fn error(&self) -> Option<&Error> {
+        self.failed.as_ref()
+    }
+    /// crc32c of all flushed bytes, when the options asked for it; complete after `close`.
+    pub fn checksum(&self) -> Option<u32> {
+        self.options.checksum.then_some(self.checksum)
+    }
+    /// How urgent further writes are to the rate limiter.
+    pub fn set_io_class(&mut self, class: IoClass) {
+        self.options.io_class = class;
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.failed {
+            Some(e) => Err(e.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers the first error (invariant 2).
+    fn note(&mut self, result: Result<()>) -> Result<()> {
+        if let Err(e) = &result {
+            self.failed = Some(e.clone());
+        }
+        result
+    }
+
+    fn flush_buffer(&mut self) -> Result<()> {
+        self.check()?;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        let result = self.write_through(&buffer);
+        self.buffer = buffer;
+        self.buffer.clear();
+        self.note(result)
+    }
+
+    /// Writes `data` to the file, at the pace of the rate limiter.
+    fn write_through(&mut self, data: &[u8]) -> Result<()> {
+        self.reserve_space(data.len() as u64)?;
+        if self.options.checksum {
+            self.checksum = crc32c_extend(self.checksum, data);
+        }
+        self.unsynced = true;
+        let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
+            self.file.append(data)?;
+            self.flushed += data.len() as u64;
+            return Ok(());
+        };
+        let mut rest = data;
+        while !rest.is_empty() {
+            let granted = limiter.request(rest.len() as u64, self.options.io_class) as usize;
+            let (now, later) = rest.split_at(granted.min(rest.len()));
+            self.file.append(now)?;
+            self.flushed += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn reserve_space(&mut self, bytes: u64) -> Result<()> {
+        let block = self.options.preallocation_block_bytes;
+        let end = self.flushed + bytes;
+        if block > 0 && end > self.preallocated {
+            self.preallocated = end.div_ceil(block) * block;
+            self.file.preallocate(self.preallocated)?;
+        }
+        Ok(())
+    }
+
+    /// Spreads the device's work over time, so that the final sync has little left to do.
+    fn start_range_sync(&mut self) -> Result<()> {
+        let step = self.options.bytes_per_sync;
+        if step == 0 {
+            return Ok(());
+        }
+        let end = self.flushed.saturating_sub(RANGE_SYNC_TAIL_BYTES) / PAGE_BYTES * PAGE_BYTES;
+        if end > self.range_synced && end - self.range_synced >= step {
+            let result = self.file.range_sync(self.range_synced, end - self.range_synced);
+            self.note(result)?;
+            self.range_synced = end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! The traits every backend implements.
+//!
+//! What the traits promise (the conformance suite in `tests.rs` holds every backend to it):
+//! 1. `sync` returning `Ok` makes the file's bytes and length durable, never its name.
+//! 2. `sync_dir` returning `Ok` makes the directory's names durable.
+//! 3. `rename` replaces the target in one step, also across a crash.
+//! 4. An open file stays readable and writable after its name is removed.
+//! 5. Reads are short only at the end of the file; writes are whole or an error, and after an error
+//!    the file's tail is unknown.
+//!
+//! Thread safety: `FileSystem` and `RandomAccessFile` are shared; the others have one user.
+//! Every call may block, so it may suspend.
+
+use pumice_base::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a file is created.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions {
+    /// `preallocate` may reserve space on the device.
+    pub allow_fallocate: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        FileOptions { allow_fallocate: true }
+    }
+}
+
+/// A place with files in directories.
+pub trait FileSystem: Send + Sync {
+    /// Opens a file for reads at any position.
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+    /// Opens a file for reading from front to back.
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
+    /// Makes an empty file, or empties an existing one.
+    fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>>;
+    /// Opens a file, made when missing, for writing at its end.
+    fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+    /// Renames `old` to `new` and opens it for overwriting from its first byte, without emptying it.
+    fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>>;
+    /// The whole content of a file.
+    fn read_file(&self, path: &Path) -> Result<Vec<u8>>;
+    /// Whether the name exists. An I/O failure is an error, not "no".
+    fn exists(&self, path: &Path) -> Result<bool>;
+    /// Length in bytes.
+    fn file_size(&self, path: &Path) -> Result<u64>;
+    /// Last change of the content, in seconds since 1970.
+    fn modified_time(&self, path: &Path) -> Result<u64>;
+    /// Gives a file (or directory) another name; replaces a file that has it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Gives a file a second name, which must be free.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes a name of a file.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Sets a file's length.
+    fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
+    /// Makes a directory and those above it that are missing.
+    fn create_dir_all(&self, path: &Path) -> Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> Result<()>;
+    /// The names in a directory, in no order, without `.` and `..`.
+    fn list(&self, path: &Path) -> Result<Vec<String>>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> Result<()>;
+    /// Locks a file against other processes and other callers in this one; fails when it is held.
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+    /// Bytes that can still be written to the file system of `path`.
+    fn free_space(&self, path: &Path) -> Result<u64>;
+}
+
+/// One read of a batch.
+pub struct ReadRequest<'a> {
+    /// Position of the first byte.
+    pub offset: u64,
+    /// Where the bytes go.
+    pub buf: &'a mut [u8],
+    /// The number of bytes read, short only at the end of the file.
+    pub result: Result<usize>,
+}
+
+/// A file open for reads at any position.
+pub trait RandomAccessFile: Send + Sync {
+    /// Reads from `offset` until `buf` is full or the file ends; the number of bytes read.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    /// Performs the requests, in any order, each with its own result.
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        for request in requests {
+            request.result = self.read_at(request.offset, request.buf);
+        }
+    }
+    /// Hints that a range will be read soon.
+    fn prefetch(&self, offset: u64, bytes: u64);
+    /// Length when it was opened: files are not read while they are written, except logs.
+    fn len(&self) -> u64;
+    /// Whether the length is 0.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The name it was opened with, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A file open for reading from front to back.
+pub trait SequentialFile: Send {
+    /// Reads on until `buf` is full or the file ends; the number of bytes read.
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
+    /// Moves the position `bytes` further; beyond the end the next read gives 0.
+    fn skip(&mut self, bytes: u64) -> Result<()>;
+    /// The name it was opened with, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A file open for writing at one moving position.
+///
+/// The writer above stops using it after the first error, so an implementation needs no state for
+/// that. Dropping closes without reporting errors and without making anything durable.
+pub trait WritableFile: Send {
+    /// Writes all of `data` behind what was written before.
+    fn append(&mut self, data: &[u8]) -> Result<()>;
+    /// Hands everything to the operating system, so that it survives the death of the process.
+    fn flush(&mut self) -> Result<()>;
+    /// Makes content and length durable (fdatasync).
+    fn sync(&mut self) -> Result<()>;
+    /// As `sync`, with all metadata (fsync).
+    fn fsync(&mut self) -> Result<()>;
+    /// Hints that a written range should go to the device soon.
+    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()>;
+    /// Reserves space up to position `end` without changing the length. Best effort.
+    fn preallocate(&mut self, end: u64) -> Result<()>;
+    /// Sets the length and moves the position there.
+    fn truncate(&mut self, bytes: u64) -> Result<()>;
+    /// Ends writing, gives back reserved space, reports late errors. Not durable by itself.
+    fn close(&mut self) -> Result<()>;
+    /// The position of the next byte.
+    fn len(&self) -> u64;
+    /// Whether nothing was written.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The name it was opened with, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A held lock; dropping it releases.
+pub trait FileLock: Send + Sync {}
+
+/// Makes the file `path` with content `data`; with `sync` the content is durable, not the name.
+///
+/// # Errors
+/// Those of creating, writing, syncing and closing.
+pub fn write_file(fs: &dyn FileSystem, path: &Path, data: &[u8], sync: bool) -> Result<()> {
+    let mut file = fs.create(path, &FileOptions::default())?;
+    file.append(data)?;
+    if sync {
+        file.sync()?;
+    }
+    file.close()
+}

@@ -1,0 +1,233 @@
+//! The names of a database's files. Persisted: other tools look for exactly these.
+//!
+//! One number space serves tables, logs, manifests, options and blobs. Numbers have at least six
+//! digits. Parsing is strict: what the engine did not name, it does not touch.
+
+use crate::file_system::{FileSystem, write_file};
+use pumice_base::Result;
+use std::path::{Path, PathBuf};
+
+/// What a file in a database directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileType {
+    /// `NNNNNN.log`: write-ahead log.
+    Wal,
+    /// `LOCK`.
+    Lock,
+    /// `NNNNNN.sst`, or `.ldb` from old times.
+    Table,
+    /// `MANIFEST-NNNNNN`.
+    Descriptor,
+    /// `CURRENT`: names the manifest.
+    Current,
+    /// `NNNNNN.dbtmp` or `OPTIONS-NNNNNN.dbtmp`: garbage after a crash.
+    Temp,
+    /// `LOG` and `LOG.old.MICROS`: text for people.
+    InfoLog,
+    /// `METADB-N`.
+    MetaDatabase,
+    /// `IDENTITY`: the database's id.
+    Identity,
+    /// `OPTIONS-NNNNNN`.
+    Options,
+    /// `NNNNNN.blob`.
+    Blob,
+    /// `COMPACTION_PROGRESS-N`.
+    CompactionProgress,
+}
+
+fn numbered(dir: &Path, number: u64, suffix: &str) -> PathBuf {
+    dir.join(format!("{number:06}.{suffix}"))
+}
+
+/// `DIR/NNNNNN.log`.
+pub fn log_file(dir: &Path, number: u64) -> PathBuf {
+    numbered(dir, number, "log")
+}
+/// `DIR/archive`, where obsolete logs are kept when asked to.
+pub fn archive_dir(dir: &Path) -> PathBuf {
+    dir.join("archive")
+}
+/// `DIR/archive/NNNNNN.log`.
+pub fn archived_log_file(dir: &Path, number: u64) -> PathBuf {
+    log_file(&archive_dir(dir), number)
+}
+/// `DIR/NNNNNN.sst`.
+pub fn table_file(dir: &Path, number: u64) -> PathBuf {
+    numbered(dir, number, "sst")
+}
+/// `NNNNNN.sst` without a directory, as listings show it.
+pub fn table_file_name(number: u64) -> String {
+    format!("{number:06}.sst")
+}
+/// `DIR/NNNNNN.blob`.
+pub fn blob_file(dir: &Path, number: u64) -> PathBuf {
+    numbered(dir, number, "blob")
+}
+/// `MANIFEST-NNNNNN` without a directory, as CURRENT holds it.
+pub fn manifest_file_name(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+/// `DIR/MANIFEST-NNNNNN`.
+pub fn manifest_file(dir: &Path, number: u64) -> PathBuf {
+    dir.join(manifest_file_name(number))
+}
+/// `DIR/CURRENT`.
+pub fn current_file(dir: &Path) -> PathBuf {
+    dir.join("CURRENT")
+}
+/// `DIR/IDENTITY`.
+pub fn identity_file(dir: &Path) -> PathBuf {
+    dir.join("IDENTITY")
+}
+/// `DIR/LOCK`.
+pub fn lock_file(dir: &Path) -> PathBuf {
+    dir.join("LOCK")
+}
+/// `DIR/OPTIONS-NNNNNN`.
+pub fn options_file(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("OPTIONS-{number:06}"))
+}
+/// `DIR/OPTIONS-NNNNNN.dbtmp`.
+pub fn temp_options_file(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("OPTIONS-{number:06}.dbtmp"))
+}
+/// `DIR/NNNNNN.dbtmp`.
+pub fn temp_file(dir: &Path, number: u64) -> PathBuf {
+    numbered(dir, number, "dbtmp")
+}
+/// `DIR/LOG`.
+pub fn info_log_file(dir: &Path) -> PathBuf {
+    dir.join("LOG")
+}
+/// `DIR/LOG.old.MICROS`.
+pub fn old_info_log_file(dir: &Path, wall_micros: u64) -> PathBuf {
+    dir.join(format!("LOG.old.{wall_micros}"))
+}
+
+/// Decimal digits only, at least one, within u64.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
+/// The number and type that a file name (without directory) says, `None` for a stranger's file.
+/// Names without a number have 0; an old info log has its time.
+pub fn parse(name: &str) -> Option<(u64, FileType)> {
+    match name {
+        "CURRENT" => return Some((0, FileType::Current)),
+        "LOCK" => return Some((0, FileType::Lock)),
+        "IDENTITY" => return Some((0, FileType::Identity)),
+        "LOG" | "LOG.old" => return Some((0, FileType::InfoLog)),
+        _ => {}
+    }
+    if let Some(rest) = name.strip_prefix("OPTIONS-") {
+        return match rest.strip_suffix(".dbtmp") {
+            Some(digits) => Some((number(digits)?, FileType::Temp)),
+            None => Some((number(rest)?, FileType::Options)),
+        };
+    }
+    let prefixes = [
+        ("MANIFEST-", FileType::Descriptor),
+        ("LOG.old.", FileType::InfoLog),
+        ("METADB-", FileType::MetaDatabase),
+        ("COMPACTION_PROGRESS-", FileType::CompactionProgress),
+    ];
+    for (prefix, file_type) in prefixes {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            return Some((number(rest)?, file_type));
+        }
+    }
+    let (stem, suffix) = name.split_once('.')?;
+    let file_type = match suffix {
+        "log" => FileType::Wal,
+        "sst" | "ldb" => FileType::Table,
+        "blob" => FileType::Blob,
+        "dbtmp" => FileType::Temp,
+        _ => return None,
+    };
+    Some((number(stem)?, file_type))
+}
+
+/// Makes CURRENT name the manifest `number`, in one step: a temporary file is written and renamed.
+/// With `sync` the content is durable before the rename and the name after it.
+///
+/// # Errors
+/// After a failure CURRENT names either manifest; the caller must not delete the old one.
+pub fn set_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool) -> Result<()> {
+    let temp = temp_file(dir, number);
+    let content = format!("{}\n", manifest_file_name(number));
+    let renamed = write_file(fs, &temp, content.as_bytes(), sync)
+        .and_then(|()| fs.rename(&temp, &current_file(dir)));
+    if let Err(e) = renamed {
+        // The temporary file is garbage either way and the next open removes it too.
+        drop(fs.remove(&temp));
+        return Err(e);
+    }
+    if sync { fs.sync_dir(dir) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        let dir = Path::new("/db");
+        for n in [1u64, 999_999, 1_000_000, u64::MAX] {
+            let cases = [
+                (log_file(dir, n), FileType::Wal),
+                (table_file(dir, n), FileType::Table),
+                (blob_file(dir, n), FileType::Blob),
+                (temp_file(dir, n), FileType::Temp),
+                (manifest_file(dir, n), FileType::Descriptor),
+                (options_file(dir, n), FileType::Options),
+                (temp_options_file(dir, n), FileType::Temp),
+                (old_info_log_file(dir, n), FileType::InfoLog),
+            ];
+            for (path, file_type) in cases {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                assert_eq!(parse(name), Some((n, file_type)), "{name}");
+            }
+        }
+        assert_eq!(log_file(dir, 7), Path::new("/db/000007.log"));
+        assert_eq!(archived_log_file(dir, 7), Path::new("/db/archive/000007.log"));
+        assert_eq!(manifest_file(dir, 7), Path::new("/db/MANIFEST-000007"));
+        assert_eq!(parse("000012.ldb"), Some((12, FileType::Table)));
+        assert_eq!(parse("METADB-2"), Some((2, FileType::MetaDatabase)));
+    }
+
+    #[test]
+    fn strangers_are_not_recognised() {
+        let strangers = [
+            "",
+            "foo",
+            "foo.log",
+            ".log",
+            "100",
+            "100.",
+            "100.lop",
+            "100.log.bak",
+            "MANIFEST",
+            "MANIFEST-",
+            "MANIFEST-3x",
+            "XMANIFEST-3",
+            "CURREN",
+            "CURRENTX",
+            "LOCKX",
+            "LOG.older",
+            "+1.log",
+            "-1.sst",
+            " 1.sst",
+            "184467440737095516150.log",
+            "OPTIONS-",
+            "OPTIONS-x",
+            "OPTIONS-1.tmp",
+            "1.dbtmpx",
+        ];
+        for name in strangers {
+            assert_eq!(parse(name), None, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Open files and locks of the file system in memory.
+//!
+//! One handle type serves reading and writing: what it may do is which trait it is given out as.
+
+use super::fault::{FaultOp, Verdict};
+use super::inode::Inode;
+use super::{Shared, World, os_error};
+use crate::file_system::{FileLock, RandomAccessFile, SequentialFile, WritableFile};
+use crate::operation;
+use pumice_base::{Error, Result};
+use pumice_port::sync::RwLockReadGuard;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// An open file.
+pub(super) struct MemFile {
+    pub(super) shared: Arc<Shared>,
+    pub(super) inode: Arc<Inode>,
+    pub(super) epoch: u64,
+    pub(super) position: u64,
+    pub(super) path: PathBuf,
+}
+
+impl MemFile {
+    /// Keeps crashes away while the guard lives; fails when one has already been.
+    fn enter(&self, operation: &str) -> Result<RwLockReadGuard<'_, World>> {
+        let world = self.shared.world.read();
+        if world.epoch == self.epoch {
+            return Ok(world);
+        }
+        let path = self.path.display();
+        Err(Error::io_message(format!("{operation}: {path}: opened before a crash")))
+    }
+
+    fn sync_as(&self, operation: &str) -> Result<()> {
+        let verdict = self.shared.faults.judge(FaultOp::Sync, operation, &self.path)?;
+        let _world = self.enter(operation)?;
+        match verdict {
+            Verdict::FailSync(failure) => {
+                self.inode.fail_sync(failure);
+                Err(os_error(operation, &self.path, EIO))
+            }
+            Verdict::Go | Verdict::WritePart(_) => {
+                self.inode.sync();
+                Ok(())
+            }
+        }
+    }
+
+    fn read_as(&self, operation: &str, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.shared.faults.check(FaultOp::Read, operation, &self.path)?;
+        let _world = self.enter(operation)?;
+        Ok(self.inode.read_at(offset, buf))
+    }
+}
+
+impl RandomAccessFile for MemFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.read_as("While pread", offset, buf)
+    }
+    fn prefetch(&self, _offset: u64, _bytes: u64) {}
+    fn len(&self) -> u64 {
+        self.inode.len()
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl SequentialFile for MemFile {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let bytes = self.read_as(operation::READ_SEQUENTIAL, self.position, buf)?;
+        self.position += bytes as u64;
+        Ok(bytes)
+    }
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        self.position = self.position.saturating_add(bytes);
+        Ok(())
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl WritableFile for MemFile {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let operation = operation::APPEND;
+        let verdict = self.shared.faults.judge(FaultOp::Write, operation, &self.path)?;
+        let (allowed, errno) = match verdict {
+            Verdict::WritePart(part) => (data.len() * part as usize / 1024, EIO),
+            Verdict::Go | Verdict::FailSync(_) => (data.len(), ENOSPC),
+        };
+        let written = {
+            let _world = self.enter(operation)?;
+            self.inode.write(self.position, &data[..allowed])
+        };
+        self.position += written as u64;
+        if written < data.len() { Err(os_error(operation, &self.path, errno)) } else { Ok(()) }
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.sync_as(operation::SYNC)
+    }
+    fn fsync(&mut self) -> Result<()> {
+        self.sync_as(operation::FSYNC)
+    }
+    fn range_sync(&mut self, _offset: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+    fn preallocate(&mut self, _end: u64) -> Result<()> {
+        Ok(())
+    }
+    fn truncate(&mut self, bytes: u64) -> Result<()> {
+        let operation = operation::truncate(bytes);
+        self.shared.faults.check(FaultOp::Truncate, &operation, &self.path)?;
+        {
+            let _world = self.enter(&operation)?;
+            self.inode.truncate(bytes);
+        }
+        self.position = bytes;
+        Ok(())
+    }
+    fn close(&mut self) -> Result<()> {
+        self.shared.faults.check(FaultOp::Close, operation::CLOSE, &self.path)?;
+        self.enter(operation::CLOSE).map(drop)
+    }
+    fn len(&self) -> u64 {
+        self.position
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A held lock.
+pub(super) struct MemFileLock {
+    pub(super) shared: Arc<Shared>,
+    pub(super) epoch: u64,
+    pub(super) path: PathBuf,
+}
+
+impl FileLock for MemFileLock {}
+
+impl Drop for MemFileLock {
+    fn drop(&mut self) {
+        let mut world = self.shared.world.write();
+        if world.epoch == self.epoch {
+            world.locks.remove(&self.path);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A file system in memory that crashes and fails on command.
+//!
+//! It keeps what is durable apart from what is not. A file has `stable` bytes and an ordered list of
+//! changes since the last sync; a directory has `stable` names and an ordered list of name changes
+//! since its last sync. Syncing a file moves that file's changes, syncing a directory moves that
+//! directory's names, nothing moves anything else. [`MemFs::crash`] builds one of the states that a
+//! power cut could leave: it depends only on the history, the seed and the mode.
+//!
+//! Invariants:
+//! 1. Handles, locks and iterators from before a crash fail for good: they carry the epoch in
+//!    which they were made.
+//! 2. A crash happens at one moment: operations hold `world` shared (or exclusively, when they
+//!    change names), the crash holds it exclusively.
+//! 3. Lock order: `world`, then one inode's content, then the fault table.
+//!
+//! Simplifications: directories themselves appear and vanish durably at once; a rename between two
+//! directories becomes durable with the first sync of either.
+//!
+//! Thread safety: `MemFs` is a handle, cloned freely and used from anywhere.
+
+mod crash;
+mod fault;
+mod handle;
+mod inode;
+mod names;
+
+pub use crash::{CrashMode, FileLoss, NameLoss};
+pub use fault::{Fault, FaultOp, FaultRule, FsyncFailure};
+
+use crate::file_system::{
+    FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
+};
+use crate::operation;
+use fault::FaultTable;
+use handle::{MemFile, MemFileLock};
+use inode::{Inode, SpaceMeter};
+use names::Names;
+use pumice_base::random::Rng;
+use pumice_base::{Error, Result};
+use pumice_port::sync::RwLock;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const ENOENT: i32 = 2;
+const EAGAIN: i32 = 11;
+const EEXIST: i32 = 17;
+
+/// Everything a crash replaces.
+struct World {
+    epoch: u64,
+    names: Names,
+    locks: BTreeSet<PathBuf>,
+}
+
+struct Shared {
+    world: RwLock<World>,
+    faults: FaultTable,
+    space: Arc<SpaceMeter>,
+}
+
+/// See the head of this file.
+#[derive(Clone)]
+pub struct MemFs {
+    shared: Arc<Shared>,
+}
+
+/// An error of the system call `operation` on `path`.
+fn os_error(operation: &str, path: &Path, errno: i32) -> Error {
+    Error::io(operation, path, &io::Error::from_raw_os_error(errno))
+}
+
+impl MemFs {
+    /// An empty file system with the root directory; `seed` decides the lengths of short writes.
+    pub fn new(seed: u64) -> Self {
+        Self::with_names(Names::new(), Arc::new(SpaceMeter::default()), seed)
+    }
+
+    fn with_names(names: Names, space: Arc<SpaceMeter>, seed: u64) -> Self {
+        let world = World { epoch: 0, names, locks: BTreeSet::new() };
+        let world = RwLock::new(world);
+        MemFs { shared: Arc::new(Shared { world, faults: FaultTable::new(seed), space }) }
+    }
+
+    /// This file system as the engine takes it.
+    pub fn shared(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.clone())
+    }
+
+    /// Cuts the power: leaves a state that `seed` chooses among those that `mode` allows, ends all
+    /// handles and locks, and removes all faults. The file system serves that state from then on.
+    pub fn crash(&self, seed: u64, mode: CrashMode) {
+        let mut world = self.shared.world.write();
+        world.names = world.names.survivors(&mut Rng::new(seed), mode, &self.shared.space);
+        world.epoch += 1;
+        world.locks.clear();
+        self.shared.faults.clear();
+    }
+
+    /// Another file system with what a crash now would leave; this one goes on.
+    pub fn crashed_copy(&self, seed: u64, mode: CrashMode) -> MemFs {
+        let world = self.shared.world.read();
+        let space = Arc::new(SpaceMeter::default());
+        let names = world.names.survivors(&mut Rng::new(seed), mode, &space);
+        MemFs::with_names(names, space, seed)
+    }
+
+    /// Makes operations fail from now on as `rule` says. Rules are asked in the order they came.
+    pub fn add_fault(&self, rule: FaultRule) {
+        self.shared.faults.add(rule);
+    }
+    /// Removes all rules and a pending halt.
+    pub fn clear_faults(&self) {
+        self.shared.faults.clear();
+    }
+    /// What was injected so far, one line each, for the failure message of a test.
+    pub fn fault_log(&self) -> Vec<String> {
+        self.shared.faults.log()
+    }
+    /// The number of operations so far that changed, or tried to change, files or names.
+    pub fn change_count(&self) -> u64 {
+        self.shared.faults.change_count()
+    }
+    /// Lets `changes` more changing operations happen; then every operation fails, as for a process
+    /// that is dead. A crash or `clear_faults` ends that.
+    pub fn halt_after(&self, changes: u64) {
+        self.shared.faults.halt_after(changes);
+    }
+    /// Limits the bytes all files together may hold; `None` for no limit.
+    pub fn set_quota(&self, bytes: Option<u64>) {
+        self.shared.space.set_quota(bytes);
+    }
+    /// The bytes all files together hold.
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.space.used()
+    }
+
+    /// Changes a file's bytes behind everybody's back, durably: rot on the medium.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let world = self.shared.world.read();
+        self.find(&world, operation::ACCESS, path)?.damage(change);
+        Ok(())
+    }
+
+    fn find(&self, world: &World, operation: &str, path: &Path) -> Result<Arc<Inode>> {
+        world.names.find(path).ok_or_else(|| os_error(operation, path, ENOENT))
+    }
+
+    fn handle(&self, world: &World, inode: Arc<Inode>, path: &Path, position: u64) -> MemFile {
+        let shared = Arc::clone(&self.shared);
+        MemFile { shared, inode, epoch: world.epoch, position, path: path.to_path_buf() }
+    }
+
+    fn open(&self, operation: &str, path: &Path) -> Result<MemFile> {
+        self.shared.faults.check(FaultOp::Open, operation, path)?;
+        let world = self.shared.world.read();
+        let inode = self.find(&world, operation, path)?;
+        Ok(self.handle(&world, inode, path, 0))
+    }
+
+    /// Opens for writing, making the file when it is missing.
+    fn open_for_write(
+        &self,
+        operation: &str,
+        path: &Path,
+        truncate: bool,
+    ) -> Result<Box<dyn WritableFile>> {
+        self.shared.faults.check(FaultOp::Create, operation, path)?;
+        let mut world = self.shared.world.write();
+        let inode = match world.names.find(path) {
+            Some(inode) => inode,
+            None => {
+                let inode = Arc::new(Inode::new(&self.shared.space));
+                let made = world.names.set(path, Arc::clone(&inode));
+                made.map_err(|errno| os_error(operation, path, errno))?;
+                inode
+            }
+        };
+        if truncate {
+            inode.truncate(0);
+        }
+        let position = inode.len();
+        Ok(Box::new(self.handle(&world, inode, path, position)))
+    }
+
+    /// Runs `change` on the names, after asking for faults.
+    fn change_names(
+        &self,
+        op: FaultOp,
+        operation: &str,
+        path: &Path,
+        change: impl FnOnce(&mut Names) -> std::result::Result<(), i32>,
+    ) -> Result<()> {
+        self.shared.faults.check(op, operation, path)?;
+        let mut world = self.shared.world.write();
+        change(&mut world.names).map_err(|errno| os_error(operation, path, errno))
+    }
+}
+
+impl FileSystem for MemFs {
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        Ok(Arc::new(self.open(operation::OPEN_RANDOM, path)?))
+    }
+
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        Ok(Box::new(self.open(operation::OPEN_SEQUENTIAL, path)?))
+    }
+
+    fn create(&self, path: &Path, _options: &FileOptions) -> Result<Box<dyn WritableFile>> {
+        self.open_for_write(operation::CREATE, path, true)
+    }
+
+    fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        self.open_for_write(operation::REOPEN, path, false)
+    }
+
+    fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>> {
+        let operation = operation::recycle(new);
+        self.change_names(FaultOp::Rename, &operation, old, |names| names.rename(old, new))?;
+        Ok(Box::new(self.open(operation::REOPEN, new)?))
+    }
+
+    fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
+        let file = self.open(operation::OPEN_SEQUENTIAL, path)?;
+        let mut data = vec![0; file.inode.len() as usize];
+        let bytes = file.read_at(0, &mut data)?;
+        data.truncate(bytes);
+        Ok(data)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.shared.faults.check(FaultOp::Stat, operation::ACCESS, path)?;
+        let world = self.shared.world.read();
+        Ok(world.names.find(path).is_some() || world.names.is_dir(path))
+    }
+
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        self.shared.faults.check(FaultOp::Stat, operation::FILE_SIZE, path)?;
+        let world = self.shared.world.read();
+        Ok(self.find(&world, operation::FILE_SIZE, path)?.len())
+    }
+
+    fn modified_time(&self, path: &Path) -> Result<u64> {
+        self.shared.faults.check(FaultOp::Stat, operation::MODIFIED_TIME, path)?;
+        let world = self.shared.world.read();
+        Ok(self.find(&world, operation::MODIFIED_TIME, path)?.modified_seconds())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let operation = operation::rename(to);
+        self.change_names(FaultOp::Rename, &operation, from, |names| names.rename(from, to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let operation = operation::link(to);
+        self.change_names(FaultOp::Link, &operation, from, |names| {
+            let inode = names.find(from).ok_or(ENOENT)?;
+            if names.find(to).is_some() { Err(EEXIST) } else { names.set(to, inode) }
+        })
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.change_names(FaultOp::Remove, operation::REMOVE, path, |names| names.remove(path))
+    }
+
+    fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
+        let operation = operation::truncate(bytes);
+        self.shared.faults.check(FaultOp::Truncate, &operation, path)?;
+        let world = self.shared.world.read();
+        self.find(&world, &operation, path)?.truncate(bytes);
+        Ok(())
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        self.change_names(FaultOp::MakeDir, operation::MAKE_DIR, path, |names| names.make_dir(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        let operation = operation::REMOVE_DIR;
+        self.change_names(FaultOp::Remove, operation, path, |names| names.remove_dir(path))
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>> {
+        self.shared.faults.check(FaultOp::List, operation::LIST, path)?;
+        let world = self.shared.world.read();
+        world.names.list(path).ok_or_else(|| os_error(operation::LIST, path, ENOENT))
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<()> {
+        self.change_names(FaultOp::SyncDir, operation::FSYNC, path, |names| names.sync_dir(path))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.shared.faults.check(FaultOp::Lock, operation::LOCK, path)?;
+        if !self.exists(path)? {
+            drop(self.open_for_write(operation::OPEN_LOCK, path, false)?);
+        }
+        let mut world = self.shared.world.write();
+        if !world.locks.insert(path.to_path_buf()) {
+            return Err(os_error(operation::LOCK, path, EAGAIN));
+        }
+        let (shared, epoch) = (Arc::clone(&self.shared), world.epoch);
+        Ok(Box::new(MemFileLock { shared, epoch, path: path.to_path_buf() }))
+    }
+
+    fn free_space(&self, path: &Path) -> Result<u64> {
+        self.shared.faults.check(FaultOp::Stat, operation::FREE_SPACE, path)?;
+        Ok(self.shared.space.free())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! The file system of the operating system.
+//!
+//! Error texts name the operation as RocksDB does, because users grep logs for them.
+//! Thread safety: stateless; see the traits. Reads are `pread`, so a shared file needs no lock.
+
+use crate::file_system::{
+    FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
+};
+use crate::operation;
+use pumice_base::{Error, Result};
+use pumice_port::os::{self, Advice, File, LockFailure, OpenFlags};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// errno of "no locks available", which RocksDB reports for a lock held by the same process.
+const ENOLCK: i32 = 37;
+const ENOENT: i32 = 2;
+const ENOTDIR: i32 = 20;
+const ENOSYS: i32 = 38;
+
+/// The operating system's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PosixFs;
+
+impl PosixFs {
+    /// The one shared instance.
+    pub fn shared() -> Arc<dyn FileSystem> {
+        static SHARED: OnceLock<Arc<PosixFs>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(|| Arc::new(PosixFs))) as Arc<dyn FileSystem>
+    }
+}
+
+/// Gives an error of the operating system its operation and path.
+fn at<T>(operation: &str, path: &Path, result: io::Result<T>) -> Result<T> {
+    result.map_err(|e| Error::io(operation, path, &e))
+}
+
+impl FileSystem for PosixFs {
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        let file = at(operation::OPEN_RANDOM, path, File::open(path, OpenFlags::READ))?;
+        let bytes = at(operation::OPEN_RANDOM, path, file.stat())?.bytes;
+        Ok(Arc::new(PosixRandomAccessFile { file, bytes, path: path.to_path_buf() }))
+    }
+
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        let file = at(operation::OPEN_SEQUENTIAL, path, File::open(path, OpenFlags::READ))?;
+        Ok(Box::new(PosixSequentialFile { file, offset: 0, path: path.to_path_buf() }))
+    }
+
+    fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
+        let file = at(operation::CREATE, path, File::open(path, OpenFlags::CREATE))?;
+        Ok(PosixWritableFile::boxed(file, path, 0, options.allow_fallocate))
+    }
+
+    fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
+        let flags = OpenFlags { write: true, create: true, read: false, ..OpenFlags::READ };
+        let file = at(operation::REOPEN, path, File::open(path, flags))?;
+        let bytes = at(operation::REOPEN, path, file.stat())?.bytes;
+        Ok(PosixWritableFile::boxed(file, path, bytes, true))
+    }
+
+    fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>> {
+        at(&operation::recycle(new), old, os::rename(old, new))?;
+        let flags = OpenFlags { write: true, read: false, ..OpenFlags::READ };
+        let file = at(operation::REOPEN, new, File::open(new, flags))?;
+        Ok(PosixWritableFile::boxed(file, new, 0, true))
+    }
+
+    fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
+        at(operation::OPEN_SEQUENTIAL, path, os::read_file(path))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        match os::stat(path) {
+            Ok(_) => Ok(true),
+            Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ENOTDIR)) => Ok(false),
+            Err(e) => Err(Error::io(operation::ACCESS, path, &e)),
+        }
+    }
+
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        Ok(at(operation::FILE_SIZE, path, os::stat(path))?.bytes)
+    }
+
+    fn modified_time(&self, path: &Path) -> Result<u64> {
+        Ok(at(operation::MODIFIED_TIME, path, os::stat(path))?.modified_seconds)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        at(&operation::rename(to), from, os::rename(from, to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        at(&operation::link(to), from, os::link(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        at(operation::REMOVE, path, os::unlink(path))
+    }
+
+    fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
+        at(&operation::truncate(bytes), path, os::truncate(path, bytes))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<()> {
+        at(operation::MAKE_DIR, path, os::create_dir_all(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<()> {
+        at(operation::REMOVE_DIR, path, os::remove_dir(path))
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<String>> {
+        at(operation::LIST, path, os::read_dir(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<()> {
+        at(operation::FSYNC, path, os::sync_dir(path))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        match os::FileLock::acquire(path) {
+            Ok(lock) => Ok(Box::new(PosixFileLock { _lock: lock })),
+            Err(LockFailure::HeldHere { since_seconds, thread }) => {
+                let held = operation::lock_held_here(since_seconds, thread);
+                Err(Error::io(&held, path, &io::Error::from_raw_os_error(ENOLCK)))
+            }
+            Err(LockFailure::Open(e)) => Err(Error::io(operation::OPEN_LOCK, path, &e)),
+            Err(LockFailure::Lock(e)) => Err(Error::io(operation::LOCK, path, &e)),
+        }
+    }
+
+    fn free_space(&self, path: &Path) -> Result<u64> {
+        at(operation::FREE_SPACE, path, os::free_space(path))
+    }
+}
+
+struct PosixFileLock {
+    _lock: os::FileLock,
+}
+
+impl FileLock for PosixFileLock {}
+
+struct PosixRandomAccessFile {
+    file: File,
+    bytes: u64,
+    path: PathBuf,
+}
+
+impl RandomAccessFile for PosixRandomAccessFile {
+    #[inline]
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.file
+            .read_at(buf, offset)
+            .map_err(|e| Error::io(&operation::pread(offset, buf.len()), &self.path, &e))
+    }
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        // A hint: a file system that does not take it still reads correctly.
+        drop(self.file.advise(offset, bytes, Advice::WillNeed));
+    }
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+struct PosixSequentialFile {
+    file: File,
+    offset: u64,
+    path: PathBuf,
+}
+
+impl SequentialFile for PosixSequentialFile {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let result = self.file.read_at(buf, self.offset);
+        let bytes = at(operation::READ_SEQUENTIAL, &self.path, result)?;
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        self.offset = self.offset.saturating_add(bytes);
+        Ok(())
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Writes with `pwrite` at its own position, so truncating and reusing need no seek.
+struct PosixWritableFile {
+    /// `None` after `close`.
+    file: Option<File>,
+    position: u64,
+    /// End of the reserved space; the length may not have reached it.
+    allocated_end: u64,
+    may_allocate: bool,
+    path: PathBuf,
+}
+
+impl PosixWritableFile {
+    fn boxed(file: File, path: &Path, position: u64, may_allocate: bool) -> Box<dyn WritableFile> {
+        let path = path.to_path_buf();
+        let file = Some(file);
+        Box::new(PosixWritableFile { file, position, allocated_end: 0, may_allocate, path })
+    }
+
+    /// Runs `call` on the open file and gives its error the text `operation`.
+    fn with(
+        &mut self,
+        operation: &str,
+        call: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<()> {
+        match self.file.as_mut() {
+            Some(file) => at(operation, &self.path, call(file)),
+            None => Err(Error::io_message(format!("{operation}: {}: closed", self.path.display()))),
+        }
+    }
+}
+
+impl WritableFile for PosixWritableFile {
+    #[inline]
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let position = self.position;
+        self.with(operation::APPEND, |f| f.write_all_at(data, position))?;
+        self.position += data.len() as u64;
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.with(operation::SYNC, |f| f.sync_data())
+    }
+    fn fsync(&mut self) -> Result<()> {
+        self.with(operation::FSYNC, |f| f.sync_all())
+    }
+    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
+        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes) {
+            Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
+            done => done,
+        })
+    }
+    fn preallocate(&mut self, end: u64) -> Result<()> {
+        let start = self.allocated_end.max(self.position);
+        if self.may_allocate && end > start {
+            let reserved = self.with(operation::ALLOCATE, |f| f.allocate(start, end - start, true));
+            // Reserving is an optimisation: a file system without it, or a full one, is found out
+            // by the writes themselves.
+            self.may_allocate = reserved.is_ok();
+            self.allocated_end = if reserved.is_ok() { end } else { self.allocated_end };
+        }
+        Ok(())
+    }
+    fn truncate(&mut self, bytes: u64) -> Result<()> {
+        self.with(&operation::truncate(bytes), |f| f.truncate(bytes))?;
+        self.position = bytes;
+        self.allocated_end = self.allocated_end.min(bytes);
+        Ok(())
+    }
+    fn close(&mut self) -> Result<()> {
+        if self.allocated_end > self.position {
+            // Truncating to the present length is what gives the reserved blocks back.
+            let position = self.position;
+            self.with(&operation::truncate(position), |f| f.truncate(position))?;
+        }
+        match self.file.take() {
+            Some(file) => at(operation::CLOSE, &self.path, file.close()),
+            None => Ok(()),
+        }
+    }
+    fn len(&self) -> u64 {
+        self.position
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,144 @@
+//! The process and its threads: identity, randomness, priorities, the machine.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. Pointers given to libc point to live locals or slices with their true lengths.
+//! 2. The call takes integers only.
+
+use std::io;
+
+/// The process number.
+pub fn pid() -> u32 {
+    std::process::id()
+}
+
+/// The kernel's number of the calling thread.
+pub fn thread_id() -> u64 {
+    // SAFETY: invariant 2.
+    unsafe { libc::gettid() as u64 }
+}
+
+/// The CPU the calling thread runs on at this moment; only a hint for spreading load.
+#[inline]
+pub fn current_cpu() -> usize {
+    // SAFETY: invariant 2.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or(0)
+}
+
+/// The machine's name.
+pub fn hostname() -> String {
+    let mut buf = [0u8; 256];
+    // SAFETY: invariant 1.
+    let code = unsafe { libc::gethostname(buf.as_mut_ptr().cast(), buf.len()) };
+    let end = buf.iter().position(|b| *b == 0).unwrap_or(buf.len());
+    if code == 0 { String::from_utf8_lossy(&buf[..end]).into_owned() } else { String::new() }
+}
+
+/// Fills `buf` with bytes nobody can foretell.
+///
+/// # Panics
+/// When the kernel has no randomness, which Linux since 3.17 always has.
+pub fn read_random_bytes(buf: &mut [u8]) {
+    let mut done = 0;
+    while done < buf.len() {
+        let rest = &mut buf[done..];
+        // SAFETY: invariant 1.
+        let n = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        match usize::try_from(n) {
+            Ok(n) => done += n,
+            Err(_) => {
+                let e = io::Error::last_os_error();
+                assert!(e.kind() == io::ErrorKind::Interrupted, "getrandom: {e}");
+            }
+        }
+    }
+}
+
+/// Memory of the machine in bytes; 0 when unknown.
+pub fn total_memory_bytes() -> u64 {
+    // SAFETY: invariant 2, both calls.
+    let (pages, page) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).unwrap_or(0) * u64::try_from(page).unwrap_or(0)
+}
+
+/// CPU priority of a thread, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum CpuPriority {
+    /// SCHED_IDLE: runs when nothing else wants to.
+    Idle = 0,
+    /// Nice 19.
+    Low = 1,
+    /// Nice 0.
+    #[default]
+    Normal = 2,
+    /// Nice -20; needs a privilege.
+    High = 3,
+}
+
+/// I/O priority of a thread, lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum IoPriority {
+    /// ioprio class "idle".
+    Idle = 0,
+    /// What the thread inherited.
+    #[default]
+    Normal = 1,
+}
+
+/// Sets the CPU priority of the calling thread. Lowering always works; raising needs a privilege.
+///
+/// # Errors
+/// What the kernel says, mostly EPERM or EACCES.
+pub fn set_thread_cpu_priority(priority: CpuPriority) -> io::Result<()> {
+    let nice = match priority {
+        CpuPriority::Idle => return set_scheduler(libc::SCHED_IDLE),
+        CpuPriority::Low => 19,
+        CpuPriority::Normal => 0,
+        CpuPriority::High => -20,
+    };
+    set_scheduler(libc::SCHED_OTHER)?;
+    // SAFETY: invariant 2. Number 0 is the calling thread (Linux's nice belongs to threads).
+    let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_scheduler(policy: libc::c_int) -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: invariant 1; number 0 is the calling thread.
+    let code = unsafe { libc::sched_setscheduler(0, policy, &parameter) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets the I/O priority of the calling thread.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
+    const WHO_PROCESS: libc::c_long = 1;
+    const CLASS_SHIFT: libc::c_long = 13;
+    let class = match priority {
+        IoPriority::Idle => 3,
+        IoPriority::Normal => 0,
+    };
+    // SAFETY: invariant 2. Number 0 is the calling thread.
+    let code = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, class << CLASS_SHIFT) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The nice value of the thread with the kernel's number `thread`.
+///
+/// # Errors
+/// ESRCH when there is no such thread.
+pub fn nice_of(thread: u64) -> io::Result<i32> {
+    // SAFETY: invariant 1: errno's address is the calling thread's own.
+    let (nice, errno) = unsafe {
+        // -1 is a legal answer, so only errno tells a failure.
+        *libc::__errno_location() = 0;
+        let nice = libc::getpriority(libc::PRIO_PROCESS, thread as libc::id_t);
+        (nice, *libc::__errno_location())
+    };
+    if nice == -1 && errno != 0 { Err(io::Error::from_raw_os_error(errno)) } else { Ok(nice) }
+}

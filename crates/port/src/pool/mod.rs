@@ -1,0 +1,147 @@
+//! Background thread pools: four priorities, each a FIFO of jobs served by its own threads.
+//!
+//! One `ThreadPools` serves every database of an environment, as RocksDB's `Env` does. A pool's CPU
+//! and I/O priority is a wish that each worker applies to itself before its next job; it is only
+//! ever lowered, because raising needs a privilege. A job that panics is counted and does not end
+//! its worker.
+//!
+//! Thread safety: all methods may be called from anywhere, jobs included, except `join_all`, which
+//! waits for the jobs. Lock order: a pool's mutex is a leaf; no job runs under it.
+//!
+//! It does not order jobs, share them between pools or know what they do.
+
+mod worker;
+
+use crate::os::{CpuPriority, IoPriority};
+use std::sync::Arc;
+use worker::Pool;
+
+/// Which pool a job goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Compactions into the last level.
+    Bottom = 0,
+    /// Compactions.
+    Low = 1,
+    /// Flushes.
+    High = 2,
+    /// The user's own jobs.
+    User = 3,
+}
+
+impl Priority {
+    /// All of them, lowest first.
+    pub const ALL: [Priority; 4] =
+        [Priority::Bottom, Priority::Low, Priority::High, Priority::User];
+
+    fn thread_name(self) -> &'static str {
+        match self {
+            Priority::Bottom => "pumice:bottom",
+            Priority::Low => "pumice:low",
+            Priority::High => "pumice:high",
+            Priority::User => "pumice:user",
+        }
+    }
+}
+
+/// A piece of background work.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// The four pools of an environment.
+pub struct ThreadPools {
+    pools: [Arc<Pool>; 4],
+}
+
+impl Default for ThreadPools {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ThreadPools {
+    /// Pools with room for one thread each; no thread runs before its first job.
+    pub fn new() -> Self {
+        ThreadPools { pools: Priority::ALL.map(|p| Arc::new(Pool::new(p.thread_name()))) }
+    }
+
+    fn pool(&self, priority: Priority) -> &Arc<Pool> {
+        &self.pools[priority as usize]
+    }
+
+    /// Sets the number of threads. Excess threads end after their current job.
+    pub fn set_background_threads(&self, threads: usize, priority: Priority) {
+        self.pool(priority).set_limit(threads, true);
+    }
+    /// Raises the number of threads to `threads`; never lowers it.
+    pub fn increase_background_threads(&self, threads: usize, priority: Priority) {
+        self.pool(priority).set_limit(threads, false);
+    }
+    /// The number of threads the pool may have.
+    pub fn background_threads(&self, priority: Priority) -> usize {
+        self.pool(priority).limit()
+    }
+
+    /// Queues a job. `name` says in thread listings and panic reports what it is.
+    pub fn schedule(&self, priority: Priority, name: &'static str, job: Job) {
+        self.schedule_tagged(priority, name, 0, job);
+    }
+    /// Queues a job that [`ThreadPools::unschedule`] can take back by `tag`, which is not 0.
+    pub fn schedule_tagged(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
+        Pool::submit(self.pool(priority), name, tag, job);
+    }
+    /// Drops the queued jobs with `tag`, outside any lock; how many there were. Running jobs go on.
+    pub fn unschedule(&self, priority: Priority, tag: u64) -> usize {
+        self.pool(priority).remove_tagged(tag)
+    }
+
+    /// Jobs that wait for a thread.
+    pub fn queue_len(&self, priority: Priority) -> usize {
+        self.pool(priority).queue_len()
+    }
+    /// Jobs that run now.
+    pub fn running(&self, priority: Priority) -> usize {
+        self.pool(priority).running()
+    }
+    /// Jobs that ended with a panic since the start.
+    pub fn panicked_jobs(&self) -> u64 {
+        self.pools.iter().map(|p| p.panicked()).sum()
+    }
+    /// Waits until no job is queued or running in any pool. Suspends.
+    pub fn wait_idle(&self) {
+        for pool in &self.pools {
+            pool.wait_idle();
+        }
+    }
+
+    /// Asks the pool's threads to take CPU priority `wish`, each before its next job. A wish that
+    /// is not lower than what a thread has changes nothing.
+    pub fn lower_cpu_priority(&self, priority: Priority, wish: CpuPriority) {
+        self.pool(priority).wish_cpu(wish);
+    }
+    /// Asks the pool's threads to take the idle I/O priority, each before its next job.
+    pub fn lower_io_priority(&self, priority: Priority) {
+        self.pool(priority).wish_io(IoPriority::Idle);
+    }
+    /// The kernel's numbers of the pool's live threads.
+    pub fn thread_ids(&self, priority: Priority) -> Vec<u64> {
+        self.pool(priority).thread_ids()
+    }
+
+    /// Ends all threads. With `finish_queued` they first do what is queued, otherwise queued jobs
+    /// are dropped. Suspends. The pools stay usable afterwards.
+    pub fn join_all(&self, finish_queued: bool) {
+        for pool in &self.pools {
+            pool.join_all(finish_queued);
+        }
+    }
+}
+
+impl Drop for ThreadPools {
+    fn drop(&mut self) {
+        self.join_all(false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

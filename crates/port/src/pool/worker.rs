@@ -1,0 +1,235 @@
+//! One pool: a queue, its threads, and the loop each thread runs.
+//!
+//! A thread has an index. It ends when its index is at or above the limit and it is the newest
+//! thread, so that threads end in reverse order of their start and indexes stay dense.
+
+use super::Job;
+use crate::os::{self, CpuPriority, IoPriority};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::thread::{self, JoinHandle};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+struct Queued {
+    name: &'static str,
+    tag: u64,
+    job: Job,
+}
+
+struct State {
+    queue: VecDeque<Queued>,
+    threads: Vec<Option<JoinHandle<()>>>,
+    /// Parallel to `threads`; 0 until the thread has started to run.
+    thread_ids: Vec<u64>,
+    limit: usize,
+    idle: usize,
+    running: usize,
+    panicked: u64,
+    cpu_wish: CpuPriority,
+    io_wish: IoPriority,
+    stopping: bool,
+}
+
+/// One priority's queue and threads.
+pub(super) struct Pool {
+    thread_name: &'static str,
+    state: Mutex<State>,
+    /// Signals idle workers: a job, a smaller limit, or the end.
+    work: Condvar,
+    /// Signals waiters: nothing queued and nothing running, or a thread ended.
+    quiet: Condvar,
+}
+
+impl Pool {
+    pub(super) fn new(thread_name: &'static str) -> Self {
+        Pool {
+            thread_name,
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                threads: Vec::new(),
+                thread_ids: Vec::new(),
+                limit: 1,
+                idle: 0,
+                running: 0,
+                panicked: 0,
+                cpu_wish: CpuPriority::Normal,
+                io_wish: IoPriority::Normal,
+                stopping: false,
+            }),
+            work: Condvar::new(),
+            quiet: Condvar::new(),
+        }
+    }
+
+    pub(super) fn set_limit(self: &Arc<Self>, threads: usize, may_lower: bool) {
+        let mut state = self.state.lock();
+        if threads > state.limit || (may_lower && threads < state.limit) {
+            state.limit = threads;
+            self.start_missing(&mut state);
+            self.work.notify_all();
+        }
+    }
+    pub(super) fn limit(&self) -> usize {
+        self.state.lock().limit
+    }
+    pub(super) fn queue_len(&self) -> usize {
+        self.state.lock().queue.len()
+    }
+    pub(super) fn running(&self) -> usize {
+        self.state.lock().running
+    }
+    pub(super) fn panicked(&self) -> u64 {
+        self.state.lock().panicked
+    }
+    pub(super) fn wish_cpu(&self, wish: CpuPriority) {
+        self.state.lock().cpu_wish = wish;
+    }
+    pub(super) fn wish_io(&self, wish: IoPriority) {
+        self.state.lock().io_wish = wish;
+    }
+    pub(super) fn thread_ids(&self) -> Vec<u64> {
+        self.state.lock().thread_ids.iter().copied().filter(|id| *id != 0).collect()
+    }
+
+    pub(super) fn submit(pool: &Arc<Pool>, name: &'static str, tag: u64, job: Job) {
+        let mut state = pool.state.lock();
+        state.queue.push_back(Queued { name, tag, job });
+        pool.start_missing(&mut state);
+        if state.threads.len() > state.limit {
+            // A single notification could reach a thread that is about to end.
+            pool.work.notify_all();
+        } else {
+            pool.work.notify_one();
+        }
+    }
+
+    pub(super) fn remove_tagged(&self, tag: u64) -> usize {
+        let mut state = self.state.lock();
+        let (gone, kept): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut state.queue).into_iter().partition(|q| q.tag == tag);
+        state.queue = kept;
+        self.report_quiet(&state);
+        drop(state);
+        // `gone` is dropped here, outside the lock: what a job captured may do anything.
+        gone.len()
+    }
+
+    pub(super) fn wait_idle(&self) {
+        let quiet = |s: &State| s.running == 0 && (s.queue.is_empty() || s.limit == 0);
+        drop(self.quiet.wait_while(self.state.lock(), |s| !quiet(s)));
+    }
+
+    pub(super) fn join_all(&self, finish_queued: bool) {
+        let mut state = self.state.lock();
+        let dropped =
+            if finish_queued { VecDeque::new() } else { std::mem::take(&mut state.queue) };
+        state.stopping = true;
+        let threads: Vec<_> = state.threads.drain(..).flatten().collect();
+        state.thread_ids.clear();
+        self.work.notify_all();
+        drop(state);
+        drop(dropped);
+        // A job may own the last reference to the pools; its own thread ends by itself.
+        for handle in threads.into_iter().filter(|h| !h.is_current()) {
+            // A worker catches its jobs' panics; there is nothing else in it that could fail.
+            handle.join().expect("a pool thread ends normally");
+        }
+        self.state.lock().stopping = false;
+    }
+
+    /// Starts threads while there are queued jobs without an idle thread. Requires: lock held.
+    fn start_missing(self: &Arc<Self>, state: &mut State) {
+        while state.threads.len() < state.limit && state.queue.len() > state.idle && !state.stopping
+        {
+            let index = state.threads.len();
+            let pool = Arc::clone(self);
+            match thread::try_spawn(self.thread_name, move || pool.run(index)) {
+                Ok(handle) => {
+                    state.threads.push(Some(handle));
+                    state.thread_ids.push(0);
+                    // It counts as idle from birth, so that one job starts one thread.
+                    state.idle += 1;
+                }
+                // The running threads will do the work. With none, the next submit tries again.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The life of one thread.
+    fn run(&self, index: usize) {
+        let mut cpu = CpuPriority::Normal;
+        let mut io = IoPriority::Normal;
+        let mut state = self.state.lock();
+        if let Some(id) = state.thread_ids.get_mut(index) {
+            *id = os::thread_id();
+        }
+        while let Some((mut locked, job)) = self.next_job(state, index) {
+            locked.idle -= 1;
+            locked.running += 1;
+            let (cpu_wish, io_wish) = (locked.cpu_wish, locked.io_wish);
+            drop(locked);
+            lower_own_priority(&mut cpu, cpu_wish, &mut io, io_wish);
+            let name = job.name;
+            let result = catch_unwind(AssertUnwindSafe(job.job));
+            state = self.state.lock();
+            state.running -= 1;
+            state.idle += 1;
+            if let Err(panic) = result {
+                state.panicked += 1;
+                let message = thread::panic_message(panic.as_ref());
+                eprintln!("pumice: background job {name} panicked: {message}");
+            }
+            self.report_quiet(&state);
+        }
+    }
+
+    /// Waits for a job; `None` when the thread must end. The thread counts as idle meanwhile.
+    fn next_job<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        index: usize,
+    ) -> Option<(MutexGuard<'a, State>, Queued)> {
+        loop {
+            let excess = index >= state.limit && !state.stopping;
+            if excess && index + 1 == state.threads.len() {
+                state.threads.pop();
+                state.thread_ids.pop();
+                state.idle -= 1;
+                // The next newest may be excess too.
+                self.work.notify_all();
+                return None;
+            }
+            if !excess && let Some(job) = state.queue.pop_front() {
+                return Some((state, job));
+            }
+            if state.stopping {
+                state.idle -= 1;
+                return None;
+            }
+            state = self.work.wait(state);
+        }
+    }
+
+    fn report_quiet(&self, state: &State) {
+        if state.running == 0 && state.queue.is_empty() {
+            self.quiet.notify_all();
+        }
+    }
+}
+
+/// Lowers the calling thread to the pool's wishes; what the kernel refuses stays as it was.
+fn lower_own_priority(
+    cpu: &mut CpuPriority,
+    cpu_wish: CpuPriority,
+    io: &mut IoPriority,
+    io_wish: IoPriority,
+) {
+    if cpu_wish < *cpu && os::set_thread_cpu_priority(cpu_wish).is_ok() {
+        *cpu = cpu_wish;
+    }
+    if io_wish < *io && os::set_thread_io_priority(io_wish).is_ok() {
+        *io = io_wish;
+    }
+}

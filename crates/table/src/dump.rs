@@ -1,0 +1,1 @@
+//! The texts that `sst_dump` prints.

@@ -174,12 +174,10 @@ fn every_truncation_inside_a_file_is_refused() {
 /// The flush edit of RocksDB 7.8 in format spec 5.3.
 #[test]
 fn reads_a_flush_edit() {
-    let bytes = hex(
-        "0208 0900 030a 04c801 67 00 09 c418
+    let bytes = hex("0208 0900 030a 04c801 67 00 09 c418
          11 6b6579303030303030 01 01000000000000 11 6b6579303030313939 01 c8000000000000
          01 c801 0505cfc887d806 0605cfc887d806 0700 0807 556e6b6e6f776e
-         0c10 000102030405060708090a0b0c0d0e0f 01",
-    );
+         0c10 000102030405060708090a0b0c0d0e0f 01");
     let edit = VersionEdit::decode(&bytes).unwrap();
     assert_eq!(
         (edit.log_number, edit.prev_log_number, edit.next_file_number, edit.last_sequence),
@@ -195,11 +193,10 @@ fn reads_a_flush_edit() {
 
 #[test]
 fn reads_column_family_group_and_wal_edits() {
-    let edit = VersionEdit::decode(&hex(
-        "011a 6c6576656c64622e4279746577697365436f6d70617261746f72
-         0204 0308 0400 c80101 c90103 74776f",
-    ))
-    .unwrap();
+    let edit =
+        VersionEdit::decode(&hex("011a 6c6576656c64622e4279746577697365436f6d70617261746f72
+         0204 0308 0400 c80101 c90103 74776f"))
+        .unwrap();
     assert_eq!(edit.add_column_family.as_deref(), Some("two"));
     assert_eq!((edit.column_family, edit.log_number), (1, Some(4)));
     assert!(edit.is_column_family_manipulation());
@@ -237,7 +234,7 @@ fn skips_or_refuses_unknown_fields() {
     // 8192 + 500, then a log number.
     let edit = VersionEdit::decode(&hex("f443 03 aabbcc 0207")).unwrap();
     assert_eq!((edit.unknown_skipped, edit.log_number), (1, Some(7)));
-    let message = |bytes| VersionEdit::decode(&hex(bytes)).unwrap_err().to_string();
+    let message = |bytes: &str| VersionEdit::decode(&hex(bytes)).unwrap_err().to_string();
     assert_eq!(message("0b 01"), "Corruption: VersionEdit: unknown tag");
     assert_eq!(message("80"), "Corruption: VersionEdit: invalid tag");
     let file = "67 00 09 64 09 61 0105000000000000 09 62 0104000000000000 04 05";

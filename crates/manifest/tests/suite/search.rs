@@ -94,8 +94,7 @@ fn check(version: &Version, cmp: &Comparator, rng: &mut Rng, prefix: &[u8]) {
         };
         let range = UserRange::closed(Some(low), Some(high));
         for level in 0..2 {
-            let touches =
-                |f: &&Arc<FileMetaData>| UserRange::of_file(f).overlaps(&range, cmp);
+            let touches = |f: &&Arc<FileMetaData>| UserRange::of_file(f).overlaps(&range, cmp);
             let expected: Vec<u64> =
                 version.files(level).iter().filter(touches).map(|f| f.number).collect();
             let actual = version.files_overlapping(level, Some(low), Some(high));

@@ -1,7 +1,22 @@
-//! Statistics (in progress).
-/// Statistics.
-pub struct Statistics;
-/// Listener.
-pub trait EventListener: Send + Sync {}
-/// Logger.
-pub trait Logger: Send + Sync {}
+//! What a database tells about itself.
+//!
+//! | module | role |
+//! |---|---|
+//! | `names`, `statistics` | tickers and histograms |
+//! | `listener` | callbacks of programs |
+//! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
+//! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
+
+pub mod cf_stats;
+pub mod db_stats;
+pub mod event_log;
+mod human;
+pub mod info_log;
+pub mod listener;
+pub mod names;
+pub mod statistics;
+
+pub use info_log::{InfoLog, Logger, NullLogger};
+pub use listener::EventListener;
+pub use names::{HistogramKind, Ticker};
+pub use statistics::{Record, Statistics, StatsLevel, Timer};

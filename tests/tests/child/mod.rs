@@ -19,6 +19,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-differential", crate::differential::run_rocksdb),
     ("rocksdb-continue", crate::compat::run_continue),
     ("rocksdb-write", crate::compat::run_write),
+    ("open", crate::errors::run_open),
     ("crash", crate::crash::run),
     ("corruption", crate::corruption::run),
 ];

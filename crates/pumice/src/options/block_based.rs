@@ -10,6 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{BlockCache, IndexShortening, TableOptions};
 
+use super::component_values::only_bloom;
 use super::enums::IndexShorteningMode;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
@@ -42,7 +43,7 @@ option_table! {
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = true, mutable, unsaved;
         /// Filter, for instance `bloomfilter:10:false`; None writes none.
-        filter_policy: Option<FilterPolicy> = None, mutable, saved;
+        filter_policy: Option<FilterPolicy> = None, mutable, saved, only_bloom;
         /// Put whole keys into the filter.
         whole_key_filtering: bool = true, mutable, saved;
         /// Decompress every written block and compare.

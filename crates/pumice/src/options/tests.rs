@@ -250,6 +250,8 @@ fn refusals_name_the_option() {
         ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
         ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
         ("table_factory", "{index_type=kTwoLevelIndexSearch}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=ribbonfilter:10:0}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
         ("use_direct_reads", "true", ErrorKind::NotSupported),
         ("enable_blob_files", "true", ErrorKind::NotSupported),
         ("force_consistency_checks", "false", ErrorKind::NotSupported),

@@ -12,6 +12,7 @@ use pumice_base::extension::{
 };
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::{FilterKind, FilterPolicy};
+use pumice_wal::WalRecoveryMode;
 
 use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
@@ -262,6 +263,17 @@ impl OptionValue for ChecksumType {
     fn parse(text: &str) -> Result<Self, Refusal> {
         ChecksumType::from_name(text.trim())
             .ok_or_else(|| Refusal::expected("a checksum type such as kXXH3", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl OptionValue for WalRecoveryMode {
+    const TYPE: &'static str = "WalRecoveryMode";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        WalRecoveryMode::from_name(text.trim())
+            .ok_or_else(|| Refusal::expected("a recovery mode such as kPointInTimeRecovery", text))
     }
     fn format(&self) -> String {
         self.name().to_string()

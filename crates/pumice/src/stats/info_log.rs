@@ -118,8 +118,7 @@ impl InfoLog {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn open(db_path: &Path, options: &DbOptions) -> Result<Arc<dyn Logger>> {
-        let fs = Arc::clone(&options.file_system);
+    pub fn open(fs: Arc<dyn FileSystem>, db_path: &Path, options: &DbOptions) -> Result<Self> {
         let (dir, name) = location(db_path, &options.db_log_dir);
         fs.create_dir_all(&dir)?;
         let log = InfoLog {
@@ -133,7 +132,7 @@ impl InfoLog {
             open: Mutex::new(OpenFile { file: None, bytes: 0, opened_micros: 0, dropped_lines: 0 }),
         };
         log.roll(&mut log.open.lock())?;
-        Ok(Arc::new(log))
+        Ok(log)
     }
 
     /// Lines that could not be written.

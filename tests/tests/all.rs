@@ -14,6 +14,9 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Above the engine, not in it.
 
 mod child;
+mod compat;
+mod corruption;
+mod crash;
 mod differential;
 mod stores;
 

@@ -239,7 +239,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_round_trip(value in any_width(), tail in prop::collection::vec(any::<u8>(), 0..3)) {
+        fn varints_round_trip(
+            value in any_width(),
+            tail in prop::collection::vec(any::<u8>(), 0..3),
+        ) {
             let mut out = Vec::new();
             put_varint64(&mut out, value);
             let n = out.len();
@@ -282,7 +285,10 @@ mod tests {
         }
 
         #[test]
-        fn decoder_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..40), ops in prop::collection::vec(0u8..8, 0..20)) {
+        fn decoder_never_panics(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            ops in prop::collection::vec(0u8..8, 0..20),
+        ) {
             let mut decoder = Decoder::new(&bytes);
             for op in ops {
                 let before = decoder.rest().len();

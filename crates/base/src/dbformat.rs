@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn layout() {
-        let key = internal_key(b"k", 0x0102_0304_0506_07, ValueType::Merge);
+        let key = internal_key(b"k", 0x0001_0203_0405_0607, ValueType::Merge);
         assert_eq!(key, [b'k', 2, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(
             (user_key(&key), sequence_and_type(&key)),

@@ -176,8 +176,8 @@ impl Error {
 
     /// An operating-system failure during `operation` on `path`.
     ///
-    /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display` puts
-    /// after the subcode's text: `IO error: No such file or directory: While open a ...`.
+    /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display`
+    /// puts after the subcode's text: `IO error: No such file or directory: While open a ...`.
     pub fn io(operation: &str, path: &Path, source: &std::io::Error) -> Self {
         let os_error = source.raw_os_error();
         let reason = os_reason(source);
@@ -309,7 +309,8 @@ mod tests {
             Error::io("While open a file for random read", Path::new("/db/1.sst"), &missing);
         assert_eq!(
             error.to_string(),
-            "IO error: No such file or directory: While open a file for random read: /db/1.sst"
+            "IO error: No such file or directory: While open a file for random read: /db/1.sst: \
+             No such file or directory"
         );
         assert!(error.is_not_found() && error.os_error() == Some(2));
         assert_eq!(Error::corruption("x").to_string(), "Corruption: x");
@@ -318,7 +319,10 @@ mod tests {
         assert_eq!(full.to_string(), "IO error: No space left on device: quota");
         let device = Error::io("append", Path::new("f"), &std::io::Error::from_raw_os_error(28));
         assert!(device.is_no_space());
-        assert_eq!(device.to_string(), "IO error: No space left on device: append: f");
+        assert_eq!(
+            device.to_string(),
+            "IO error: No space left on device: append: f: No space left on device"
+        );
     }
 
     #[test]

@@ -272,7 +272,10 @@ proptest! {
 
     #[test]
     fn round_trip(
-        pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..40), 1usize..60), 1..30),
+        pieces in prop::collection::vec(
+            (prop::collection::vec(any::<u8>(), 1..40), 1usize..60),
+            1..30,
+        ),
         codec in 0usize..6,
     ) {
         let raw: Vec<u8> = pieces.iter().flat_map(|(p, times)| p.repeat(*times)).collect();

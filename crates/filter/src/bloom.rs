@@ -141,6 +141,14 @@ pub(crate) fn line_of(hash: u64, lines: u32) -> usize {
 /// leaving early would cost a misprediction, more than the remaining probes of a loaded line.
 #[inline(always)]
 pub(crate) fn line_matches(line: &[u8; LINE], hash: u64, probes: u8) -> bool {
+    match probes {
+        6 => probe(line, hash, 6),
+        _ => probe(line, hash, probes),
+    }
+}
+
+#[inline(always)]
+fn probe(line: &[u8; LINE], hash: u64, probes: u8) -> bool {
     let mut x = (hash >> 32) as u32;
     let mut all = 1u8;
     for _ in 0..probes {

@@ -168,11 +168,6 @@ impl Block {
         self.data.capacity() + 8 * self.words.capacity() + size_of::<Self>()
     }
 
-    /// Gives the byte buffer back for reuse.
-    pub(crate) fn into_data(self) -> Vec<u8> {
-        self.data
-    }
-
     /// Offset behind the last entry.
     #[inline]
     pub(crate) fn keys_end(&self) -> usize {

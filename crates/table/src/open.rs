@@ -252,7 +252,7 @@ fn read_stored(
 /// Decodes a properties block; also where in it the value of the global sequence number lies.
 pub(crate) fn decode_properties(
     contents: Vec<u8>,
-) -> Result<(TableProperties, Option<usize>), String> {
+) -> std::result::Result<(TableProperties, Option<usize>), String> {
     let block = Block::decode(contents, KeyForm::Raw)?;
     let mut properties = TableProperties::default();
     let mut global_seqno_at = None;

@@ -1,1 +1,28 @@
-//! pumice-wal (skeleton).
+//! The write-ahead log's framing, which the MANIFEST shares: logical records in 32 KiB blocks.
+//!
+//! ```text
+//! block   := record* zero-fill            32768 bytes, the last block of a file may be short
+//! record  := crc32 length16 type8 payload                    7-byte header
+//!          | crc32 length16 type8 log_number32 payload       11-byte header, recyclable files
+//! crc     := masked crc32c of everything behind the length field
+//! ```
+//! A record never crosses a block. A logical record is one `Full`, or `First Middle* Last`. A file
+//! that took over the blocks of an older one carries its number in each header, so that what the
+//! older life left behind is told apart.
+//!
+//! Thread safety: readers and writers have one owner. What a record says is the engine's matter.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compression;
+mod physical;
+mod reader;
+mod record;
+mod writer;
+
+pub use reader::{LogEnd, LogReader, LogReaderOptions, PredecessorLog, RecordInfo, Reporter};
+pub use record::{BLOCK_BYTES, WalRecoveryMode};
+pub use writer::LogWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The engines as stores of the testkit, and the settings both are opened with.
 
+pub mod pumice;
 pub mod rocksdb;
 
 use tempfile::TempDir;

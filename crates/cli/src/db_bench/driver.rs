@@ -11,7 +11,7 @@ use super::stats::{Repeats, Stats};
 use super::work::{self, Work};
 use super::worker::{Plan, Shared, Worker};
 use super::workload::value_bytes;
-use pumice_env::{FileSystem, PosixFs};
+use pumice_env::PosixFs;
 use pumice_port::thread::scope;
 use pumice_port::time::{process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
@@ -191,11 +191,7 @@ impl<'a, E: Engine> Driver<'a, E> {
 }
 
 /// Runs the threads of one benchmark; the stats of all, or the first error.
-fn run_threads<D: BenchDb>(
-    shared: &Shared<'_, D>,
-    work: Work,
-    seed: u64,
-) -> Result<Vec<Stats>> {
+fn run_threads<D: BenchDb>(shared: &Shared<'_, D>, work: Work, seed: u64) -> Result<Vec<Stats>> {
     scope(|scope| {
         let handles: Vec<_> = (0..shared.threads)
             .map(|thread| {

@@ -3,7 +3,7 @@
 //! Names, types and defaults are those of RocksDB 11.9's db_bench; a default that differs from it
 //! says so. Everything else about a flag is derived from its row.
 
-use super::flags::flag_table;
+use super::flags::{FlagValue, Row, flag_table};
 
 flag_table! {
     // What to run.
@@ -59,7 +59,7 @@ flag_table! {
     benchmark_write_rate_limit: u64 = 0, "If not 0, limit writes to this many bytes/second";
     benchmark_read_rate_limit: u64 = 0, "If not 0, limit reads to this many ops/second";
     sine_write_rate: bool = false, "Use a sine wave write rate limit";
-    sine_write_rate_interval_milliseconds: u64 = 10_000u64,
+    sine_write_rate_interval_milliseconds: u64 = 10_000,
         "Interval of which the sine wave write rate limit is recalculated";
     sine_a: f64 = 1.0, "A in f(x) = A sin(bx + c) + d";
     sine_b: f64 = 1.0, "B in f(x) = A sin(bx + c) + d";
@@ -108,7 +108,7 @@ flag_table! {
     num_levels: i32 = 7, "The total number of levels";
     target_file_size_base: i64 = 64 << 20, "Target file size at level-1";
     target_file_size_multiplier: i32 = 1, "A multiplier to compute target level-N file size";
-    max_bytes_for_level_base: u64 = 256u64 << 20, "Max bytes for level-1";
+    max_bytes_for_level_base: u64 = 256 << 20, "Max bytes for level-1";
     max_bytes_for_level_multiplier: f64 = 10.0, "A multiplier to compute max bytes for level-N";
     level_compaction_dynamic_level_bytes: bool = false,
         "Whether level size base is dynamic";
@@ -116,11 +116,11 @@ flag_table! {
     level0_file_num_compaction_trigger: i32 = 4, "Number of L0 files when compactions start";
     level0_slowdown_writes_trigger: i32 = 20, "Number of L0 files that slow down writes";
     level0_stop_writes_trigger: i32 = 36, "Number of L0 files that trigger put stop";
-    soft_pending_compaction_bytes_limit: u64 = 64u64 << 30,
+    soft_pending_compaction_bytes_limit: u64 = 64 << 30,
         "Slowdown writes if pending compaction bytes exceed this number";
-    hard_pending_compaction_bytes_limit: u64 = 128u64 << 30,
+    hard_pending_compaction_bytes_limit: u64 = 128 << 30,
         "Stop writes if pending compaction bytes exceed this number";
-    delayed_write_rate: u64 = 8_388_608u64,
+    delayed_write_rate: u64 = 8_388_608,
         "Limited bytes allowed to DB when soft_rate_limit or level0_slowdown_writes_trigger \
         triggers";
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";

@@ -14,6 +14,10 @@ use super::unsupported;
 pub trait FlagValue: Sized {
     /// gflags' name of the type.
     const TYPE: &'static str;
+    /// How a default is written in the table.
+    type Literal;
+    /// The default as a value.
+    fn from_literal(literal: Self::Literal) -> Self;
     /// The value of `text`, if it is one.
     fn parse(text: &str) -> Option<Self>;
     /// The value as `--help` shows it.
@@ -22,6 +26,10 @@ pub trait FlagValue: Sized {
 
 impl FlagValue for bool {
     const TYPE: &'static str = "bool";
+    type Literal = bool;
+    fn from_literal(literal: bool) -> bool {
+        literal
+    }
     fn parse(text: &str) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "1" | "t" | "true" | "y" | "yes" => Some(true),
@@ -38,6 +46,10 @@ macro_rules! integer_flag {
     ($ty:ty, $name:literal) => {
         impl FlagValue for $ty {
             const TYPE: &'static str = $name;
+            type Literal = $ty;
+            fn from_literal(literal: $ty) -> $ty {
+                literal
+            }
             fn parse(text: &str) -> Option<$ty> {
                 let (sign, digits) = match text.strip_prefix('-') {
                     Some(digits) => ("-", digits),
@@ -61,6 +73,10 @@ integer_flag!(u64, "uint64");
 
 impl FlagValue for f64 {
     const TYPE: &'static str = "double";
+    type Literal = f64;
+    fn from_literal(literal: f64) -> f64 {
+        literal
+    }
     fn parse(text: &str) -> Option<f64> {
         text.trim().parse().ok()
     }
@@ -71,6 +87,10 @@ impl FlagValue for f64 {
 
 impl FlagValue for String {
     const TYPE: &'static str = "string";
+    type Literal = &'static str;
+    fn from_literal(literal: &'static str) -> String {
+        literal.to_string()
+    }
     fn parse(text: &str) -> Option<String> {
         Some(text.to_string())
     }
@@ -104,18 +124,21 @@ macro_rules! flag_table {
 
         impl Default for Flags {
             fn default() -> Self {
-                Flags { $( $name: $default.into(), )* given: std::collections::BTreeSet::new() }
+                Flags {
+                    $( $name: <$ty as FlagValue>::from_literal($default), )*
+                    given: std::collections::BTreeSet::new(),
+                }
             }
         }
 
         impl Flags {
             /// The table, in the order in which it is written.
-            pub fn rows() -> Vec<$crate::db_bench::flags::Row> {
+            pub fn rows() -> Vec<Row> {
                 let defaults = Flags::default();
-                vec![$( $crate::db_bench::flags::Row {
+                vec![$( Row {
                     name: stringify!($name),
-                    kind: <$ty as $crate::db_bench::flags::FlagValue>::TYPE,
-                    default: $crate::db_bench::flags::FlagValue::show(&defaults.$name),
+                    kind: <$ty as FlagValue>::TYPE,
+                    default: FlagValue::show(&defaults.$name),
                     doc: $doc,
                 }, )*]
             }
@@ -125,7 +148,7 @@ macro_rules! flag_table {
             pub fn assign(&mut self, name: &str, text: &str) -> bool {
                 match name {
                     $( stringify!($name) => {
-                        match <$ty as $crate::db_bench::flags::FlagValue>::parse(text) {
+                        match <$ty as FlagValue>::parse(text) {
                             Some(value) => self.$name = value,
                             None => return false,
                         }
@@ -193,12 +216,9 @@ pub fn parse(args: &[String], warn: &mut dyn FnMut(String)) -> Result<Flags, Sto
         }
         if unsupported::IGNORED.contains(&name.as_str()) {
             warn(format!("WARNING: flag --{name} has no effect any more and is ignored"));
-        } else if unsupported::NAMES.contains(&name.as_str())
-            || unsupported::NAMES.contains(&plain)
+        } else if unsupported::NAMES.contains(&name.as_str()) || unsupported::NAMES.contains(&plain)
         {
-            errors.push(format!(
-                "ERROR: flag --{name} of RocksDB's db_bench is not supported yet"
-            ));
+            errors.push(format!("ERROR: flag --{name} of RocksDB's db_bench is not supported yet"));
         } else {
             errors.push(format!("ERROR: unknown command line flag '{name}'"));
         }

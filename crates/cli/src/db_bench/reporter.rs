@@ -2,7 +2,7 @@
 //!
 //! Thread safety: the writer thread owns the file; it is stopped and joined on drop.
 
-use pumice_env::{FileOptions, FileSystem, PosixFs, WritableFile};
+use pumice_env::{FileOptions, PosixFs, WritableFile};
 use pumice_port::sync::Event;
 use pumice_port::thread::{JoinHandle, spawn};
 use pumice_port::time::now_micros;

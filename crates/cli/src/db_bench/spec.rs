@@ -120,7 +120,9 @@ pub fn parse(text: &str) -> Result<Entry, String> {
         match (kind, digits.parse()) {
             ("X", Ok(n)) if n > 0 => repeats = n,
             ("W", Ok(n)) => warmups = n,
-            _ => return Err(format!("benchmark '{text}': '{part}' is neither X<runs> nor W<runs>")),
+            _ => {
+                return Err(format!("benchmark '{text}': '{part}' is neither X<runs> nor W<runs>"));
+            }
         }
     }
     if matches!(spec.action, Action::Threads(_)) || suffix.is_empty() {

@@ -326,4 +326,5 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Retired by RocksDB; old scripts still give them. Passed over with a warning.
-pub const IGNORED: &[&str] = &["hard_rate_limit", "rate_limit_delay_max_milliseconds", "soft_rate_limit"];
+pub const IGNORED: &[&str] =
+    &["hard_rate_limit", "rate_limit_delay_max_milliseconds", "soft_rate_limit"];

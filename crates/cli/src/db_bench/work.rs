@@ -49,7 +49,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::FillSequential => fill(worker, 0, 0.., |next, _| next),
         Work::FillRandom => {
             let seconds = worker.shared.flags.duration;
-            fill(worker, seconds, 0.., |_, worker| worker.rng.uniform(worker.shared.plan.keys))
+            fill(worker, seconds, 0.., |_, worker| worker.random_key())
         }
         Work::FillUnique => {
             let mut order: Vec<u64> = (0..worker.shared.plan.keys).collect();

@@ -124,7 +124,7 @@ impl<'a> Lookup<'a> {
         file: &FileMetaData,
         seek_key: &[u8],
     ) -> Result<()> {
-        let table = cache.table_of(file)?;
+        let table = cache.table(file)?;
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {

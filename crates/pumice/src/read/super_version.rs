@@ -22,13 +22,13 @@ use crate::table_cache::TableCache;
 /// A version with what is derived from its files on first use.
 pub struct LiveVersion {
     /// The files.
-    pub version: Version,
+    pub version: Arc<Version>,
     tombstones: OnceLock<Option<Arc<FragmentedTombstones>>>,
 }
 
 impl LiveVersion {
     /// Wraps a version.
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: Arc<Version>) -> Self {
         LiveVersion { version, tombstones: OnceLock::new() }
     }
 

@@ -19,68 +19,58 @@ pub fn pick(
     marks: &FileMarks,
     cache: &mut PriorityCache,
 ) -> Option<CompactionPick> {
-    let start = by_score(ctx, scores, cache).or_else(|| by_mark(ctx, marks))?;
-    let start = setup_level0(ctx, start)?;
-    ctx.complete(start)
+    by_score(ctx, scores, cache).or_else(|| by_mark(ctx, marks))
 }
 
-/// The first level with a score of 1 or more that offers a file.
+/// The first level with a score of 1 or more that offers a compaction.
 fn by_score(
     ctx: &PickContext<'_>,
     scores: &LevelScores,
     cache: &mut PriorityCache,
-) -> Option<Start> {
+) -> Option<CompactionPick> {
     let mut level0_waits = false;
     for &(score, level) in scores.by_score.iter().take_while(|(score, _)| *score >= 1.0) {
         // Nothing may leave the base level while L0 waits for it, or L0 would starve.
         if level0_waits && level == ctx.targets.base_level {
             continue;
         }
-        let start = if level == 0 {
-            let start = start_of_level0(ctx);
-            level0_waits = start.is_none();
-            start.or_else(|| {
-                let inputs = ctx.pick_intra_level0()?;
-                Some(Start::new(CompactionReason::LevelL0FilesNum, 0, inputs))
-            })
+        let pick = if level == 0 {
+            let pick = out_of_level0(ctx);
+            level0_waits = pick.is_none();
+            pick.or_else(|| inside_level0(ctx, ctx.pick_intra_level0()?))
         } else {
-            start_of_level(ctx, level, cache)
+            out_of_level(ctx, level, cache)
         };
-        if let Some(mut start) = start {
-            start.score = score;
-            return Some(start);
+        if let Some(pick) = pick {
+            return Some(CompactionPick { score, ..pick });
         }
     }
     None
 }
 
-/// What to compact out of L0.
-fn start_of_level0(ctx: &PickContext<'_>) -> Option<Start> {
-    let small = || {
-        let inputs = ctx.pick_small_level0()?;
-        Some(Start::new(CompactionReason::LevelL0FilesNum, 0, inputs))
-    };
+fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<CompactionPick> {
+    ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, 0, inputs))
+}
+
+/// A compaction of L0 files that does not have to wait for the base level's compactions: a move,
+/// a merge of a small L0 with itself, or one of the oldest files with the base level.
+fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
         return None;
     }
+    let small = || inside_level0(ctx, ctx.pick_small_level0()?);
     if ctx.running.level0_busy() {
         return small();
     }
+    let base = ctx.targets.base_level;
     if let Some(inputs) = movable_level0_files(ctx) {
-        let base = ctx.targets.base_level;
-        let mut start = Start::new(CompactionReason::LevelL0FilesNum, base, inputs);
-        start.is_l0_move = true;
-        return Some(start);
+        let start = Start::new(CompactionReason::LevelL0FilesNum, base, inputs);
+        return ctx.complete(Start { is_l0_move: true, ..start });
     }
     small().or_else(|| {
         let oldest = ctx.version.files(0).last()?;
-        let base = ctx.targets.base_level;
-        let inputs = InputLevel::new(0, vec![oldest.clone()]);
-        if ctx.conflicts_with_running(std::slice::from_ref(&inputs), base) {
-            return None;
-        }
-        let expanded = ctx.expand_level0(inputs, base)?;
-        Some(Start::new(CompactionReason::LevelL0FilesNum, base, expanded))
+        let inputs = ctx.expand_level0(InputLevel::new(0, vec![oldest.clone()]), base)?;
+        ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, base, inputs))
     })
 }
 
@@ -102,7 +92,10 @@ fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
             Some(hull) => hull.union(own, cmp),
             None => own,
         };
-        if file.is_being_compacted() || base.overlaps(&wider, cmp) {
+        if file.is_being_compacted()
+            || base.overlaps(&wider, cmp)
+            || ctx.running.writes_into(base.number(), &wider, cmp)
+        {
             break;
         }
         hull = Some(wider);
@@ -116,22 +109,20 @@ fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
     Some(InputLevel::new(0, moved))
 }
 
-/// The first file of `level`, by priority, that nothing is in the way of.
-fn start_of_level(ctx: &PickContext<'_>, level: usize, cache: &mut PriorityCache) -> Option<Start> {
-    let output_level = ctx.next_level(level);
+/// A compaction of the first file of `level`, by priority, that nothing is in the way of.
+fn out_of_level(
+    ctx: &PickContext<'_>,
+    level: usize,
+    cache: &mut PriorityCache,
+) -> Option<CompactionPick> {
     let pri = ctx.options.compaction_pri;
-    let files = ctx.version.files(level);
-    for &index in cache.order(ctx.version, level, pri).iter() {
-        if let Some(start) = try_file(ctx, level, index as usize, output_level) {
-            return Some(start);
-        }
-        // Round robin waits for its file instead of passing it over.
-        if pri == CompactionPri::RoundRobin {
-            return None;
-        }
-        debug_assert!(!files.is_empty());
-    }
-    None
+    let order = cache.order(ctx.version, level, pri);
+    // Round robin waits for its file instead of passing it over.
+    let tries = if pri == CompactionPri::RoundRobin { 1 } else { order.len() };
+    order.iter().take(tries).find_map(|&index| {
+        let start = try_file(ctx, level, index as usize, ctx.next_level(level))?;
+        ctx.complete(start)
+    })
 }
 
 fn try_file(
@@ -233,8 +224,8 @@ fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
     }
 }
 
-/// The first marked file that nothing is in the way of.
-fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<Start> {
+/// A compaction of the first marked file that nothing is in the way of.
+fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
     let down = |reason, files| first_marked(ctx, reason, files, true);
     let same_level = |reason, files| first_marked(ctx, reason, files, false);
     down(CompactionReason::FilesMarkedForCompaction, &marks.marked)
@@ -248,25 +239,22 @@ fn first_marked(
     reason: CompactionReason,
     files: &[(usize, Arc<FileMetaData>)],
     to_next_level: bool,
-) -> Option<Start> {
+) -> Option<CompactionPick> {
     files.iter().find_map(|(level, file)| {
         let level = *level;
         let last = level + 1 >= ctx.version.num_non_empty_levels();
         let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
-        let stale = ctx.version.level(level).index_of(file.number).is_none();
-        if file.is_being_compacted() || stale || level0_blocked || (to_next_level && last) {
+        // Marks may be older than the version.
+        let gone = ctx.version.level(level).index_of(file.number).is_none();
+        if file.is_being_compacted() || gone || level0_blocked || (to_next_level && last) {
             return None;
         }
         let output_level = if to_next_level { ctx.next_level(level) } else { level };
         let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
-        Some(Start::new(reason, output_level, inputs))
+        let inputs = match (level, to_next_level) {
+            (0, true) => ctx.expand_level0(inputs, output_level)?,
+            _ => inputs,
+        };
+        ctx.complete(Start::new(reason, output_level, inputs))
     })
-}
-
-/// Completes the L0 files of a pick that leaves L0.
-fn setup_level0(ctx: &PickContext<'_>, mut start: Start) -> Option<Start> {
-    if start.inputs.level == 0 && start.output_level != 0 && !start.is_l0_move {
-        start.inputs = ctx.expand_level0(start.inputs, start.output_level)?;
-    }
-    Some(start)
 }

@@ -20,7 +20,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version, range};
+use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use leveled::pick;
 pub use manual::{ManualPick, ManualRange, pick_range};
@@ -124,7 +124,7 @@ impl<'a> PickContext<'a> {
 pub struct CompactionPick {
     /// Why.
     pub reason: CompactionReason,
-    /// Score of the start level when it was picked.
+    /// Score of the start level when it was picked, 0 if it was not picked by score.
     pub score: f64,
     /// Level of the first inputs.
     pub start_level: usize,
@@ -166,15 +166,5 @@ impl CompactionPick {
     /// The epoch number of the outputs.
     pub fn output_epoch(&self) -> u64 {
         self.input_files().map(|(_, f)| f.epoch_number).min().unwrap_or(0)
-    }
-
-    /// User keys where subcompactions may split: ends of input files, in no order.
-    pub fn split_candidates(&self) -> impl Iterator<Item = &[u8]> {
-        self.input_files().flat_map(|(_, f)| [f.smallest_user_key(), f.largest_user_key()])
-    }
-
-    /// `file` ends behind everything it holds of `key`: a helper of tests and assertions.
-    pub fn ends_open(file: &FileMetaData) -> bool {
-        range::is_open_end(&file.largest)
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use pumice_manifest::{FileMetaData, UserRange};
+use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
 
 /// What is known about a pick before its output level is looked at.
 pub(super) struct Start {
     pub reason: CompactionReason,
-    pub score: f64,
     pub output_level: usize,
     pub inputs: InputLevel,
     /// The inputs are L0 files that overlap neither each other nor the output level.
@@ -24,7 +23,6 @@ impl Start {
     pub fn new(reason: CompactionReason, output_level: usize, inputs: InputLevel) -> Self {
         Start {
             reason,
-            score: 0.0,
             output_level,
             inputs,
             is_l0_move: false,
@@ -111,7 +109,7 @@ impl PickContext<'_> {
             && self.options.level_compaction_dynamic_file_size;
         let mut pick = CompactionPick {
             reason: start.reason,
-            score: start.score,
+            score: 0.0,
             start_level,
             output_level: start.output_level,
             grandparents,
@@ -121,7 +119,7 @@ impl PickContext<'_> {
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
             output_compression: self.compression(start.output_level),
-            next_cursor: self.next_cursor(&inputs),
+            next_cursor: self.next_cursor(start.reason, &inputs),
             inputs,
         };
         pick.is_trivial_move = !start.forbid_move && self.is_trivial_move(&pick, start.is_l0_move);
@@ -212,8 +210,13 @@ impl PickContext<'_> {
     }
 
     /// Smallest key of the file behind the inputs, around the end to the first.
-    fn next_cursor(&self, inputs: &[InputLevel]) -> Option<Vec<u8>> {
+    fn next_cursor(&self, reason: CompactionReason, inputs: &[InputLevel]) -> Option<Vec<u8>> {
         let start = inputs.first().filter(|i| i.level > 0)?;
+        if self.options.compaction_pri != CompactionPri::RoundRobin
+            || reason != CompactionReason::LevelMaxLevelSize
+        {
+            return None;
+        }
         let level = self.version.level(start.level);
         let index = level.index_of(start.files.last()?.number)?;
         let next = level.files().get(index + 1).or_else(|| level.files().first())?;

@@ -1,0 +1,177 @@
+//! Reads a log block by block and gives out its physical records, or what is wrong instead.
+//!
+//! It knows headers, checksums and log numbers, not logical records and not recovery modes.
+//! A damaged record costs the rest of its block: its length cannot be trusted either.
+//!
+//! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
+
+use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
+use pumice_base::Result;
+use pumice_base::checksum::{crc32c, unmask_crc};
+use pumice_env::SequentialFile;
+use std::ops::Range;
+
+/// Where in a header the checksummed bytes begin: at the type.
+const CHECKED_FROM: usize = 6;
+
+/// What comes next in a log.
+pub(crate) enum Event {
+    /// A record whose checksum holds; the payload is at `payload` in the block.
+    Record { kind: u8, offset: u64, payload: Range<usize> },
+    /// The file ended with a whole record.
+    EndOfFile,
+    /// The file ended with so many bytes, too few for a header.
+    TornHeader(usize),
+    /// The record belongs to an older life of the file.
+    OldRecord,
+    /// The rest of the block was zero-filled ahead of writing.
+    ZeroFill,
+    /// A recyclable record of so many bytes in a log that is not recyclable.
+    Misplaced(usize),
+    /// The length leads beyond the block; so many bytes are dropped.
+    BadLength { dropped: usize, at_end: bool },
+    /// The checksum does not hold; so many bytes are dropped.
+    BadChecksum(usize),
+}
+
+/// See the head of this file.
+pub(crate) struct PhysicalReader {
+    file: Box<dyn SequentialFile>,
+    verify_checksum: bool,
+    log_number: u64,
+    block: Vec<u8>,
+    /// The unread part of `block`.
+    unread: Range<usize>,
+    /// File offset of the end of `block`.
+    block_end: u64,
+    at_end: bool,
+    /// A recyclable record was seen.
+    recycled: bool,
+    /// A data record was seen.
+    started: bool,
+}
+
+impl PhysicalReader {
+    pub(crate) fn new(file: Box<dyn SequentialFile>, log_number: u64, checksum: bool) -> Self {
+        PhysicalReader {
+            file,
+            verify_checksum: checksum,
+            log_number,
+            block: vec![0; BLOCK_BYTES],
+            unread: 0..0,
+            block_end: 0,
+            at_end: false,
+            recycled: false,
+            started: false,
+        }
+    }
+
+    /// Whether the log carries its number in its records.
+    pub(crate) fn is_recycled(&self) -> bool {
+        self.recycled
+    }
+    /// Tells that a logical record was given out: the log's kind is settled.
+    pub(crate) fn note_started(&mut self) {
+        self.started = true;
+    }
+    /// The file's name, for messages.
+    pub(crate) fn file_name(&self) -> String {
+        self.file.path().display().to_string()
+    }
+    /// File offset of the next byte.
+    pub(crate) fn offset(&self) -> u64 {
+        self.block_end - self.unread.len() as u64
+    }
+    /// The bytes of a record just given out.
+    pub(crate) fn payload(&self, range: &Range<usize>) -> &[u8] {
+        self.block.get(range.clone()).unwrap_or(&[])
+    }
+
+    /// The next record or what is wrong instead.
+    ///
+    /// # Errors
+    /// Only when the file cannot be read.
+    pub(crate) fn next_event(&mut self) -> Result<Event> {
+        loop {
+            let Some((stored_crc, length, kind)) = self.header() else {
+                match self.load_block()? {
+                    Some(end) => return Ok(end),
+                    None => continue,
+                }
+            };
+            let recyclable = is_recyclable(kind);
+            if recyclable {
+                if self.started && !self.recycled {
+                    return Ok(Event::Misplaced(self.drop_block()));
+                }
+                self.recycled = true;
+                if self.unread.len() < RECYCLABLE_HEADER_BYTES {
+                    match self.load_block()? {
+                        Some(end) => return Ok(end),
+                        None => continue,
+                    }
+                }
+            }
+            return Ok(self.judge(stored_crc, length, kind, recyclable));
+        }
+    }
+
+    /// Decides on the record at the front, whose header is all there.
+    fn judge(&mut self, stored_crc: u32, length: usize, kind: u8, recyclable: bool) -> Event {
+        let header_bytes = if recyclable { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+        let start = self.unread.start;
+        let payload = start + header_bytes..start + header_bytes + length;
+        if payload.end > self.unread.end {
+            return Event::BadLength { dropped: self.drop_block(), at_end: self.at_end };
+        }
+        if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(self.log_number as u32) {
+            self.unread.start = payload.end;
+            return Event::OldRecord;
+        }
+        if kind == ZERO && length == 0 {
+            self.drop_block();
+            return Event::ZeroFill;
+        }
+        let covered = self.block.get(start + CHECKED_FROM..payload.end).unwrap_or(&[]);
+        if self.verify_checksum && crc32c(covered) != unmask_crc(stored_crc) {
+            return Event::BadChecksum(self.drop_block());
+        }
+        let offset = self.offset();
+        self.unread.start = payload.end;
+        Event::Record { kind, offset, payload }
+    }
+
+    /// Stored checksum, payload length and type of the record at the front; `None` when the block's
+    /// rest is too short for a header.
+    fn header(&self) -> Option<(u32, usize, u8)> {
+        let unread = self.block.get(self.unread.clone())?;
+        let [c0, c1, c2, c3, l0, l1, kind] = *unread.first_chunk::<HEADER_BYTES>()?;
+        let length = usize::from(u16::from_le_bytes([l0, l1]));
+        Some((u32::from_le_bytes([c0, c1, c2, c3]), length, kind))
+    }
+
+    fn log_number_at(&self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(self.block.get(at..at + 4)?.try_into().ok()?))
+    }
+
+    /// Throws the rest of the block away; how much that was.
+    fn drop_block(&mut self) -> usize {
+        let dropped = self.unread.len();
+        self.unread = 0..0;
+        dropped
+    }
+
+    /// Reads the next block; an event when there is none.
+    fn load_block(&mut self) -> Result<Option<Event>> {
+        if self.at_end {
+            let torn = self.drop_block();
+            return Ok(Some(if torn > 0 { Event::TornHeader(torn) } else { Event::EndOfFile }));
+        }
+        self.unread = 0..0;
+        let bytes = self.file.read(&mut self.block)?;
+        self.unread = 0..bytes;
+        self.block_end += bytes as u64;
+        self.at_end = bytes < BLOCK_BYTES;
+        Ok(None)
+    }
+}

@@ -1,0 +1,479 @@
+//! Round trips against a plain reference writer, damage in every mode, files written by RocksDB.
+#![allow(clippy::unwrap_used)]
+
+use crate::record::*;
+use crate::{LogEnd, LogReader, LogReaderOptions, LogWriter};
+use pumice_base::checksum::{crc32c, mask_crc};
+use pumice_base::random::Rng;
+use pumice_base::{Error, ErrorKind};
+use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions, write_file};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MODES: [WalRecoveryMode; 4] = [
+    WalRecoveryMode::TolerateCorruptedTail,
+    WalRecoveryMode::AbsoluteConsistency,
+    WalRecoveryMode::PointInTime,
+    WalRecoveryMode::SkipAnyCorrupted,
+];
+const LOG: &str = "/000007.log";
+const NUMBER: u64 = 7;
+
+fn writer(fs: &MemFs, recycle: bool) -> LogWriter {
+    let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
+    LogWriter::new(BufferedWriter::new(file, WriterOptions::default()), NUMBER, recycle, true)
+}
+
+fn write_log(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
+    let fs = MemFs::new(0);
+    let mut log = writer(&fs, recycle);
+    for record in records {
+        log.add_record(record).unwrap();
+    }
+    log.close().unwrap();
+    fs.read_file(Path::new(LOG)).unwrap()
+}
+
+/// What reading gave: the records, the error that ended it, how it ended, dropped bytes.
+struct Outcome {
+    records: Vec<Vec<u8>>,
+    error: Option<Error>,
+    end: LogEnd,
+    dropped: u64,
+    reported: u64,
+}
+
+fn read_log_as(bytes: &[u8], options: LogReaderOptions) -> Outcome {
+    let fs = MemFs::new(0);
+    write_file(&fs, Path::new(LOG), bytes, false).unwrap();
+    let reported = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&reported);
+    let reporter = Box::new(move |bytes: u64, e: &Error| {
+        assert!(e.is_corruption());
+        sum.fetch_add(bytes, Ordering::Relaxed);
+    });
+    let file = fs.open_sequential(Path::new(LOG)).unwrap();
+    let mut reader = LogReader::new(file, options, Some(reporter));
+    let (mut records, mut record, mut error) = (Vec::new(), Vec::new(), None);
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(Some(info)) => {
+                assert_eq!(info.offset, reader.last_record_offset());
+                assert!(info.end <= bytes.len() as u64 && info.offset < info.end);
+                records.push(record.clone());
+            }
+            Ok(None) => break,
+            Err(e) => {
+                assert!(reader.read_record(&mut record).is_err(), "the reader stays at an error");
+                error = Some(e);
+                break;
+            }
+        }
+    }
+    let reported = reported.load(Ordering::Relaxed);
+    Outcome { records, error, end: reader.end(), dropped: reader.dropped_bytes(), reported }
+}
+
+fn read_log(bytes: &[u8], mode: WalRecoveryMode) -> Outcome {
+    read_log_as(bytes, LogReaderOptions::wal(NUMBER, mode))
+}
+
+/// The format in the fewest words, to compare with.
+fn reference(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = if recycle { 11 } else { 7 };
+    for record in records {
+        let (mut rest, mut begin) = (record.as_slice(), true);
+        loop {
+            let room = 32768 - out.len() % 32768;
+            if room < header {
+                out.resize(out.len() + room, 0);
+                continue;
+            }
+            let (now, later) = rest.split_at(rest.len().min(room - header));
+            let mut kind = match (begin, later.is_empty()) {
+                (true, true) => 1,
+                (true, false) => 2,
+                (false, false) => 3,
+                (false, true) => 4,
+            };
+            let mut covered = Vec::new();
+            if recycle {
+                kind += 4;
+            }
+            covered.push(kind);
+            if recycle {
+                covered.extend_from_slice(&(NUMBER as u32).to_le_bytes());
+            }
+            covered.extend_from_slice(now);
+            out.extend_from_slice(&mask_crc(crc32c(&covered)).to_le_bytes());
+            out.extend_from_slice(&(now.len() as u16).to_le_bytes());
+            out.extend_from_slice(&covered);
+            (rest, begin) = (later, false);
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    out
+}
+
+fn random_records(rng: &mut Rng, count: usize) -> Vec<Vec<u8>> {
+    let record = |rng: &mut Rng| {
+        let bytes = match rng.uniform(8) {
+            0 => 0,
+            1..=3 => rng.uniform(200),
+            4 => 32768 - 30 + rng.uniform(40),
+            5 => rng.uniform(100_000),
+            _ => rng.uniform(3000),
+        };
+        rng.bytes(bytes as usize)
+    };
+    (0..count).map(|_| record(rng)).collect()
+}
+
+#[test]
+fn random_records_round_trip_and_match_the_reference() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let recycle = rng.one_in(2);
+        let records = random_records(&mut rng, 20);
+        let bytes = write_log(&records, recycle);
+        assert!(bytes == reference(&records, recycle), "seed {seed}");
+        for mode in MODES {
+            let outcome = read_log(&bytes, mode);
+            assert!(outcome.records == records, "seed {seed} {mode:?}");
+            assert!(outcome.error.is_none() && outcome.end == LogEnd::EndOfFile, "seed {seed}");
+            assert_eq!(outcome.dropped, 0, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn every_distance_from_a_block_end_round_trips() {
+    for recycle in [false, true] {
+        let header = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+        for left in 0..30 {
+            let first = vec![b'a'; BLOCK_BYTES - header - left];
+            let records = vec![first, vec![b'b'; 12], Vec::new(), vec![b'c'; BLOCK_BYTES * 2]];
+            let bytes = write_log(&records, recycle);
+            assert!(bytes == reference(&records, recycle), "left {left}");
+            let outcome = read_log(&bytes, WalRecoveryMode::AbsoluteConsistency);
+            assert!(outcome.records == records && outcome.error.is_none(), "left {left}");
+        }
+    }
+}
+
+#[test]
+fn parts_make_the_same_file_as_the_joined_record() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let records = random_records(&mut rng, 8);
+        let fs = MemFs::new(0);
+        let mut log = writer(&fs, false);
+        for record in &records {
+            let mut parts: Vec<&[u8]> = Vec::new();
+            let mut rest = record.as_slice();
+            while !rest.is_empty() {
+                let (part, later) = rest.split_at(rng.uniform(rest.len() as u64 + 1) as usize);
+                parts.push(part);
+                rest = later;
+            }
+            log.add_record_parts(&parts).unwrap();
+        }
+        log.flush().unwrap();
+        let bytes = fs.read_file(Path::new(LOG)).unwrap();
+        assert!(bytes == reference(&records, false), "seed {seed}");
+        assert_eq!(log.file_size(), bytes.len() as u64);
+    }
+}
+
+#[test]
+fn only_manual_flush_keeps_records_in_the_buffer() {
+    for manual in [false, true] {
+        let fs = MemFs::new(0);
+        let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
+        let file = BufferedWriter::new(file, WriterOptions::default());
+        let mut log = LogWriter::new(file, NUMBER, false, manual);
+        log.add_record(b"record").unwrap();
+        assert_eq!(log.buffered_bytes(), if manual { 13 } else { 0 });
+        assert_eq!(fs.file_size(Path::new(LOG)).unwrap(), if manual { 0 } else { 13 });
+    }
+}
+
+#[test]
+fn a_writer_goes_on_behind_an_existing_log() {
+    let records: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 3000]).collect();
+    let fs = MemFs::new(0);
+    for record in &records {
+        let file = fs.reopen_append(Path::new(LOG)).unwrap();
+        let file = BufferedWriter::new(file, WriterOptions::default());
+        LogWriter::new(file, NUMBER, false, false).add_record(record).unwrap();
+    }
+    assert!(fs.read_file(Path::new(LOG)).unwrap() == reference(&records, false));
+}
+
+/// Is `part` what is left of `whole` when some records are taken out?
+fn is_subsequence(part: &[Vec<u8>], whole: &[Vec<u8>]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|p| rest.any(|w| w == p))
+}
+
+#[test]
+fn each_flipped_bit_is_noticed_in_each_mode() {
+    let records: Vec<Vec<u8>> = vec![
+        b"first record".to_vec(),
+        vec![b'x'; 40],
+        Rng::new(1).bytes(60),
+        b"one more".to_vec(),
+        b"the last".to_vec(),
+    ];
+    for recycle in [false, true] {
+        let good = write_log(&records, recycle);
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            for mode in MODES {
+                let outcome = read_log(&bytes, mode);
+                let context = format!("recycle {recycle} bit {bit} {mode:?}");
+                assert!(outcome.records.len() < records.len(), "{context}");
+                let noticed = outcome.end != LogEnd::EndOfFile || outcome.dropped > 0;
+                if mode == WalRecoveryMode::SkipAnyCorrupted {
+                    assert!(outcome.error.is_none(), "{context}");
+                    assert!(is_subsequence(&outcome.records, &records), "{context}");
+                    // An old record is skipped without being counted.
+                    assert!(noticed || recycle, "{context}");
+                } else {
+                    assert!(records.starts_with(&outcome.records), "{context}");
+                    assert!(noticed, "{context}: {:?}", outcome.end);
+                }
+                // The first type byte alone says what kind of log this is.
+                let says_kind = (48..56).contains(&bit);
+                if mode == WalRecoveryMode::AbsoluteConsistency && !recycle && !says_kind {
+                    assert!(outcome.error.unwrap().is_corruption(), "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_an_early_block_costs_that_block_only_when_skipping() {
+    let mut rng = Rng::new(5);
+    let records: Vec<Vec<u8>> = (0..300).map(|_| rng.bytes(1000)).collect();
+    let good = write_log(&records, false);
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut bytes = good.clone();
+        let at = rng.uniform(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << rng.uniform(8);
+        let skipped = read_log(&bytes, WalRecoveryMode::SkipAnyCorrupted);
+        assert!(skipped.error.is_none(), "seed {seed}");
+        assert!(is_subsequence(&skipped.records, &records), "seed {seed}");
+        let lost = records.len() - skipped.records.len();
+        assert!((1..=34).contains(&lost), "seed {seed}: {lost} lost");
+        assert!(skipped.reported > 0 || skipped.dropped > 0, "seed {seed}");
+        let exact = read_log(&bytes, WalRecoveryMode::PointInTime);
+        assert!(records.starts_with(&exact.records), "seed {seed}");
+        assert_eq!(exact.end, LogEnd::Corruption, "seed {seed}");
+    }
+}
+
+#[test]
+fn each_truncation_keeps_the_whole_records_before_it() {
+    let records = vec![b"alpha".to_vec(), vec![b'b'; BLOCK_BYTES + 100], b"gamma".to_vec()];
+    let good = write_log(&records, false);
+    let ends = [12, 12 + BLOCK_BYTES + 100 + 14, good.len()];
+    assert_eq!(ends[2], ends[1] + 12);
+    let lengths = (0..64).chain(BLOCK_BYTES - 40..BLOCK_BYTES + 40).chain(ends[1] - 9..good.len());
+    for length in lengths {
+        let whole = ends.iter().filter(|end| **end <= length).count();
+        let clean = length == 0 || ends.contains(&length);
+        for mode in MODES {
+            let outcome = read_log(&good[..length], mode);
+            let context = format!("length {length} {mode:?}");
+            assert!(outcome.records == records[..whole], "{context}");
+            match mode {
+                WalRecoveryMode::AbsoluteConsistency | WalRecoveryMode::PointInTime => {
+                    assert_eq!(outcome.error.is_none(), clean, "{context}");
+                }
+                _ => {
+                    assert!(outcome.error.is_none(), "{context}");
+                    assert_eq!(outcome.end == LogEnd::EndOfFile, clean, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_behind_the_records_are_no_damage() {
+    let records = vec![b"alpha".to_vec(), b"beta".to_vec()];
+    for zeros in [1, 6, 7, 8, 4096, 2 * BLOCK_BYTES] {
+        let mut bytes = write_log(&records, false);
+        bytes.resize(bytes.len() + zeros, 0);
+        for mode in MODES {
+            let outcome = read_log(&bytes, mode);
+            assert_eq!(outcome.records, records, "{zeros} {mode:?}");
+            // Fewer zeros than a header look like a torn one.
+            let strict = mode.reports_torn_tail() && zeros < HEADER_BYTES;
+            assert_eq!(outcome.error.is_some(), strict, "{zeros} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn what_an_older_life_left_behind_ends_a_recycled_log() {
+    let old: Vec<Vec<u8>> = (0..60u8).map(|i| vec![i; 1500]).collect();
+    let mut old_bytes = reference(&old, true);
+    // The same blocks under another number: only the stored number tells.
+    let fs = MemFs::new(0);
+    let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
+    let file = BufferedWriter::new(file, WriterOptions::default());
+    let mut log = LogWriter::new(file, NUMBER + 9, true, true);
+    let new: Vec<Vec<u8>> = (0..21u8).map(|i| vec![100 + i; 1500]).collect();
+    for record in &new {
+        log.add_record(record).unwrap();
+    }
+    log.flush().unwrap();
+    let new_bytes = fs.read_file(Path::new(LOG)).unwrap();
+    old_bytes[..new_bytes.len()].copy_from_slice(&new_bytes);
+    for mode in MODES {
+        let outcome = read_log_as(&old_bytes, LogReaderOptions::wal(NUMBER + 9, mode));
+        assert_eq!(outcome.records, new, "{mode:?}");
+        assert!(outcome.error.is_none(), "{mode:?}");
+        if mode != WalRecoveryMode::SkipAnyCorrupted {
+            assert_eq!(outcome.end, LogEnd::OldRecord, "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn recyclable_records_do_not_belong_in_a_plain_log() {
+    let mut bytes = reference(&[b"plain".to_vec()], false);
+    bytes.extend(reference(&[b"recyclable".to_vec()], true));
+    let outcome = read_log(&bytes, WalRecoveryMode::PointInTime);
+    assert_eq!((outcome.records.len(), outcome.end), (1, LogEnd::Corruption));
+    let outcome = read_log(&bytes, WalRecoveryMode::SkipAnyCorrupted);
+    assert_eq!((outcome.records.len(), outcome.end), (1, LogEnd::EndOfFile));
+}
+
+/// A physical record of any type.
+fn physical(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut covered = vec![kind];
+    if is_recyclable(kind) {
+        covered.extend_from_slice(&(NUMBER as u32).to_le_bytes());
+    }
+    covered.extend_from_slice(payload);
+    let mut out = mask_crc(crc32c(&covered)).to_le_bytes().to_vec();
+    out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+    out.extend(covered);
+    out
+}
+
+#[test]
+fn control_and_unknown_types() {
+    let data = physical(FULL, b"data");
+    let predecessor: Vec<u8> = [4u64, 76, 3].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let good = [
+        physical(TIMESTAMP_SIZES, &[0, 0, 0, 0, 8, 0]),
+        physical(PREDECESSOR, &predecessor),
+        physical(200, b"from the future"),
+    ];
+    for control in good {
+        let bytes = [control, data.clone()].concat();
+        let outcome = read_log(&bytes, WalRecoveryMode::AbsoluteConsistency);
+        assert!(outcome.error.is_none());
+        assert_eq!(outcome.records, [b"data".to_vec()]);
+        assert!(read_log_as(&bytes, LogReaderOptions::manifest()).error.is_some());
+    }
+    let bad = [
+        physical(77, b"unknown"),
+        physical(TIMESTAMP_SIZES, &[0, 0, 0, 0, 0, 0]),
+        physical(TIMESTAMP_SIZES, &[1]),
+        physical(PREDECESSOR, &predecessor[1..]),
+        physical(SET_COMPRESSION, &[4, 0, 0, 0]),
+        physical(MIDDLE, b"no start"),
+        physical(LAST, b"no start"),
+        [physical(FIRST, b"no end"), physical(FULL, b"other")].concat(),
+    ];
+    for defect in bad {
+        let bytes = [defect, data.clone()].concat();
+        let outcome = read_log(&bytes, WalRecoveryMode::PointInTime);
+        assert_eq!(outcome.error.unwrap().kind(), ErrorKind::Corruption);
+        let outcome = read_log(&bytes, WalRecoveryMode::SkipAnyCorrupted);
+        assert_eq!(outcome.records.last().unwrap(), b"data");
+    }
+    let late = [data.clone(), physical(SET_COMPRESSION, &[7, 0, 0, 0])].concat();
+    assert!(read_log(&late, WalRecoveryMode::PointInTime).error.is_some());
+}
+
+fn compressed_log(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
+    let fs = MemFs::new(0);
+    let mut log = writer(&fs, recycle);
+    log.enable_compression().unwrap();
+    for record in records {
+        let (head, tail) = record.split_at(record.len() / 3);
+        log.add_record_parts(&[head, tail]).unwrap();
+    }
+    log.close().unwrap();
+    fs.read_file(Path::new(LOG)).unwrap()
+}
+
+#[test]
+fn compressed_records_round_trip() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut records = random_records(&mut rng, 10);
+        records.push(vec![b'z'; 500_000]);
+        let bytes = compressed_log(&records, rng.one_in(2));
+        for mode in MODES {
+            let outcome = read_log(&bytes, mode);
+            assert!(outcome.records == records, "seed {seed}");
+            assert!(outcome.error.is_none(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_compressed_record_grows_only_so_far() {
+    let bomb = vec![0u8; crate::compression::GROWTH_BYTES_MAX + (1 << 20)];
+    let bytes = compressed_log(&[b"small".to_vec(), bomb], false);
+    assert!(bytes.len() < 20_000);
+    let outcome = read_log(&bytes, WalRecoveryMode::PointInTime);
+    assert_eq!(outcome.records, [b"small".to_vec()]);
+    assert!(outcome.error.unwrap().message().contains("grows beyond"));
+}
+
+#[test]
+fn rubbish_never_panics_or_reads_as_records() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let bytes_max = 1 + rng.uniform(100_000);
+        let bytes = rng.bytes(rng.clone().uniform(bytes_max) as usize);
+        for mode in MODES {
+            assert!(read_log(&bytes, mode).records.is_empty(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn after_a_write_error_nothing_more_is_written() {
+    use pumice_env::mem::{Fault, FaultOp, FaultRule};
+    let fs = MemFs::new(3);
+    let mut log = writer(&fs, false);
+    log.add_record(b"good").unwrap();
+    log.flush().unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::ShortWrite));
+    log.add_record(&[1; 1000]).unwrap();
+    let e = log.flush().unwrap_err();
+    let size = fs.file_size(Path::new(LOG)).unwrap();
+    log.add_record(b"refused").unwrap_err();
+    assert_eq!(log.sync().unwrap_err().to_string(), e.to_string());
+    log.close().unwrap_err();
+    assert_eq!(fs.file_size(Path::new(LOG)).unwrap(), size);
+    let outcome =
+        read_log(&fs.read_file(Path::new(LOG)).unwrap(), WalRecoveryMode::TolerateCorruptedTail);
+    assert_eq!(outcome.records, [b"good".to_vec()]);
+}

@@ -1,0 +1,231 @@
+//! Appends logical records to a log.
+//!
+//! Nothing is joined or copied except into the file's buffer: the checksum runs over the caller's
+//! parts, then header and parts go to the buffer. Flushing is one system call for however many
+//! records were added.
+//!
+//! Invariants:
+//! 1. `block_offset` is the file's length modulo the block size, and never the block size itself.
+//! 2. After an error the file's tail is unknown, and every later call gives that error: the buffered
+//!    writer below refuses, and an error of the compressor does not happen between fragments.
+//!
+//! Thread safety: one owner.
+
+use crate::compression::RecordCompressor;
+use crate::record::{
+    BLOCK_BYTES, COMPRESSION_ZSTD, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE,
+    RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
+};
+use pumice_base::Result;
+use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
+use pumice_env::BufferedWriter;
+
+/// See the head of this file.
+pub struct LogWriter {
+    file: BufferedWriter,
+    log_number: u64,
+    manual_flush: bool,
+    header_bytes: usize,
+    block_offset: usize,
+    /// Checksum of the header's tail (type, and log number when recyclable) by type.
+    header_crcs: [u32; 5],
+    compressor: Option<RecordCompressor>,
+}
+
+impl LogWriter {
+    /// A writer behind what `file` already holds. With `recycle` the records carry `log_number`,
+    /// for a file whose old content is being overwritten. Unless `manual_flush`, each record goes
+    /// to the operating system at once.
+    pub fn new(file: BufferedWriter, log_number: u64, recycle: bool, manual_flush: bool) -> Self {
+        let mut header_crcs = [0; 5];
+        for kind in FULL..=LAST {
+            header_crcs[usize::from(kind)] = if recycle {
+                let crc = crc32c(&[kind + RECYCLABLE_OFFSET]);
+                crc32c_extend(crc, &(log_number as u32).to_le_bytes())
+            } else {
+                crc32c(&[kind])
+            };
+        }
+        let block_offset = (file.len() % BLOCK_BYTES as u64) as usize;
+        let header_bytes = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+        LogWriter {
+            file,
+            log_number,
+            manual_flush,
+            header_bytes,
+            block_offset,
+            header_crcs,
+            compressor: None,
+        }
+    }
+
+    /// Compresses all records from here on, which must be the start of the log.
+    pub fn enable_compression(&mut self) -> Result<()> {
+        debug_assert!(self.file.is_empty(), "compression is announced by the first record");
+        let payload = COMPRESSION_ZSTD.to_le_bytes();
+        let crc = crc32c_extend(crc32c(&[SET_COMPRESSION]), &payload);
+        // This type has the short header even in a recyclable log.
+        self.file.append(&header(crc, payload.len(), SET_COMPRESSION))?;
+        self.file.append(&payload)?;
+        self.block_offset = HEADER_BYTES + payload.len();
+        self.compressor = Some(RecordCompressor::new());
+        self.flush_unless_manual()
+    }
+
+    /// Adds one record.
+    pub fn add_record(&mut self, record: &[u8]) -> Result<()> {
+        self.add_record_parts(&[record])
+    }
+
+    /// Adds one record whose bytes are those of all `parts` in order.
+    pub fn add_record_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        match self.compressor.take() {
+            None => self.add_stored(parts)?,
+            Some(mut compressor) => {
+                let result = compressor.compress(parts).and_then(|frame| self.add_stored(&[frame]));
+                self.compressor = Some(compressor);
+                result?;
+            }
+        }
+        self.flush_unless_manual()
+    }
+
+    /// Hands all records to the operating system.
+    pub fn flush(&mut self) -> Result<()> {
+        self.file.flush()
+    }
+    /// Flushes and makes all records durable (fdatasync).
+    pub fn sync(&mut self) -> Result<()> {
+        self.file.sync(false)
+    }
+    /// Flushes and makes all records and the file's metadata durable (fsync).
+    pub fn fsync(&mut self) -> Result<()> {
+        self.file.sync(true)
+    }
+    /// Flushes and ends the log. Not durable by itself.
+    pub fn close(&mut self) -> Result<()> {
+        self.file.close()
+    }
+    /// Bytes added so far, headers included.
+    pub fn file_size(&self) -> u64 {
+        self.file.len()
+    }
+    /// Bytes added but not yet handed to the operating system.
+    pub fn buffered_bytes(&self) -> usize {
+        self.file.buffered_len()
+    }
+    /// The log's file number.
+    pub fn log_number(&self) -> u64 {
+        self.log_number
+    }
+    /// The file below.
+    pub fn file(&self) -> &BufferedWriter {
+        &self.file
+    }
+
+    fn flush_unless_manual(&mut self) -> Result<()> {
+        if self.manual_flush { Ok(()) } else { self.file.flush() }
+    }
+
+    #[inline]
+    fn add_stored(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let total: usize = parts.iter().map(|p| p.len()).sum();
+        if self.header_bytes + total <= BLOCK_BYTES - self.block_offset {
+            return self.emit(FULL, total, parts.iter().copied());
+        }
+        self.add_fragments(parts, total)
+    }
+
+    fn add_fragments(&mut self, parts: &[&[u8]], total: usize) -> Result<()> {
+        let mut cursor = PartsCursor { parts, offset: 0 };
+        let mut left = total;
+        let mut begin = true;
+        loop {
+            let room = BLOCK_BYTES - self.block_offset;
+            if room < self.header_bytes {
+                self.file.pad(room)?;
+                self.block_offset = 0;
+                continue;
+            }
+            let bytes = left.min(room - self.header_bytes);
+            let kind = match (begin, bytes == left) {
+                (true, true) => FULL,
+                (true, false) => FIRST,
+                (false, true) => LAST,
+                (false, false) => MIDDLE,
+            };
+            self.emit(kind, bytes, cursor.peek(bytes))?;
+            cursor.advance(bytes);
+            left -= bytes;
+            begin = false;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes one physical record whose payload is `bytes` long and given in `pieces`.
+    #[inline]
+    fn emit<'a>(
+        &mut self,
+        kind: u8,
+        bytes: usize,
+        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<()> {
+        let crc = pieces.clone().fold(self.header_crcs[usize::from(kind)], crc32c_extend);
+        if self.header_bytes == HEADER_BYTES {
+            self.file.append(&header(crc, bytes, kind))?;
+        } else {
+            let mut long = [0; RECYCLABLE_HEADER_BYTES];
+            long[..HEADER_BYTES].copy_from_slice(&header(crc, bytes, kind + RECYCLABLE_OFFSET));
+            long[HEADER_BYTES..].copy_from_slice(&(self.log_number as u32).to_le_bytes());
+            self.file.append(&long)?;
+        }
+        for piece in pieces {
+            self.file.append(piece)?;
+        }
+        self.block_offset = (self.block_offset + self.header_bytes + bytes) % BLOCK_BYTES;
+        Ok(())
+    }
+}
+
+/// The short header; `bytes` fits because a payload fits in a block.
+#[inline]
+fn header(crc: u32, bytes: usize, kind: u8) -> [u8; HEADER_BYTES] {
+    let [c0, c1, c2, c3] = mask_crc(crc).to_le_bytes();
+    let [l0, l1] = (bytes as u16).to_le_bytes();
+    [c0, c1, c2, c3, l0, l1, kind]
+}
+
+/// A position in a list of parts.
+struct PartsCursor<'a> {
+    parts: &'a [&'a [u8]],
+    /// Inside the first part.
+    offset: usize,
+}
+
+impl<'a> PartsCursor<'a> {
+    /// The next `bytes` bytes, as pieces.
+    fn peek(&self, bytes: usize) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let mut skip = self.offset;
+        let mut left = bytes;
+        self.parts.iter().map_while(move |part| {
+            let rest = &part[skip..];
+            let piece = &rest[..rest.len().min(left)];
+            skip = 0;
+            let wanted = left > 0;
+            left -= piece.len();
+            wanted.then_some(piece)
+        })
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.offset += bytes;
+        while let Some(first) = self.parts.first()
+            && self.offset >= first.len()
+        {
+            self.offset -= first.len();
+            self.parts = &self.parts[1..];
+        }
+    }
+}

@@ -26,6 +26,7 @@ pub(crate) mod destroy;
 pub(crate) mod error_handler;
 pub(crate) mod events;
 pub(crate) mod flush_api;
+pub(crate) mod identity;
 pub(crate) mod manifest_log;
 pub(crate) mod manual_compaction;
 pub(crate) mod obsolete_files;

@@ -29,7 +29,12 @@ impl Invocation {
     }
 
     /// Writes `batch` and prints OK.
-    fn write(&self, opened: &Opened, mut batch: WriteBatch, out: &mut Output) -> Result<(), Failure> {
+    fn write(
+        &self,
+        opened: &Opened,
+        mut batch: WriteBatch,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         opened.db.write(&WriteOptions::default(), &mut batch).map_err(failure)?;
         opened.db.close().map_err(failure)?;
         out.line(&[b"OK"]);
@@ -58,9 +63,8 @@ pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     if words.len() % 2 != 0 {
         return Err("Equal number of <key>s and <value>s must be specified for batchput.".into());
     }
-    let pairs = words.chunks_exact(2).map(|pair| {
-        Ok((it.key(&pair[0])?, parse(&pair[1], it.value_hex)?))
-    });
+    let pairs =
+        words.chunks_exact(2).map(|pair| Ok((it.key(&pair[0])?, parse(&pair[1], it.value_hex)?)));
     let pairs = pairs.collect::<Result<Vec<_>, Failure>>()?;
     let opened = it.open()?;
     let mut batch = WriteBatch::new();
@@ -153,8 +157,7 @@ pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         if count_only {
             sizes.add(cursor.value().len() as u64);
         } else {
-            let (key, value) =
-                (show(cursor.key(), it.key_hex), show(cursor.value(), it.value_hex));
+            let (key, value) = (show(cursor.key(), it.key_hex), show(cursor.value(), it.value_hex));
             if !out.line(&[&key, b" ==> ", &value]) {
                 return Ok(());
             }

@@ -11,7 +11,7 @@ use super::text::parse;
 use super::{Failure, Invocation};
 use pumice::write::batch::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
-use pumice_base::dbformat::{internal_key, seek_key, user_key, MAX_SEQUENCE};
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::{InternalKeyComparator, Result, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
@@ -47,7 +47,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     while count < limit {
         let Some((key, value)) = sources.smallest(&order).map_err(failure)? else { break };
         if let Some(end) = &to
-            && order.user_comparator().compare(user_key(key), end) != Ordering::Less
+            && order.user.compare(user_key(key), end) != Ordering::Less
         {
             break;
         }
@@ -130,9 +130,9 @@ impl Sources {
         let mut best = logged.map(|key| (key, Found::Logged));
         for (index, table) in self.tables.iter().enumerate() {
             if table.valid()
-                && best.as_ref().is_none_or(|(key, _)| {
-                    order.compare(table.key(), key) == Ordering::Less
-                })
+                && best
+                    .as_ref()
+                    .is_none_or(|(key, _)| order.compare(table.key(), key) == Ordering::Less)
             {
                 best = Some((table.key(), Found::Table(index)));
             }

@@ -6,7 +6,6 @@ use super::data::no_words;
 use super::open::text as failure;
 use super::output::Output;
 use super::{Failure, Invocation};
-use pumice::options::value::OptionValue;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
@@ -95,7 +94,8 @@ impl ManifestState {
     /// # Errors
     /// As [`for_each_edit`]; edits that contradict each other; an unknown comparator.
     pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<ManifestState> {
-        let grow = |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
+        let grow =
+            |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
         let mut growing = BTreeMap::from([(0u32, grow("default".into()))]);
         let mut state = ManifestState {
             families: BTreeMap::new(),
@@ -144,8 +144,11 @@ impl ManifestState {
 impl Growing {
     fn build(self) -> Result<Family> {
         let comparator = self.comparator.unwrap_or_else(|| Comparator::default().name().into());
-        let order = Comparator::parse(&comparator).map_err(|_| {
-            Error::not_supported(format!("comparator {comparator} of {} is not built in", self.name))
+        let order = Comparator::builtin(&comparator).ok_or_else(|| {
+            Error::not_supported(format!(
+                "comparator {comparator} of {} is not built in",
+                self.name
+            ))
         })?;
         let deepest = self.edits.iter().filter_map(VersionEdit::max_level).max().unwrap_or(0);
         let levels = LEVELS.max(deepest + 1);

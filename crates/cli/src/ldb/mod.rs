@@ -12,8 +12,10 @@ mod open;
 mod output;
 mod text;
 
+pub use output::Output;
+pub use text::parse as parse_text;
+
 use crate::arguments::Arguments;
-use output::Output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,7 +49,12 @@ struct Command {
 const RANGE: &[&str] = &["from", "to", "max_keys"];
 
 const COMMANDS: &[Command] = &[
-    Command { name: "put", usage: "<key> <value> [--create_if_missing]", flags: &[], run: data::put },
+    Command {
+        name: "put",
+        usage: "<key> <value> [--create_if_missing]",
+        flags: &[],
+        run: data::put,
+    },
     Command { name: "get", usage: "<key>", flags: &[], run: data::get },
     Command {
         name: "batchput",
@@ -105,24 +112,61 @@ const COMMANDS: &[Command] = &[
         run: admin::drop_column_family,
     },
     Command { name: "checkconsistency", usage: "", flags: &[], run: admin::check_consistency },
-    Command { name: "get_property", usage: "<property_name>", flags: &[], run: admin::get_property },
+    Command {
+        name: "get_property",
+        usage: "<property_name>",
+        flags: &[],
+        run: admin::get_property,
+    },
     Command { name: "compact", usage: "[--from] [--to]", flags: RANGE, run: admin::compact },
 ];
 
 /// Commands of RocksDB's ldb that are not built yet.
 const NOT_YET: &[&str] = &[
-    "approxsize", "backup", "change_compaction_style", "checkpoint", "dump_live_files", "dump_wal",
-    "file_checksum_dump", "get_entity", "ingest_extern_sst", "list_file_range_deletes",
-    "list_live_files_metadata", "load", "multi_get", "multi_get_entity", "put_entity", "query",
-    "reduce_levels", "repair", "restore", "singledelete", "unsafe_remove_sst_file",
-    "update_manifest", "write_extern_sst",
+    "approxsize",
+    "backup",
+    "change_compaction_style",
+    "checkpoint",
+    "dump_live_files",
+    "dump_wal",
+    "file_checksum_dump",
+    "get_entity",
+    "ingest_extern_sst",
+    "list_file_range_deletes",
+    "list_live_files_metadata",
+    "load",
+    "multi_get",
+    "multi_get_entity",
+    "put_entity",
+    "query",
+    "reduce_levels",
+    "repair",
+    "restore",
+    "singledelete",
+    "unsafe_remove_sst_file",
+    "update_manifest",
+    "write_extern_sst",
 ];
 
 const COMMON_FLAGS: &[&str] = &[
-    "db", "hex", "key_hex", "value_hex", "column_family", "create_if_missing", "try_load_options",
-    "ignore_unknown_options", "disable_consistency_checks", "bloom_bits", "fix_prefix_len",
-    "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction",
-    "db_write_buffer_size", "write_buffer_size", "file_size",
+    "db",
+    "hex",
+    "key_hex",
+    "value_hex",
+    "column_family",
+    "create_if_missing",
+    "try_load_options",
+    "ignore_unknown_options",
+    "disable_consistency_checks",
+    "bloom_bits",
+    "fix_prefix_len",
+    "compression_type",
+    "compression_max_dict_bytes",
+    "block_size",
+    "auto_compaction",
+    "db_write_buffer_size",
+    "write_buffer_size",
+    "file_size",
 ];
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
@@ -143,7 +187,9 @@ pub fn run(args: &[String]) -> ExitCode {
     let name = arguments.words.remove(0);
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         if NOT_YET.contains(&name.as_str()) {
-            eprintln!("Failed: Not implemented: command {name} of RocksDB's ldb is not supported yet");
+            eprintln!(
+                "Failed: Not implemented: command {name} of RocksDB's ldb is not supported yet"
+            );
         } else {
             eprint!("Unknown command\n{}", usage());
         }

@@ -7,7 +7,6 @@ use pumice::options::{FileRules, OptionSet, merge_operator_by_name, parse_option
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
 use pumice_env::filename::{FileType, options_file, parse};
 use pumice_env::{FileSystem, PosixFs};
-use std::path::Path;
 
 /// An open database and the column family that the command is about.
 pub struct Opened {
@@ -56,8 +55,8 @@ impl Invocation {
     pub fn options(&self) -> Result<Found, Failure> {
         let mut found = Found { db: DbOptions::default(), families: Vec::new() };
         let mut family_options = Vec::new();
-        let try_load = !self.arguments.has("try_load_options")
-            || self.arguments.flag("try_load_options");
+        let try_load =
+            !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
         if try_load && let Some(loaded) = self.load_latest()? {
             found.db = loaded.db;
             family_options = loaded.column_families;
@@ -117,10 +116,9 @@ impl Invocation {
                 (true, None) => Err(format!("{flag} has an invalid value")),
             }
         };
-        for (flag, name) in [
-            ("write_buffer_size", "write_buffer_size"),
-            ("file_size", "target_file_size_base"),
-        ] {
+        for (flag, name) in
+            [("write_buffer_size", "write_buffer_size"), ("file_size", "target_file_size_base")]
+        {
             if let Some(value) = value(flag)? {
                 options.set(name, &value).map_err(text)?;
             }
@@ -159,9 +157,4 @@ impl Invocation {
 /// An engine's error as the tool prints it.
 pub fn text(error: pumice::Error) -> Failure {
     error.to_string()
-}
-
-/// A file of the database, for messages.
-pub fn exists(path: &Path) -> bool {
-    PosixFs::shared().exists(path).unwrap_or(false)
 }

@@ -3,8 +3,8 @@
 //! Each writer has keys of its own and a judge of its own, which shows that no batch is torn and
 //! no promise to that writer broken. Beyond that, the writers' batches form one sequence: when a
 //! batch was acknowledged before another was issued, it comes first, so if the later one is
-//! there, the earlier one must be. Every batch leaves its number under the writer's mark, so what is
-//! there can be counted.
+//! there, the earlier one must be. Every batch leaves its number under the writer's mark, so what
+//! is there can be counted.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

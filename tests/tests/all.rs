@@ -18,6 +18,7 @@ mod compat;
 mod corruption;
 mod crash;
 mod differential;
+mod errors;
 mod stores;
 
 #[global_allocator]

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 
 use pumice_port::sync::Mutex;
 
+use crate::entry::prefetch;
 use crate::skiplist::Node;
 
 /// Level of the nodes in the tree: one node in 2^3.
@@ -76,7 +77,10 @@ impl Tree {
             // Only at the left edge: below an inner key there is always its own group's first.
             at = at * FANOUT + below.checked_sub(1)?;
         }
-        Some(self.nodes[at])
+        let node = self.nodes[at];
+        // Its links and its key, on either side.
+        prefetch(node.cast_const().cast::<u8>().wrapping_sub(64));
+        Some(node)
     }
 
     fn bytes(&self) -> usize {

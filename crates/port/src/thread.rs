@@ -28,6 +28,10 @@ impl<T> JoinHandle<T> {
             Error::aborted(format!("{name} panicked: {}", panic_message(panic.as_ref())))
         })
     }
+    /// The task, for waking it.
+    pub fn task(&self) -> TaskRef {
+        TaskRef(self.inner.thread().clone())
+    }
     /// Whether this is the handle of the calling task, which must not join itself.
     pub fn is_current(&self) -> bool {
         self.inner.thread().id() == std::thread::current().id()

@@ -335,7 +335,9 @@ mod tests {
                     index.seek(&cmp, &seek_key(b"key00123", 9));
                 }
             }
-            assert!(IndexBlock::decode(&block[..at], encoding, &cmp).is_err() || at < 8);
+            if let Ok(index) = IndexBlock::decode(&block[..at], encoding, &cmp) {
+                index.seek(&cmp, &seek_key(b"key00123", 9));
+            }
         }
     }
 }

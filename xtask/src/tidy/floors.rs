@@ -42,7 +42,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("flate2", &["compress"]),
     ("bzip2", &["compress"]),
     ("crc32c", &["base"]),
-    ("xxhash-rust", &["base"]),
+    ("xxhash-rust", &["base", "table"]),
     ("arc-swap", &["pumice", "table"]),
     ("crossbeam-utils", &["port", "cache", "memtable", "table", "pumice"]),
     ("tempfile", &["tests"]),

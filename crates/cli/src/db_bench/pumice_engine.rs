@@ -7,7 +7,7 @@ use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, NamedOption};
 use super::flags::Flags;
 use pumice::{
-    BottommostLevelCompaction, CompactRangeOptions, Db, DbIterator, FlushOptions, Options,
+    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator, FlushOptions, Options,
     ReadOptions, Statistics, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
@@ -71,7 +71,8 @@ impl Engine for Pumice {
 
     fn open(&self, path: &Path, read_only: bool) -> Result<PumiceDb> {
         let db = if read_only {
-            Db::open_read_only(&self.options, path, false)
+            let family = ColumnFamilyDescriptor::new("default", self.options.cf.clone());
+            Db::open_read_only(&self.options.db, path, &[family], false).map(|(db, _)| db)
         } else {
             Db::open(&self.options, path)
         };

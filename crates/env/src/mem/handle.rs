@@ -24,6 +24,12 @@ pub(super) struct MemFile {
     pub(super) path: PathBuf,
 }
 
+impl Drop for MemFile {
+    fn drop(&mut self) {
+        self.inode.unpin();
+    }
+}
+
 impl MemFile {
     /// Keeps crashes away while the guard lives; fails when one has already been.
     fn enter(&self, operation: &str) -> Result<RwLockReadGuard<'_, World>> {

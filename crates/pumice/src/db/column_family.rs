@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
-use pumice_manifest::{FileMetaData, LevelScores};
+use pumice_manifest::FileMetaData;
 use pumice_memtable::{MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
 use pumice_table::TableOptions;
 
-use crate::compaction::picker::CompactionCursors;
+use crate::compaction::plan::CompactionPlan;
 use crate::db::DbInner;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
@@ -122,8 +122,7 @@ pub(crate) struct CfState {
     pub version: Arc<LiveVersion>,
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
-    pub scores: LevelScores,
-    pub cursors: CompactionCursors,
+    pub plan: CompactionPlan,
     pub next_epoch: u64,
     pub next_mem_id: u64,
     /// Someone waits for a flush, however few memtables there are.
@@ -142,17 +141,16 @@ impl CfState {
         mem: Arc<MemTable>,
         version: Arc<LiveVersion>,
         log_number: FileNumber,
-        scores: LevelScores,
     ) -> Self {
         let next_epoch = 1 + version.max_epoch_number();
+        let plan = CompactionPlan::new(&version, &data.options(), 0);
         CfState {
             data,
             mem,
             imm: VecDeque::new(),
             version,
             log_number,
-            scores,
-            cursors: CompactionCursors::default(),
+            plan,
             next_epoch,
             next_mem_id: 2,
             flush_requested: false,

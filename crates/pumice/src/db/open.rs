@@ -401,9 +401,7 @@ pub(crate) fn new_family_state(
         tables,
         first,
     ));
-    let mut state = CfState::new(data, mem, version, family.log_number);
-    state.refresh_scores(&[], 0);
-    Ok(state)
+    Ok(CfState::new(data, mem, version, family.log_number))
 }
 
 impl DbInner {
@@ -428,6 +426,7 @@ impl DbInner {
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
+                self.refresh_scores(cf);
                 self.update_stall(cf);
             }
             self.queue_compaction(&mut state, id);

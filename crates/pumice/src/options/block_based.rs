@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use pumice_base::Result;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{BlockCache, IndexShortening, TableOptions};
 
+use super::component_values::only_bloom;
 use super::enums::IndexShorteningMode;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
@@ -42,7 +44,7 @@ option_table! {
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = true, mutable, unsaved;
         /// Filter, for instance `bloomfilter:10:false`; None writes none.
-        filter_policy: Option<FilterPolicy> = None, mutable, saved;
+        filter_policy: Option<FilterPolicy> = None, mutable, saved, only_bloom;
         /// Put whole keys into the filter.
         whole_key_filtering: bool = true, mutable, saved;
         /// Decompress every written block and compare.
@@ -118,8 +120,11 @@ option_table! {
 
 impl BlockBasedTableOptions {
     /// The settings that table builders and readers take.
-    pub fn to_table_options(&self) -> TableOptions {
-        TableOptions {
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported for settings that contradict each other.
+    pub fn to_table_options(&self) -> Result<TableOptions> {
+        let options = TableOptions {
             block_cache: self.block_cache.clone(),
             no_block_cache: self.no_block_cache,
             block_size: self.block_size,
@@ -129,7 +134,7 @@ impl BlockBasedTableOptions {
             metadata_block_size: self.metadata_block_size as usize,
             checksum: self.checksum,
             format_version: self.format_version,
-            filter_policy: self.filter_policy.clone(),
+            filter_policy: self.filter_policy,
             whole_key_filtering: self.whole_key_filtering,
             cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
             cache_index_and_filter_blocks_with_high_priority: self
@@ -149,6 +154,8 @@ impl BlockBasedTableOptions {
             initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
             max_auto_readahead_size: self.max_auto_readahead_size as usize,
             ..TableOptions::default()
-        }
+        };
+        options.validate_for_building()?;
+        Ok(options)
     }
 }

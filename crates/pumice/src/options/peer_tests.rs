@@ -81,7 +81,7 @@ fn options_7_8() -> Options {
 #[test]
 fn ldb_opens_with_our_default_options() {
     let o = options_7_8();
-    opens_everywhere(&write_options_file(&o.db, &[("default", &o.cf)]), "--num_column_families=1");
+    opens_everywhere(&format_options_file(&o.db, &[("default", &o.cf)]), "--num_column_families=1");
 }
 
 #[test]
@@ -99,15 +99,17 @@ fn ldb_opens_with_every_kind_of_value_set() {
     )
     .unwrap();
     let second = "column_family_name_000001";
-    let text = write_options_file(&o.db, &[("default", &o.cf), (second, &o.cf)]);
+    let text = format_options_file(&o.db, &[("default", &o.cf), (second, &o.cf)]);
     opens_everywhere(&text, "--num_column_families=2");
 }
 
 #[test]
 fn ldb_sees_a_missing_column_family() {
     let o = options_7_8();
-    let dir =
-        database_with(&write_options_file(&o.db, &[("default", &o.cf)]), "--num_column_families=2");
+    let dir = database_with(
+        &format_options_file(&o.db, &[("default", &o.cf)]),
+        "--num_column_families=2",
+    );
     let (ok, out) = ldb(&dir.0, &["put", "aaa", "bbb"]);
     assert!(!ok && out.contains("olumn famil"), "{out}");
 }

@@ -13,7 +13,7 @@ use std::fmt::{self, Write};
 
 use pumice_base::histogram::Histogram;
 
-use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count};
+use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
 /// What compactions into a level did, or one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -484,26 +484,15 @@ fn print_block_cache(out: &mut String, cache: &BlockCacheView) -> fmt::Result {
         cache.table_size,
         cache.occupancy,
         cache.collections,
-        cache.last_secs,
+        general(cache.last_secs),
         cache.secs_since
     )?;
     write!(out, "Block cache entry stats(count,size,portion):")?;
     for (role, entries, size) in cache.roles.iter().filter(|(_, entries, _)| *entries > 0) {
         let portion = *size as f64 * 100.0 / cache.capacity.max(1) as f64;
-        write!(out, " {role}({entries},{},{})", bytes(*size), percent(portion))?;
+        write!(out, " {role}({entries},{},{}%)", bytes(*size), general(portion))?;
     }
     writeln!(out)
-}
-
-/// Six significant digits without trailing zeros, as a C++ stream prints.
-fn percent(portion: f64) -> String {
-    if portion == 0.0 {
-        return "0%".to_string();
-    }
-    let whole_digits = (portion.log10().floor() as i32 + 1).clamp(-4, 6);
-    let text = format!("{portion:.*}", (6 - whole_digits) as usize);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}%")
 }
 
 /// The text of property `rocksdb.cf-file-histogram`.

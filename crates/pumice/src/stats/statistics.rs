@@ -187,7 +187,7 @@ impl Statistics {
 
     /// Adds `count` to a ticker.
     #[inline]
-    pub fn add(&self, ticker: Ticker, count: u64) {
+    pub fn record_tick(&self, ticker: Ticker, count: u64) {
         if self.at_least(StatsLevel::ExceptHistogramOrTimers) {
             self.shard().tickers[ticker as usize].fetch_add(count, Relaxed);
         }
@@ -275,7 +275,7 @@ impl Record for Option<Arc<Statistics>> {
     #[inline]
     fn tick_by(&self, ticker: Ticker, count: u64) {
         if let Some(statistics) = self {
-            statistics.add(ticker, count);
+            statistics.record_tick(ticker, count);
         }
     }
     #[inline]
@@ -337,7 +337,7 @@ mod tests {
                 let s = Arc::clone(&statistics);
                 pumice_port::thread::spawn("adder", move || {
                     for i in 0..1000 {
-                        s.add(Ticker::BytesRead, 3);
+                        s.record_tick(Ticker::BytesRead, 3);
                         s.measure(HistogramKind::DbGet, worker * 1000 + i);
                     }
                 })
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn text_has_rocksdb_layout() {
         let s = Statistics::new();
-        s.add(Ticker::BlockCacheHit, 4871);
+        s.record_tick(Ticker::BlockCacheHit, 4871);
         for _ in 0..20_000 {
             s.measure(HistogramKind::BytesPerWrite, 114);
         }

@@ -1,2 +1,53 @@
-//! pumice-xtask (skeleton).
-fn main() {}
+//! `cargo xtask`: the project's chores, with nothing but the standard library.
+//!
+//! | command | does |
+//! |---|---|
+//! | `peers` | brings the RocksDB programs and library that tests compare with |
+//! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
+//! | `test`  | peers, fmt, clippy, tidy and every test; the last line counts them |
+//!
+//! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A tool, not the engine.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod peers;
+mod suite;
+mod tidy;
+
+const USAGE: &str = "usage: cargo xtask (peers | tidy | test)";
+
+/// The workspace root: the folder above this package.
+fn repo_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("the package lies inside the workspace").to_path_buf()
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let root = repo_root();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["peers"] => match peers::install(&root) {
+            Ok(peers) => {
+                println!("ldb      {}", peers.ldb.display());
+                println!("rocksdb  {}", peers.rocksdb_so.display());
+                ExitCode::SUCCESS
+            }
+            Err(message) => {
+                eprintln!("cargo xtask peers: {message}");
+                ExitCode::FAILURE
+            }
+        },
+        ["tidy"] => match tidy::run(&root) {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        },
+        ["test"] => suite::run(&root),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

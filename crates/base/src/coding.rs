@@ -191,3 +191,119 @@ impl<'a> Decoder<'a> {
         self.bytes(n as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values whose encodings have every length.
+    fn any_width() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0u32..64).prop_map(|(value, shift)| value >> shift)
+    }
+
+    #[test]
+    fn known_encodings() {
+        let varint = |value| {
+            let mut out = Vec::new();
+            put_varint64(&mut out, value);
+            out
+        };
+        assert_eq!(varint(0), [0]);
+        assert_eq!(varint(127), [0x7f]);
+        assert_eq!(varint(128), [0x80, 1]);
+        assert_eq!(varint(300), [0xac, 2]);
+        assert_eq!(varint(u64::MAX), [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
+        let mut out = Vec::new();
+        put_fixed16(&mut out, 0x0102);
+        put_fixed32(&mut out, 0x0304_0506);
+        put_fixed64(&mut out, 0x0708_090a_0b0c_0d0e);
+        put_length_prefixed(&mut out, b"xy");
+        assert_eq!(out, [2, 1, 6, 5, 4, 3, 14, 13, 12, 11, 10, 9, 8, 7, 2, b'x', b'y']);
+        for (value, byte) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (63, 126), (-64, 127)] {
+            let mut out = Vec::new();
+            put_varsigned64(&mut out, value);
+            assert_eq!(out, [byte], "{value}");
+        }
+    }
+
+    #[test]
+    fn overlong_varints_are_refused() {
+        assert_eq!(get_varint32(&[0xff; 5]), None);
+        assert_eq!(get_varint64(&[0xff; 10]), None);
+        assert_eq!(get_varint32(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Some((u32::MAX, 5)));
+        assert_eq!(get_varint32(&[0x80, 0x80, 0]), Some((0, 3)));
+        assert_eq!(get_varint32(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn varints_round_trip(
+            value in any_width(),
+            tail in prop::collection::vec(any::<u8>(), 0..3),
+        ) {
+            let mut out = Vec::new();
+            put_varint64(&mut out, value);
+            let n = out.len();
+            prop_assert_eq!(n, varint_len(value));
+            for cut in 0..n {
+                prop_assert_eq!(get_varint64(&out[..cut]), None);
+            }
+            out.extend_from_slice(&tail);
+            prop_assert_eq!(get_varint64(&out), Some((value, n)));
+            let narrow = u32::try_from(value).ok().map(|v| (v, n));
+            prop_assert!(narrow.is_none() || get_varint32(&out) == narrow);
+        }
+
+        #[test]
+        fn decoder_reads_what_was_written(
+            a in any::<u16>(), b in any::<u32>(), c in any::<u64>(), d in any_width(),
+            e in any::<i64>(), text in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let mut out = vec![7];
+            put_fixed16(&mut out, a);
+            put_fixed32(&mut out, b);
+            put_fixed64(&mut out, c);
+            put_varint32(&mut out, b);
+            put_varint64(&mut out, d);
+            put_varsigned64(&mut out, e);
+            put_length_prefixed(&mut out, &text);
+            let mut decoder = Decoder::new(&out);
+            prop_assert_eq!(decoder.u8(), Some(7));
+            prop_assert_eq!(decoder.fixed16(), Some(a));
+            prop_assert_eq!(decoder.fixed32(), Some(b));
+            prop_assert_eq!(decoder.fixed64(), Some(c));
+            prop_assert_eq!(decoder.varint32(), Some(b));
+            prop_assert_eq!(decoder.varint64(), Some(d));
+            prop_assert_eq!(decoder.varsigned64(), Some(e));
+            let rest = decoder.rest().len();
+            let mut short = Decoder::new(&decoder.rest()[..rest - 1]);
+            prop_assert!(short.length_prefixed().is_none());
+            prop_assert_eq!(decoder.length_prefixed(), Some(&text[..]));
+            prop_assert!(decoder.is_empty() && decoder.u8().is_none());
+        }
+
+        #[test]
+        fn decoder_never_panics(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            ops in prop::collection::vec(0u8..8, 0..20),
+        ) {
+            let mut decoder = Decoder::new(&bytes);
+            for op in ops {
+                let before = decoder.rest().len();
+                let read = match op {
+                    0 => decoder.u8().is_some(),
+                    1 => decoder.fixed16().is_some(),
+                    2 => decoder.fixed32().is_some(),
+                    3 => decoder.fixed64().is_some(),
+                    4 => decoder.varint32().is_some(),
+                    5 => decoder.varint64().is_some(),
+                    6 => decoder.varsigned64().is_some(),
+                    _ => decoder.length_prefixed().is_some(),
+                };
+                prop_assert!(!read || decoder.rest().len() < before);
+            }
+        }
+    }
+}

@@ -136,3 +136,68 @@ impl fmt::Debug for Comparator {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names() {
+        for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+            let found = Comparator::builtin(cmp.name()).unwrap();
+            assert_eq!(format!("{found:?}"), cmp.name());
+            assert_eq!(found.is_bytewise(), cmp.is_bytewise());
+        }
+        assert!(Comparator::builtin("rocksdb.Other").is_none());
+        assert!(Comparator::default().is_bytewise());
+    }
+
+    #[test]
+    fn bytewise_shortening() {
+        let separator = |start: &[u8], limit: &[u8]| {
+            let mut key = start.to_vec();
+            Comparator::Bytewise.find_shortest_separator(&mut key, limit);
+            key
+        };
+        assert_eq!(separator(b"abcdef", b"abzz"), b"abd");
+        assert_eq!(separator(b"abc", b"abcd"), b"abc");
+        assert_eq!(separator(b"abcd", b"abc"), b"abcd");
+        assert_eq!(separator(b"ab1xx", b"ab2"), b"ab1y");
+        assert_eq!(separator(b"ab1\xff\xffz1", b"ab2"), b"ab1\xff\xff{");
+        assert_eq!(separator(b"ab1\xff", b"ab2"), b"ab1\xff");
+        assert_eq!(separator(b"ab1xx", b"ab2y"), b"ab2");
+        let successor = |key: &[u8]| {
+            let mut key = key.to_vec();
+            Comparator::Bytewise.find_short_successor(&mut key);
+            key
+        };
+        assert_eq!(successor(b"abc"), b"b");
+        assert_eq!(successor(b"\xff\xffabc"), b"\xff\xffb");
+        assert_eq!(successor(b"\xff\xff"), b"\xff\xff");
+    }
+
+    /// Keys that share prefixes and border on 0xff.
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 0x7f, 0xfe, 0xff]), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn shortened_keys_stay_in_their_interval(a in key(), b in key()) {
+            for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+                let (start, limit) = if cmp.compare(&a, &b).is_lt() { (&a, &b) } else { (&b, &a) };
+                let mut separator = start.clone();
+                cmp.find_shortest_separator(&mut separator, limit);
+                prop_assert!(separator.len() <= start.len());
+                prop_assert!(cmp.compare(start, &separator).is_le());
+                prop_assert!(start == limit || cmp.compare(&separator, limit).is_lt());
+                let mut successor = a.clone();
+                cmp.find_short_successor(&mut successor);
+                prop_assert!(successor.len() <= a.len() && cmp.compare(&a, &successor).is_le());
+                prop_assert_eq!(cmp.equal(&a, &b), cmp.compare(&a, &b).is_eq());
+            }
+        }
+    }
+}

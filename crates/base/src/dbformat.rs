@@ -218,3 +218,75 @@ impl InternalKeyComparator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn type_numbers() {
+        for tag in 0..=255u8 {
+            match ValueType::from_u8(tag) {
+                Some(value_type) => assert_eq!(value_type as u8, tag),
+                None => assert!(tag > ValueType::MaxValid as u8),
+            }
+        }
+    }
+
+    #[test]
+    fn layout() {
+        let key = internal_key(b"k", 0x0001_0203_0405_0607, ValueType::Merge);
+        assert_eq!(key, [b'k', 2, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(
+            (user_key(&key), sequence_and_type(&key)),
+            (&b"k"[..], (0x0001_0203_0405_0607, 2))
+        );
+        let parsed = parse_internal_key(&key).unwrap();
+        assert_eq!((parsed.user_key, parsed.value_type), (&b"k"[..], ValueType::Merge));
+        assert!(parse_internal_key(&key[2..]).unwrap_err().is_corruption());
+        assert!(parse_internal_key(&[0x30, 0, 0, 0, 0, 0, 0, 0]).unwrap_err().is_corruption());
+        assert_eq!(unpack(pack(MAX_SEQUENCE, 0xff)), (MAX_SEQUENCE, 0xff));
+    }
+
+    #[test]
+    fn newest_first_within_a_user_key() {
+        let cmp = InternalKeyComparator::default();
+        let ordered = [
+            internal_key(b"", 1, ValueType::Value),
+            seek_key(b"a", MAX_SEQUENCE),
+            internal_key(b"a", 9, ValueType::Value),
+            internal_key(b"a", 9, ValueType::Deletion),
+            seek_key(b"a", 8),
+            internal_key(b"a", 8, ValueType::RangeDeletion),
+            internal_key(b"a", 0, ValueType::Deletion),
+            internal_key(b"a\0", 50, ValueType::Value),
+            internal_key(b"b", 1, ValueType::Value),
+        ];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(cmp.compare(a, b), i.cmp(&j), "{i} {j}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn separators_separate(
+            a in prop::collection::vec(0u8..4, 0..5), b in prop::collection::vec(0u8..4, 0..5),
+            s in 0u64..9, t in 0u64..9,
+        ) {
+            for user in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+                let cmp = InternalKeyComparator::new(user);
+                let a = internal_key(&a, s, ValueType::Value);
+                let b = internal_key(&b, t, ValueType::Value);
+                let (start, limit) = if cmp.compare(&a, &b).is_lt() { (a, b) } else { (b, a) };
+                let mut separator = start.clone();
+                cmp.find_shortest_separator(&mut separator, &limit);
+                prop_assert!(cmp.compare(&start, &separator).is_le());
+                prop_assert!(start == limit || cmp.compare(&separator, &limit).is_lt());
+            }
+        }
+    }
+}

@@ -176,8 +176,8 @@ impl Error {
 
     /// An operating-system failure during `operation` on `path`.
     ///
-    /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display` puts
-    /// after the subcode's text: `IO error: No such file or directory: While open a ...`.
+    /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display`
+    /// puts after the subcode's text: `IO error: No such file or directory: While open a ...`.
     pub fn io(operation: &str, path: &Path, source: &std::io::Error) -> Self {
         let os_error = source.raw_os_error();
         let reason = os_reason(source);
@@ -297,3 +297,44 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_rocksdb() {
+        let missing = std::io::Error::from_raw_os_error(2);
+        let error =
+            Error::io("While open a file for random read", Path::new("/db/1.sst"), &missing);
+        assert_eq!(
+            error.to_string(),
+            "IO error: No such file or directory: While open a file for random read: /db/1.sst: \
+             No such file or directory"
+        );
+        assert!(error.is_not_found() && error.os_error() == Some(2));
+        assert_eq!(Error::corruption("x").to_string(), "Corruption: x");
+        assert_eq!(Error::not_supported("x").to_string(), "Not implemented: x");
+        let full = Error::io_message("quota").with_subcode(SubCode::NoSpace);
+        assert_eq!(full.to_string(), "IO error: No space left on device: quota");
+        let device = Error::io("append", Path::new("f"), &std::io::Error::from_raw_os_error(28));
+        assert!(device.is_no_space());
+        assert_eq!(
+            device.to_string(),
+            "IO error: No space left on device: append: f: No space left on device"
+        );
+    }
+
+    #[test]
+    fn context_and_severity_keep_the_rest() {
+        let error = Error::corruption("bad block").with_context("000007.sst");
+        let error = error.with_severity(Severity::Fatal);
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Corruption, "000007.sst: bad block")
+        );
+        assert_eq!((error.severity(), error.subcode()), (Severity::Fatal, SubCode::None));
+        assert!(error.is_corruption() && !error.is_not_found());
+        assert!(Severity::Soft < Severity::Hard);
+    }
+}

@@ -97,3 +97,24 @@ pub fn builtin_slice_transform(name: &str) -> Option<Arc<dyn SliceTransform>> {
     let n = name.strip_prefix("rocksdb.CappedPrefix.")?;
     Some(Arc::new(CappedPrefix(n.parse().ok()?)))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn builtin_extractors() {
+        let fixed = builtin_slice_transform("rocksdb.FixedPrefix.3").unwrap();
+        assert_eq!(fixed.name(), "rocksdb.FixedPrefix.3");
+        assert!(fixed.in_domain(b"abc") && !fixed.in_domain(b"ab"));
+        assert_eq!(fixed.transform(b"abcd"), b"abc");
+        let capped = builtin_slice_transform("rocksdb.CappedPrefix.3").unwrap();
+        assert_eq!(capped.name(), "rocksdb.CappedPrefix.3");
+        assert!(capped.in_domain(b""));
+        assert_eq!((capped.transform(b"ab"), capped.transform(b"abcd")), (&b"ab"[..], &b"abc"[..]));
+        for other in ["rocksdb.FixedPrefix", "rocksdb.FixedPrefix.x", "rocksdb.Noop"] {
+            assert!(builtin_slice_transform(other).is_none(), "{other}");
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! Thread safety: pure functions. [`FastMap`] iterates in an order that is the same in every
 //! run, which simulation needs; it is no defence against chosen keys.
 
+#[expect(clippy::disallowed_types, reason = "the one place that fixes the hasher")]
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -240,8 +241,10 @@ pub fn fast_range64(h: u64, n: u64) -> u64 {
 }
 
 /// A hash map with a fixed, fast hasher.
+#[expect(clippy::disallowed_types, reason = "with a fixed hasher")]
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 /// A hash set with a fixed, fast hasher.
+#[expect(clippy::disallowed_types, reason = "with a fixed hasher")]
 pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 
 /// Hasher of [`FastMap`]: one folded multiplication a word. Not persisted.

@@ -1,1 +1,28 @@
-//! pumice-cache (skeleton).
+//! The block cache: a fixed open-addressing table of slots with clock eviction.
+//!
+//! Shape of RocksDB's HyperClockCache. A hit costs one atomic read-modify-write to pin the entry
+//! and one to unpin it; there is no lock, no list and no shared counter on that path, so two
+//! threads that hit different entries never write the same cache line.
+//!
+//! Layers: `slot` (one entry and its life cycle) < `table` (probing, eviction, accounting) <
+//! `handle` (pins as Rust values) < [`Cache`].
+//!
+//! Costs: the number of slots is fixed by `capacity / estimated_entry_charge`, so much smaller
+//! entries than estimated are evicted for lack of slots before the capacity is used; there is no
+//! order between entries of one priority beyond the clock's countdown.
+//!
+//! Thread safety: everything is `Send + Sync`. Nothing blocks.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod cache;
+mod handle;
+mod key;
+mod slot;
+mod table;
+
+pub use cache::{Cache, CacheOptions, MemoryAccount, Reservation};
+pub use handle::{Handle, Ref};
+pub use key::{CacheKey, Priority};
+
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,51 @@
-//! pumice-cli (skeleton).
-fn main() {}
+//! The binary `pumice`: benchmark program, inspection tools and stress test in one.
+//!
+//! Each subcommand is a module that takes the words after its name and gives an exit code. The
+//! parsers, texts and exit codes of `db_bench`, `ldb` and `sst_dump` follow RocksDB's tools.
+
+mod db_bench;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const USAGE: &str = "\
+pumice: a storage engine that keeps its data in RocksDB's file format
+
+USAGE: pumice COMMAND [FLAGS]
+
+COMMANDS
+  db_bench   run benchmarks on Pumice, or on a RocksDB library with --engine=PATH.so
+  ldb        look into a database and change it
+  sst_dump   look into table files
+  stress     kill a working process again and again and check that nothing is lost
+
+`pumice COMMAND --help` lists the flags of a command. `pumice --version` prints the version.
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let Some(command) = words.next() else {
+        eprint!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    let args: Vec<String> = words.collect();
+    match command.as_str() {
+        "db_bench" => db_bench::run(&args),
+        db_bench::CHILD => db_bench::run_child(&args),
+        "--version" | "-V" | "version" => {
+            println!("pumice {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        "--help" | "-h" | "help" => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("pumice: there is no command '{other}'\n");
+            eprint!("{USAGE}");
+            ExitCode::FAILURE
+        }
+    }
+}

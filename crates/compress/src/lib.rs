@@ -1,1 +1,25 @@
-//! pumice-compress (skeleton).
+//! Block compression as RocksDB's tables store it (format spec section 2.2).
+//!
+//! A payload is `varint size ‖ codec stream`, except Snappy, whose stream carries its own size.
+//! [`Compressor`] and [`Decompressor`] own the codecs' contexts, so that a block costs neither an
+//! allocation nor a context reset; keep one of each per worker thread.
+//!
+//! Thread safety: both are `Send` and used by one thread at a time; [`Dictionary`] is shared.
+//! Hostile input ends in `Error::corruption`: a stored size above the caller's limit, or beyond
+//! what the codec can reach from so few bytes, is refused before anything is allocated.
+//!
+//! Not here: which blocks to compress, the block trailer, sampling for dictionaries, Xpress.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compressor;
+mod decompressor;
+mod lz4;
+mod options;
+#[cfg(test)]
+mod tests;
+mod uninit;
+
+pub use compressor::Compressor;
+pub use decompressor::{Decompressor, Dictionary};
+pub use options::{CompressionOptions, CompressionType, DEFAULT_LEVEL};

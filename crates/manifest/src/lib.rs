@@ -1,1 +1,29 @@
-//! pumice-manifest (skeleton).
+//! The shape of a column family on disk: version edits, versions, and how full each level is.
+//!
+//! Pure data structures and functions: nothing here reads a file, takes a lock or looks at a
+//! clock. The engine appends encoded edits to the MANIFEST and swaps the versions in.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod blob;
+pub mod builder;
+pub mod edit;
+mod epoch;
+pub mod file_meta;
+pub mod level;
+pub mod options;
+pub mod range;
+pub mod score;
+pub mod targets;
+pub mod version;
+
+pub use blob::BlobFileMetaData;
+pub use builder::VersionBuilder;
+pub use edit::VersionEdit;
+pub use file_meta::{FileMetaData, FileStats};
+pub use level::Level;
+pub use options::{CompactionPri, CompressionChoice, LeveledOptions};
+pub use range::UserRange;
+pub use score::{FileMarks, LevelScores, MarkRules};
+pub use targets::LevelTargets;
+pub use version::{BeyondCursor, Version};

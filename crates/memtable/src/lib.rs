@@ -1,1 +1,29 @@
-//! pumice-memtable (skeleton).
+//! The memtable: recent writes in memory, sorted.
+//!
+//! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) <
+//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations) and
+//! `range_del` < `memtable` (counters, flush policy, dispatch) < `iter`.
+//! [`WriteBufferManager`] limits the memory of all memtables together.
+//!
+//! Thread safety: reads go on from any thread during writes without locks (skip list). Writes
+//! are either exclusive (`add`, `writer`) or concurrent (`add_concurrent`); the two kinds must not
+//! overlap on one memtable, which the write queue sees to.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod arena;
+mod entry;
+mod index;
+mod iter;
+mod memtable;
+mod order;
+mod range_del;
+mod skiplist;
+mod vector;
+mod write_buffer_manager;
+
+pub use iter::MemTableIter;
+pub use memtable::{MemTable, MemTableOptions, MemTableRep, MemTableWriter};
+pub use write_buffer_manager::{StallWaiter, WriteBufferManager};
+
+#[cfg(test)]
+mod tests;

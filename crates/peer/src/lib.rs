@@ -1,1 +1,116 @@
-//! pumice-peer (skeleton).
+//! RocksDB behind its C library, loaded at run time, as a safe Rust API.
+//!
+//! The peer of benchmarks and tests: the same work is given to Pumice and to a real RocksDB
+//! (10.10 or later). Nothing is linked; [`Peer::load`] opens the shared library by path.
+//!
+//! Thread safety: [`Peer`], [`Options`], [`Db`], [`ColumnFamily`], [`Snapshot`], [`ReadOptions`] and
+//! [`WriteOptions`] may be shared between threads as RocksDB allows; [`DbIterator`],
+//! [`WriteBatch`] and [`SstFileWriter`] belong to one thread at a time.
+//! Invariants: (1) a wrapper owns exactly one C object, made by this library and destroyed once, in
+//! its `Drop`; (2) a wrapper keeps alive (by `Arc`) every object that its C object points to, so a
+//! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
+//! to bytes that RocksDB keeps after a call (read bounds) point to boxed bytes in the same wrapper.
+//!
+//! It does not cover transactions, backups, custom comparators or callbacks; merge operators and
+//! everything else that RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
+
+mod api;
+mod batch;
+mod db;
+mod iterator;
+mod options;
+mod sst;
+#[cfg(test)]
+mod tests;
+
+pub use batch::WriteBatch;
+pub use db::{ColumnFamily, CompactRangeSettings, Db, LiveFile};
+pub use iterator::{DbIterator, Snapshot};
+pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
+pub use sst::SstFileWriter;
+
+use std::ffi::{CStr, CString, c_char};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What RocksDB said, for example `IO error: No such file or directory: ...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+/// Result of every fallible call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Error(message.into())
+    }
+    /// The text, beginning with RocksDB's name of the status code.
+    pub fn message(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A loaded RocksDB library. Clones share it.
+#[derive(Clone)]
+pub struct Peer {
+    pub(crate) api: Arc<api::Api>,
+}
+
+impl Peer {
+    /// Loads the shared library at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be loaded, or lacks a function of RocksDB's C API (the message names it).
+    pub fn load(path: impl AsRef<Path>) -> Result<Peer> {
+        Ok(Peer { api: Arc::new(api::Api::load(path.as_ref())?) })
+    }
+
+    /// Runs a call that reports failure through `char **errptr`.
+    pub(crate) fn checked<T>(&self, call: impl FnOnce(&api::Api, api::ErrorOut) -> T) -> Result<T> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        let result = call(&self.api, &mut error);
+        if error.is_null() { Ok(result) } else { Err(self.take_error(error)) }
+    }
+
+    /// Takes ownership of an error text.
+    #[cold]
+    pub(crate) fn take_error(&self, error: *mut c_char) -> Error {
+        Error(self.take_string(error))
+    }
+
+    /// Copies a NUL-terminated, `malloc`ed text and frees it. Null gives an empty string.
+    pub(crate) fn take_string(&self, text: *mut c_char) -> String {
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: RocksDB hands over a NUL-terminated malloc block that nobody else frees.
+        unsafe {
+            let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
+            (self.api.free)(text.cast());
+            owned
+        }
+    }
+}
+
+/// A path as a C string.
+pub(crate) fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::new(format!("Invalid argument: NUL byte in path {}", path.display())))
+}
+
+/// A name as a C string.
+pub(crate) fn c_string(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::new(format!("Invalid argument: NUL byte in {text:?}")))
+}

@@ -1,1 +1,3 @@
 //! pumice (skeleton).
+pub mod options;
+pub mod stats;

@@ -1,1 +1,34 @@
-//! pumice-testkit (skeleton).
+//! What the test suites share: operations by seed, a model to compare with, a crash oracle.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `seed` | which seeds a run covers; `PUMICE_SEED` |
+//! | `op` | operations and their seeded generator |
+//! | `store` | the interface under which engines and the model are compared |
+//! | `model` | the expected state: sorted maps with cheap snapshots |
+//! | `differential` | random work on a store, each answer checked against the model |
+//! | `workload` | fixed work that leaves a database of a wanted shape |
+//! | `contents` | what a database holds, as a value and as a file |
+//! | `oracle` | which states a crash may leave |
+//! | `alloc` | an allocator that remembers the largest request |
+//!
+//! Everything here is deterministic by its seed: no clock, no thread, no file but those that
+//! `contents` is told to encode. It knows no engine: the suites implement `store::Store` for each.
+#![deny(unsafe_code)]
+
+pub mod alloc;
+pub mod contents;
+pub mod differential;
+pub mod model;
+pub mod op;
+pub mod oracle;
+pub mod seed;
+pub mod store;
+pub mod workload;
+
+pub use model::Model;
+pub use op::{Op, OpGenerator, Shape};
+pub use store::Store;
+
+/// What a key of a store holds.
+pub type Entry = (Vec<u8>, Vec<u8>);

@@ -1,3 +1,5 @@
+//! Buckets, statistics and text against their definition and against db_bench.
+
 use super::*;
 use crate::random::Rng;
 

@@ -1,3 +1,5 @@
+//! Fragments by example and against the definition, under several key orders.
+
 use std::sync::Arc;
 
 use super::*;

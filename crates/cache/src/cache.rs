@@ -1,0 +1,233 @@
+//! The cache's public face: options, lookup, insert, accounts.
+//!
+//! Thread safety: all methods from any thread. Invariant: `table` is valid while the cache lives,
+//! which owns one count of it (head of `table`).
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use pumice_base::{Error, ErrorKind, Result, SubCode};
+
+use crate::handle::{Handle, Ref};
+use crate::key::{CacheKey, Priority};
+use crate::table::Table;
+
+/// Charge per entry that sizes the table when none is given: one default data block.
+const ESTIMATED_ENTRY_CHARGE: usize = 4096;
+
+/// How a cache is made.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Bytes that entries and reservations may be charged in total.
+    pub capacity: usize,
+    /// Mean charge of an entry, which fixes the number of slots; 0: 4 KiB.
+    pub estimated_entry_charge: usize,
+    /// Fail inserts that would exceed the capacity instead of exceeding it.
+    pub strict_capacity_limit: bool,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        CacheOptions { capacity: 32 << 20, estimated_entry_charge: 0, strict_capacity_limit: false }
+    }
+}
+
+/// A concurrent cache of `V`s. See the head of the crate.
+pub struct Cache<V: Send + Sync + 'static> {
+    table: NonNull<Table<V>>,
+    strict: bool,
+    next_id: AtomicU64,
+}
+
+// SAFETY: the table is atomics and values that are Send and Sync.
+unsafe impl<V: Send + Sync + 'static> Send for Cache<V> {}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync + 'static> Sync for Cache<V> {}
+
+impl<V: Send + Sync + 'static> Cache<V> {
+    /// An empty cache.
+    pub fn new(options: CacheOptions) -> Arc<Self> {
+        let charge = match options.estimated_entry_charge {
+            0 => ESTIMATED_ENTRY_CHARGE,
+            given => given,
+        };
+        Arc::new(Cache {
+            table: Table::new(options.capacity, options.capacity / charge),
+            strict: options.strict_capacity_limit,
+            next_id: AtomicU64::new(1),
+        })
+    }
+
+    #[inline]
+    fn table(&self) -> &Table<V> {
+        // SAFETY: the head's invariant.
+        unsafe { self.table.as_ref() }
+    }
+
+    /// The entry under `key`, pinned until the result is dropped.
+    #[inline]
+    pub fn lookup(&self, key: &CacheKey) -> Option<Ref<'_, V>> {
+        self.table().lookup(*key).map(|slot| Ref::new(self.table, slot))
+    }
+
+    /// The entry under `key` as an owned pin.
+    #[inline]
+    pub fn lookup_owned(&self, key: &CacheKey) -> Option<Handle<V>> {
+        self.lookup(key).map(Ref::into_handle)
+    }
+
+    /// Stores `value` under `key`, in place of what is there, and pins it.
+    ///
+    /// When the table has no slot left to free, or everything in it is pinned, the handle is
+    /// standalone: charged, but nobody else can find the entry. Two threads that insert one key at
+    /// the same moment may both succeed; lookups then find either, `erase` removes both.
+    ///
+    /// # Errors
+    /// With `strict_capacity_limit`: `Aborted` with subcode `MemoryLimit` if the charge does not
+    /// fit; the value is dropped.
+    pub fn insert(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+        priority: Priority,
+    ) -> Result<Handle<V>> {
+        let table = self.table();
+        if !table.charge(charge, self.strict) {
+            return Err(full());
+        }
+        table.erase(key);
+        match table.place(key, value, charge, priority) {
+            Ok(slot) => Ok(Handle::new(self.table, NonNull::from(slot))),
+            Err(_) if self.strict => {
+                table.discharge(charge);
+                Err(full())
+            }
+            Err(value) => Ok(Handle::new(self.table, table.place_standalone(key, value, charge))),
+        }
+    }
+
+    /// Removes the entry under `key`; those who have it pinned keep it. True if there was one.
+    pub fn erase(&self, key: &CacheKey) -> bool {
+        self.table().erase(*key)
+    }
+    /// Removes every entry that can be found.
+    pub fn erase_all(&self) {
+        self.table().erase_all();
+    }
+
+    /// Sum of the charges of all entries and reservations, bytes.
+    pub fn usage(&self) -> usize {
+        self.table().usage()
+    }
+    /// The part of `usage` that cannot be evicted now, bytes. Walks the whole table.
+    pub fn pinned_usage(&self) -> usize {
+        self.table().pinned_usage()
+    }
+    /// The limit of `usage`, bytes.
+    pub fn capacity(&self) -> usize {
+        self.table().capacity()
+    }
+    /// Changes the limit and evicts down to it. The number of slots stays as it was made.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.table().set_capacity(capacity);
+    }
+    /// Inserts fail rather than exceed the capacity.
+    pub fn strict_capacity_limit(&self) -> bool {
+        self.strict
+    }
+    /// Number of entries, standalone ones included.
+    pub fn occupancy(&self) -> usize {
+        self.table().occupancy()
+    }
+    /// Number of slots.
+    pub fn table_len(&self) -> usize {
+        self.table().len()
+    }
+    /// Calls `f` with key, charge and value of every entry that can be found.
+    pub fn for_each(&self, mut f: impl FnMut(&CacheKey, usize, &V)) {
+        self.table().for_each(&mut f);
+    }
+
+    /// Charges `charge` bytes of memory held elsewhere, whether or not they fit, until the result
+    /// is dropped.
+    pub fn reserve(self: &Arc<Self>, charge: usize) -> Reservation<V> {
+        let granted = self.table().reserve(charge, false);
+        debug_assert!(granted, "only a strict charge can fail");
+        Reservation { cache: Arc::clone(self), charge }
+    }
+
+    /// As [`Cache::reserve`], but fails like `insert` under `strict_capacity_limit`.
+    ///
+    /// # Errors
+    /// `Aborted` with subcode `MemoryLimit`.
+    pub fn try_reserve(self: &Arc<Self>, charge: usize) -> Result<Reservation<V>> {
+        if !self.table().reserve(charge, self.strict) {
+            return Err(full());
+        }
+        Ok(Reservation { cache: Arc::clone(self), charge })
+    }
+
+    /// Sum of all slots' displacement counts.
+    #[cfg(test)]
+    pub(crate) fn displacements(&self) -> u64 {
+        self.table().displacements()
+    }
+
+    /// A number that no other call on this cache returns, for cache keys. Never 0.
+    pub fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+}
+
+impl<V: Send + Sync + 'static> Drop for Cache<V> {
+    fn drop(&mut self) {
+        self.table().erase_all();
+        // SAFETY: the cache's own count; pinned entries keep the table if there are any.
+        unsafe { Table::release(self.table) };
+    }
+}
+
+fn full() -> Error {
+    // The text users of strict_capacity_limit know from RocksDB.
+    Error::new(ErrorKind::Aborted, "Insert failed due to LRU cache being full.")
+        .with_subcode(SubCode::MemoryLimit)
+}
+
+/// Bytes charged to a cache for memory held elsewhere. Dropping it ends the charge.
+pub struct Reservation<V: Send + Sync + 'static> {
+    cache: Arc<Cache<V>>,
+    charge: usize,
+}
+
+impl<V: Send + Sync + 'static> Reservation<V> {
+    /// The bytes.
+    pub fn charge(&self) -> usize {
+        self.charge
+    }
+}
+
+impl<V: Send + Sync + 'static> Drop for Reservation<V> {
+    fn drop(&mut self) {
+        self.cache.table().unreserve(self.charge);
+    }
+}
+
+/// Something that memory held elsewhere can be charged to: a cache of any type.
+pub trait MemoryAccount: Send + Sync {
+    /// Charges `bytes`, whether or not they fit.
+    fn charge(&self, bytes: usize);
+    /// Takes back `bytes` charged before.
+    fn discharge(&self, bytes: usize);
+}
+
+impl<V: Send + Sync + 'static> MemoryAccount for Cache<V> {
+    fn charge(&self, bytes: usize) {
+        let granted = self.table().reserve(bytes, false);
+        debug_assert!(granted, "only a strict charge can fail");
+    }
+    fn discharge(&self, bytes: usize) {
+        self.table().unreserve(bytes);
+    }
+}

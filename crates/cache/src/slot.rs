@@ -1,0 +1,255 @@
+//! One slot: an entry, its pin count and its life cycle in one 64-bit word.
+//!
+//! ```text
+//! meta:  occupied | shareable | visible | standalone | 0.. | pins (48 bits)
+//!           63         62         61         60
+//! ```
+//!
+//! | state | bits | who enters it | who leaves it |
+//! |---|---|---|---|
+//! | empty | 000 | the owner, after the value left | an inserter: `try_claim` |
+//! | owned | 100 | an inserter, an evictor or the last unpinner | that thread alone |
+//! | visible | 111 | the inserter: `publish` | an eraser, or an evictor while unpinned |
+//! | hidden | 110 | an eraser (or born so: standalone) | the thread that drops the last pin |
+//!
+//! Invariants:
+//! 1. `value` is initialised exactly in states visible and hidden, and while owned between
+//!    `write_value` and `take_value`. Only the owner writes it.
+//! 2. A thread may read `value` while it holds a pin that it took, or inherited, in state visible
+//!    or hidden: visible with pins is never owned by another thread, and hidden becomes owned only
+//!    by dropping the last pin.
+//! 3. Any thread may raise the count for a moment in any state (a lookup pins first and looks
+//!    after), so the owner changes state bits by arithmetic that keeps the count.
+//! 4. `publish` releases, pinning acquires; unpinning releases, becoming the owner acquires. All
+//!    are read-modify-writes of `meta`, so the release sequence is never broken.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{
+    AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use crate::key::{CacheKey, Priority};
+
+const OCCUPIED: u64 = 1 << 63;
+const SHAREABLE: u64 = 1 << 62;
+const VISIBLE: u64 = 1 << 61;
+const STANDALONE: u64 = 1 << 60;
+const PINS: u64 = (1 << 48) - 1;
+const STATE: u64 = OCCUPIED | SHAREABLE | VISIBLE;
+
+/// Largest countdown a hit can reach.
+const COUNTDOWN_MAX: u8 = 3;
+
+/// What the clock found in a slot.
+pub(crate) enum Sweep {
+    /// Nothing, or an entry in transition.
+    Passed,
+    /// A pinned entry.
+    Pinned,
+    /// An entry that has sweeps left.
+    Aged,
+    /// The caller now owns the entry and must remove it.
+    Owned,
+}
+
+/// An entry of the table, or a standalone one on the heap. All-zero bytes are an empty slot.
+#[repr(C, align(64))]
+pub(crate) struct Slot<V> {
+    meta: AtomicU64,
+    /// The key; written by the owner, read by anyone as a filter before pinning.
+    key: [AtomicU64; 2],
+    charge: AtomicUsize,
+    /// How many entries probed past this slot when they were inserted. Zero ends a search.
+    pub(crate) displacements: AtomicU32,
+    /// Sweeps left. Lossy on purpose: a plain store costs a hit nothing.
+    countdown: AtomicU8,
+    value: UnsafeCell<MaybeUninit<V>>,
+}
+
+// SAFETY: `value` is shared only through pins (invariant 2) and moved only by the owner
+// (invariant 1), hence V must be Sync and Send; the rest is atomics.
+unsafe impl<V: Send + Sync> Sync for Slot<V> {}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync> Send for Slot<V> {}
+
+impl<V> Slot<V> {
+    /// A hidden entry with one pin that lives on the heap and belongs to its handles.
+    pub(crate) fn standalone(key: CacheKey, charge: usize, value: V) -> Self {
+        Slot {
+            meta: AtomicU64::new(OCCUPIED | SHAREABLE | STANDALONE | 1),
+            key: [AtomicU64::new(key.0), AtomicU64::new(key.1)],
+            charge: AtomicUsize::new(charge),
+            displacements: AtomicU32::new(0),
+            countdown: AtomicU8::new(0),
+            value: UnsafeCell::new(MaybeUninit::new(value)),
+        }
+    }
+
+    /// The key last written here.
+    #[inline]
+    pub(crate) fn key(&self) -> CacheKey {
+        CacheKey(self.key[0].load(Relaxed), self.key[1].load(Relaxed))
+    }
+    /// The charge last written here.
+    #[inline]
+    pub(crate) fn charge(&self) -> usize {
+        self.charge.load(Relaxed)
+    }
+    /// The entry lives on the heap.
+    #[inline]
+    pub(crate) fn is_standalone(&self) -> bool {
+        self.meta.load(Relaxed) & STANDALONE != 0
+    }
+    /// The charge if the entry is pinned, else 0. A snapshot.
+    pub(crate) fn pinned_charge(&self) -> usize {
+        let meta = self.meta.load(Relaxed);
+        if meta & SHAREABLE != 0 && meta & PINS != 0 { self.charge() } else { 0 }
+    }
+
+    /// Makes the caller owner of an empty slot.
+    #[inline]
+    pub(crate) fn try_claim(&self) -> bool {
+        self.meta.load(Relaxed) & STATE == 0
+            && self.meta.fetch_or(OCCUPIED, Acquire) & OCCUPIED == 0
+    }
+
+    /// Fills the slot and makes it visible, with one pin for the caller, who must own it.
+    #[inline]
+    pub(crate) fn publish(&self, key: CacheKey, charge: usize, priority: Priority, value: V) {
+        self.key[0].store(key.0, Relaxed);
+        self.key[1].store(key.1, Relaxed);
+        self.charge.store(charge, Relaxed);
+        self.countdown.store(priority.initial_countdown(), Relaxed);
+        // SAFETY: the caller owns the slot, which holds no value (invariant 1).
+        unsafe { (*self.value.get()).write(value) };
+        self.meta.fetch_add((SHAREABLE | VISIBLE) + 1, Release);
+    }
+
+    /// Pins the entry if it is visible under `key`. False leaves no pin behind, and may have made
+    /// the caller owner of the entry: then `*owned` is set and the caller must remove it.
+    #[inline]
+    pub(crate) fn try_pin(&self, key: CacheKey, owned: &mut bool) -> bool {
+        if self.key() != key || self.meta.load(Relaxed) & VISIBLE == 0 {
+            return false;
+        }
+        let old = self.meta.fetch_add(1, Acquire);
+        // The key is stable from here on if the entry is visible; before, it was only a filter.
+        if old & VISIBLE != 0 && self.key() == key {
+            return true;
+        }
+        *owned = self.unpin_borrowed();
+        false
+    }
+
+    /// Pins the entry if it is visible, whatever its key. As [`Slot::try_pin`].
+    pub(crate) fn try_pin_any(&self, owned: &mut bool) -> bool {
+        if self.meta.load(Relaxed) & VISIBLE == 0 {
+            return false;
+        }
+        if self.meta.fetch_add(1, Acquire) & VISIBLE != 0 {
+            return true;
+        }
+        *owned = self.unpin_borrowed();
+        false
+    }
+
+    /// Counts a hit for the clock.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        let countdown = self.countdown.load(Relaxed);
+        if countdown < COUNTDOWN_MAX {
+            self.countdown.store(countdown + 1, Relaxed);
+        }
+    }
+
+    /// Adds a pin to those the caller has.
+    #[inline]
+    pub(crate) fn pin_again(&self) {
+        self.meta.fetch_add(1, Relaxed);
+    }
+
+    /// Drops a pin while something else keeps the table alive. True: the caller now owns the entry
+    /// and must remove it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn unpin_borrowed(&self) -> bool {
+        let old = self.meta.fetch_sub(1, Release);
+        if old & STATE != (OCCUPIED | SHAREABLE) || old & PINS != 1 {
+            return false;
+        }
+        // The last pin of a hidden entry. A passing lookup may pin and unpin again meanwhile and
+        // come here too: whoever wins the exchange removes the entry.
+        let now = old - 1;
+        self.meta.compare_exchange(now, now & !SHAREABLE, Acquire, Relaxed).is_ok()
+    }
+
+    /// Drops a pin that may be the last thing that keeps the table alive: after this call returned
+    /// false the slot must not be touched. True: as [`Slot::unpin_borrowed`].
+    ///
+    /// An exchange instead of a subtraction, because a hidden entry must go from one pin to owned
+    /// in one step: with nothing pinned in between, nobody else can remove it, and the table, in
+    /// the middle of this call.
+    #[inline]
+    #[must_use]
+    pub(crate) fn unpin_owned(&self) -> bool {
+        let mut old = self.meta.load(Relaxed);
+        loop {
+            let last = old & STATE == (OCCUPIED | SHAREABLE) && old & PINS == 1;
+            let new = if last { (old - 1) & !SHAREABLE } else { old - 1 };
+            match self.meta.compare_exchange_weak(old, new, AcqRel, Relaxed) {
+                Ok(_) => return last,
+                Err(seen) => old = seen,
+            }
+        }
+    }
+
+    /// Makes a visible entry hidden. The caller holds a pin.
+    pub(crate) fn hide(&self) {
+        self.meta.fetch_and(!VISIBLE, Relaxed);
+    }
+
+    /// One pass of the clock's hand.
+    pub(crate) fn sweep(&self) -> Sweep {
+        let meta = self.meta.load(Relaxed);
+        if meta & VISIBLE == 0 {
+            return Sweep::Passed;
+        }
+        if meta & PINS != 0 {
+            return Sweep::Pinned;
+        }
+        let countdown = self.countdown.load(Relaxed);
+        if countdown > 0 {
+            self.countdown.store(countdown - 1, Relaxed);
+            return Sweep::Aged;
+        }
+        match self.meta.compare_exchange(meta, OCCUPIED, Acquire, Relaxed) {
+            Ok(_) => Sweep::Owned,
+            Err(_) => Sweep::Passed,
+        }
+    }
+
+    /// Takes the value out. The caller owns the entry and calls this once.
+    #[inline]
+    pub(crate) fn take_value(&self) -> V {
+        // SAFETY: the owner of a published entry; nobody else reads it (invariants 1 and 2).
+        unsafe { (*self.value.get()).assume_init_read() }
+    }
+
+    /// Gives an owned slot without a value back.
+    #[inline]
+    pub(crate) fn release(&self) {
+        self.meta.fetch_and(!OCCUPIED, Release);
+    }
+
+    /// The value.
+    ///
+    /// # Safety
+    /// The caller holds a pin for the returned lifetime.
+    #[inline]
+    pub(crate) unsafe fn value(&self) -> &V {
+        // SAFETY: pinned, hence initialised and not owned by another thread (invariant 2).
+        unsafe { (*self.value.get()).assume_init_ref() }
+    }
+}

@@ -1,0 +1,396 @@
+//! The slots, the probing that finds them, the clock that empties them, and the accounts.
+//!
+//! Probing is double hashing over a power of two of slots. Every slot counts the entries that
+//! were displaced past it, so a search ends at the first slot with a zero count, and removal
+//! leaves no tombstones: it walks the probe path again and takes its counts back.
+//!
+//! Life: the table lives on the heap behind a raw pointer and is owned by `entries`: one count for
+//! the [`crate::Cache`] and one per entry, standalone ones included. Handles therefore need no
+//! count of their own: a pinned entry is not removed, an entry keeps the table. Whoever takes the
+//! count to zero frees the table.
+//!
+//! Invariants:
+//! 1. A `&Table` taken from `Cache` is good while the cache is borrowed; one taken through a
+//!    handle is good until that handle's pin is dropped, or, if dropping made the caller owner of
+//!    the entry, until `remove` returns.
+//! 2. `usage` is the sum of the charges of all entries and reservations.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
+
+use crossbeam_utils::CachePadded;
+
+use crate::key::{CacheKey, Priority};
+use crate::slot::{Slot, Sweep};
+
+/// Slots that one step of the clock's hand looks at.
+const CLOCK_STEP: usize = 4;
+/// Pinned entries met per entry evicted before eviction gives up (RocksDB's
+/// `eviction_effort_cap`): a cache full of pinned entries must not cost every insert a sweep.
+const EVICTION_EFFORT_CAP: usize = 30;
+/// Sweeps after which every unpinned entry has run out of countdown.
+const SWEEPS_MAX: usize = 5;
+/// Smallest table.
+const SLOTS_MIN: usize = 64;
+
+/// The part of the cache that outlives it while entries are pinned.
+pub(crate) struct Table<V> {
+    slots: Box<[Slot<V>]>,
+    /// Entries may fill this many slots: 70 %, beyond which probe paths grow quickly.
+    occupancy_max: usize,
+    clock: CachePadded<AtomicUsize>,
+    /// Entries plus one for the cache.
+    entries: CachePadded<AtomicUsize>,
+    usage: CachePadded<AtomicUsize>,
+    /// Part of `usage`: standalone entries and reservations, which nothing can evict.
+    unevictable: AtomicUsize,
+    capacity: AtomicUsize,
+}
+
+/// The slots an entry may be in, in probe order.
+struct Probe {
+    at: usize,
+    step: usize,
+    mask: usize,
+}
+
+impl Probe {
+    #[inline]
+    fn new(hash: u64, slots: usize) -> Self {
+        // An odd step visits every slot of a power of two.
+        Probe { at: hash as usize, step: (hash >> 32) as usize | 1, mask: slots - 1 }
+    }
+    #[inline]
+    fn index(&self) -> usize {
+        self.at & self.mask
+    }
+    #[inline]
+    fn advance(&mut self) {
+        self.at = self.at.wrapping_add(self.step);
+    }
+}
+
+impl<V> Table<V> {
+    /// An empty table for `entries_max` entries, which the caller's cache owns.
+    pub(crate) fn new(capacity: usize, entries_max: usize) -> NonNull<Self> {
+        let wanted = entries_max.saturating_mul(10) / 7 + 1;
+        let len = wanted.max(SLOTS_MIN).next_power_of_two();
+        // Zeroed pages come from the system untouched, so slots never used cost no memory.
+        // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
+        let slots = unsafe { Box::<[Slot<V>]>::new_zeroed_slice(len).assume_init() };
+        let table = Box::new(Table {
+            slots,
+            occupancy_max: len / 10 * 7,
+            clock: CachePadded::new(AtomicUsize::new(0)),
+            entries: CachePadded::new(AtomicUsize::new(1)),
+            usage: CachePadded::new(AtomicUsize::new(0)),
+            unevictable: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(capacity),
+        });
+        NonNull::from(Box::leak(table))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn displacements(&self) -> u64 {
+        self.slots.iter().map(|slot| u64::from(slot.displacements.load(Relaxed))).sum()
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+    pub(crate) fn occupancy(&self) -> usize {
+        self.entries.load(Relaxed) - 1
+    }
+    pub(crate) fn usage(&self) -> usize {
+        self.usage.load(Relaxed)
+    }
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity.load(Relaxed)
+    }
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.capacity.store(capacity, Relaxed);
+        let _evicted = self.evict(self.usage().saturating_sub(capacity), 0);
+    }
+    pub(crate) fn pinned_usage(&self) -> usize {
+        let in_slots: usize = self.slots.iter().map(Slot::pinned_charge).sum();
+        in_slots + self.unevictable.load(Relaxed)
+    }
+
+    /// The visible entry under `key`, pinned.
+    #[inline]
+    pub(crate) fn lookup(&self, key: CacheKey) -> Option<&Slot<V>> {
+        let mut probe = Probe::new(key.hash(), self.slots.len());
+        for _ in 0..self.slots.len() {
+            let slot = &self.slots[probe.index()];
+            let mut owned = false;
+            if slot.try_pin(key, &mut owned) {
+                slot.touch();
+                return Some(slot);
+            }
+            if owned {
+                self.remove(slot);
+            }
+            if slot.displacements.load(Relaxed) == 0 {
+                return None;
+            }
+            probe.advance();
+        }
+        None
+    }
+
+    /// Hides every entry under `key`; true if there was one.
+    pub(crate) fn erase(&self, key: CacheKey) -> bool {
+        let mut found = false;
+        let mut probe = Probe::new(key.hash(), self.slots.len());
+        for _ in 0..self.slots.len() {
+            let slot = &self.slots[probe.index()];
+            let ends_here = slot.displacements.load(Relaxed) == 0;
+            let mut owned = false;
+            if slot.try_pin(key, &mut owned) {
+                slot.hide();
+                owned = slot.unpin_borrowed();
+                found = true;
+            }
+            if owned {
+                self.remove(slot);
+            }
+            if ends_here {
+                break;
+            }
+            probe.advance();
+        }
+        found
+    }
+
+    /// Puts an entry, already charged, into a free slot, pinned. Gives the value back if there is
+    /// none.
+    pub(crate) fn place(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+        priority: Priority,
+    ) -> Result<&Slot<V>, V> {
+        if self.entries.fetch_add(1, Relaxed) > self.occupancy_max && self.evict(0, 1).entries == 0
+        {
+            self.entries.fetch_sub(1, Relaxed);
+            return Err(value);
+        }
+        let hash = key.hash();
+        let mut probe = Probe::new(hash, self.slots.len());
+        for _ in 0..self.slots.len() {
+            let slot = &self.slots[probe.index()];
+            if slot.try_claim() {
+                slot.publish(key, charge, priority, value);
+                return Ok(slot);
+            }
+            slot.displacements.fetch_add(1, Relaxed);
+            probe.advance();
+        }
+        // Only other threads' unfinished inserts can fill the rest of the table.
+        self.roll_back(hash, None);
+        self.entries.fetch_sub(1, Relaxed);
+        Err(value)
+    }
+
+    /// An entry outside the table, already charged, pinned.
+    pub(crate) fn place_standalone(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+    ) -> NonNull<Slot<V>> {
+        self.entries.fetch_add(1, Relaxed);
+        self.unevictable.fetch_add(charge, Relaxed);
+        NonNull::from(Box::leak(Box::new(Slot::standalone(key, charge, value))))
+    }
+
+    /// Takes back the displacement counts from the start of the probe path to `end`, or all round.
+    fn roll_back(&self, hash: u64, end: Option<&Slot<V>>) {
+        let mut probe = Probe::new(hash, self.slots.len());
+        for _ in 0..self.slots.len() {
+            let slot = &self.slots[probe.index()];
+            if end.is_some_and(|end| std::ptr::eq(slot, end)) {
+                return;
+            }
+            slot.displacements.fetch_sub(1, Relaxed);
+            probe.advance();
+        }
+    }
+
+    /// Empties a slot of the table that the caller owns.
+    fn vacate(&self, slot: &Slot<V>) -> (V, usize) {
+        let value = slot.take_value();
+        let charge = slot.charge();
+        let hash = slot.key().hash();
+        slot.release();
+        self.roll_back(hash, Some(slot));
+        (value, charge)
+    }
+
+    /// Removes an entry that the caller owns, while the cache is borrowed.
+    #[cold]
+    pub(crate) fn remove(&self, slot: &Slot<V>) {
+        let (value, charge) = self.vacate(slot);
+        self.usage.fetch_sub(charge, Relaxed);
+        let before = self.entries.fetch_sub(1, AcqRel);
+        debug_assert!(before > 1, "the cache keeps the table");
+        drop(value);
+    }
+
+    /// Drops one pin of a handle, and with it, if it is the last one, the entry and maybe the
+    /// table.
+    ///
+    /// # Safety
+    /// `slot` is an entry of `table`, or a standalone one made by it, on which the caller gives up
+    /// a pin.
+    #[inline]
+    pub(crate) unsafe fn unpin(table: NonNull<Self>, slot: NonNull<Slot<V>>) {
+        // SAFETY: the pin keeps the entry and so the table (invariant 1).
+        if unsafe { slot.as_ref() }.unpin_owned() {
+            // SAFETY: the caller owns the entry, which keeps the table.
+            unsafe { Self::remove_last(table, slot) };
+        }
+    }
+
+    /// # Safety
+    /// The caller owns the entry in `slot`, which counts in `table`.
+    #[cold]
+    unsafe fn remove_last(table: NonNull<Self>, slot: NonNull<Slot<V>>) {
+        // SAFETY: the entry's count keeps the table until `release` below.
+        let this = unsafe { table.as_ref() };
+        // SAFETY: owned by the caller.
+        let entry = unsafe { slot.as_ref() };
+        let value;
+        if entry.is_standalone() {
+            let charge = entry.charge();
+            this.unevictable.fetch_sub(charge, Relaxed);
+            this.usage.fetch_sub(charge, Relaxed);
+            value = entry.take_value();
+            // SAFETY: made by `place_standalone` from a box; its last pin is gone.
+            drop(unsafe { Box::from_raw(slot.as_ptr()) });
+        } else {
+            let (taken, charge) = this.vacate(entry);
+            this.usage.fetch_sub(charge, Relaxed);
+            value = taken;
+        }
+        // SAFETY: the count of the entry just removed.
+        unsafe { Self::release(table) };
+        drop(value);
+    }
+
+    /// Gives up one count of the table's life.
+    ///
+    /// # Safety
+    /// The caller owns that count and does not touch the table afterwards.
+    pub(crate) unsafe fn release(table: NonNull<Self>) {
+        // SAFETY: the count keeps it.
+        if unsafe { table.as_ref() }.entries.fetch_sub(1, AcqRel) == 1 {
+            // SAFETY: made by `new` from a box; no entry, handle or cache is left.
+            drop(unsafe { Box::from_raw(table.as_ptr()) });
+        }
+    }
+
+    /// Charges `charge` and evicts what exceeds the capacity. With `strict`, charges nothing and
+    /// returns false if it cannot evict enough.
+    pub(crate) fn charge(&self, charge: usize, strict: bool) -> bool {
+        let now = self.usage.fetch_add(charge, Relaxed) + charge;
+        let capacity = self.capacity();
+        if now <= capacity {
+            return true;
+        }
+        let excess = now - capacity;
+        if strict && charge > capacity {
+            self.usage.fetch_sub(charge, Relaxed);
+            return false;
+        }
+        if self.evict(excess, 0).charge < excess && strict && self.usage() > capacity {
+            self.usage.fetch_sub(charge, Relaxed);
+            return false;
+        }
+        true
+    }
+    /// Takes back a charge.
+    pub(crate) fn discharge(&self, charge: usize) {
+        self.usage.fetch_sub(charge, Relaxed);
+    }
+    /// Charges a reservation.
+    pub(crate) fn reserve(&self, charge: usize, strict: bool) -> bool {
+        let granted = self.charge(charge, strict);
+        if granted {
+            self.unevictable.fetch_add(charge, Relaxed);
+        }
+        granted
+    }
+    /// Ends a reservation.
+    pub(crate) fn unreserve(&self, charge: usize) {
+        self.unevictable.fetch_sub(charge, Relaxed);
+        self.discharge(charge);
+    }
+
+    /// Moves the clock's hand until `charge` bytes and `entries` entries are evicted, or it is not
+    /// worth going on. Values are dropped here, outside of any lock.
+    fn evict(&self, charge: usize, entries: usize) -> Evicted {
+        let mut done = Evicted::default();
+        let mut pinned = 0;
+        let mut looked = 0;
+        while (done.charge < charge || done.entries < entries)
+            && looked < SWEEPS_MAX * self.slots.len()
+            && pinned <= EVICTION_EFFORT_CAP * (done.entries + 1) + CLOCK_STEP
+        {
+            let hand = self.clock.fetch_add(CLOCK_STEP, Relaxed);
+            for i in 0..CLOCK_STEP {
+                let slot = &self.slots[hand.wrapping_add(i) & (self.slots.len() - 1)];
+                match slot.sweep() {
+                    Sweep::Passed | Sweep::Aged => {}
+                    Sweep::Pinned => pinned += 1,
+                    Sweep::Owned => {
+                        done.charge += slot.charge();
+                        done.entries += 1;
+                        self.remove(slot);
+                    }
+                }
+            }
+            looked += CLOCK_STEP;
+        }
+        done
+    }
+
+    /// Calls `f` for every visible entry, pinned meanwhile.
+    pub(crate) fn for_each(&self, f: &mut dyn FnMut(&CacheKey, usize, &V)) {
+        for slot in &self.slots {
+            let mut owned = false;
+            if slot.try_pin_any(&mut owned) {
+                // SAFETY: pinned until below.
+                f(&slot.key(), slot.charge(), unsafe { slot.value() });
+                owned = slot.unpin_borrowed();
+            }
+            if owned {
+                self.remove(slot);
+            }
+        }
+    }
+
+    /// Hides every visible entry.
+    pub(crate) fn erase_all(&self) {
+        for slot in &self.slots {
+            let mut owned = false;
+            if slot.try_pin_any(&mut owned) {
+                slot.hide();
+                owned = slot.unpin_borrowed();
+            }
+            if owned {
+                self.remove(slot);
+            }
+        }
+    }
+}
+
+/// What an eviction achieved.
+#[derive(Default)]
+struct Evicted {
+    charge: usize,
+    entries: usize,
+}

@@ -1,0 +1,276 @@
+//! The driver: header, database, and the benchmarks of the list one after the other.
+//!
+//! Result lines and benchmark texts go to stdout, the environment and progress to stderr, as
+//! RocksDB's db_bench does. A failing operation ends the program with status 1.
+
+use super::engine::{BenchDb, Engine, ReadSettings, Result, WriteSettings};
+use super::flags::Flags;
+use super::reporter::Reporter;
+use super::spec::{self, Action, Entry, Spec};
+use super::stats::{Repeats, Stats};
+use super::work::{self, Work};
+use super::worker::{Plan, Shared, Worker};
+use super::workload::value_bytes;
+use pumice_env::PosixFs;
+use pumice_port::thread::scope;
+use pumice_port::time::{process_cpu_micros, wall_micros};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Runs benchmarks on one engine.
+pub struct Driver<'a, E: Engine> {
+    engine: &'a E,
+    flags: &'a Flags,
+    path: PathBuf,
+    db: Option<E::Db>,
+    values: Arc<[u8]>,
+    reporter: Option<Reporter>,
+    /// Base of all random seeds.
+    seed: u64,
+    /// Threads started so far, so that each has a seed of its own.
+    threads_started: u64,
+}
+
+impl<'a, E: Engine> Driver<'a, E> {
+    /// Prepares the directory and the values.
+    ///
+    /// # Errors
+    /// The directory or the report file cannot be made, or the old database not removed.
+    pub fn new(engine: &'a E, flags: &'a Flags, path: &Path, seed: u64) -> Result<Self> {
+        if !flags.use_existing_db {
+            engine.destroy(path)?;
+            PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
+        }
+        let interval = u64::try_from(flags.report_interval_seconds).unwrap_or(0);
+        let reporter = match interval {
+            0 => None,
+            _ => Some(
+                Reporter::start(Path::new(&flags.report_file), interval)
+                    .map_err(|error| format!("report_file: {error}"))?,
+            ),
+        };
+        let longest = spec::SPECS.iter().filter_map(|spec| spec.value_size).max().unwrap_or(0);
+        let values = value_bytes(flags, longest.max(flags.value_size as usize));
+        Ok(Driver {
+            engine,
+            flags,
+            path: path.to_path_buf(),
+            db: None,
+            values,
+            reporter,
+            seed,
+            threads_started: 0,
+        })
+    }
+
+    /// Runs the list.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn run(&mut self, entries: &[Entry]) -> Result<()> {
+        self.open()?;
+        for entry in entries {
+            self.run_entry(entry)?;
+        }
+        if self.flags.statistics {
+            println!("STATISTICS:\n{}", self.engine.statistics().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let db = self.engine.open(&self.path, self.flags.readonly);
+        self.db = Some(db.map_err(|error| format!("open error: {error}"))?);
+        Ok(())
+    }
+
+    fn db(&self) -> &E::Db {
+        self.db.as_ref().expect("open from `run` on, closed only inside `run_entry`")
+    }
+
+    fn run_entry(&mut self, entry: &Entry) -> Result<()> {
+        let spec = &entry.spec;
+        let work = match spec.action {
+            Action::Threads(work) => work,
+            Action::Flush => {
+                println!("flush memtable");
+                return self.db().flush();
+            }
+            Action::WaitForCompaction => {
+                println!("waitforcompaction({}): started", self.path.display());
+                self.db().wait_for_compaction()?;
+                println!("waitforcompaction({}): finished", self.path.display());
+                return Ok(());
+            }
+            Action::Property(name) => {
+                let text = self.db().property(name).unwrap_or_else(|| "(failed)".into());
+                println!("\n{text}");
+                return Ok(());
+            }
+        };
+        if work == Work::ReadWhileMerging && self.flags.merge_operator.is_empty() {
+            println!("{:<12} : skipped (--merge_operator is unknown)", spec.name);
+            return Ok(());
+        }
+        if spec.fresh && self.flags.use_existing_db {
+            println!("{:<12} : skipped (--use_existing_db is true)", spec.name);
+            return Ok(());
+        }
+        if work == Work::MultiRead {
+            eprintln!("entries_per_batch = {}", self.flags.batch_size);
+        }
+        println!("DB path: [{}]", self.path.display());
+        if entry.warmups > 0 {
+            println!("Warming up benchmark by running {} times", entry.warmups);
+        }
+        for _ in 0..entry.warmups {
+            self.run_once(spec, work)?;
+        }
+        if entry.repeats > 1 {
+            println!("Running benchmark for {} times", entry.repeats);
+        }
+        let mut repeats = Repeats::default();
+        for _ in 0..entry.repeats {
+            let stats = self.run_once(spec, work)?;
+            if let Some(line) = repeats.add(spec.name, &stats) {
+                print!("{line}");
+            }
+        }
+        if entry.repeats > 1 {
+            print!("{}", repeats.summary(spec.name));
+        }
+        Ok(())
+    }
+
+    fn run_once(&mut self, spec: &Spec, work: Work) -> Result<Stats> {
+        if spec.fresh {
+            self.db = None;
+            self.engine.destroy(&self.path)?;
+            self.open()?;
+        }
+        let configured = if spec.single { 1 } else { self.flags.threads.max(1) as usize };
+        let threads = configured + usize::from(spec.writer);
+        let reported = self.reporter.as_ref().map(Reporter::operations);
+        let plan = self.plan(spec);
+        let values = self.values.clone();
+        let shared = Shared::new(self.flags, plan, self.db(), values, reported, threads);
+        let cpu_before = process_cpu_micros();
+        let results = run_threads(&shared, work, self.seed + self.threads_started);
+        self.threads_started += threads as u64;
+        let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
+        let stats = Stats::merged(results?).expect("a benchmark has threads that count");
+        print!("{}", stats.result(spec.name));
+        if self.flags.report_cpu {
+            eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);
+        }
+        Ok(stats)
+    }
+
+    fn plan(&self, spec: &Spec) -> Plan {
+        let flags = self.flags;
+        let num = flags.num as u64;
+        let or_num = |count: i64| u64::try_from(count).unwrap_or(num);
+        Plan {
+            keys: (num / spec.divide_num).max(1),
+            num: (num / spec.divide_num).max(1),
+            reads: or_num(flags.reads),
+            writes: or_num(flags.writes),
+            deletes: or_num(flags.deletes),
+            key_size: flags.key_size as usize + spec.longer_key,
+            value_size: spec.value_size.unwrap_or(flags.value_size as usize),
+            batch: flags.batch_size as u64,
+            write: WriteSettings { sync: flags.sync || spec.sync, disable_wal: flags.disable_wal },
+            read: ReadSettings {
+                verify_checksums: flags.verify_checksum,
+                total_order_seek: flags.total_order_seek,
+                readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
+            },
+        }
+    }
+}
+
+/// Runs the threads of one benchmark; the stats of all, or the first error.
+fn run_threads<D: BenchDb>(shared: &Shared<'_, D>, work: Work, seed: u64) -> Result<Vec<Stats>> {
+    scope(|scope| {
+        let handles: Vec<_> = (0..shared.threads)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut worker = Worker::start(shared, thread, seed + thread as u64);
+                    let result = work::run(work, &mut worker);
+                    worker.stats.stop();
+                    shared.finished.fetch_add(1, Ordering::Release);
+                    result.map(|()| worker.stats)
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| match handle.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// The lines before the first benchmark: environment to stderr, configuration to stdout.
+pub fn print_header(engine: &impl Engine, flags: &Flags) {
+    eprintln!("{}", engine.version_line());
+    eprintln!("Date:       {}", pumice_port::time::local_time_string(wall_micros()));
+    let cpus = pumice_port::thread::available_parallelism();
+    eprintln!("CPU:        {cpus} * {}", cpu_model().unwrap_or_default());
+    let mib = |bytes: f64| bytes / 1_048_576.0;
+    let (key, value, num) = (f64::from(flags.key_size), f64::from(flags.value_size), flags.num);
+    let compressed = value * flags.compression_ratio;
+    println!(
+        "Keys:       {} bytes each (+ 0 bytes user-defined timestamp)\n\
+         Values:     {} bytes each ({} bytes after compression)\n\
+         Entries:    {num}\n\
+         Prefix:    {} bytes\n\
+         Keys per prefix:    {}\n\
+         RawSize:    {:.1} MB (estimated)\n\
+         FileSize:   {:.1} MB (estimated)\n\
+         Write rate: {} bytes/second\n\
+         Read rate: {} ops/second",
+        flags.key_size,
+        flags.value_size,
+        (compressed + 0.5) as i64,
+        flags.prefix_size,
+        flags.keys_per_prefix,
+        mib((key + value) * num as f64),
+        mib((key + compressed) * num as f64),
+        flags.benchmark_write_rate_limit,
+        flags.benchmark_read_rate_limit,
+    );
+    println!(
+        "Compression: {}\nCompression sampling rate: 0\nMemtablerep: {}\nPerf Level: 1",
+        compression_name(&flags.compression_type),
+        if flags.memtablerep == "vector" { "VectorRepFactory" } else { "SkipListFactory" },
+    );
+    if cfg!(debug_assertions) {
+        println!("WARNING: Assertions are enabled; benchmarks unnecessarily slow");
+    }
+    println!("------------------------------------------------");
+}
+
+/// The codec's name as RocksDB's header spells it.
+fn compression_name(flag: &str) -> &'static str {
+    match flag.to_ascii_lowercase().as_str() {
+        "snappy" => "Snappy",
+        "zlib" => "Zlib",
+        "bzip2" => "BZip2",
+        "lz4" => "LZ4",
+        "lz4hc" => "LZ4HC",
+        "xpress" => "Xpress",
+        "zstd" => "ZSTD",
+        _ => "NoCompression",
+    }
+}
+
+fn cpu_model() -> Option<String> {
+    let bytes = pumice_port::os::read_file(Path::new("/proc/cpuinfo")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}

@@ -1,0 +1,126 @@
+//! What the driver asks of an engine: one trait, two implementations.
+//!
+//! The driver is generic over [`Engine`], so that every call is a direct one and both engines run
+//! the very same driver code. A thread makes its own [`Writer`] and [`Reader`]; they hold options,
+//! buffers and a handle of the database.
+//!
+//! Thread safety: engines and databases are shared between threads; writers, readers and cursors
+//! belong to one thread.
+
+use std::path::Path;
+
+/// Result with the engine's text for the user.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// How a thread writes.
+#[derive(Clone, Copy)]
+pub struct WriteSettings {
+    /// Sync the WAL with each write.
+    pub sync: bool,
+    /// Write no WAL.
+    pub disable_wal: bool,
+}
+
+/// How a thread reads.
+#[derive(Clone)]
+pub struct ReadSettings {
+    /// Check block checksums.
+    pub verify_checksums: bool,
+    /// Total order seek.
+    pub total_order_seek: bool,
+    /// Bytes to read ahead in iterators.
+    pub readahead_size: usize,
+}
+
+/// Found keys of a multi-get and their bytes (keys and values).
+#[derive(Clone, Copy, Default)]
+pub struct Hits {
+    /// Number of keys that exist.
+    pub found: u64,
+    /// Sum of their key and value lengths.
+    pub bytes: u64,
+}
+
+/// A database engine with its options.
+pub trait Engine: Send + Sync + 'static {
+    /// An open database.
+    type Db: BenchDb;
+    /// `Pumice:     version 0.1.0`, the first line of the header.
+    fn version_line(&self) -> String;
+    /// Opens, creating it unless `read_only`.
+    fn open(&self, path: &Path, read_only: bool) -> Result<Self::Db>;
+    /// Removes the database at `path`, if there is one.
+    fn destroy(&self, path: &Path) -> Result<()>;
+    /// The statistics of all databases opened so far, if they were asked for.
+    fn statistics(&self) -> Option<String>;
+}
+
+/// An open database.
+pub trait BenchDb: Send + Sync + 'static {
+    /// A thread's way to write.
+    type Writer: Writer;
+    /// A thread's way to read.
+    type Reader: Reader;
+    /// An iterator.
+    type Cursor: Cursor;
+    /// A writer.
+    fn writer(&self, settings: WriteSettings) -> Self::Writer;
+    /// A reader.
+    fn reader(&self, settings: &ReadSettings) -> Self::Reader;
+    /// An iterator; bounds are optional (lower inclusive, upper exclusive).
+    fn cursor(&self, settings: &ReadSettings, bounds: [Option<&[u8]>; 2]) -> Result<Self::Cursor>;
+    /// Flushes the memtable and waits.
+    fn flush(&self) -> Result<()>;
+    /// Compacts everything, bottommost level included.
+    fn compact(&self, subcompactions: i32) -> Result<()>;
+    /// Waits until no background work is due.
+    fn wait_for_compaction(&self) -> Result<()>;
+    /// Reads all table files and checks their checksums.
+    fn verify_checksum(&self) -> Result<()>;
+    /// The text of a property.
+    fn property(&self, name: &str) -> Option<String>;
+}
+
+/// Writes of one thread.
+pub trait Writer {
+    /// Writes one pair.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Merges one operand.
+    fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()>;
+    /// Adds a pair to the batch.
+    fn batch_put(&mut self, key: &[u8], value: &[u8]);
+    /// Adds a deletion to the batch.
+    fn batch_delete(&mut self, key: &[u8]);
+    /// Writes the batch and empties it.
+    fn commit(&mut self) -> Result<()>;
+}
+
+/// Point reads of one thread.
+pub trait Reader {
+    /// The length of the value of `key`, or `None` when there is none.
+    fn get(&mut self, key: &[u8]) -> Result<Option<usize>>;
+    /// Reads the keys that lie one after the other in `keys`, each `key_len` long.
+    fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits>;
+}
+
+/// An iterator of one thread.
+pub trait Cursor {
+    /// The cursor is on an entry.
+    fn valid(&self) -> bool;
+    /// Moves to the first entry.
+    fn seek_to_first(&mut self);
+    /// Moves to the last entry.
+    fn seek_to_last(&mut self);
+    /// Moves to the first entry at or after `key`.
+    fn seek(&mut self, key: &[u8]);
+    /// Moves forward.
+    fn next(&mut self);
+    /// Moves backward.
+    fn prev(&mut self);
+    /// The key. Requires `valid`.
+    fn key(&self) -> &[u8];
+    /// The value. Requires `valid`.
+    fn value(&self) -> &[u8];
+    /// The first error met.
+    fn status(&self) -> Result<()>;
+}

@@ -1,0 +1,237 @@
+//! From flags to options by RocksDB's option names, the same list for both engines.
+//!
+//! Each option says whether the user gave its flag: an engine may pass over an option it does not
+//! have only when nobody asked for it.
+
+use super::flags::Flags;
+
+/// One option by its name in the OPTIONS file.
+pub struct NamedOption {
+    /// RocksDB's name.
+    pub name: &'static str,
+    /// The value as in an OPTIONS file.
+    pub value: String,
+    /// The flag it comes from was on the command line.
+    pub given: bool,
+}
+
+/// Options of the database and its column family, and those of its tables.
+pub struct NamedOptions {
+    /// Database and column family options.
+    pub main: Vec<NamedOption>,
+    /// Options of the block-based table.
+    pub table: Vec<NamedOption>,
+}
+
+/// The two named lists for `flags`.
+///
+/// # Errors
+/// A flag has a value that no option can take (the text names it).
+pub fn from_flags(flags: &Flags) -> Result<NamedOptions, String> {
+    let mut main = List { flags, options: Vec::new() };
+    main.database()?;
+    main.levels()?;
+    main.compression()?;
+    let mut table = List { flags, options: Vec::new() };
+    table.table()?;
+    Ok(NamedOptions { main: main.options, table: table.options })
+}
+
+struct List<'a> {
+    flags: &'a Flags,
+    options: Vec<NamedOption>,
+}
+
+impl List<'_> {
+    /// Adds option `name` that comes from `flag`.
+    fn add(&mut self, flag: &str, name: &'static str, value: impl ToString) {
+        let given = self.flags.is_given(flag);
+        self.options.push(NamedOption { name, value: value.to_string(), given });
+    }
+
+    /// Adds an option whose flag has its name.
+    fn same(&mut self, name: &'static str, value: impl ToString) {
+        self.add(name, name, value);
+    }
+
+    /// As `same`, unless the flag was not given: then the engine's own default stands.
+    fn same_if_given(&mut self, name: &'static str, value: impl ToString) {
+        if self.flags.is_given(name) {
+            self.same(name, value);
+        }
+    }
+
+    fn database(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        self.same_if_given("wal_dir", &f.wal_dir);
+        self.add("open_files", "max_open_files", f.open_files);
+        self.same("write_buffer_size", f.write_buffer_size);
+        self.same_if_given("db_write_buffer_size", f.db_write_buffer_size);
+        self.same("max_write_buffer_number", f.max_write_buffer_number);
+        self.same("min_write_buffer_number_to_merge", f.min_write_buffer_number_to_merge);
+        let memtable = match f.memtablerep.as_str() {
+            "skip_list" => "skip_list",
+            "vector" => "vector",
+            other => return Err(format!("memtablerep {other} is not supported yet")),
+        };
+        self.add("memtablerep", "memtable_factory", memtable);
+        // A vector takes one writer at a time, so RocksDB's db_bench needs the flag off, too.
+        let concurrent = f.allow_concurrent_memtable_write && memtable != "vector";
+        self.same("allow_concurrent_memtable_write", concurrent);
+        self.same("enable_pipelined_write", f.enable_pipelined_write);
+        self.same_if_given("manual_wal_flush", f.manual_wal_flush);
+        self.same_if_given("max_total_wal_size", f.max_total_wal_size);
+        if f.is_given("wal_compression") {
+            self.same("wal_compression", codec(&f.wal_compression)?);
+        }
+        self.same_if_given("use_fsync", f.use_fsync);
+        self.same_if_given("bytes_per_sync", f.bytes_per_sync);
+        self.same_if_given("wal_bytes_per_sync", f.wal_bytes_per_sync);
+        if !f.merge_operator.is_empty() {
+            self.same("merge_operator", &f.merge_operator);
+        }
+        self.same("stats_dump_period_sec", f.stats_dump_period_sec);
+        self.same("max_background_jobs", f.max_background_jobs);
+        self.same_if_given("max_background_flushes", f.max_background_flushes);
+        self.same_if_given("max_background_compactions", f.max_background_compactions);
+        self.same("delayed_write_rate", f.delayed_write_rate);
+        if f.rate_limiter_bytes_per_sec > 0 {
+            self.same("rate_limiter_bytes_per_sec", f.rate_limiter_bytes_per_sec);
+        }
+        if f.delete_obsolete_files_period_micros > 0 {
+            self.same("delete_obsolete_files_period_micros", f.delete_obsolete_files_period_micros);
+        }
+        Ok(())
+    }
+
+    fn levels(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        let style = match f.compaction_style {
+            0 => "kCompactionStyleLevel",
+            1 => "kCompactionStyleUniversal",
+            2 => "kCompactionStyleFIFO",
+            other => return Err(format!("compaction_style {other} is not known")),
+        };
+        self.same("compaction_style", style);
+        let pri = match f.compaction_pri {
+            0 => "kByCompensatedSize",
+            1 => "kOldestLargestSeqFirst",
+            2 => "kOldestSmallestSeqFirst",
+            3 => "kMinOverlappingRatio",
+            4 => "kRoundRobin",
+            other => return Err(format!("compaction_pri {other} is not known")),
+        };
+        self.same("compaction_pri", pri);
+        self.add("subcompactions", "max_subcompactions", f.subcompactions);
+        self.same("disable_auto_compactions", f.disable_auto_compactions);
+        self.same("num_levels", f.num_levels);
+        self.same("target_file_size_base", f.target_file_size_base);
+        self.same("target_file_size_multiplier", f.target_file_size_multiplier);
+        self.same("max_bytes_for_level_base", f.max_bytes_for_level_base);
+        self.same("max_bytes_for_level_multiplier", f.max_bytes_for_level_multiplier);
+        let dynamic = f.level_compaction_dynamic_level_bytes;
+        self.same("level_compaction_dynamic_level_bytes", dynamic);
+        self.same_if_given("max_compaction_bytes", f.max_compaction_bytes);
+        self.same("level0_file_num_compaction_trigger", f.level0_file_num_compaction_trigger);
+        self.same("level0_slowdown_writes_trigger", f.level0_slowdown_writes_trigger);
+        self.same("level0_stop_writes_trigger", f.level0_stop_writes_trigger);
+        let (soft, hard) =
+            (f.soft_pending_compaction_bytes_limit, f.hard_pending_compaction_bytes_limit);
+        self.same("soft_pending_compaction_bytes_limit", soft);
+        self.same("hard_pending_compaction_bytes_limit", hard);
+        if f.compaction_style == 2 {
+            let megabytes = f.fifo_compaction_max_table_files_size_mb;
+            let fifo = format!(
+                "{{max_table_files_size={};allow_compaction={};}}",
+                megabytes << 20,
+                f.fifo_compaction_allow_compaction
+            );
+            self.add("compaction_style", "compaction_options_fifo", fifo);
+        }
+        if f.prefix_size > 0 {
+            self.add("prefix_size", "prefix_extractor", format!("fixed:{}", f.prefix_size));
+        }
+        Ok(())
+    }
+
+    fn compression(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        let name = codec(&f.compression_type)?;
+        self.add("compression_type", "compression", name);
+        if f.min_level_to_compress >= 0 {
+            let levels: Vec<&str> = (0..f.num_levels)
+                .map(|level| if level < f.min_level_to_compress { "kNoCompression" } else { name })
+                .collect();
+            self.add("min_level_to_compress", "compression_per_level", levels.join(":"));
+        }
+        let flags = [
+            "compression_level",
+            "compression_parallel_threads",
+            "compression_max_dict_bytes",
+            "compression_zstd_max_train_bytes",
+            "compression_max_dict_buffer_bytes",
+        ];
+        if let Some(flag) = flags.into_iter().find(|flag| f.is_given(flag)) {
+            let value = format!(
+                "{{level={};parallel_threads={};max_dict_bytes={};zstd_max_train_bytes={};\
+                 max_dict_buffer_bytes={};}}",
+                f.compression_level,
+                f.compression_parallel_threads,
+                f.compression_max_dict_bytes,
+                f.compression_zstd_max_train_bytes,
+                f.compression_max_dict_buffer_bytes
+            );
+            self.add(flag, "compression_opts", value);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        self.same("format_version", f.format_version);
+        self.same("block_size", f.block_size);
+        self.same("block_restart_interval", f.block_restart_interval);
+        self.same("index_block_restart_interval", f.index_block_restart_interval);
+        let checksum = match f.checksum_type {
+            0 => "kNoChecksum",
+            1 => "kCRC32c",
+            2 => "kxxHash",
+            3 => "kxxHash64",
+            4 => "kXXH3",
+            other => return Err(format!("checksum_type {other} is not known")),
+        };
+        self.add("checksum_type", "checksum", checksum);
+        if f.bloom_bits > 0.0 {
+            let policy = if f.use_ribbon_filter { "ribbonfilter" } else { "bloomfilter" };
+            let tail = if f.use_ribbon_filter { "" } else { ":false" };
+            self.add("bloom_bits", "filter_policy", format!("{policy}:{}{tail}", f.bloom_bits));
+        }
+        self.same("whole_key_filtering", f.whole_key_filtering);
+        self.same("cache_index_and_filter_blocks", f.cache_index_and_filter_blocks);
+        let pin = f.pin_l0_filter_and_index_blocks_in_cache;
+        self.same("pin_l0_filter_and_index_blocks_in_cache", pin);
+        if f.partition_index_and_filters {
+            let flag = "partition_index_and_filters";
+            self.add(flag, "index_type", "kTwoLevelIndexSearch");
+            self.add(flag, "partition_filters", true);
+            self.add(flag, "decouple_partitioned_filters", f.decouple_partitioned_filters);
+            self.add("metadata_block_size", "metadata_block_size", f.metadata_block_size);
+        }
+        Ok(())
+    }
+}
+
+/// RocksDB's name of a codec, from the flag's spelling in any case.
+pub fn codec(flag: &str) -> Result<&'static str, String> {
+    Ok(match flag.to_ascii_lowercase().as_str() {
+        "none" => "kNoCompression",
+        "snappy" => "kSnappyCompression",
+        "zlib" => "kZlibCompression",
+        "bzip2" => "kBZip2Compression",
+        "lz4" => "kLZ4Compression",
+        "lz4hc" => "kLZ4HCCompression",
+        "xpress" => "kXpressCompression",
+        "zstd" => "kZSTD",
+        _ => return Err(format!("Cannot parse compression type '{flag}'")),
+    })
+}

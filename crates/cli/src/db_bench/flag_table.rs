@@ -1,0 +1,155 @@
+//! The flags that are built, one row each: name, type, default, meaning.
+//!
+//! Names, types and defaults are those of RocksDB 11.9's db_bench; a default that differs from it
+//! says so. Everything else about a flag is derived from its row.
+
+use super::flags::{FlagValue, Row, flag_table};
+
+flag_table! {
+    // What to run.
+    benchmarks: String = "fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,\
+        multireadrandom,seekrandom,readwhilewriting,compact,levelstats",
+        "Comma-separated list of benchmarks, run in this order (the default list is Pumice's \
+        own): fillseq, fillrandom, filluniquerandom, fillsync, fill100K, overwrite, updaterandom, \
+        readseq, readreverse, readrandom, readmissing, multireadrandom, seekrandom, \
+        readwhilewriting, readwhilemerging, deleteseq, deleterandom, compact, flush, \
+        waitforcompaction, stats, levelstats, sstables, verifychecksum. A suffix [X3-W1] runs one \
+        three times after one warm-up";
+    engine: String = "pumice",
+        "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
+        process with the same driver (Pumice's own flag)";
+    report_cpu: bool = false,
+        "Print to stderr the CPU seconds of the whole process during each benchmark (Pumice's own \
+        flag)";
+    num: i64 = 1_000_000, "Number of key/values to place in database";
+    reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
+    writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
+    deletes: i64 = -1, "Number of delete operations to do. If negative, do num deletions";
+    threads: i32 = 1, "Number of concurrent threads to run";
+    duration: i32 = 0,
+        "Time in seconds for the random-ops tests to run. When 0 then num and reads determine the \
+        test duration";
+    ops_between_duration_checks: i32 = 1000, "Check duration limit every x ops";
+    seed: i64 = 0, "Seed base for random number generators. When 0 it is derived from the time";
+    use_existing_db: bool = false, "Use the database as it is; benchmarks that fill are skipped";
+    readonly: bool = false, "Open the database for reading only";
+    undefok: String = "", "Comma-separated names of unknown flags that are to be passed over";
+
+    // Keys and values.
+    key_size: i32 = 16, "Size of each key";
+    value_size: i32 = 100, "Size of each value";
+    compression_ratio: f64 = 0.5,
+        "Arrange to generate values that shrink to this fraction of their original size";
+    keys_per_prefix: i64 = 0, "Average number of keys with one prefix; 0 is no special prefix";
+    prefix_size: i32 = 0, "Length of the key's prefix; a prefix extractor is set for it";
+    batch_size: i64 = 1, "Updates in one write batch, keys in one multi-get";
+    seek_nexts: i32 = 0, "How many times to call Next() after Seek() in seekrandom";
+    reverse_iterator: bool = false, "Call Prev instead of Next after seeking";
+    max_scan_distance: i64 = 0,
+        "If not 0, seekrandom sets the iterator's bound this many keys away";
+
+    // How to write and read.
+    sync: bool = false, "Sync all writes to disk";
+    disable_wal: bool = false, "If true, do not write WAL for write";
+    verify_checksum: bool = true, "Verify checksum for every block read from storage";
+    total_order_seek: bool = false, "Total order seek regardless of the prefix extractor";
+    readahead_size: i32 = 0, "Iterator readahead size";
+    finish_after_writes: bool = false, "Write thread terminates after all writes are finished";
+    bgwriter_num: u64 = 0, "Number of keys that the background writer chooses from; 0 is num";
+    benchmark_write_rate_limit: u64 = 0, "If not 0, limit writes to this many bytes/second";
+    benchmark_read_rate_limit: u64 = 0, "If not 0, limit reads to this many ops/second";
+    sine_write_rate: bool = false, "Use a sine wave write rate limit";
+    sine_write_rate_interval_milliseconds: u64 = 10_000,
+        "Interval of which the sine wave write rate limit is recalculated";
+    sine_a: f64 = 1.0, "A in f(x) = A sin(bx + c) + d";
+    sine_b: f64 = 1.0, "B in f(x) = A sin(bx + c) + d";
+    sine_c: f64 = 0.0, "C in f(x) = A sin(bx + c) + d";
+    sine_d: f64 = 1.0, "D in f(x) = A sin(bx + c) + d";
+
+    // What to report.
+    histogram: bool = false, "Print histogram of operation timings";
+    statistics: bool = false, "Database statistics, printed after all benchmarks";
+    progress_reports: bool = true, "Report the number of finished operations on a terminal";
+    slow_usecs: i64 = 1_000_000, "A message is printed for operations that take at least this long";
+    stats_interval: i64 = 0, "Stats are reported every N operations when this is not 0";
+    stats_interval_seconds: i64 = 0, "Report stats every N seconds. Overrides stats_interval";
+    stats_per_interval: i32 = 0, "Report the database's stats at every interval when above 0";
+    report_interval_seconds: i64 = 0,
+        "If above 0, append operations per interval to report_file every so many seconds";
+    report_file: String = "report.csv", "Where to store the report";
+
+    // The database.
+    db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
+    wal_dir: String = "", "If not empty, use the given directory for the WAL";
+    open_files: i32 = -1, "Maximum number of files to keep open at the same time";
+    write_buffer_size: i64 = 64 << 20, "Number of bytes to buffer in memtable before compacting";
+    db_write_buffer_size: i64 = 0, "Number of bytes to buffer in all memtables before compacting";
+    max_write_buffer_number: i32 = 2, "The number of in-memory memtables";
+    min_write_buffer_number_to_merge: i32 = 1, "Minimum number of memtables that are flushed";
+    memtablerep: String = "skip_list", "skip_list or vector";
+    allow_concurrent_memtable_write: bool = true, "Allow multi-writers to update mem tables";
+    enable_pipelined_write: bool = true, "Allow WAL and memtable writes to be pipelined";
+    manual_wal_flush: bool = false, "If true, buffer WAL until buffer is full or a manual flush";
+    max_total_wal_size: u64 = 0, "Set total max WAL size";
+    wal_compression: String = "none", "Algorithm to use for WAL compression. none to disable";
+    use_fsync: bool = false, "If true, issue fsync instead of fdatasync";
+    bytes_per_sync: u64 = 0, "Sync table files while they are written, every so many bytes";
+    wal_bytes_per_sync: u64 = 0, "Sync WAL files while they are written, every so many bytes";
+    merge_operator: String = "", "The merge operator to use: put, stringappend, uint64add, max";
+    stats_dump_period_sec: i32 = 600, "Gap between stats dumps in the info log, in seconds";
+    max_background_jobs: i32 = 2, "The maximum number of concurrent background jobs";
+    max_background_flushes: i32 = -1, "The maximum number of concurrent flushes; -1 follows jobs";
+    max_background_compactions: i32 = -1,
+        "The maximum number of concurrent compactions; -1 follows jobs";
+    subcompactions: i32 = 1, "Maximum number of subcompactions to divide L0-L1 compactions into";
+    compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";
+    compaction_pri: i32 = 3, "Priority of files to compaction: by size or by data age";
+    disable_auto_compactions: bool = false, "Do not auto trigger compactions";
+    num_levels: i32 = 7, "The total number of levels";
+    target_file_size_base: i64 = 64 << 20, "Target file size at level-1";
+    target_file_size_multiplier: i32 = 1, "A multiplier to compute target level-N file size";
+    max_bytes_for_level_base: u64 = 256 << 20, "Max bytes for level-1";
+    max_bytes_for_level_multiplier: f64 = 10.0, "A multiplier to compute max bytes for level-N";
+    level_compaction_dynamic_level_bytes: bool = false,
+        "Whether level size base is dynamic";
+    max_compaction_bytes: u64 = 0, "Max bytes allowed in one compaction";
+    level0_file_num_compaction_trigger: i32 = 4, "Number of L0 files when compactions start";
+    level0_slowdown_writes_trigger: i32 = 20, "Number of L0 files that slow down writes";
+    level0_stop_writes_trigger: i32 = 36, "Number of L0 files that trigger put stop";
+    soft_pending_compaction_bytes_limit: u64 = 64 << 30,
+        "Slowdown writes if pending compaction bytes exceed this number";
+    hard_pending_compaction_bytes_limit: u64 = 128 << 30,
+        "Stop writes if pending compaction bytes exceed this number";
+    delayed_write_rate: u64 = 8_388_608,
+        "Limited bytes allowed to DB when soft_rate_limit or level0_slowdown_writes_trigger \
+        triggers";
+    fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
+    fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
+    rate_limiter_bytes_per_sec: u64 = 0, "Limit of flush and compaction writes";
+    delete_obsolete_files_period_micros: u64 = 0, "Period of full scans for obsolete files";
+
+    // Tables.
+    compression_type: String = "snappy", "Algorithm to use to compress the database";
+    compression_level: i32 = 32767, "Compression level";
+    compression_parallel_threads: i32 = 1, "Number of threads for block compression";
+    compression_max_dict_bytes: i32 = 0, "Maximum size of the compression dictionary";
+    compression_zstd_max_train_bytes: i32 = 0, "Samples for zstd's dictionary trainer";
+    compression_max_dict_buffer_bytes: u64 = 0, "Data buffered to make a dictionary";
+    min_level_to_compress: i32 = -1, "If not negative, levels below it are not compressed";
+    format_version: i32 = 7, "Format version of SST files";
+    block_size: i32 = 4096, "Number of bytes in a block";
+    block_restart_interval: i32 = 16, "Number of keys between restart points in a data block";
+    index_block_restart_interval: i32 = 1, "Number of keys between restart points in the index";
+    metadata_block_size: i32 = 4096, "Max partition size when partitioning index/filters";
+    partition_index_and_filters: bool = false, "Partition index and filter blocks";
+    decouple_partitioned_filters: bool = true, "Cut filter partitions apart from the index's";
+    checksum_type: i32 = 4, "ChecksumType as an int";
+    bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero are no filter";
+    use_ribbon_filter: bool = false, "Use Ribbon instead of Bloom filter";
+    whole_key_filtering: bool = true, "Use whole keys (in addition to prefixes) in SST filter";
+    cache_size: i64 = 32 << 20, "Number of bytes to use as a cache of uncompressed data";
+    cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
+    cache_numshardbits: i32 = -1, "Number of shards of the block cache is 2 ** cache_numshardbits";
+    cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
+    pin_l0_filter_and_index_blocks_in_cache: bool = false, "Pin index/filter blocks of L0 files";
+}

@@ -1,0 +1,175 @@
+//! `pumice db_bench`: RocksDB's benchmark program over Pumice, or over a real RocksDB library.
+//!
+//! With `--engine=PATH.so` the program starts itself once more, so that the library (its threads,
+//! its allocator use, its crashes) lives in a child process; driver, keys, values and timing are
+//! the same code in both. Exit status: 0, or 1 for a wrong flag or a failed operation.
+
+mod driver;
+mod engine;
+mod engine_options;
+mod flag_table;
+mod flags;
+mod pumice_engine;
+mod reporter;
+mod rocksdb_engine;
+mod spec;
+mod stats;
+mod unsupported;
+mod work;
+mod worker;
+mod workload;
+
+use driver::Driver;
+use engine::Engine;
+use flags::{Flags, Stop};
+use pumice_port::time::wall_micros;
+use spec::Entry;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The hidden subcommand of the child process.
+pub const CHILD: &str = "db_bench-engine-process";
+
+/// Runs `pumice db_bench` with `args`, the words after the subcommand.
+pub fn run(args: &[String]) -> ExitCode {
+    let Some((flags, _)) = checked(args) else { return ExitCode::FAILURE };
+    match flags {
+        None => ExitCode::SUCCESS,
+        Some(flags) if flags.engine == "pumice" => run_child(args),
+        Some(_) => spawn_child(args),
+    }
+}
+
+/// Runs the benchmarks in this process, on whichever engine the flags name.
+pub fn run_child(args: &[String]) -> ExitCode {
+    let Some((Some(flags), entries)) = checked(args) else { return ExitCode::FAILURE };
+    let result = if flags.engine == "pumice" {
+        pumice_engine::Pumice::new(&flags).and_then(|engine| drive(&engine, &flags, &entries))
+    } else {
+        rocksdb_engine::RocksDb::new(Path::new(&flags.engine), &flags)
+            .and_then(|engine| drive(&engine, &flags, &entries))
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn spawn_child(args: &[String]) -> ExitCode {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => {
+            eprintln!("db_bench: cannot find this program to start it again: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match Command::new(program).arg(CHILD).args(args).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(status) => {
+            if status.code().is_none() {
+                eprintln!("db_bench: the engine's process died: {status}");
+            }
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("db_bench: cannot start the engine's process: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Flags and benchmark list. `None`: something is wrong and has been said on stderr; no flags:
+/// help was asked for and printed.
+fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
+    let mut warnings = Vec::new();
+    let parsed = flags::parse(args, &mut |warning| warnings.push(warning));
+    let flags = match parsed {
+        Ok(flags) => flags,
+        Err(Stop::Help) => {
+            print!("{}", flags::help());
+            return Some((None, Vec::new()));
+        }
+        Err(Stop::Errors(errors)) => {
+            errors.iter().for_each(|error| eprintln!("{error}"));
+            return None;
+        }
+    };
+    let entries = flags.benchmarks.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let entries: Result<Vec<Entry>, String> = entries.map(spec::parse).collect();
+    match (check_numbers(&flags), entries) {
+        (Ok(()), Ok(entries)) => {
+            // The child process parses the same words again: only one of the two speaks.
+            if flags.engine == "pumice" || !is_child() {
+                warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            }
+            Some((Some(flags), entries))
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("{error}");
+            None
+        }
+    }
+}
+
+fn is_child() -> bool {
+    std::env::args().nth(1).is_some_and(|word| word == CHILD)
+}
+
+fn check_numbers(flags: &Flags) -> Result<(), String> {
+    let rules = [
+        (flags.num > 0, "num must be at least 1"),
+        (flags.key_size > 0, "key_size must be at least 1"),
+        (flags.value_size >= 0, "value_size must not be negative"),
+        (flags.batch_size > 0, "batch_size must be at least 1"),
+        (flags.threads > 0, "threads must be at least 1"),
+        (flags.prefix_size >= 0, "prefix_size must not be negative"),
+        (flags.prefix_size <= flags.key_size, "prefix size is larger than key size"),
+        (
+            flags.keys_per_prefix <= 0 || flags.prefix_size > 0,
+            "keys_per_prefix needs a prefix_size",
+        ),
+        (
+            !flags.sine_write_rate || flags.sine_d > flags.sine_a.abs(),
+            "sine_d must be above |sine_a|: the write rate would not stay positive",
+        ),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(format!("ERROR: {rule}")),
+        None => Ok(()),
+    }
+}
+
+fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), String> {
+    let seed = match flags.seed {
+        0 => {
+            let seed = wall_micros();
+            println!("Set seed to {seed} because --seed was 0");
+            seed
+        }
+        seed => seed as u64,
+    };
+    driver::print_header(engine, flags);
+    let path = match flags.db.as_str() {
+        "" => default_path(),
+        db => PathBuf::from(db),
+    };
+    Driver::new(engine, flags, &path, seed)?.run(entries)
+}
+
+/// `$TEST_TMPDIR/dbbench`, else a directory of this user's in the temporary directory.
+fn default_path() -> PathBuf {
+    let base = std::env::var_os("TEST_TMPDIR").map(PathBuf::from).unwrap_or_else(|| {
+        let status = pumice_port::os::read_file(Path::new("/proc/self/status")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&status);
+        let user = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:"))
+            .and_then(|ids| ids.split_whitespace().nth(1))
+            .unwrap_or("0");
+        std::env::temp_dir().join(format!("rocksdbtest-{user}"))
+    });
+    base.join("dbbench")
+}

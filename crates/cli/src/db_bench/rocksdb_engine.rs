@@ -1,0 +1,255 @@
+//! A RocksDB library as an engine.
+//!
+//! Point reads copy the value into a reused buffer (`rocksdb_get_into_buffer_cf`), the cheapest way
+//! through the C API; everything else is one C call per operation. `verifychecksum` does not exist
+//! in the C API.
+
+use super::engine::{self, BenchDb, Engine, Hits, Result};
+use super::engine_options::{self, NamedOption};
+use super::flags::Flags;
+use pumice_peer::{
+    Cache, ColumnFamily, CompactRangeSettings, Db, DbIterator, Options, Peer, ReadOptions,
+    WriteBatch, WriteOptions,
+};
+use std::path::{Path, PathBuf};
+
+/// A loaded library and the options of its databases.
+pub struct RocksDb {
+    library: PathBuf,
+    options: Options,
+}
+
+impl RocksDb {
+    /// Loads `library` and turns `flags` into its options.
+    ///
+    /// # Errors
+    /// The library cannot be loaded, or refuses an option.
+    pub fn new(library: &Path, flags: &Flags) -> Result<Self> {
+        let peer = Peer::load(library).map_err(text)?;
+        let mut options = Options::new(&peer);
+        let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
+        let cache = match flags.cache_type.as_str() {
+            "hyper_clock_cache" => Cache::hyper_clock(&peer, bytes, 0),
+            "lru_cache" => Cache::lru(&peer, bytes),
+            other => return Err(format!("cache_type {other} is not supported yet")),
+        };
+        options.set_block_cache(&cache);
+        let named = engine_options::from_flags(flags)?;
+        options.set_table(&joined(&named.table)).map_err(text)?;
+        options.set("create_if_missing", "true").map_err(text)?;
+        for option in &named.main {
+            options.set(option.name, &option.value).map_err(text)?;
+        }
+        if flags.statistics {
+            options.enable_statistics();
+        }
+        Ok(RocksDb { library: library.to_path_buf(), options })
+    }
+}
+
+fn joined(options: &[NamedOption]) -> String {
+    let parts: Vec<String> =
+        options.iter().map(|option| format!("{}={}", option.name, option.value)).collect();
+    parts.join(";")
+}
+
+fn text(error: pumice_peer::Error) -> String {
+    error.to_string()
+}
+
+impl Engine for RocksDb {
+    type Db = RocksDbHandle;
+
+    fn version_line(&self) -> String {
+        format!("RocksDB:    {}", self.library.display())
+    }
+
+    fn open(&self, path: &Path, read_only: bool) -> Result<RocksDbHandle> {
+        let db = if read_only {
+            Db::open_read_only(&self.options, path, false)
+        } else {
+            Db::open(&self.options, path)
+        };
+        Ok(RocksDbHandle { db: db.map_err(text)? })
+    }
+
+    fn destroy(&self, path: &Path) -> Result<()> {
+        Db::destroy(&self.options, path).map_err(text)
+    }
+
+    fn statistics(&self) -> Option<String> {
+        self.options.statistics_text()
+    }
+}
+
+/// An open RocksDB database.
+pub struct RocksDbHandle {
+    db: Db,
+}
+
+impl BenchDb for RocksDbHandle {
+    type Writer = RocksDbWriter;
+    type Reader = RocksDbReader;
+    type Cursor = DbIterator;
+
+    fn writer(&self, settings: engine::WriteSettings) -> RocksDbWriter {
+        let peer = self.db.peer();
+        let settings = pumice_peer::WriteSettings {
+            sync: settings.sync,
+            disable_wal: settings.disable_wal,
+            ..Default::default()
+        };
+        RocksDbWriter {
+            cf: self.db.default_column_family().clone(),
+            options: WriteOptions::new(peer, &settings),
+            batch: WriteBatch::new(peer),
+            db: self.db.clone(),
+        }
+    }
+
+    fn reader(&self, settings: &engine::ReadSettings) -> RocksDbReader {
+        RocksDbReader {
+            cf: self.db.default_column_family().clone(),
+            options: read_options(&self.db, settings, [None, None]),
+            value: Vec::with_capacity(1024),
+            db: self.db.clone(),
+        }
+    }
+
+    fn cursor(
+        &self,
+        settings: &engine::ReadSettings,
+        bounds: [Option<&[u8]>; 2],
+    ) -> Result<DbIterator> {
+        let options = read_options(&self.db, settings, bounds);
+        Ok(self.db.iter(&options, self.db.default_column_family()))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.db.flush(self.db.default_column_family()).map_err(text)
+    }
+
+    fn compact(&self, subcompactions: i32) -> Result<()> {
+        let settings = CompactRangeSettings {
+            bottommost_level: 3,
+            max_subcompactions: subcompactions,
+            ..CompactRangeSettings::default()
+        };
+        self.db.compact_range(self.db.default_column_family(), None, None, &settings);
+        Ok(())
+    }
+
+    fn wait_for_compaction(&self) -> Result<()> {
+        self.db.wait_for_compact(false).map_err(text)
+    }
+
+    fn verify_checksum(&self) -> Result<()> {
+        Err("Not implemented: RocksDB's C library has no VerifyChecksum".into())
+    }
+
+    fn property(&self, name: &str) -> Option<String> {
+        self.db.property(self.db.default_column_family(), name)
+    }
+}
+
+fn read_options(
+    db: &Db,
+    settings: &engine::ReadSettings,
+    [lower, upper]: [Option<&[u8]>; 2],
+) -> ReadOptions {
+    let settings = pumice_peer::ReadSettings {
+        verify_checksums: settings.verify_checksums,
+        total_order_seek: settings.total_order_seek,
+        readahead_size: settings.readahead_size,
+        iterate_lower_bound: lower.map(<[u8]>::to_vec),
+        iterate_upper_bound: upper.map(<[u8]>::to_vec),
+        ..pumice_peer::ReadSettings::default()
+    };
+    ReadOptions::new(db.peer(), &settings)
+}
+
+/// Writes of one thread.
+pub struct RocksDbWriter {
+    db: Db,
+    cf: ColumnFamily,
+    options: WriteOptions,
+    batch: WriteBatch,
+}
+
+impl engine::Writer for RocksDbWriter {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.db.put(&self.options, &self.cf, key, value).map_err(text)
+    }
+    fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.db.merge(&self.options, &self.cf, key, operand).map_err(text)
+    }
+    fn batch_put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.cf, key, value);
+    }
+    fn batch_delete(&mut self, key: &[u8]) {
+        self.batch.delete(&self.cf, key);
+    }
+    fn commit(&mut self) -> Result<()> {
+        let written = self.db.write(&self.options, &self.batch);
+        self.batch.clear();
+        written.map_err(text)
+    }
+}
+
+/// Point reads of one thread.
+pub struct RocksDbReader {
+    db: Db,
+    cf: ColumnFamily,
+    options: ReadOptions,
+    value: Vec<u8>,
+}
+
+impl engine::Reader for RocksDbReader {
+    fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
+        match self.db.get(&self.options, &self.cf, key, &mut self.value) {
+            Ok(found) => Ok(found.then_some(self.value.len())),
+            Err(error) => Err(text(error)),
+        }
+    }
+
+    fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
+        let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
+        let mut hits = Hits::default();
+        let each = |_: usize, value: &[u8]| {
+            hits.found += 1;
+            hits.bytes += (key_len + value.len()) as u64;
+        };
+        self.db.multi_get(&self.options, &self.cf, &keys, each).map_err(text)?;
+        Ok(hits)
+    }
+}
+
+impl engine::Cursor for DbIterator {
+    fn valid(&self) -> bool {
+        self.valid()
+    }
+    fn seek_to_first(&mut self) {
+        self.seek_to_first();
+    }
+    fn seek_to_last(&mut self) {
+        self.seek_to_last();
+    }
+    fn seek(&mut self, key: &[u8]) {
+        self.seek(key);
+    }
+    fn next(&mut self) {
+        self.next();
+    }
+    fn prev(&mut self) {
+        self.prev();
+    }
+    fn key(&self) -> &[u8] {
+        self.key()
+    }
+    fn value(&self) -> &[u8] {
+        self.value()
+    }
+    fn status(&self) -> Result<()> {
+        self.status().map_err(text)
+    }
+}

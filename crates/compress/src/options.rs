@@ -1,0 +1,186 @@
+//! Names and parameters of the codecs. The numbers are persisted: never renumber.
+
+/// "Use the codec's own default level."
+pub const DEFAULT_LEVEL: i32 = 32767;
+
+/// A codec; the number is the type byte of a block trailer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+#[allow(missing_docs)] // The codecs' own names.
+pub enum CompressionType {
+    #[default]
+    None = 0,
+    Snappy = 1,
+    Zlib = 2,
+    Bzip2 = 3,
+    Lz4 = 4,
+    Lz4hc = 5,
+    /// Windows only; neither written nor read here.
+    Xpress = 6,
+    Zstd = 7,
+    /// "Not set" in options; never stored.
+    Disable = 0xff,
+}
+
+/// Type, OPTIONS name, property name, command-line name.
+type Row = (CompressionType, &'static str, &'static str, &'static str);
+
+const NAMES: [Row; 9] = [
+    (CompressionType::None, "kNoCompression", "NoCompression", "none"),
+    (CompressionType::Snappy, "kSnappyCompression", "Snappy", "snappy"),
+    (CompressionType::Zlib, "kZlibCompression", "Zlib", "zlib"),
+    (CompressionType::Bzip2, "kBZip2Compression", "BZip2", "bzip2"),
+    (CompressionType::Lz4, "kLZ4Compression", "LZ4", "lz4"),
+    (CompressionType::Lz4hc, "kLZ4HCCompression", "LZ4HC", "lz4hc"),
+    (CompressionType::Xpress, "kXpressCompression", "Xpress", "xpress"),
+    (CompressionType::Zstd, "kZSTD", "ZSTD", "zstd"),
+    (CompressionType::Disable, "kDisableCompressionOption", "DisableOption", "disable"),
+];
+
+impl CompressionType {
+    fn row(self) -> &'static Row {
+        // The table is in the order of the numbers, and `Disable` comes last.
+        &NAMES[usize::from(self as u8).min(NAMES.len() - 1)]
+    }
+
+    /// The type with that stored number.
+    pub fn from_u8(number: u8) -> Option<Self> {
+        NAMES.iter().map(|row| row.0).find(|t| *t as u8 == number)
+    }
+    /// The name in OPTIONS files, `kSnappyCompression`.
+    pub fn option_name(self) -> &'static str {
+        self.row().1
+    }
+    /// The name in the `rocksdb.compression` property of a table, `Snappy`.
+    pub fn property_name(self) -> &'static str {
+        self.row().2
+    }
+    /// The name in command-line flags, `snappy`.
+    pub fn flag_name(self) -> &'static str {
+        self.row().3
+    }
+    /// The type with that OPTIONS name.
+    pub fn from_option_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+    /// The type with that property name.
+    pub fn from_property_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+    /// The type with that command-line name, in any case.
+    pub fn from_flag(name: &str) -> Option<Self> {
+        NAMES.iter().find(|row| row.3.eq_ignore_ascii_case(name)).map(|row| row.0)
+    }
+}
+
+/// Parameters of a codec, named as RocksDB's `CompressionOptions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressionOptions {
+    /// Level of the codec; [`DEFAULT_LEVEL`] for its default. LZ4: below 0 is the acceleration.
+    pub level: i32,
+    /// Zlib: minus the logarithm of the window of a raw deflate stream.
+    pub window_bits: i32,
+    /// Zlib: the deflate strategy; only 0 is supported.
+    pub strategy: i32,
+    /// Size of a table's dictionary; 0 for none.
+    pub max_dict_bytes: u32,
+    /// Zstd: bytes to train a dictionary on; 0 uses raw samples.
+    pub zstd_max_train_bytes: u32,
+    /// Threads that compress one table's blocks.
+    pub parallel_threads: u32,
+    /// These options were set for the bottommost level.
+    pub enabled: bool,
+    /// Data to buffer for a dictionary; 0 for the target file size.
+    pub max_dict_buffer_bytes: u64,
+    /// Zstd: train rather than finalize a dictionary.
+    pub use_zstd_dict_trainer: bool,
+    /// A compressed block larger than this share of its input, in 1/1024, is stored raw.
+    pub max_compressed_bytes_per_kb: i32,
+    /// Zstd: put a checksum into every frame.
+    pub checksum: bool,
+}
+
+impl Default for CompressionOptions {
+    fn default() -> Self {
+        CompressionOptions {
+            level: DEFAULT_LEVEL,
+            window_bits: -14,
+            strategy: 0,
+            max_dict_bytes: 0,
+            zstd_max_train_bytes: 0,
+            parallel_threads: 1,
+            enabled: false,
+            max_dict_buffer_bytes: 0,
+            use_zstd_dict_trainer: true,
+            max_compressed_bytes_per_kb: 896,
+            checksum: false,
+        }
+    }
+}
+
+impl CompressionOptions {
+    /// The text of the `rocksdb.compression_options` property of a table.
+    pub fn property_text(&self) -> String {
+        format!(
+            "window_bits={}; level={}; strategy={}; max_dict_bytes={}; zstd_max_train_bytes={}; \
+             enabled={}; max_dict_buffer_bytes={}; use_zstd_dict_trainer={}; ",
+            self.window_bits,
+            self.level,
+            self.strategy,
+            self.max_dict_bytes,
+            self.zstd_max_train_bytes,
+            u8::from(self.enabled),
+            self.max_dict_buffer_bytes,
+            u8::from(self.use_zstd_dict_trainer),
+        )
+    }
+
+    /// The largest stored size at which a block of `raw` bytes is worth compressing.
+    pub fn size_limit(&self, raw: usize) -> usize {
+        let per_kb = self.max_compressed_bytes_per_kb.clamp(0, 1024) as u64;
+        ((raw as u64 * per_kb) >> 10) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        let mut known = 0;
+        for number in 0..=255u8 {
+            let Some(t) = CompressionType::from_u8(number) else { continue };
+            known += 1;
+            assert_eq!(t as u8, number);
+            assert_eq!(CompressionType::from_option_name(t.option_name()), Some(t));
+            assert_eq!(CompressionType::from_property_name(t.property_name()), Some(t));
+            assert_eq!(CompressionType::from_flag(&t.flag_name().to_uppercase()), Some(t));
+        }
+        assert_eq!(known, NAMES.len());
+        assert_eq!(CompressionType::Zstd.option_name(), "kZSTD");
+        assert_eq!(CompressionType::Lz4hc.property_name(), "LZ4HC");
+        assert_eq!(CompressionType::Disable.flag_name(), "disable");
+        assert_eq!(CompressionType::from_flag("gzip"), None);
+    }
+
+    /// As found in tables written by RocksDB 7.8.3.
+    #[test]
+    fn property_text_of_the_defaults() {
+        assert_eq!(
+            CompressionOptions::default().property_text(),
+            "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; \
+             enabled=0; max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; "
+        );
+    }
+
+    #[test]
+    fn size_limit_is_seven_eighths() {
+        let mut options = CompressionOptions::default();
+        assert_eq!([0, 8, 4096, 1 << 40].map(|n| options.size_limit(n)), [0, 7, 3584, 7 << 37]);
+        options.max_compressed_bytes_per_kb = 5000;
+        assert_eq!(options.size_limit(4096), 4096);
+        options.max_compressed_bytes_per_kb = -1;
+        assert_eq!(options.size_limit(4096), 0);
+    }
+}

@@ -1,0 +1,239 @@
+//! Filters written by RocksDB, false-positive rates and hostile metadata.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use pumice_base::hash::hash64;
+use pumice_base::random::Rng;
+
+use crate::{BloomBuilder, FilterBuilder, FilterPolicy, FilterReader};
+
+/// Key `i` of db_bench: eight bytes big-endian and eight zeros in ASCII.
+fn key(i: u64) -> Vec<u8> {
+    let mut key = i.to_be_bytes().to_vec();
+    key.extend_from_slice(b"00000000");
+    key
+}
+
+fn build(policy: &str, format_version: u32, keys: u64) -> Vec<u8> {
+    let policy = FilterPolicy::parse(policy).unwrap().unwrap();
+    let mut builder = policy.builder(format_version).unwrap();
+    for i in 0..keys {
+        builder.add_key(&key(i));
+        builder.add_key(&key(i));
+    }
+    assert_eq!(builder.len() as u64, keys);
+    let space = builder.space(keys as usize);
+    let filter = builder.finish();
+    assert!(builder.is_empty());
+    assert_eq!(filter.len(), space);
+    filter
+}
+
+/// Every key of `0..keys` matches; returns the share of the next million keys that do.
+fn check(filter: &[u8], keys: u64) -> f64 {
+    let reader = FilterReader::new(filter);
+    assert!(!reader.always_matches());
+    for i in 0..keys {
+        assert!(reader.may_match(filter, &key(i)), "key {i}");
+        assert!(reader.may_match_hash(filter, hash64(&key(i))), "hash of key {i}");
+    }
+    let hits = (0..1_000_000).filter(|i| reader.may_match(filter, &key(keys + i))).count();
+    hits as f64 / 1e6
+}
+
+/// `db_bench --benchmarks=fillseq,flush --num=300 --bloom_bits=10` of RocksDB 7.8.3, format 5.
+#[test]
+fn bloom_equals_rocksdb() {
+    let theirs = include_bytes!("../testdata/bloom5.filter");
+    assert_eq!(build("bloomfilter:10:false", 5, 300), theirs);
+    let rate = check(theirs, 300);
+    assert!((0.002..0.012).contains(&rate), "{rate}");
+}
+
+/// The same with `--format_version=4`.
+#[test]
+fn legacy_bloom_equals_rocksdb() {
+    let theirs = include_bytes!("../testdata/bloom4.filter");
+    assert_eq!(build("bloomfilter:10:false", 4, 300), theirs);
+    let reader = FilterReader::new(theirs);
+    let matches = |i| reader.may_match(theirs, &key(i));
+    assert!((0..300).all(matches));
+    let hits = (300..100_300).filter(|&i| matches(i)).count();
+    assert!((100..1500).contains(&hits), "{hits}");
+    // Its hash is another one, so by `hash64` everything matches.
+    assert!((300..1300).all(|i| reader.may_match_hash(theirs, hash64(&key(i)))));
+}
+
+/// `db_bench --benchmarks=fillseq,flush,overwrite,flush,compact --num=3000 --bloom_bits=10
+/// --use_ribbon_filter=1` of RocksDB 7.8.3.
+#[test]
+fn reads_ribbon_of_rocksdb() {
+    let theirs = include_bytes!("../testdata/ribbon.filter");
+    let rate = check(theirs, 3000);
+    assert!((0.007..0.012).contains(&rate), "{rate}");
+}
+
+/// The measured rates are those the format promises (within noise), whatever the bits.
+#[test]
+fn false_positive_rates() {
+    for (bits, low, high) in [
+        (2, 0.36, 0.45),
+        (5, 0.09, 0.12),
+        (7, 0.03, 0.05),
+        (10, 0.008, 0.0115),
+        (16, 0.0004, 0.0013),
+    ] {
+        let rate = check(&build(&format!("bloomfilter:{bits}"), 5, 20_000), 20_000);
+        assert!((low..high).contains(&rate), "{bits} bits: {rate}");
+    }
+}
+
+#[test]
+fn empty_filters_match_nothing() {
+    for format_version in [4, 5] {
+        assert_eq!(FilterPolicy::bloom(10.0).builder(format_version).unwrap().finish(), []);
+    }
+    for len in 0..=5 {
+        let reader = FilterReader::new(&[0xffu8; 5][..len]);
+        assert!(!reader.always_matches() && !reader.may_match(&[0xffu8; 5][..len], b"k"));
+    }
+}
+
+#[test]
+fn unknown_filters_always_match() {
+    let tails: [[u8; 5]; 12] = [
+        [0, 0, 0, 0, 0],
+        [0xff, 1, 6, 0, 0],        // Unknown sub-implementation.
+        [0xff, 0, 0, 0, 0],        // No probes.
+        [0xff, 0, 31, 0, 0],       // Too many.
+        [0xff, 0, 6 | 0x20, 0, 0], // Larger lines.
+        [0xff, 0, 6, 1, 0],
+        [0xff, 0, 6, 0, 1],
+        [0xfe, 0, 1, 0, 0], // One block.
+        [0xfd, 0, 6, 0, 0],
+        [0x80, 0, 6, 0, 0],
+        [6, 0, 0, 0, 0], // No lines.
+        [6, 3, 0, 0, 0], // 128 is no multiple of 3.
+    ];
+    for tail in tails {
+        let mut filter = vec![0; 128];
+        filter.extend_from_slice(&tail);
+        let reader = FilterReader::new(&filter);
+        assert!(reader.always_matches() && reader.may_match(&filter, b"k"), "{tail:x?}");
+    }
+    let always = [0u8; 6];
+    assert!(FilterReader::new(&always).may_match(&always, b"k"));
+}
+
+/// Legacy filters from machines with other cache lines.
+#[test]
+fn legacy_lines_of_other_sizes() {
+    for line in [32usize, 128] {
+        let mut filter = vec![0xff; 3 * line];
+        filter.extend_from_slice(&[6, 3, 0, 0, 0]);
+        let reader = FilterReader::new(&filter);
+        assert!(!reader.always_matches() && reader.may_match(&filter, b"k"));
+        filter[..3 * line].fill(0);
+        assert!(!FilterReader::new(&filter).may_match(&filter, b"k"));
+    }
+}
+
+#[test]
+fn sizes_and_entries() {
+    let FilterBuilder::Bloom(builder) = FilterPolicy::bloom(10.0).builder(5).unwrap() else {
+        panic!("format 5 has the new filter");
+    };
+    assert_eq!([0, 1, 51, 52, 300].map(|n| builder.space(n)), [5, 69, 69, 133, 389]);
+    // Partition sizes of the feature spec: 4096 and 8192 less ten percent.
+    assert_eq!(
+        [5, 68, 69, 3687, 7373].map(|b| builder.approximate_entries(b)),
+        [0, 0, 51, 2918, 5888]
+    );
+    for bytes in (5..10_000).step_by(7) {
+        assert!(builder.space(builder.approximate_entries(bytes)) <= bytes.max(5));
+        let legacy = FilterPolicy::bloom(10.0).builder(4).unwrap();
+        assert!(legacy.space(legacy.approximate_entries(bytes)) <= bytes.max(69));
+    }
+    assert_eq!(builder.space(1 << 40), 0xffff_ffc0 + 5);
+}
+
+/// Published thresholds, one on either side.
+#[test]
+fn probes() {
+    use crate::bloom::num_probes;
+    let cases = [
+        (1000, 1),
+        (2080, 1),
+        (2081, 2),
+        (10_000, 6),
+        (10_070, 6),
+        (10_071, 7),
+        (25_501, 12),
+        (25_502, 11),
+        (50_000, 23),
+        (50_001, 24),
+        (100_000, 24),
+    ];
+    for (millibits, probes) in cases {
+        assert_eq!(num_probes(millibits), probes, "{millibits}");
+    }
+}
+
+/// Prefixes and keys both match, and so do partitions that end in a lone prefix.
+#[test]
+fn keys_with_prefixes() {
+    for format_version in [4, 5] {
+        let mut builder = FilterPolicy::bloom(10.0).builder(format_version).unwrap();
+        for i in 0..1000 {
+            builder.add_key_and_alt(&key(i), &key(i)[..7]);
+        }
+        assert_eq!(builder.len(), 1004);
+        builder.add_key_and_alt(b"next", b"next");
+        assert!(builder.memory_bytes() >= 1005 * 4);
+        let filter = builder.finish();
+        let reader = FilterReader::new(&filter);
+        assert!((0..1000).all(|i| reader.may_match(&filter, &key(i))));
+        assert!((0..1000).all(|i| reader.may_match(&filter, &key(i)[..7])));
+        assert!(reader.may_match(&filter, b"next"));
+    }
+}
+
+proptest! {
+    /// Anything may be stored; nothing panics, with the right bytes or with others.
+    #[test]
+    fn hostile_filters(
+        mut filter in prop::collection::vec(any::<u8>(), 0..400),
+        marker in prop::sample::select(vec![0u8, 1, 6, 0x7f, 0x80, 0xfe, 0xff]),
+        small in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        if let Some(at) = filter.len().checked_sub(5) {
+            filter[at] = marker;
+            if small {
+                filter[at + 3] = 0;
+                filter[at + 4] = 0;
+            }
+        }
+        let reader = FilterReader::new(&filter);
+        let mut rng = Rng::new(seed);
+        for n in 0..20 {
+            let key = rng.bytes(n);
+            reader.may_match(&filter, &key);
+            reader.may_match_hash(&filter, rng.next_u64());
+            reader.may_match(&filter[..filter.len() / 2], &key);
+            reader.may_match(&[], &key);
+        }
+    }
+
+    #[test]
+    fn no_false_negatives(
+        hashes in prop::collection::vec(any::<u64>(), 1..500),
+        millibits in 0u32..120_000,
+    ) {
+        let mut builder = BloomBuilder::new(millibits);
+        hashes.iter().for_each(|&hash| builder.add_hash(hash));
+        let filter = builder.finish();
+        let reader = FilterReader::new(&filter);
+        prop_assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
+    }
+}

@@ -1,0 +1,323 @@
+//! Applies edits to a version and makes the next one, checking every rule a reader relies on.
+//!
+//! Thread safety: belongs to one thread. Invariants: (1) a failed `apply` or `build` leaves the
+//! base version as it was, and the builder must be dropped; (2) levels that no edit touched are
+//! shared with the base; (3) `build` returns only versions that keep the invariants of
+//! [`Level`](crate::Level): newer releases of RocksDB would silently empty a column family that
+//! breaks them.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::sync::Arc;
+
+use pumice_base::{Error, InternalKeyComparator, Result};
+
+use crate::blob::{BlobFileMetaData, BlobFiles};
+use crate::edit::{BlobFileAddition, BlobFileGarbage, VersionEdit};
+use crate::epoch;
+use crate::file_meta::{FileMetaData, debug_key};
+use crate::level::{Level, StatsSum};
+use crate::range::UserRange;
+use crate::version::Version;
+
+/// What happens to one level.
+#[derive(Default)]
+struct LevelChange {
+    /// Numbers of files of the base that leave.
+    deleted: BTreeSet<u64>,
+    added: BTreeMap<u64, Arc<FileMetaData>>,
+}
+
+/// A base version and the changes to it so far.
+pub struct VersionBuilder {
+    base: Arc<Version>,
+    num_levels: usize,
+    changes: BTreeMap<usize, LevelChange>,
+    blob_files: Option<BlobFiles>,
+    compact_cursors: Option<BTreeMap<usize, Vec<u8>>>,
+}
+
+impl VersionBuilder {
+    /// A builder on `base`.
+    pub fn new(base: Arc<Version>) -> Self {
+        let num_levels = base.num_levels();
+        VersionBuilder {
+            base,
+            num_levels,
+            changes: BTreeMap::new(),
+            blob_files: None,
+            compact_cursors: None,
+        }
+    }
+
+    /// Applies one edit: first its deletions, then its additions.
+    ///
+    /// # Errors
+    /// `Corruption` if a deleted file is not where the edit says, an added file exists already,
+    /// or a level is out of range.
+    pub fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
+        for addition in &edit.blob_additions {
+            self.add_blob_file(addition)?;
+        }
+        for garbage in &edit.blob_garbage {
+            self.add_blob_garbage(garbage)?;
+        }
+        for &(level, number) in &edit.deleted_files {
+            self.delete_file(level, number)?;
+        }
+        for (level, file) in &edit.new_files {
+            self.add_file(*level, file)?;
+        }
+        if !edit.compact_cursors.is_empty() {
+            let base = &self.base;
+            let cursors =
+                self.compact_cursors.get_or_insert_with(|| (*base.compact_cursors).clone());
+            cursors.extend(edit.compact_cursors.iter().cloned());
+        }
+        Ok(())
+    }
+
+    /// Where file `number` is, all changes so far applied.
+    fn level_of(&self, number: u64) -> Option<usize> {
+        let added = self.changes.iter().find(|(_, change)| change.added.contains_key(&number));
+        if let Some((&level, _)) = added {
+            return Some(level);
+        }
+        let (level, _) = self.base.find_by_number(number)?;
+        let deleted = self.changes.get(&level).is_some_and(|c| c.deleted.contains(&number));
+        (!deleted).then_some(level)
+    }
+
+    fn delete_file(&mut self, level: usize, number: u64) -> Result<()> {
+        let current = self.level_of(number);
+        if current != Some(level) {
+            let place = match current {
+                Some(current) => format!("on level {current}"),
+                None => "not in the LSM tree".to_string(),
+            };
+            return Err(broken(format_args!(
+                "Cannot delete table file #{number} from level {level} since it is {place}"
+            )));
+        }
+        let change = self.changes.entry(level).or_default();
+        if change.added.remove(&number).is_none() {
+            change.deleted.insert(number);
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, level: usize, file: &Arc<FileMetaData>) -> Result<()> {
+        let number = file.number;
+        if level >= self.num_levels {
+            return Err(Error::invalid_argument("db has more levels than options.num_levels"));
+        }
+        if let Some(current) = self.level_of(number) {
+            return Err(broken(format_args!(
+                "Cannot add table file #{number} to level {level} since it is already in the \
+                 LSM tree on level {current}"
+            )));
+        }
+        self.changes.entry(level).or_default().added.insert(number, file.clone());
+        Ok(())
+    }
+
+    fn blob_files_mut(&mut self) -> &mut BlobFiles {
+        let base = &self.base;
+        self.blob_files.get_or_insert_with(|| (*base.blob_files).clone())
+    }
+
+    fn add_blob_file(&mut self, addition: &BlobFileAddition) -> Result<()> {
+        let blob = BlobFileMetaData { addition: addition.clone(), ..Default::default() };
+        match self.blob_files_mut().insert(addition.number, Arc::new(blob)) {
+            None => Ok(()),
+            Some(_) => Err(broken(format_args!("Blob file #{} already added", addition.number))),
+        }
+    }
+
+    fn add_blob_garbage(&mut self, garbage: &BlobFileGarbage) -> Result<()> {
+        let number = garbage.number;
+        let Some(blob) = self.blob_files_mut().get_mut(&number) else {
+            return Err(broken(format_args!("Blob file #{number} not found")));
+        };
+        let blob = Arc::make_mut(blob);
+        blob.garbage_count = blob.garbage_count.saturating_add(garbage.garbage_count);
+        blob.garbage_bytes = blob.garbage_bytes.saturating_add(garbage.garbage_bytes);
+        if blob.garbage_count > blob.addition.blob_count
+            || blob.garbage_bytes > blob.addition.blob_bytes
+        {
+            return Err(broken(format_args!("Garbage overflow for blob file #{number}")));
+        }
+        Ok(())
+    }
+
+    /// The next version.
+    ///
+    /// # Errors
+    /// `Corruption` if files overlap where they must not.
+    pub fn build(self) -> Result<Arc<Version>> {
+        let icmp = self.base.icmp.clone();
+        let mut changed: BTreeMap<usize, Vec<Arc<FileMetaData>>> = BTreeMap::new();
+        for (&number, change) in &self.changes {
+            let base = self.base.level(number);
+            changed.insert(number, merge_level(base, change, &icmp)?);
+        }
+        self.fill_epochs(&mut changed)?;
+        self.fix_compensated_sizes(&changed);
+
+        let mut levels = self.base.levels.clone();
+        for (number, files) in changed {
+            levels[number] = Arc::new(Level::new(number, files, &icmp.user));
+        }
+        let blob_files = match self.blob_files {
+            Some(blobs) => Arc::new(blobs),
+            None => self.base.blob_files.clone(),
+        };
+        let cursors = match self.compact_cursors {
+            Some(cursors) => Arc::new(cursors),
+            None => self.base.compact_cursors.clone(),
+        };
+        let version = Version::new(icmp, levels, blob_files, cursors);
+        Ok(Arc::new(drop_dead_blob_files(version)))
+    }
+
+    /// Infers epoch numbers if a file has none, which makes every level a changed one.
+    fn fill_epochs(&self, changed: &mut BTreeMap<usize, Vec<Arc<FileMetaData>>>) -> Result<()> {
+        if changed.values().flatten().any(|f| f.epoch_number == 0) {
+            let mut all: Vec<_> = (0..self.num_levels)
+                .map(|n| changed.remove(&n).unwrap_or_else(|| self.base.files(n).to_vec()))
+                .collect();
+            epoch::infer(&mut all);
+            changed.extend(all.into_iter().enumerate());
+        }
+        match changed.get(&0) {
+            Some(files) => check_level0(files, &self.base.icmp),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the new files their compensated size, by the average value of the whole version.
+    fn fix_compensated_sizes(&self, changed: &BTreeMap<usize, Vec<Arc<FileMetaData>>>) {
+        let mut sum = StatsSum::default();
+        for level in self.base.levels.iter().filter(|l| !changed.contains_key(&l.number())) {
+            sum.add(&level.stats);
+        }
+        changed.values().flatten().for_each(|f| sum.add_file(f));
+        let average = sum.average_value_size();
+        changed.values().flatten().for_each(|f| f.fix_compensated_size(average));
+    }
+}
+
+/// The files of a level after `change`, in order and checked (L0 is checked later).
+fn merge_level(
+    base: &Level,
+    change: &LevelChange,
+    icmp: &InternalKeyComparator,
+) -> Result<Vec<Arc<FileMetaData>>> {
+    let level = base.number();
+    let kept = base.files().iter().filter(|f| !change.deleted.contains(&f.number));
+    let mut added: Vec<_> = change.added.values().cloned().collect();
+    if level == 0 {
+        added.extend(kept.cloned());
+        added.sort_by_key(|f| std::cmp::Reverse(f.age_key()));
+        return Ok(added);
+    }
+    let order = |a: &FileMetaData, b: &FileMetaData| {
+        icmp.compare(&a.smallest, &b.smallest).then(a.number.cmp(&b.number))
+    };
+    added.sort_by(|a, b| order(a, b));
+    let mut merged: Vec<Arc<FileMetaData>> = Vec::with_capacity(base.len() + added.len());
+    let mut added = added.into_iter().peekable();
+    // Two neighbours from the base were checked when the base was built.
+    let mut last_is_new = false;
+    for file in kept {
+        while let Some(new) = added.next_if(|new| order(new, file) == Ordering::Less) {
+            check_neighbours(level, merged.last(), &new, icmp)?;
+            merged.push(new);
+            last_is_new = true;
+        }
+        if last_is_new {
+            check_neighbours(level, merged.last(), file, icmp)?;
+        }
+        merged.push(file.clone());
+        last_is_new = false;
+    }
+    for new in added {
+        check_neighbours(level, merged.last(), &new, icmp)?;
+        merged.push(new);
+    }
+    Ok(merged)
+}
+
+/// The rule of levels behind L0: a file ends before the next begins.
+fn check_neighbours(
+    level: usize,
+    left: Option<&Arc<FileMetaData>>,
+    right: &FileMetaData,
+    icmp: &InternalKeyComparator,
+) -> Result<()> {
+    if icmp.compare(&right.smallest, &right.largest) == Ordering::Greater {
+        return Err(broken(format_args!(
+            "L{level} file #{} smallest key: {} is after its largest key: {}",
+            right.number,
+            debug_key(&right.smallest, true),
+            debug_key(&right.largest, true)
+        )));
+    }
+    let Some(left) = left else {
+        return Ok(());
+    };
+    if icmp.compare(&left.largest, &right.smallest) == Ordering::Less {
+        return Ok(());
+    }
+    Err(broken(format_args!(
+        "L{level} has overlapping ranges: file #{} largest key: {} vs. file #{} smallest key: {}",
+        left.number,
+        debug_key(&left.largest, true),
+        right.number,
+        debug_key(&right.smallest, true)
+    )))
+}
+
+/// The rules of L0, whose files are sorted: files of one epoch do not overlap.
+fn check_level0(files: &[Arc<FileMetaData>], icmp: &InternalKeyComparator) -> Result<()> {
+    for same_epoch in files.chunk_by(|a, b| a.epoch_number == b.epoch_number) {
+        for (i, newer) in same_epoch.iter().enumerate() {
+            let range = UserRange::of_file(newer);
+            for older in &same_epoch[i + 1..] {
+                if range.overlaps(&UserRange::of_file(older), &icmp.user) {
+                    return Err(same_epoch_overlap(newer, older));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
+    let describe = |f: &FileMetaData| {
+        let (smallest, largest) = (debug_key(&f.smallest, true), debug_key(&f.largest, true));
+        format!("file #{} smallest key: {smallest} largest key: {largest}", f.number)
+    };
+    broken(format_args!(
+        "L0 files of same epoch number but overlapping range {} vs. {}",
+        describe(newer),
+        describe(older)
+    ))
+}
+
+/// Forgets blob files that are all garbage and older than what any table refers to.
+fn drop_dead_blob_files(mut version: Version) -> Version {
+    if version.blob_files.values().any(|b| b.is_all_garbage()) {
+        let linked: BTreeSet<u64> =
+            version.all_files().map(|(_, f)| f.oldest_blob_file_number).collect();
+        let mut blobs = (*version.blob_files).clone();
+        blobs.retain(|number, blob| !blob.is_all_garbage() || linked.contains(number));
+        version.blob_files = Arc::new(blobs);
+    }
+    version
+}
+
+fn broken(what: impl Display) -> Error {
+    Error::corruption(format!("VersionBuilder: {what}"))
+}

@@ -1,0 +1,219 @@
+//! What the MANIFEST knows about one table file, and what the process learns about it later.
+//!
+//! Thread safety: shared as `Arc<FileMetaData>`; the persisted fields never change once the file
+//! is in a version. The runtime fields are atomics or set-once cells.
+//!
+//! Invariants: (1) `smallest` and `largest` are internal keys of at least 8 bytes; (2) the
+//! compensated size is fixed by the builder that puts the file into its first version, so that
+//! sums over a level stay true while the level is shared.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pumice_base::dbformat;
+
+/// Weight of a surplus tombstone, in average values, when a file's size is compensated.
+const DELETION_WEIGHT: u64 = 2;
+
+/// Name of the checksum function of a file whose checksum is not known.
+pub const UNKNOWN_CHECKSUM_FUNC: &str = "Unknown";
+
+/// Entry counts of a table, from its properties.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStats {
+    /// Entries of any kind, range tombstones included.
+    pub num_entries: u64,
+    /// Tombstones of any kind, range tombstones included.
+    pub num_deletions: u64,
+    /// Range tombstones.
+    pub num_range_deletions: u64,
+    /// Bytes of the keys before encoding.
+    pub raw_key_size: u64,
+    /// Bytes of the values before encoding.
+    pub raw_value_size: u64,
+}
+
+/// One table file.
+#[derive(Default)]
+pub struct FileMetaData {
+    /// File number; names the file and is unique in the database.
+    pub number: u64,
+    /// Index into `db_paths`.
+    pub path_id: u32,
+    /// Length of the file in bytes.
+    pub file_size: u64,
+    /// Internal key not after any key in the file.
+    pub smallest: Vec<u8>,
+    /// Internal key not before any key in the file.
+    pub largest: Vec<u8>,
+    /// Smallest sequence number in the file.
+    pub smallest_seq: u64,
+    /// Largest sequence number in the file.
+    pub largest_seq: u64,
+    /// Age of an L0 file: larger is newer; 0 is unknown.
+    pub epoch_number: u64,
+    /// Unix time of the oldest file this data came from; 0 is unknown.
+    pub oldest_ancester_time: u64,
+    /// Unix time of creation; 0 is unknown.
+    pub file_creation_time: u64,
+    /// Oldest blob file the table refers to; 0 is none.
+    pub oldest_blob_file_number: u64,
+    /// RocksDB's temperature byte; 0 is unknown.
+    pub temperature: u8,
+    /// SST unique id, zero if unknown.
+    pub unique_id: [u64; 2],
+    /// Bytes behind the data blocks; 0 is unknown.
+    pub tail_size: u64,
+    /// A table property collector asked for compaction.
+    pub marked_for_compaction: bool,
+    /// Checksum of the whole file, empty if unknown.
+    pub file_checksum: Vec<u8>,
+    /// Name of the function of `file_checksum`, empty if unknown.
+    pub file_checksum_func_name: String,
+    /// Estimated bytes that the file's range tombstones cover.
+    pub compensated_range_deletion_size: u64,
+    /// Smallest user-defined timestamp, empty if none.
+    pub min_timestamp: Vec<u8>,
+    /// Largest user-defined timestamp, empty if none.
+    pub max_timestamp: Vec<u8>,
+    /// The keys were stored without their user-defined timestamps.
+    pub timestamps_stripped: bool,
+
+    /// The file is input of a running compaction.
+    pub being_compacted: AtomicBool,
+    /// Entry counts, once the table was built or opened.
+    pub stats: OnceLock<FileStats>,
+    /// Slot for the open table, so that a read needs no table-cache lookup.
+    pub table: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// See invariant 2 and [`Self::compensated_size`]; 0 until the builder fixes it.
+    pub compensated: AtomicU64,
+}
+
+impl FileMetaData {
+    /// The user key of `smallest`.
+    #[inline]
+    pub fn smallest_user_key(&self) -> &[u8] {
+        dbformat::user_key(&self.smallest)
+    }
+
+    /// The user key of `largest`.
+    #[inline]
+    pub fn largest_user_key(&self) -> &[u8] {
+        dbformat::user_key(&self.largest)
+    }
+
+    /// The file is input of a running compaction.
+    #[inline]
+    pub fn is_being_compacted(&self) -> bool {
+        self.being_compacted.load(Ordering::Acquire)
+    }
+
+    /// Marks or unmarks the file as input of a running compaction.
+    pub fn set_being_compacted(&self, on: bool) {
+        self.being_compacted.store(on, Ordering::Release);
+    }
+
+    /// Entry counts, zero while they are unknown.
+    pub fn stats(&self) -> FileStats {
+        self.stats.get().copied().unwrap_or_default()
+    }
+
+    /// File size plus a bonus for tombstones: what level scores count.
+    pub fn compensated_size(&self) -> u64 {
+        match self.compensated.load(Ordering::Relaxed) {
+            0 => self.file_size,
+            known => known,
+        }
+    }
+
+    /// Fixes the compensated size (invariant 2) unless it is fixed already.
+    pub(crate) fn fix_compensated_size(&self, average_value_size: u64) {
+        if self.compensated.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let stats = self.stats();
+        let mut size = self.file_size.saturating_add(self.compensated_range_deletion_size);
+        let deletions = stats.num_deletions.saturating_sub(stats.num_range_deletions);
+        let surplus = deletions.saturating_mul(2).saturating_sub(stats.num_entries);
+        size = size.saturating_add(
+            surplus.saturating_mul(average_value_size).saturating_mul(DELETION_WEIGHT),
+        );
+        self.compensated.store(size, Ordering::Relaxed);
+    }
+
+    /// The same file under another epoch number.
+    pub(crate) fn with_epoch(&self, epoch_number: u64) -> Self {
+        FileMetaData { epoch_number, ..self.clone() }
+    }
+
+    /// `L0` order: the newer file of two, by epoch, then sequence numbers, then file number.
+    #[inline]
+    pub fn age_key(&self) -> (u64, u64, u64, u64) {
+        (self.epoch_number, self.largest_seq, self.smallest_seq, self.number)
+    }
+}
+
+/// Copies the persisted fields and the counts; the copy is not being compacted and not open.
+impl Clone for FileMetaData {
+    fn clone(&self) -> Self {
+        FileMetaData {
+            number: self.number,
+            path_id: self.path_id,
+            file_size: self.file_size,
+            smallest: self.smallest.clone(),
+            largest: self.largest.clone(),
+            smallest_seq: self.smallest_seq,
+            largest_seq: self.largest_seq,
+            epoch_number: self.epoch_number,
+            oldest_ancester_time: self.oldest_ancester_time,
+            file_creation_time: self.file_creation_time,
+            oldest_blob_file_number: self.oldest_blob_file_number,
+            temperature: self.temperature,
+            unique_id: self.unique_id,
+            tail_size: self.tail_size,
+            marked_for_compaction: self.marked_for_compaction,
+            file_checksum: self.file_checksum.clone(),
+            file_checksum_func_name: self.file_checksum_func_name.clone(),
+            compensated_range_deletion_size: self.compensated_range_deletion_size,
+            min_timestamp: self.min_timestamp.clone(),
+            max_timestamp: self.max_timestamp.clone(),
+            timestamps_stripped: self.timestamps_stripped,
+            being_compacted: AtomicBool::new(false),
+            stats: self.stats.clone(),
+            table: OnceLock::new(),
+            compensated: AtomicU64::new(self.compensated.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl fmt::Debug for FileMetaData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{} {} bytes ", self.number, self.file_size)?;
+        write!(f, "{} .. {}", debug_key(&self.smallest, false), debug_key(&self.largest, false))?;
+        write!(f, " seq {}..{}", self.smallest_seq, self.largest_seq)?;
+        write!(f, " epoch {}", self.epoch_number)
+    }
+}
+
+/// An internal key as RocksDB's tools print it: `'abc' seq:7, type:1`.
+pub fn debug_key(ikey: &[u8], hex: bool) -> String {
+    if ikey.len() < dbformat::TRAILER_LEN {
+        return format!("(bad){}", debug_bytes(ikey, true));
+    }
+    let (seq, tag) = dbformat::sequence_and_type(ikey);
+    format!("'{}' seq:{seq}, type:{tag}", debug_bytes(dbformat::user_key(ikey), hex))
+}
+
+/// Bytes as text, or as upper-case hexadecimal digits.
+pub fn debug_bytes(bytes: &[u8], hex: bool) -> String {
+    if !hex {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    use fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        write!(out, "{byte:02X}").expect("writing to a String cannot fail");
+        out
+    })
+}

@@ -1,0 +1,125 @@
+//! The options that shape a leveled tree, as plain numbers.
+//!
+//! The engine fills one from the column family's options whenever they change; names are
+//! RocksDB's. Thread safety: plain data.
+
+/// Which file of a level is compacted first. Numbers are RocksDB's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CompactionPri {
+    /// The largest file, tombstones weighted.
+    ByCompensatedSize = 0,
+    /// The file whose newest entry is oldest.
+    OldestLargestSeqFirst = 1,
+    /// The file whose oldest entry is oldest.
+    OldestSmallestSeqFirst = 2,
+    /// The file that overlaps the next level least for its size.
+    #[default]
+    MinOverlappingRatio = 3,
+    /// The file behind the one compacted last.
+    RoundRobin = 4,
+}
+
+/// Which compression the files of a level get, as persisted type numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompressionChoice {
+    /// `compression`.
+    pub default: u8,
+    /// `bottommost_compression`, `None` if disabled.
+    pub bottommost: Option<u8>,
+    /// `compression_per_level`: L0, then from the base level on.
+    pub per_level: Vec<u8>,
+}
+
+impl CompressionChoice {
+    /// The compression of files written to `level`.
+    pub fn for_level(&self, level: usize, base_level: usize, num_non_empty_levels: usize) -> u8 {
+        if let Some(bottommost) = self.bottommost
+            && level + 1 >= num_non_empty_levels
+        {
+            return bottommost;
+        }
+        let Some(last) = self.per_level.len().checked_sub(1) else {
+            return self.default;
+        };
+        let index = if level == 0 { 0 } else { (level + 1).saturating_sub(base_level) };
+        self.per_level[index.min(last)]
+    }
+}
+
+/// Shape of a leveled tree.
+#[derive(Clone, Debug)]
+pub struct LeveledOptions {
+    /// L0 files that trigger a compaction.
+    pub level0_file_num_compaction_trigger: usize,
+    /// Target bytes of L1, or of the base level.
+    pub max_bytes_for_level_base: u64,
+    /// Ratio of the targets of neighbouring levels.
+    pub max_bytes_for_level_multiplier: f64,
+    /// Further factors for single levels, when the targets are static.
+    pub max_bytes_for_level_multiplier_additional: Vec<u32>,
+    /// Level targets follow the size of the last level.
+    pub level_compaction_dynamic_level_bytes: bool,
+    /// Outputs may grow to twice the target size to end where a grandparent file ends.
+    pub level_compaction_dynamic_file_size: bool,
+    /// Target size of a file in L1, or in the base level.
+    pub target_file_size_base: u64,
+    /// Ratio of the file sizes of neighbouring levels.
+    pub target_file_size_multiplier: u32,
+    /// Limit of one compaction's input, and of the grandparents one output overlaps; 0 means 25
+    /// target files.
+    pub max_compaction_bytes: u64,
+    /// The order in which files of a level are compacted.
+    pub compaction_pri: CompactionPri,
+    /// Compression by level: a file moves only between levels that agree.
+    pub compression: CompressionChoice,
+    /// The database has one path, so that moved files need no copy.
+    pub single_path: bool,
+}
+
+impl Default for LeveledOptions {
+    fn default() -> Self {
+        LeveledOptions {
+            level0_file_num_compaction_trigger: 4,
+            max_bytes_for_level_base: 256 << 20,
+            max_bytes_for_level_multiplier: 10.0,
+            max_bytes_for_level_multiplier_additional: Vec::new(),
+            level_compaction_dynamic_level_bytes: true,
+            level_compaction_dynamic_file_size: true,
+            target_file_size_base: 64 << 20,
+            target_file_size_multiplier: 1,
+            max_compaction_bytes: 0,
+            compaction_pri: CompactionPri::default(),
+            compression: CompressionChoice::default(),
+            single_path: true,
+        }
+    }
+}
+
+impl LeveledOptions {
+    /// `max_compaction_bytes` with its default filled in.
+    pub fn compaction_limit(&self) -> u64 {
+        match self.max_compaction_bytes {
+            0 => self.target_file_size_base.saturating_mul(25),
+            limit => limit,
+        }
+    }
+
+    /// Target size of files written to `level`.
+    pub fn target_file_size(&self, level: usize, base_level: usize) -> u64 {
+        let depth = match self.level_compaction_dynamic_level_bytes {
+            true if level >= base_level => level - base_level,
+            _ => level,
+        };
+        let factor = f64::from(self.target_file_size_multiplier);
+        (1..depth).fold(self.target_file_size_base, |size, _| scale(size, factor))
+    }
+}
+
+/// `value * factor`, or `value` unchanged if that overflows, as RocksDB has it.
+pub(crate) fn scale(value: u64, factor: f64) -> u64 {
+    if value == 0 || factor <= 0.0 {
+        return 0;
+    }
+    if (u64::MAX / value) as f64 >= factor { (value as f64 * factor) as u64 } else { value }
+}

@@ -1,0 +1,266 @@
+//! How badly each level needs compaction, and how many bytes are to be compacted in all.
+//!
+//! The formulas are RocksDB's, so that figures in logs and properties compare. A level needs
+//! compaction at a score of 1.0. Sums over a level come ready with the level; only the files of
+//! running compactions are visited one by one. Thread safety: plain data.
+
+use std::sync::Arc;
+
+use crate::file_meta::FileMetaData;
+use crate::level::Level;
+use crate::options::LeveledOptions;
+use crate::range::UserRange;
+use crate::targets::LevelTargets;
+use crate::version::Version;
+
+/// With dynamic level bytes, factor of scores above 1, to leave room between 1 and 10 for levels
+/// that should yield to others.
+const SCORE_SCALE: f64 = 10.0;
+
+/// Scores of the levels of one version.
+#[derive(Clone, Debug, Default)]
+pub struct LevelScores {
+    /// (score, level) for all levels but the last, highest score first.
+    pub by_score: Vec<(f64, usize)>,
+    /// Estimate of the bytes that compactions must rewrite to bring all levels to their targets.
+    pub estimated_compaction_needed_bytes: u64,
+}
+
+impl LevelScores {
+    /// The scores of `version`; `compacting` are the input files of running compactions.
+    pub fn compute<'a>(
+        version: &Version,
+        targets: &LevelTargets,
+        options: &LeveledOptions,
+        compacting: impl IntoIterator<Item = (usize, &'a Arc<FileMetaData>)>,
+    ) -> Self {
+        let mut busy = vec![Busy::default(); version.num_levels()];
+        for (level, file) in compacting {
+            if version.level(level).index_of(file.number).is_some() {
+                busy[level].files += 1;
+                busy[level].compensated_bytes += file.compensated_size();
+            }
+        }
+        let mut by_score = Vec::with_capacity(version.num_levels());
+        let mut coming_down = 0.0;
+        for (level, busy) in version.levels().iter().zip(&busy).take(version.num_levels() - 1) {
+            let score = if level.number() == 0 {
+                coming_down += level.total_bytes() as f64;
+                level0_score(version, targets, options, busy)
+            } else {
+                level_score(level, targets, options, busy, &mut coming_down)
+            };
+            by_score.push((score, level.number()));
+        }
+        by_score.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let estimated_compaction_needed_bytes = needed_bytes(version, targets, options);
+        LevelScores { by_score, estimated_compaction_needed_bytes }
+    }
+
+    /// The score of `level`, 0 for the last.
+    pub fn score(&self, level: usize) -> f64 {
+        self.by_score.iter().find(|(_, l)| *l == level).map_or(0.0, |(score, _)| *score)
+    }
+
+    /// Some level needs compaction.
+    pub fn needs_compaction(&self) -> bool {
+        self.by_score.first().is_some_and(|(score, _)| *score >= 1.0)
+    }
+}
+
+/// What running compactions hold of a level.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    files: usize,
+    compensated_bytes: u64,
+}
+
+impl Busy {
+    fn idle_bytes(&self, level: &Level) -> u64 {
+        level.compensated_bytes().saturating_sub(self.compensated_bytes)
+    }
+}
+
+/// Files against the trigger, and bytes against the base level.
+fn level0_score(
+    version: &Version,
+    targets: &LevelTargets,
+    options: &LeveledOptions,
+    busy: &Busy,
+) -> f64 {
+    let level = version.level(0);
+    let runs = (level.len() - busy.files) as f64;
+    let bytes = busy.idle_bytes(level);
+    let mut score = runs / options.level0_file_num_compaction_trigger.max(1) as f64;
+    if version.num_levels() == 1 {
+        return score;
+    }
+    let base_max = options.max_bytes_for_level_base;
+    if !options.level_compaction_dynamic_level_bytes {
+        return score.max(bytes as f64 / base_max.max(1) as f64);
+    }
+    if bytes >= base_max {
+        // The estimate of needed bytes counts such an L0, so a compaction must be picked.
+        score = score.max(1.01);
+    }
+    let base_target = targets.max_bytes[targets.base_level];
+    if bytes > base_target {
+        // An L0 larger than the base level goes before the base level.
+        let base_bytes = version.level(targets.base_level).compensated_bytes();
+        score = score.max(bytes as f64 / base_bytes.max(base_target).max(1) as f64);
+    }
+    if score > 1.0 { score * SCORE_SCALE } else { score }
+}
+
+/// Bytes against the target. `coming_down`: bytes that compactions above will move down soon.
+fn level_score(
+    level: &Level,
+    targets: &LevelTargets,
+    options: &LeveledOptions,
+    busy: &Busy,
+    coming_down: &mut f64,
+) -> f64 {
+    let idle = busy.idle_bytes(level);
+    let target = targets.max_bytes[level.number()];
+    let plain = idle as f64 / target.max(1) as f64;
+    if !options.level_compaction_dynamic_level_bytes {
+        return plain;
+    }
+    let mut score = if idle < target {
+        plain
+    } else {
+        // A level about to receive much should wait for it.
+        idle as f64 / (target as f64 + *coming_down) * SCORE_SCALE
+    };
+    let total = level.total_bytes();
+    match targets.lowest_unnecessary_level {
+        Some(lowest) if level.number() <= lowest => {
+            if idle > 0 {
+                let depth = (lowest - level.number()) as f64;
+                score = score.max(SCORE_SCALE * (1.001 + 0.001 * depth));
+            }
+            *coming_down += total as f64;
+        }
+        _ => *coming_down += total.saturating_sub(target) as f64,
+    }
+    score
+}
+
+/// Bytes of the compactions that bring every level to its target, from L0 downwards: what
+/// exceeds a target goes to the next level and rewrites there as much as the levels' ratio says.
+fn needed_bytes(version: &Version, targets: &LevelTargets, options: &LeveledOptions) -> u64 {
+    let num_levels = version.num_levels();
+    let level0_bytes = version.level_bytes(0);
+    let level0_triggers = version.num_level_files(0) >= options.level0_file_num_compaction_trigger
+        || level0_bytes >= options.max_bytes_for_level_base;
+    let mut incoming = if level0_triggers { level0_bytes } else { 0 };
+    let mut needed = incoming;
+    for level in targets.base_level..num_levels.saturating_sub(1) {
+        let own = version.level_bytes(level);
+        if level == targets.base_level && level0_triggers {
+            needed = needed.saturating_add(own);
+        }
+        let size = own.saturating_add(incoming);
+        incoming = size.saturating_sub(targets.max_bytes[level]);
+        let next = version.level_bytes(level + 1);
+        if incoming > 0 && next > 0 {
+            let fanout = next as f64 / size as f64 + 1.0;
+            needed = needed.saturating_add((incoming as f64 * fanout) as u64);
+        }
+    }
+    needed
+}
+
+/// Files that should be compacted whatever the size of their level.
+#[derive(Clone, Debug, Default)]
+pub struct FileMarks {
+    /// A table property collector asked for it; never files of the last level with data.
+    pub marked: Vec<(usize, Arc<FileMetaData>)>,
+    /// Nothing older overlaps them and no snapshot needs their sequence numbers any more.
+    pub bottommost: Vec<(usize, Arc<FileMetaData>)>,
+    /// When the oldest snapshot passes this number, `bottommost` may gain files.
+    pub bottommost_threshold: u64,
+    /// Data older than `ttl`.
+    pub expired: Vec<(usize, Arc<FileMetaData>)>,
+    /// Files older than `periodic_compaction_seconds`.
+    pub periodic: Vec<(usize, Arc<FileMetaData>)>,
+}
+
+/// What decides about marks besides the version.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkRules {
+    /// Oldest sequence number a snapshot (or the newest write, if there is none) needs.
+    pub oldest_snapshot: u64,
+    /// Unix seconds.
+    pub now: u64,
+    /// Bottommost files younger than this many seconds wait.
+    pub bottommost_delay: u64,
+    /// `ttl` in seconds; 0 is off.
+    pub ttl: u64,
+    /// `periodic_compaction_seconds`; 0 is off.
+    pub periodic: u64,
+    /// Files may be ingested behind all others, so that no file is the bottommost.
+    pub allow_ingest_behind: bool,
+}
+
+impl FileMarks {
+    /// No file is marked.
+    pub fn is_empty(&self) -> bool {
+        self.marked.is_empty()
+            && self.bottommost.is_empty()
+            && self.expired.is_empty()
+            && self.periodic.is_empty()
+    }
+
+    /// The marked files of `version`, without those being compacted.
+    pub fn compute(version: &Version, rules: &MarkRules) -> Self {
+        let mut marks = FileMarks { bottommost_threshold: u64::MAX, ..FileMarks::default() };
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        for level in version.levels().iter().take(last) {
+            for (_, file) in level.marked_files().filter(|(_, f)| !f.is_being_compacted()) {
+                marks.marked.push((level.number(), file.clone()));
+            }
+        }
+        if !rules.allow_ingest_behind {
+            marks.mark_bottommost(version, rules);
+        }
+        marks.mark_old(version, rules);
+        marks
+    }
+
+    fn mark_bottommost(&mut self, version: &Version, rules: &MarkRules) {
+        let newest_allowed = rules.now.saturating_sub(rules.bottommost_delay);
+        for level in version.levels() {
+            for (index, file) in level.unzeroed_files() {
+                let range = UserRange::of_file(file);
+                if file.is_being_compacted()
+                    || version.range_exists_after(level.number(), index, &range)
+                {
+                    continue;
+                }
+                if file.largest_seq >= rules.oldest_snapshot {
+                    self.bottommost_threshold = self.bottommost_threshold.min(file.largest_seq);
+                } else if rules.bottommost_delay == 0 || file.file_creation_time < newest_allowed {
+                    self.bottommost.push((level.number(), file.clone()));
+                }
+            }
+        }
+    }
+
+    fn mark_old(&mut self, version: &Version, rules: &MarkRules) {
+        let older = |time: u64, seconds: u64| {
+            seconds > 0 && time > 0 && time < rules.now.saturating_sub(seconds)
+        };
+        if rules.ttl == 0 && rules.periodic == 0 {
+            return;
+        }
+        for (level, file) in version.all_files().filter(|(_, f)| !f.is_being_compacted()) {
+            if level + 1 < version.num_levels() && older(file.oldest_ancester_time, rules.ttl) {
+                self.expired.push((level, file.clone()));
+            }
+            if older(file.file_creation_time, rules.periodic) {
+                self.periodic.push((level, file.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A version: which files make up a column family at one moment.
+//!
+//! Thread safety: immutable, shared as `Arc<Version>`; a version keeps its files alive.
+//! Invariants: those of [`Level`]; a file number occurs once in all levels.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pumice_base::{Comparator, InternalKeyComparator};
+
+use crate::blob::BlobFiles;
+use crate::file_meta::FileMetaData;
+use crate::level::{Candidates, Level};
+use crate::range::UserRange;
+
+/// The files of a column family.
+pub struct Version {
+    pub(crate) icmp: InternalKeyComparator,
+    pub(crate) levels: Box<[Arc<Level>]>,
+    pub(crate) blob_files: Arc<BlobFiles>,
+    pub(crate) compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
+    non_empty_levels: usize,
+}
+
+impl Version {
+    /// A version without files.
+    pub fn empty(icmp: InternalKeyComparator, num_levels: usize) -> Arc<Self> {
+        let level = |number| Arc::new(Level::new(number, Vec::new(), &icmp.user));
+        let levels = (0..num_levels.max(1)).map(level).collect();
+        Arc::new(Version::new(icmp, levels, Arc::default(), Arc::default()))
+    }
+
+    pub(crate) fn new(
+        icmp: InternalKeyComparator,
+        levels: Box<[Arc<Level>]>,
+        blob_files: Arc<BlobFiles>,
+        compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
+    ) -> Self {
+        let non_empty_levels = levels.iter().rposition(|l| !l.is_empty()).map_or(0, |i| i + 1);
+        Version { icmp, levels, blob_files, compact_cursors, non_empty_levels }
+    }
+
+    /// The order of the keys.
+    #[inline]
+    pub fn comparator(&self) -> &InternalKeyComparator {
+        &self.icmp
+    }
+    #[inline]
+    fn user_cmp(&self) -> &Comparator {
+        &self.icmp.user
+    }
+    /// All levels, L0 first.
+    #[inline]
+    pub fn levels(&self) -> &[Arc<Level>] {
+        &self.levels
+    }
+    /// One level. Panics if there are not so many.
+    #[inline]
+    pub fn level(&self, level: usize) -> &Level {
+        &self.levels[level]
+    }
+    /// The files of a level, L0 newest first, other levels in key order.
+    #[inline]
+    pub fn files(&self, level: usize) -> &[Arc<FileMetaData>] {
+        self.levels[level].files()
+    }
+    /// Number of levels.
+    #[inline]
+    pub fn num_levels(&self) -> usize {
+        self.levels.len()
+    }
+    /// One more than the last level with a file.
+    #[inline]
+    pub fn num_non_empty_levels(&self) -> usize {
+        self.non_empty_levels
+    }
+    /// Files in `level`.
+    pub fn num_level_files(&self, level: usize) -> usize {
+        self.levels[level].len()
+    }
+    /// Bytes in `level`.
+    pub fn level_bytes(&self, level: usize) -> u64 {
+        self.levels[level].total_bytes()
+    }
+    /// Files in all levels.
+    pub fn num_files(&self) -> usize {
+        self.levels.iter().map(|l| l.len()).sum()
+    }
+    /// Bytes in all levels.
+    pub fn total_bytes(&self) -> u64 {
+        self.levels.iter().fold(0, |sum, l| sum.saturating_add(l.total_bytes()))
+    }
+    /// Largest epoch number; the next flush takes a larger one.
+    pub fn max_epoch_number(&self) -> u64 {
+        self.levels.iter().map(|l| l.max_epoch()).max().unwrap_or(0)
+    }
+    /// Blob files by number.
+    pub fn blob_files(&self) -> &BlobFiles {
+        &self.blob_files
+    }
+    /// Where the next round-robin compaction of `level` starts: an internal key.
+    pub fn compact_cursor(&self, level: usize) -> Option<&[u8]> {
+        self.compact_cursors.get(&level).map(Vec::as_slice)
+    }
+    /// The round-robin cursors of all levels.
+    pub fn compact_cursors(&self) -> &BTreeMap<usize, Vec<u8>> {
+        &self.compact_cursors
+    }
+
+    /// Every file with its level.
+    pub fn all_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
+        self.levels.iter().flat_map(|l| l.files().iter().map(move |f| (l.number(), f)))
+    }
+
+    /// Level and metadata of a file by its number.
+    pub fn find_by_number(&self, number: u64) -> Option<(usize, &Arc<FileMetaData>)> {
+        self.levels.iter().find_map(|l| {
+            let index = l.index_of(number)?;
+            Some((l.number(), &l.files()[index]))
+        })
+    }
+
+    /// Index of the first file of `level` (not L0) whose largest key is at or after `ikey`.
+    #[inline]
+    pub fn find_file(&self, level: usize, ikey: &[u8]) -> usize {
+        self.levels[level].find_file(&self.icmp, ikey)
+    }
+
+    /// The files of `level` a point read of `ikey` must look at, in order.
+    #[inline]
+    pub fn candidates<'a>(&'a self, level: usize, ikey: &'a [u8]) -> Candidates<'a> {
+        self.levels[level].candidates(&self.icmp, ikey)
+    }
+
+    /// The files of `level` that share a user key with `[begin, end]`.
+    pub fn files_overlapping(
+        &self,
+        level: usize,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Vec<Arc<FileMetaData>> {
+        let range = UserRange::closed(begin, end);
+        self.levels[level].overlapping_files(&range, self.user_cmp())
+    }
+
+    /// The files of `level` that must be compacted together if `range` is.
+    pub fn get_overlapping_inputs(
+        &self,
+        level: usize,
+        range: &UserRange<'_>,
+    ) -> Vec<Arc<FileMetaData>> {
+        self.levels[level].overlapping_inputs(range, self.user_cmp())
+    }
+
+    /// Some file of `level` shares a user key with `range`.
+    pub fn range_overlaps(&self, level: usize, range: &UserRange<'_>) -> bool {
+        self.levels[level].overlaps(range, self.user_cmp())
+    }
+
+    /// Some level behind `level` shares a user key with `range`.
+    pub fn range_overlaps_beyond(&self, level: usize, range: &UserRange<'_>) -> bool {
+        let behind = self.levels.iter().take(self.non_empty_levels).skip(level + 1);
+        behind.into_iter().any(|l| l.overlaps(range, self.user_cmp()))
+    }
+
+    /// Data older than file `index` of `level` may share a user key with `range`: later levels,
+    /// and for L0 also the older files.
+    pub fn range_exists_after(&self, level: usize, index: usize, range: &UserRange<'_>) -> bool {
+        let older = match level {
+            0 => self.files(0).get(index + 1..).unwrap_or_default(),
+            _ => &[],
+        };
+        older.iter().any(|f| UserRange::of_file(f).overlaps(range, self.user_cmp()))
+            || self.range_overlaps_beyond(level, range)
+    }
+
+    /// A cursor for [`Self::key_not_exists_beyond`].
+    pub fn beyond_cursor(&self, level: usize) -> BeyondCursor {
+        BeyondCursor { level, at: vec![0; self.non_empty_levels.saturating_sub(level + 1)] }
+    }
+
+    /// No level behind the cursor's holds a file that covers `user_key`, so that a tombstone of
+    /// it hides nothing. Keys of one cursor must come in ascending order.
+    pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: &[u8]) -> bool {
+        let cmp = self.user_cmp();
+        let first = cursor.level + 1;
+        for (at, level) in cursor.at.iter_mut().zip(&self.levels[first.min(self.levels.len())..]) {
+            while let Some(file) = level.files().get(*at) {
+                if cmp.compare(user_key, file.largest_user_key()) == Ordering::Greater {
+                    *at += 1;
+                    continue;
+                }
+                if cmp.compare(user_key, file.smallest_user_key()) != Ordering::Less {
+                    return false;
+                }
+                break;
+            }
+        }
+        true
+    }
+
+    /// L0 files do not overlap each other.
+    pub fn level0_non_overlapping(&self) -> bool {
+        let mut files: Vec<_> = self.files(0).iter().collect();
+        files.sort_by(|a, b| self.icmp.compare(&a.smallest, &b.smallest));
+        files
+            .windows(2)
+            .all(|pair| self.icmp.compare(&pair[0].largest, &pair[1].smallest) == Ordering::Less)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for level in self.levels.iter().filter(|l| !l.is_empty()) {
+            writeln!(f, "L{}", level.number())?;
+            level.files().iter().try_for_each(|file| writeln!(f, "  {file:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// How far a compaction has come in the levels behind its output.
+#[derive(Clone, Debug)]
+pub struct BeyondCursor {
+    level: usize,
+    at: Vec<usize>,
+}

@@ -1,0 +1,252 @@
+//! Memory that only grows: bump allocation in blocks that live as long as the arena.
+//!
+//! An arena has *lanes*: a bump pointer, and the counters that every insert changes. Lane 0 belongs
+//! to the exclusive writer, who keeps its [`Bump`] under his own lock, and cuts from blocks of the
+//! full size; the others serve concurrent writers, each of which picks one by its stack address,
+//! so that they meet neither on a lock nor on a counter, and cut from smaller blocks.
+//!
+//! Invariants:
+//! 1. Memory handed out is 8-aligned, within one block, disjoint from all other memory handed
+//!    out, and valid until the arena is dropped.
+//! 2. Blocks are never moved or freed before that.
+//! 3. A lane's counters are changed only under its lock; readers see them late, never torn.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crossbeam_utils::CachePadded;
+use pumice_base::dbformat::{TRAILER_LEN, ValueType, unpack};
+use pumice_port::sync::Mutex;
+
+use crate::write_buffer_manager::WriteBufferManager;
+
+/// Alignment of everything handed out.
+pub(crate) const ALIGN: usize = 8;
+/// Alignment of blocks: a cache line.
+const BLOCK_ALIGN: usize = 64;
+/// Lanes for concurrent writers; a power of two.
+const SHARED_LANES: usize = 8;
+/// Largest block of a shared lane (RocksDB's ConcurrentArena cuts its shards alike).
+const SHARED_BLOCK_BYTES_MAX: usize = 128 << 10;
+
+/// Where a lane cuts next.
+pub(crate) struct Bump {
+    at: *mut u8,
+    left: usize,
+}
+
+// SAFETY: a pointer to memory that nothing else uses (invariant 1); moving it is harmless.
+unsafe impl Send for Bump {}
+
+impl Bump {
+    /// A bump pointer without a block.
+    pub(crate) const fn new() -> Self {
+        Bump { at: ptr::null_mut(), left: 0 }
+    }
+}
+
+/// What was inserted through one lane. Changed only under the lock of the lane's `Bump`.
+pub(crate) struct Lane {
+    /// Bytes left in the current block.
+    unused: AtomicUsize,
+    /// Entries, range tombstones not counted.
+    pub(crate) entries: AtomicU64,
+    /// Those that are point deletions.
+    pub(crate) deletes: AtomicU64,
+    /// Bytes of keys and values.
+    pub(crate) data_bytes: AtomicU64,
+    /// Smallest sequence; `u64::MAX`: none.
+    pub(crate) first_seq: AtomicU64,
+    /// Largest sequence.
+    pub(crate) largest_seq: AtomicU64,
+    /// Blocks are cut to the full size.
+    full_blocks: bool,
+}
+
+impl Lane {
+    fn new(full_blocks: bool) -> Self {
+        Lane {
+            unused: AtomicUsize::new(0),
+            entries: AtomicU64::new(0),
+            deletes: AtomicU64::new(0),
+            data_bytes: AtomicU64::new(0),
+            first_seq: AtomicU64::new(u64::MAX),
+            largest_seq: AtomicU64::new(0),
+            full_blocks,
+        }
+    }
+
+    /// Counts an entry with that trailer. The caller holds the lock of the lane's `Bump`.
+    #[inline]
+    pub(crate) fn count(&self, trailer: u64, bytes: usize) {
+        let (seq, tag) = unpack(trailer);
+        shift(&self.entries, 1);
+        shift(&self.data_bytes, (bytes + TRAILER_LEN) as u64);
+        shift(&self.deletes, u64::from(is_deletion(tag)));
+        if seq > self.largest_seq.load(Relaxed) {
+            self.largest_seq.store(seq, Relaxed);
+        }
+        if seq < self.first_seq.load(Relaxed) {
+            self.first_seq.store(seq, Relaxed);
+        }
+    }
+    /// Takes back what `count` added, but for the sequences, which the entry that is there
+    /// already has too.
+    pub(crate) fn uncount(&self, trailer: u64, bytes: usize) {
+        shift(&self.entries, 1u64.wrapping_neg());
+        shift(&self.data_bytes, ((bytes + TRAILER_LEN) as u64).wrapping_neg());
+        shift(&self.deletes, u64::from(is_deletion(unpack(trailer).1)).wrapping_neg());
+    }
+}
+
+/// Adds, modulo 2^64, to a counter that one thread changes at a time.
+#[inline]
+fn shift(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// The tag is of a point deletion (those that RocksDB's `num_deletes` counts).
+#[inline]
+fn is_deletion(tag: u8) -> bool {
+    tag == ValueType::Deletion as u8
+        || tag == ValueType::SingleDeletion as u8
+        || tag == ValueType::DeletionWithTimestamp as u8
+}
+
+/// A lane for concurrent writers.
+pub(crate) struct SharedLane {
+    pub(crate) lane: Lane,
+    pub(crate) bump: Mutex<Bump>,
+}
+
+struct Block {
+    at: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: owns plain memory.
+unsafe impl Send for Block {}
+
+/// See the head.
+pub(crate) struct Arena {
+    exclusive: CachePadded<Lane>,
+    shared: Box<[CachePadded<SharedLane>]>,
+    blocks: Mutex<Vec<Block>>,
+    block_bytes: usize,
+    allocated: AtomicUsize,
+    manager: Option<Arc<WriteBufferManager>>,
+}
+
+impl Arena {
+    /// An arena without blocks, which will tell `manager` of every block.
+    pub(crate) fn new(block_bytes: usize, manager: Option<Arc<WriteBufferManager>>) -> Self {
+        Arena {
+            exclusive: CachePadded::new(Lane::new(true)),
+            shared: (0..SHARED_LANES)
+                .map(|_| SharedLane { lane: Lane::new(false), bump: Mutex::new(Bump::new()) })
+                .map(CachePadded::new)
+                .collect(),
+            blocks: Mutex::new(Vec::new()),
+            block_bytes: block_bytes.max(4096),
+            allocated: AtomicUsize::new(0),
+            manager,
+        }
+    }
+
+    /// The lane of the exclusive writer.
+    #[inline]
+    pub(crate) fn exclusive_lane(&self) -> &Lane {
+        &self.exclusive
+    }
+
+    /// A lane for a concurrent writer. Threads and fibers have stacks of their own, so the address
+    /// of a local variable tells them apart; that is a hint, not an identity.
+    #[inline]
+    pub(crate) fn shared_lane(&self) -> &SharedLane {
+        let local = 0u8;
+        let stack = (&raw const local) as u64 >> 16;
+        let spread = stack.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &self.shared[spread as usize & (SHARED_LANES - 1)]
+    }
+
+    /// `bytes` of fresh memory from `bump`, the bump pointer of `lane`.
+    #[inline]
+    pub(crate) fn allocate(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
+        let bytes = bytes.next_multiple_of(ALIGN);
+        if bytes > bump.left {
+            return self.allocate_slow(lane, bump, bytes);
+        }
+        let at = bump.at;
+        // SAFETY: `left` bytes from `at` are ours (invariant 1).
+        bump.at = unsafe { at.add(bytes) };
+        bump.left -= bytes;
+        lane.unused.store(bump.left, Relaxed);
+        at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slow(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
+        let block_bytes = if lane.full_blocks {
+            self.block_bytes
+        } else {
+            (self.block_bytes / 8).clamp(4096, SHARED_BLOCK_BYTES_MAX)
+        };
+        // A large entry gets its own block; the rest of the current one stays in use.
+        if bytes > block_bytes / 4 {
+            return self.new_block(bytes).as_ptr();
+        }
+        let at = self.new_block(block_bytes).as_ptr();
+        // SAFETY: `bytes` is at most a quarter of the block.
+        bump.at = unsafe { at.add(bytes) };
+        bump.left = block_bytes - bytes;
+        lane.unused.store(bump.left, Relaxed);
+        at
+    }
+
+    fn new_block(&self, bytes: usize) -> NonNull<u8> {
+        let layout = Layout::from_size_align(bytes, BLOCK_ALIGN).expect("entries are below 9 GiB");
+        // SAFETY: `bytes` is not zero: an entry has a header, a block at least 4096 bytes.
+        let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        self.blocks.lock().push(Block { at, layout });
+        self.charge(bytes);
+        at
+    }
+
+    /// Counts `bytes` held for this memtable, in blocks or elsewhere.
+    pub(crate) fn charge(&self, bytes: usize) {
+        self.allocated.fetch_add(bytes, Relaxed);
+        if let Some(manager) = &self.manager {
+            manager.reserve(bytes);
+        }
+    }
+
+    /// Bytes held.
+    #[inline]
+    pub(crate) fn allocated(&self) -> usize {
+        self.allocated.load(Relaxed)
+    }
+    /// Bytes of blocks not handed out yet.
+    pub(crate) fn unused(&self) -> usize {
+        self.lanes().map(|lane| lane.unused.load(Relaxed)).sum()
+    }
+    /// All lanes.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        std::iter::once(&*self.exclusive).chain(self.shared.iter().map(|shared| &shared.lane))
+    }
+    /// Size of the exclusive lane's blocks.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for block in self.blocks.lock().drain(..) {
+            // SAFETY: from `alloc` with this layout; nothing borrows the arena any more.
+            unsafe { dealloc(block.at.as_ptr(), block.layout) };
+        }
+    }
+}

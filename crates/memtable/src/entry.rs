@@ -1,0 +1,165 @@
+//! How one key and value lie in the arena, and the target of a search.
+//!
+//! ```text
+//! Entry (8-aligned):  key_len u32 | value_len u32 | user key | trailer u64 | value
+//! ```
+//!
+//! `key_len` counts the internal key, so `key()` is one slice; the trailer behind the user key
+//! makes eight bytes readable from any user key's start.
+//!
+//! Invariants: (1) an `Entry` pointer comes from [`write_entry`], is never changed afterwards and
+//! is valid while its arena lives; (2) it is handed to other threads by a release store.
+
+use std::cmp::Ordering;
+use std::slice;
+
+use pumice_base::dbformat::TRAILER_LEN;
+
+use crate::order::KeyOrder;
+
+/// Header of an entry; key and value follow.
+#[repr(C)]
+pub(crate) struct Entry {
+    key_len: u32,
+    value_len: u32,
+}
+
+/// Bytes before the key.
+const HEADER: usize = size_of::<Entry>();
+/// Largest key or value.
+pub(crate) const LEN_MAX: usize = (u32::MAX - 64) as usize;
+
+/// Bytes of an entry.
+#[inline]
+pub(crate) fn entry_bytes(user_key: &[u8], value: &[u8]) -> usize {
+    HEADER + user_key.len() + TRAILER_LEN + value.len()
+}
+
+/// Writes an entry.
+///
+/// # Safety
+/// `at` is 8-aligned and `entry_bytes` of it are writable and not yet shared; the lengths are at
+/// most `LEN_MAX`.
+#[inline]
+pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, value: &[u8]) {
+    let header =
+        Entry { key_len: (user_key.len() + TRAILER_LEN) as u32, value_len: value.len() as u32 };
+    // SAFETY: all within `entry_bytes` from `at`, by the contract.
+    unsafe {
+        at.cast::<Entry>().write(header);
+        let key = at.add(HEADER);
+        key.copy_from_nonoverlapping(user_key.as_ptr(), user_key.len());
+        let behind = key.add(user_key.len());
+        behind.cast::<u64>().write_unaligned(trailer.to_le());
+        let behind = behind.add(TRAILER_LEN);
+        behind.copy_from_nonoverlapping(value.as_ptr(), value.len());
+    }
+}
+
+/// Starts loading the two cache lines from `at`: the header, the key and the start of the value.
+/// Any address will do, null included.
+#[inline]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(at.cast());
+            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(64).cast());
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
+/// A published entry: a pointer that carries how long it is valid.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryRef<'a> {
+    at: *const Entry,
+    _arena: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'a> EntryRef<'a> {
+    /// # Safety
+    /// `at` is an entry (invariant 1) whose arena outlives `'a`.
+    #[inline]
+    pub(crate) unsafe fn new(at: *const Entry) -> Self {
+        EntryRef { at, _arena: std::marker::PhantomData }
+    }
+    #[inline]
+    fn key_start(self) -> *const u8 {
+        // SAFETY: the key follows the header (invariant 1).
+        unsafe { self.at.cast::<u8>().add(HEADER) }
+    }
+    #[inline]
+    fn key_len(self) -> usize {
+        // SAFETY: a valid entry.
+        unsafe { (*self.at).key_len as usize }
+    }
+    /// The internal key.
+    #[inline]
+    pub(crate) fn key(self) -> &'a [u8] {
+        // SAFETY: `key_len` bytes were written there.
+        unsafe { slice::from_raw_parts(self.key_start(), self.key_len()) }
+    }
+    /// The user key.
+    #[inline]
+    pub(crate) fn user_key(self) -> &'a [u8] {
+        // SAFETY: as `key`; the trailer is its last eight bytes.
+        unsafe { slice::from_raw_parts(self.key_start(), self.key_len() - TRAILER_LEN) }
+    }
+    /// Sequence and type.
+    #[inline]
+    pub(crate) fn trailer(self) -> u64 {
+        // SAFETY: the last eight bytes of the key.
+        unsafe {
+            let at = self.key_start().add(self.key_len() - TRAILER_LEN);
+            u64::from_le(at.cast::<u64>().read_unaligned())
+        }
+    }
+    /// The value.
+    #[inline]
+    pub(crate) fn value(self) -> &'a [u8] {
+        // SAFETY: `value_len` bytes were written behind the key.
+        unsafe {
+            let at = self.key_start().add(self.key_len());
+            slice::from_raw_parts(at, (*self.at).value_len as usize)
+        }
+    }
+    /// The prefix of the user key.
+    #[inline]
+    pub(crate) fn prefix<O: KeyOrder>(self, order: O) -> u64 {
+        // SAFETY: the trailer follows the user key.
+        unsafe { order.prefix_of_stored(self.key_start(), self.key_len() - TRAILER_LEN) }
+    }
+}
+
+/// An internal key to search for or to insert, taken apart once.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) prefix: u64,
+    pub(crate) user_key: &'a [u8],
+    pub(crate) trailer: u64,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub(crate) fn new<O: KeyOrder>(order: O, user_key: &'a [u8], trailer: u64) -> Self {
+        Target { prefix: order.prefix(user_key), user_key, trailer }
+    }
+    /// The target for an internal key of at least 8 bytes.
+    pub(crate) fn from_ikey<O: KeyOrder>(order: O, ikey: &'a [u8]) -> Self {
+        let user_key = pumice_base::dbformat::user_key(ikey);
+        Self::new(order, user_key, pumice_base::dbformat::trailer(ikey))
+    }
+    /// `entry` against the target, in internal-key order.
+    #[inline]
+    pub(crate) fn compare_entry<O: KeyOrder>(&self, order: O, entry: EntryRef<'_>) -> Ordering {
+        entry.prefix(order).cmp(&self.prefix).then_with(|| {
+            order
+                .compare(entry.user_key(), self.user_key)
+                .then_with(|| self.trailer.cmp(&entry.trailer()))
+        })
+    }
+}

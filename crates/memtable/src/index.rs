@@ -1,0 +1,181 @@
+//! A static search tree over the taller nodes of a skip list, to start searches near their end.
+//!
+//! A skip list that does not fit the CPU caches pays a miss for nearly every step. Nodes are never
+//! removed, so any node before the target is a good place to start: a tree of key prefixes, 16 to
+//! a group and packed, leads to one in two or three misses. Every node of level [`INDEX_LEVEL`] or
+//! higher is in it; what was inserted since it was built is found by walking on from there.
+//!
+//! The tree is built anew each time the list has doubled, a few nodes at a time during inserts, so
+//! that no insert waits for it. Old trees stay until the list is dropped, for readers may be in
+//! them; they add up to less than the newest.
+//!
+//! Costs: 4 to 8 bytes per entry. It helps only where the first eight bytes tell keys apart.
+//!
+//! Thread safety: a published tree is immutable; one thread builds at a time.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
+
+use pumice_port::sync::Mutex;
+
+use crate::entry::prefetch;
+use crate::skiplist::Node;
+
+/// Level of the nodes in the tree: one node in 2^3.
+pub(crate) const INDEX_LEVEL: usize = 3;
+/// Entries before the first tree is built; fewer fit the caches.
+const FIRST_BUILD_ENTRIES: u64 = 4096;
+/// Keys in a group: two cache lines.
+const FANOUT: usize = 16;
+/// Levels of a tree of 2^32 groups, and more.
+const DEPTH_MAX: usize = 10;
+
+/// Prefixes that are compared together. Padding is `u64::MAX`, which is below no target.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Group([u64; FANOUT]);
+
+/// A built tree. `starts[d]` is the first group of depth d; depth 0 has the nodes' prefixes, and
+/// every other depth the first key of each group below.
+struct Tree {
+    groups: Box<[Group]>,
+    starts: [usize; DEPTH_MAX],
+    depth: usize,
+    nodes: Box<[Node]>,
+}
+
+impl Tree {
+    /// A tree over nodes in order and their prefixes.
+    fn build(prefixes: &[u64], nodes: Vec<Node>) -> Self {
+        let mut groups: Vec<Group> = Vec::with_capacity(prefixes.len() / 15 + DEPTH_MAX);
+        let mut starts = [0; DEPTH_MAX];
+        let mut depth = 0;
+        let mut keys = prefixes.to_vec();
+        loop {
+            starts[depth] = groups.len();
+            depth += 1;
+            for chunk in keys.chunks(FANOUT) {
+                let mut group = Group([u64::MAX; FANOUT]);
+                group.0[..chunk.len()].copy_from_slice(chunk);
+                groups.push(group);
+            }
+            if keys.len() <= FANOUT {
+                break;
+            }
+            keys = keys.iter().step_by(FANOUT).copied().collect();
+        }
+        Tree { groups: groups.into(), starts, depth, nodes: nodes.into() }
+    }
+
+    /// The last node whose prefix is below `prefix`.
+    #[inline]
+    fn search(&self, prefix: u64) -> Option<Node> {
+        let mut at = 0;
+        for depth in (0..self.depth).rev() {
+            let group = &self.groups[self.starts[depth] + at].0;
+            let below: usize = group.iter().map(|&key| usize::from(key < prefix)).sum();
+            // Only at the left edge: below an inner key there is always its own group's first.
+            at = at * FANOUT + below.checked_sub(1)?;
+        }
+        let node = self.nodes[at];
+        // Its links and its key, on either side.
+        prefetch(node.cast_const().cast::<u8>().wrapping_sub(64));
+        Some(node)
+    }
+
+    fn bytes(&self) -> usize {
+        self.groups.len() * size_of::<Group>() + self.nodes.len() * size_of::<Node>()
+    }
+}
+
+/// A tree being built, and all trees that were.
+struct Builder {
+    /// Entries at which to build next.
+    build_at: u64,
+    /// The next node to take; null: not building.
+    at: Node,
+    prefixes: Vec<u64>,
+    nodes: Vec<Node>,
+    /// The newest is published. Boxed: readers hold their addresses.
+    #[allow(clippy::vec_box)]
+    built: Vec<Box<Tree>>,
+}
+
+/// See the head.
+pub(crate) struct Index {
+    /// The newest tree, owned by `builder.built`; null: none yet.
+    newest: AtomicPtr<Tree>,
+    builder: Mutex<Builder>,
+}
+
+// SAFETY: node pointers are valid on every thread while the list lives (`skiplist` invariant 1),
+// and the index is part of the list.
+unsafe impl Send for Index {}
+// SAFETY: as above; trees are immutable.
+unsafe impl Sync for Index {}
+
+impl Index {
+    /// No tree.
+    pub(crate) fn new() -> Self {
+        let builder = Builder {
+            build_at: FIRST_BUILD_ENTRIES,
+            at: ptr::null_mut(),
+            prefixes: Vec::new(),
+            nodes: Vec::new(),
+            built: Vec::new(),
+        };
+        Index { newest: AtomicPtr::new(ptr::null_mut()), builder: Mutex::new(builder) }
+    }
+
+    /// A node before every key with `prefix`, of at least level `INDEX_LEVEL`.
+    #[inline]
+    pub(crate) fn search(&self, prefix: u64) -> Option<Node> {
+        let tree = self.newest.load(Acquire);
+        if tree.is_null() {
+            return None;
+        }
+        // SAFETY: `built` keeps every published tree as long as self.
+        unsafe { &*tree }.search(prefix)
+    }
+
+    /// Goes on building by up to `steps` nodes if a tree is due at `entries`. `first` is the first
+    /// node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor on
+    /// that level. Returns the bytes of a tree finished.
+    pub(crate) fn advance(
+        &self,
+        entries: u64,
+        steps: usize,
+        first: impl FnOnce() -> Node,
+        prefix_and_next: impl Fn(Node) -> (u64, Node),
+    ) -> usize {
+        // Someone else is building: that will do.
+        let Some(mut guard) = self.builder.try_lock() else { return 0 };
+        let builder = &mut *guard;
+        if builder.at.is_null() {
+            if entries < builder.build_at {
+                return 0;
+            }
+            builder.at = first();
+        }
+        for _ in 0..steps {
+            if builder.at.is_null() {
+                break;
+            }
+            let (prefix, next) = prefix_and_next(builder.at);
+            builder.prefixes.push(prefix);
+            builder.nodes.push(builder.at);
+            builder.at = next;
+        }
+        if !builder.at.is_null() || builder.nodes.is_empty() {
+            return 0;
+        }
+        let nodes = std::mem::take(&mut builder.nodes);
+        let mut tree = Box::new(Tree::build(&builder.prefixes, nodes));
+        builder.prefixes = Vec::new();
+        builder.build_at = entries * 2;
+        let bytes = tree.bytes();
+        self.newest.store(&raw mut *tree, Release);
+        builder.built.push(tree);
+        bytes
+    }
+}

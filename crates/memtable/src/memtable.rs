@@ -1,0 +1,438 @@
+//! The memtable: one representation, range tombstones beside it, and when to flush.
+//!
+//! Thread safety: see the crate's head. Invariants: (1) `add`, `writer` and `add_concurrent` never
+//! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
+use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
+use pumice_base::{
+    Comparator, Error, ErrorKind, InternalKeyComparator, Result, SequenceNumber, ValueType,
+};
+use pumice_port::sync::MutexGuard;
+
+use crate::arena::{Arena, Lane};
+use crate::entry::{EntryRef, LEN_MAX, Target};
+use crate::iter::MemTableIter;
+use crate::order::{KeyOrder, with_order};
+use crate::range_del::RangeDels;
+use crate::skiplist::{self, SkipList};
+use crate::vector::{self, VectorRep};
+use crate::write_buffer_manager::WriteBufferManager;
+
+/// Part of a block by which a memtable may exceed its size rather than leave the block unused.
+const OVER_ALLOCATION_PERCENT: usize = 60;
+
+/// How entries are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemTableRep {
+    /// Sorted at any time; concurrent writers.
+    SkipList {
+        /// RocksDB's `lookahead`. Accepted and not needed: every insert tries its predecessor.
+        lookahead: usize,
+    },
+    /// Appended, and sorted when it is first read. For bulk loads.
+    Vector {
+        /// Entries to make room for.
+        reserve: usize,
+    },
+}
+
+impl Default for MemTableRep {
+    fn default() -> Self {
+        MemTableRep::SkipList { lookahead: 0 }
+    }
+}
+
+/// How a memtable is made.
+#[derive(Clone)]
+pub struct MemTableOptions {
+    /// How entries are kept.
+    pub rep: MemTableRep,
+    /// Size of the arena's blocks, bytes; 0: an eighth of `write_buffer_bytes`, at most 1 MiB.
+    pub arena_block_bytes: usize,
+    /// Size at which the memtable wants to be flushed, bytes.
+    pub write_buffer_bytes: usize,
+    /// Order of the keys.
+    pub comparator: InternalKeyComparator,
+    /// Told of all memory held.
+    pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
+}
+
+impl Default for MemTableOptions {
+    fn default() -> Self {
+        MemTableOptions {
+            rep: MemTableRep::default(),
+            arena_block_bytes: 0,
+            write_buffer_bytes: 64 << 20,
+            comparator: InternalKeyComparator::default(),
+            write_buffer_manager: None,
+        }
+    }
+}
+
+impl MemTableOptions {
+    /// The block size in effect, a multiple of 4 KiB.
+    fn block_bytes(&self) -> usize {
+        let bytes = match self.arena_block_bytes {
+            0 => (self.write_buffer_bytes / 8).min(1 << 20),
+            given => given,
+        };
+        bytes.max(1).next_multiple_of(4096)
+    }
+}
+
+/// One per memtable, on the heap: boxing the larger one would only add a step to every read.
+#[expect(clippy::large_enum_variant)]
+pub(crate) enum Rep {
+    SkipList(SkipList),
+    Vector(VectorRep),
+}
+
+/// See the head of the module.
+pub struct MemTable {
+    pub(crate) rep: Rep,
+    comparator: InternalKeyComparator,
+    range_dels: RangeDels,
+    write_buffer_bytes: usize,
+    manager: Option<Arc<WriteBufferManager>>,
+    immutable: AtomicBool,
+    id: u64,
+    earliest_seq: SequenceNumber,
+    /// Sequences of the range tombstones, whose own lane there is none.
+    range_first_seq: AtomicU64,
+    range_largest_seq: AtomicU64,
+    #[cfg(debug_assertions)]
+    concurrent_writers: std::sync::atomic::AtomicUsize,
+}
+
+impl MemTable {
+    /// An empty memtable. `id` orders the memtables of a column family; every entry to come has a
+    /// sequence of at least `earliest_seq`.
+    pub fn new(options: MemTableOptions, id: u64, earliest_seq: SequenceNumber) -> Arc<Self> {
+        let arena = Arena::new(options.block_bytes(), options.write_buffer_manager.clone());
+        let rep = match options.rep {
+            MemTableRep::SkipList { .. } => Rep::SkipList(SkipList::new(arena)),
+            MemTableRep::Vector { reserve } => Rep::Vector(VectorRep::new(arena, reserve)),
+        };
+        Arc::new(MemTable {
+            rep,
+            comparator: options.comparator,
+            range_dels: RangeDels::new(),
+            write_buffer_bytes: options.write_buffer_bytes,
+            manager: options.write_buffer_manager,
+            immutable: AtomicBool::new(false),
+            id,
+            earliest_seq,
+            range_first_seq: AtomicU64::new(u64::MAX),
+            range_largest_seq: AtomicU64::new(0),
+            #[cfg(debug_assertions)]
+            concurrent_writers: std::sync::atomic::AtomicUsize::new(0),
+        })
+    }
+
+    /// Order of the user keys.
+    #[inline]
+    pub(crate) fn comparator(&self) -> &Comparator {
+        &self.comparator.user
+    }
+    #[inline]
+    fn arena(&self) -> &Arena {
+        match &self.rep {
+            Rep::SkipList(list) => list.arena(),
+            Rep::Vector(vector) => vector.arena(),
+        }
+    }
+
+    /// Becomes the exclusive writer until the result is dropped: one lock for many adds. Must not
+    /// overlap `add_concurrent`.
+    #[inline]
+    pub fn writer(&self) -> MemTableWriter<'_> {
+        let held = match &self.rep {
+            Rep::SkipList(list) => Held::SkipList(list, list.lock()),
+            Rep::Vector(vector) => Held::Vector(vector, vector.lock()),
+        };
+        #[cfg(debug_assertions)]
+        assert_eq!(self.concurrent_writers.load(Relaxed), 0, "exclusive and concurrent adds");
+        MemTableWriter { table: self, held }
+    }
+
+    /// Adds an entry; a `RangeDeletion` of `[key, value)` goes to the range tombstones. Must not
+    /// overlap `add_concurrent`.
+    ///
+    /// # Errors
+    /// `TryAgain` if the skip list has that key and sequence already.
+    #[inline]
+    pub fn add(&self, seq: SequenceNumber, t: ValueType, key: &[u8], value: &[u8]) -> Result<()> {
+        self.writer().add(seq, t, key, value)
+    }
+
+    /// As [`MemTable::add`], from any number of threads at once. Must not overlap `add` or
+    /// `writer`. The vector representation takes a lock.
+    ///
+    /// # Errors
+    /// As `add`.
+    pub fn add_concurrent(
+        &self,
+        seq: SequenceNumber,
+        t: ValueType,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let Rep::SkipList(list) = &self.rep else {
+            return self.writer().add(seq, t, key, value);
+        };
+        if t == ValueType::RangeDeletion {
+            self.add_range_deletion(seq, key, value);
+            return Ok(());
+        }
+        check_lengths(key, value)?;
+        let trailer = pack(seq, t as u8);
+        #[cfg(debug_assertions)]
+        self.concurrent_writers.fetch_add(1, Relaxed);
+        let inserted = with_order!(self.comparator(), order => {
+            list.insert_concurrent(order, &Target::new(order, key, trailer), value)
+        });
+        #[cfg(debug_assertions)]
+        self.concurrent_writers.fetch_sub(1, Relaxed);
+        if inserted { Ok(()) } else { Err(repeated()) }
+    }
+
+    fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
+        self.range_first_seq.fetch_min(seq, Relaxed);
+        self.range_largest_seq.fetch_max(seq, Relaxed);
+        let tombstone = RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
+        let bytes = self.range_dels.add(tombstone);
+        self.arena().charge(bytes);
+    }
+
+    /// Shows `f` the point entries of `key` with sequences up to `seq`, newest first, until it
+    /// returns false.
+    #[inline]
+    pub fn get_with<F>(&self, key: &[u8], seq: SequenceNumber, mut f: F)
+    where
+        F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
+    {
+        let trailer = pack(seq, VALUE_TYPE_FOR_SEEK);
+        with_order!(self.comparator(), order => {
+            let target = Target::new(order, key, trailer);
+            match &self.rep {
+                Rep::SkipList(list) => {
+                    let mut node = list.find(order, &target).next;
+                    while !node.is_null() && show(order, list.entry(node), &target, &mut f) {
+                        node = list.next(node);
+                    }
+                }
+                Rep::Vector(vector) => {
+                    let items = vector.sorted(order);
+                    let start = vector.lower_bound(order, &items, &target);
+                    for item in &items[start..] {
+                        if !show(order, vector.entry(*item), &target, &mut f) {
+                            break;
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// [`MemTable::get_with`] without a type parameter.
+    pub fn get(
+        &self,
+        key: &[u8],
+        seq: SequenceNumber,
+        f: &mut dyn FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
+    ) {
+        self.get_with(key, seq, f);
+    }
+
+    /// An iterator over the point entries.
+    pub fn iter(self: &Arc<Self>) -> MemTableIter {
+        MemTableIter::new(Arc::clone(self))
+    }
+
+    /// The range tombstones; `None`, by one load, if there are none.
+    #[inline]
+    pub fn range_tombstones(&self) -> Option<Arc<FragmentedTombstones>> {
+        self.range_dels.fragmented(self.comparator())
+    }
+
+    /// Number of entries, range tombstones included.
+    pub fn num_entries(&self) -> u64 {
+        self.sum(|lane| &lane.entries) + self.num_range_deletes()
+    }
+    /// Number of point deletions.
+    pub fn num_deletes(&self) -> u64 {
+        self.sum(|lane| &lane.deletes)
+    }
+    /// Number of range tombstones.
+    pub fn num_range_deletes(&self) -> u64 {
+        self.range_dels.len() as u64
+    }
+    /// Bytes of internal keys and values of the point entries.
+    pub fn data_bytes(&self) -> u64 {
+        self.sum(|lane| &lane.data_bytes)
+    }
+    /// Nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.num_entries() == 0
+    }
+    /// Smallest sequence added; 0: none.
+    pub fn first_seq(&self) -> SequenceNumber {
+        let lanes = self.arena().lanes().map(|lane| lane.first_seq.load(Relaxed)).min();
+        let range = self.range_first_seq.load(Relaxed);
+        match lanes.map_or(range, |seq| seq.min(range)) {
+            u64::MAX => 0,
+            seq => seq,
+        }
+    }
+    /// Largest sequence added; 0: none.
+    pub fn largest_seq(&self) -> SequenceNumber {
+        let lanes = self.arena().lanes().map(|lane| lane.largest_seq.load(Relaxed)).max();
+        lanes.unwrap_or(0).max(self.range_largest_seq.load(Relaxed))
+    }
+    /// Lower bound of all sequences, given when made.
+    pub fn earliest_seq(&self) -> SequenceNumber {
+        self.earliest_seq
+    }
+    /// The number given when made.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    fn sum(&self, counter: impl Fn(&Lane) -> &AtomicU64) -> u64 {
+        self.arena().lanes().map(|lane| counter(lane).load(Relaxed)).sum()
+    }
+
+    /// Bytes held, used or not.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        self.arena().allocated()
+    }
+
+    /// The memtable is full, by the policy of RocksDB's `MemTable::ShouldFlushNow`: it may exceed
+    /// its size by 60 % of a block rather than leave much of the last block unused.
+    #[inline]
+    pub fn should_flush(&self) -> bool {
+        let arena = self.arena();
+        let block = arena.block_bytes();
+        let limit = self.write_buffer_bytes + block / 100 * OVER_ALLOCATION_PERCENT;
+        let held = arena.allocated();
+        if held + block < limit {
+            return false;
+        }
+        held > limit || arena.unused() < block / 4
+    }
+
+    /// Nothing will be added any more.
+    pub fn mark_immutable(&self) {
+        if !self.immutable.swap(true, Relaxed)
+            && let Some(manager) = &self.manager
+        {
+            manager.schedule_free(self.memory_bytes());
+        }
+    }
+
+    /// Estimates how many point entries lie in `[start, end)` of user keys, and their bytes.
+    pub fn approximate_count_and_bytes(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
+        let entries = self.sum(|lane| &lane.entries);
+        let trailer = pack(pumice_base::dbformat::MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK);
+        let count = with_order!(self.comparator(), order => {
+            let (start, end) =
+                (Target::new(order, start, trailer), Target::new(order, end, trailer));
+            match &self.rep {
+                Rep::SkipList(list) => list.estimate_between(order, &start, &end),
+                Rep::Vector(vector) => {
+                    let items = vector.sorted(order);
+                    let from = vector.lower_bound(order, &items, &start);
+                    vector.lower_bound(order, &items, &end).saturating_sub(from) as u64
+                }
+            }
+        })
+        .min(entries);
+        let mean = self.data_bytes().checked_div(entries).unwrap_or(0);
+        (count, count * mean)
+    }
+}
+
+impl Drop for MemTable {
+    fn drop(&mut self) {
+        self.mark_immutable();
+        if let Some(manager) = &self.manager {
+            manager.free(self.memory_bytes());
+        }
+    }
+}
+
+/// Shows `f` an entry if it is of the target's key; false ends the walk.
+#[inline]
+fn show<O, F>(order: O, entry: EntryRef<'_>, target: &Target<'_>, f: &mut F) -> bool
+where
+    O: KeyOrder,
+    F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
+{
+    if !order.equal(entry.user_key(), target.user_key) {
+        return false;
+    }
+    let (seq, tag) = unpack(entry.trailer());
+    let value_type = ValueType::from_u8(tag).expect("entries are added with a ValueType");
+    f(seq, value_type, entry.value())
+}
+
+fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len() > LEN_MAX || value.len() > LEN_MAX {
+        return Err(Error::invalid_argument("a key or value of 4 GiB or more"));
+    }
+    Ok(())
+}
+
+fn repeated() -> Error {
+    Error::new(ErrorKind::TryAgain, "key+seq exists")
+}
+
+enum Held<'a> {
+    SkipList(&'a SkipList, MutexGuard<'a, skiplist::Exclusive>),
+    Vector(&'a VectorRep, MutexGuard<'a, vector::State>),
+}
+
+/// The exclusive right to add to a memtable.
+pub struct MemTableWriter<'a> {
+    table: &'a MemTable,
+    held: Held<'a>,
+}
+
+impl MemTableWriter<'_> {
+    /// As [`MemTable::add`].
+    ///
+    /// # Errors
+    /// As `MemTable::add`.
+    #[inline]
+    pub fn add(
+        &mut self,
+        seq: SequenceNumber,
+        t: ValueType,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        debug_assert!(!self.table.immutable.load(Relaxed), "added to an immutable memtable");
+        if t == ValueType::RangeDeletion {
+            self.table.add_range_deletion(seq, key, value);
+            return Ok(());
+        }
+        check_lengths(key, value)?;
+        let trailer = pack(seq, t as u8);
+        let held = &mut self.held;
+        let inserted = with_order!(self.table.comparator(), order => {
+            let target = Target::new(order, key, trailer);
+            match held {
+                Held::SkipList(list, exclusive) => list.insert(order, exclusive, &target, value),
+                Held::Vector(vector, state) => {
+                    vector.append(state, &target, value);
+                    true
+                }
+            }
+        });
+        if inserted { Ok(()) } else { Err(repeated()) }
+    }
+}

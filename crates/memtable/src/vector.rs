@@ -1,0 +1,131 @@
+//! The vector representation: append now, sort once. For bulk loads that do not read.
+//!
+//! Thread safety: appends and the first read after an append take one short lock. Costs: a read
+//! while the memtable still grows copies and sorts the items; that is kept until the next append,
+//! so a read-write mix is quadratic. Immutable memtables sort once.
+//!
+//! Invariant: items point to entries of `arena`, written before they were pushed under the lock.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pumice_port::sync::{Mutex, MutexGuard};
+
+use crate::arena::{Arena, Bump};
+use crate::entry::{Entry, EntryRef, Target, entry_bytes, prefetch, write_entry};
+use crate::order::KeyOrder;
+
+/// One entry and the prefix of its key, which decides most comparisons of the sort.
+#[derive(Clone, Copy)]
+pub(crate) struct Item {
+    prefix: u64,
+    entry: *const Entry,
+}
+
+// SAFETY: entries are immutable and live as long as the arena (head's invariant).
+unsafe impl Send for Item {}
+// SAFETY: as above.
+unsafe impl Sync for Item {}
+
+/// Items in internal-key order.
+pub(crate) type Sorted = Arc<[Item]>;
+
+/// What a writer holds.
+pub(crate) struct State {
+    bump: Bump,
+    items: Vec<Item>,
+    /// All of `items`, sorted.
+    sorted: Option<Sorted>,
+}
+
+/// See the head.
+pub(crate) struct VectorRep {
+    arena: Arena,
+    state: Mutex<State>,
+}
+
+impl VectorRep {
+    /// An empty one with room for `reserve` entries.
+    pub(crate) fn new(arena: Arena, reserve: usize) -> Self {
+        let state = State { bump: Bump::new(), items: Vec::with_capacity(reserve), sorted: None };
+        arena.charge(reserve * size_of::<Item>());
+        VectorRep { arena, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn arena(&self) -> &Arena {
+        &self.arena
+    }
+    /// Becomes the writer.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Appends an entry. Repeated keys are not noticed.
+    #[inline]
+    pub(crate) fn append(&self, state: &mut State, target: &Target<'_>, value: &[u8]) {
+        let lane = self.arena.exclusive_lane();
+        let bytes = entry_bytes(target.user_key, value);
+        let at = self.arena.allocate(lane, &mut state.bump, bytes);
+        // SAFETY: fresh, 8-aligned memory of that size.
+        unsafe { write_entry(at, target.user_key, target.trailer, value) };
+        lane.count(target.trailer, target.user_key.len() + value.len());
+        let before = state.items.capacity();
+        state.items.push(Item { prefix: target.prefix, entry: at.cast() });
+        let grown = state.items.capacity() - before;
+        if grown > 0 {
+            self.arena.charge(grown * size_of::<Item>());
+        }
+        state.sorted = None;
+    }
+
+    /// Everything appended so far, sorted.
+    pub(crate) fn sorted<O: KeyOrder>(&self, order: O) -> Sorted {
+        let mut state = self.state.lock();
+        if let Some(sorted) = &state.sorted {
+            return Arc::clone(sorted);
+        }
+        let mut items = state.items.clone();
+        items.sort_unstable_by(|a, b| self.compare(order, a, b));
+        let sorted: Sorted = items.into();
+        state.sorted = Some(Arc::clone(&sorted));
+        sorted
+    }
+
+    /// The entry of an item of this representation.
+    #[inline]
+    pub(crate) fn entry(&self, item: Item) -> EntryRef<'_> {
+        // SAFETY: the arena lives as long as self (head's invariant).
+        unsafe { EntryRef::new(item.entry) }
+    }
+
+    /// Starts loading an item's entry.
+    #[inline]
+    pub(crate) fn prefetch(&self, item: Item) {
+        prefetch(item.entry.cast());
+    }
+
+    #[inline]
+    fn compare<O: KeyOrder>(&self, order: O, a: &Item, b: &Item) -> Ordering {
+        a.prefix.cmp(&b.prefix).then_with(|| {
+            let (a, b) = (self.entry(*a), self.entry(*b));
+            let keys = order.compare(a.user_key(), b.user_key());
+            keys.then_with(|| b.trailer().cmp(&a.trailer()))
+        })
+    }
+
+    /// Index of the first item at or after `target`.
+    pub(crate) fn lower_bound<O: KeyOrder>(
+        &self,
+        order: O,
+        items: &[Item],
+        target: &Target<'_>,
+    ) -> usize {
+        items.partition_point(|item| {
+            let entry = self.entry(*item);
+            item.prefix < target.prefix
+                || item.prefix == target.prefix
+                    && target.compare_entry(order, entry) == Ordering::Less
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! The table of C functions that the wrapper calls, resolved once when the library is loaded.
+//!
+//! Names and types are those of RocksDB's `include/rocksdb/c.h` (10.10). Every object is an opaque
+//! pointer; booleans are `u8`; a failing call stores a `malloc`ed text through its last argument.
+//!
+//! Thread safety: immutable after `load`.
+//! Invariants: (1) every field was resolved from `library` under the name `rocksdb_<field>` and has
+//! the type that c.h gives it; (2) `library` is dropped last, so no field outlives its code.
+
+use crate::{Error, Result};
+use libloading::Library;
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+
+/// Any `rocksdb_*_t *`.
+pub(crate) type Object = *mut c_void;
+/// `const char *` with a length beside it, or a C string.
+pub(crate) type Text = *const c_char;
+/// `char **errptr`.
+pub(crate) type ErrorOut = *mut *mut c_char;
+
+/// `rocksdb_slice_t`, returned by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct RawSlice {
+    pub(crate) data: *const u8,
+    pub(crate) len: usize,
+}
+
+macro_rules! functions {
+    ($( $name:ident($($arg:ty),*) $(-> $ret:ty)?; )*) => {
+        /// Resolved functions; the field `x` is `rocksdb_x`.
+        #[allow(non_snake_case)] // RocksDB's own spelling: writeoptions_disable_WAL.
+        pub(crate) struct Api {
+            $( pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?, )*
+            _library: Library,
+        }
+
+        impl Api {
+            /// Loads the shared library at `path` and resolves every function.
+            pub(crate) fn load(path: &Path) -> Result<Api> {
+                // SAFETY: loading runs the initialisers of a C++ library that the caller named as
+                // RocksDB's; they touch only their own globals.
+                let library = unsafe { Library::new(path) }.map_err(|reason| {
+                    Error::new(format!("cannot load {}: {reason}", path.display()))
+                })?;
+                Ok(Api {
+                    $( $name: {
+                        let symbol = concat!("rocksdb_", stringify!($name));
+                        // SAFETY: the type is c.h's for this name (invariant 1).
+                        let found = unsafe { library.get(symbol.as_bytes()) };
+                        *found.map_err(|_| Error::new(format!(
+                            "{} has no function {symbol}: it is not a RocksDB 10 C library",
+                            path.display()
+                        )))?
+                    }, )*
+                    _library: library,
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    free(*mut c_void);
+
+    options_create() -> Object;
+    options_destroy(Object);
+    options_create_copy(Object) -> Object;
+    get_options_from_string(Object, Text, Object, ErrorOut);
+    options_enable_statistics(Object);
+    options_statistics_get_string(Object) -> *mut c_char;
+    options_set_block_based_table_factory(Object, Object);
+    block_based_options_create() -> Object;
+    block_based_options_destroy(Object);
+    block_based_options_set_block_cache(Object, Object);
+    cache_create_hyper_clock(usize, usize) -> Object;
+    cache_create_lru(usize) -> Object;
+    cache_destroy(Object);
+    cache_get_usage(Object) -> usize;
+
+    open(Object, Text, ErrorOut) -> Object;
+    open_for_read_only(Object, Text, u8, ErrorOut) -> Object;
+    open_column_families(
+        Object, Text, c_int, *const Text, *const Object, *mut Object, ErrorOut) -> Object;
+    open_for_read_only_column_families(
+        Object, Text, c_int, *const Text, *const Object, *mut Object, u8, ErrorOut) -> Object;
+    list_column_families(Object, Text, *mut usize, ErrorOut) -> *mut *mut c_char;
+    list_column_families_destroy(*mut *mut c_char, usize);
+    close(Object);
+    cancel_all_background_work(Object, u8);
+    destroy_db(Object, Text, ErrorOut);
+    get_default_column_family_handle(Object) -> Object;
+    create_column_family(Object, Object, Text, ErrorOut) -> Object;
+    drop_column_family(Object, Object, ErrorOut);
+    column_family_handle_destroy(Object);
+
+    put_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    merge_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    delete_cf(Object, Object, Object, *const u8, usize, ErrorOut);
+    singledelete_cf(Object, Object, Object, *const u8, usize, ErrorOut);
+    delete_range_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    write(Object, Object, Object, ErrorOut);
+    get_into_buffer_cf(
+        Object, Object, Object, *const u8, usize, *mut u8, usize, *mut usize, *mut u8, ErrorOut
+    ) -> u8;
+    batched_multi_get_cf(
+        Object, Object, Object, usize, *const *const u8, *const usize, *mut Object,
+        *mut *mut c_char, bool);
+    pinnableslice_value(Object, *mut usize) -> *const u8;
+    pinnableslice_destroy(Object);
+
+    writebatch_create() -> Object;
+    writebatch_create_from(*const u8, usize) -> Object;
+    writebatch_destroy(Object);
+    writebatch_clear(Object);
+    writebatch_count(Object) -> c_int;
+    writebatch_data(Object, *mut usize) -> *const u8;
+    writebatch_put_cf(Object, Object, *const u8, usize, *const u8, usize);
+    writebatch_merge_cf(Object, Object, *const u8, usize, *const u8, usize);
+    writebatch_delete_cf(Object, Object, *const u8, usize);
+    writebatch_singledelete_cf(Object, Object, *const u8, usize);
+    writebatch_delete_range_cf(Object, Object, *const u8, usize, *const u8, usize);
+    writebatch_put_log_data(Object, *const u8, usize);
+
+    readoptions_create() -> Object;
+    readoptions_destroy(Object);
+    readoptions_set_verify_checksums(Object, u8);
+    readoptions_set_fill_cache(Object, u8);
+    readoptions_set_snapshot(Object, Object);
+    readoptions_set_iterate_upper_bound(Object, *const u8, usize);
+    readoptions_set_iterate_lower_bound(Object, *const u8, usize);
+    readoptions_set_prefix_same_as_start(Object, u8);
+    readoptions_set_total_order_seek(Object, u8);
+    readoptions_set_readahead_size(Object, usize);
+    readoptions_set_tailing(Object, u8);
+    writeoptions_create() -> Object;
+    writeoptions_destroy(Object);
+    writeoptions_set_sync(Object, u8);
+    writeoptions_disable_WAL(Object, c_int);
+    writeoptions_set_no_slowdown(Object, u8);
+    writeoptions_set_low_pri(Object, u8);
+
+    create_iterator_cf(Object, Object, Object) -> Object;
+    iter_destroy(Object);
+    iter_valid(Object) -> u8;
+    iter_seek_to_first(Object);
+    iter_seek_to_last(Object);
+    iter_seek(Object, *const u8, usize);
+    iter_seek_for_prev(Object, *const u8, usize);
+    iter_next(Object);
+    iter_prev(Object);
+    iter_key_slice(Object) -> RawSlice;
+    iter_value_slice(Object) -> RawSlice;
+    iter_get_error(Object, ErrorOut);
+    create_snapshot(Object) -> Object;
+    release_snapshot(Object, Object);
+    snapshot_get_sequence_number(Object) -> u64;
+
+    flushoptions_create() -> Object;
+    flushoptions_destroy(Object);
+    flushoptions_set_wait(Object, u8);
+    flush_cf(Object, Object, Object, ErrorOut);
+    flush_wal(Object, u8, ErrorOut);
+    compactoptions_create() -> Object;
+    compactoptions_destroy(Object);
+    compactoptions_set_exclusive_manual_compaction(Object, u8);
+    compactoptions_set_bottommost_level_compaction(Object, u8);
+    compactoptions_set_change_level(Object, u8);
+    compactoptions_set_target_level(Object, c_int);
+    compactoptions_set_max_subcompactions(Object, c_int);
+    compact_range_cf_opt(Object, Object, Object, *const u8, usize, *const u8, usize);
+    wait_for_compact_options_create() -> Object;
+    wait_for_compact_options_destroy(Object);
+    wait_for_compact_options_set_flush(Object, u8);
+    wait_for_compact(Object, Object, ErrorOut);
+    property_value_cf(Object, Object, Text) -> *mut c_char;
+    property_int_cf(Object, Object, Text, *mut u64) -> c_int;
+    set_options_cf(Object, Object, c_int, *const Text, *const Text, ErrorOut);
+    get_latest_sequence_number(Object) -> u64;
+    checkpoint_object_create(Object, ErrorOut) -> Object;
+    checkpoint_create(Object, Text, u64, ErrorOut);
+    checkpoint_object_destroy(Object);
+
+    livefiles(Object) -> Object;
+    livefiles_count(Object) -> c_int;
+    livefiles_name(Object, c_int) -> Text;
+    livefiles_level(Object, c_int) -> c_int;
+    livefiles_size(Object, c_int) -> usize;
+    livefiles_column_family_name(Object, c_int) -> Text;
+    livefiles_destroy(Object);
+
+    envoptions_create() -> Object;
+    envoptions_destroy(Object);
+    sstfilewriter_create(Object, Object) -> Object;
+    sstfilewriter_open(Object, Text, ErrorOut);
+    sstfilewriter_put(Object, *const u8, usize, *const u8, usize, ErrorOut);
+    sstfilewriter_merge(Object, *const u8, usize, *const u8, usize, ErrorOut);
+    sstfilewriter_delete(Object, *const u8, usize, ErrorOut);
+    sstfilewriter_delete_range(Object, *const u8, usize, *const u8, usize, ErrorOut);
+    sstfilewriter_finish(Object, ErrorOut);
+    sstfilewriter_destroy(Object);
+    ingestexternalfileoptions_create() -> Object;
+    ingestexternalfileoptions_destroy(Object);
+    ingestexternalfileoptions_set_move_files(Object, u8);
+    ingest_external_file_cf(Object, Object, *const Text, usize, Object, ErrorOut);
+}

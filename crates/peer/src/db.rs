@@ -1,0 +1,620 @@
+//! The database handle: open, write, read, maintain.
+//!
+//! Thread safety: all handles may be used from any thread. Invariants: the crate's, and (4) a
+//! column family handle is used only with the database that made it, which it keeps open.
+
+use crate::api::Object;
+use crate::batch::WriteBatch;
+use crate::iterator::{DbIterator, Snapshot};
+use crate::options::{Options, ReadOptions, WriteOptions};
+use crate::{Peer, Result, c_path, c_string};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::Path;
+use std::ptr;
+use std::sync::Arc;
+
+pub(crate) struct DbInner {
+    pub(crate) peer: Peer,
+    pub(crate) raw: Object,
+}
+
+// SAFETY: RocksDB's DB is thread safe.
+unsafe impl Send for DbInner {}
+// SAFETY: as above.
+unsafe impl Sync for DbInner {}
+
+impl Drop for DbInner {
+    fn drop(&mut self) {
+        // SAFETY: crate invariants 1 and 2: nothing else refers to the database any more.
+        unsafe { (self.peer.api.close)(self.raw) }
+    }
+}
+
+struct ColumnFamilyInner {
+    db: Arc<DbInner>,
+    raw: Object,
+}
+
+// SAFETY: handles are immutable.
+unsafe impl Send for ColumnFamilyInner {}
+// SAFETY: as above.
+unsafe impl Sync for ColumnFamilyInner {}
+
+impl Drop for ColumnFamilyInner {
+    fn drop(&mut self) {
+        // SAFETY: crate invariant 1; the database is still open.
+        unsafe { (self.db.peer.api.column_family_handle_destroy)(self.raw) }
+    }
+}
+
+/// A column family of an open database. Clones share it.
+#[derive(Clone)]
+pub struct ColumnFamily(Arc<ColumnFamilyInner>);
+
+impl ColumnFamily {
+    pub(crate) fn raw(&self) -> Object {
+        self.0.raw
+    }
+}
+
+/// One table file of the current version.
+#[derive(Clone, Debug)]
+pub struct LiveFile {
+    /// Name inside the database directory, with a leading slash.
+    pub name: String,
+    /// Column family it belongs to.
+    pub column_family: String,
+    /// Level it is on.
+    pub level: i32,
+    /// Size in bytes.
+    pub file_size: usize,
+}
+
+/// How to compact a range.
+#[derive(Clone, Copy)]
+pub struct CompactRangeSettings {
+    /// No automatic compaction beside it.
+    pub exclusive: bool,
+    /// 0 skip, 1 if a compaction filter is set, 2 force, 3 force optimised.
+    pub bottommost_level: u8,
+    /// Move the result to `target_level`.
+    pub change_level: bool,
+    /// Level for `change_level`; -1 is the lowest that fits.
+    pub target_level: i32,
+    /// Parallel parts; 0 takes the database's option.
+    pub max_subcompactions: i32,
+}
+
+impl Default for CompactRangeSettings {
+    fn default() -> Self {
+        CompactRangeSettings {
+            exclusive: false,
+            bottommost_level: 1,
+            change_level: false,
+            target_level: -1,
+            max_subcompactions: 0,
+        }
+    }
+}
+
+/// An open database. Clones share it; it closes when the last handle of any kind is dropped.
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<DbInner>,
+    default: ColumnFamily,
+}
+
+impl Db {
+    /// Opens with the default column family only.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn open(options: &Options, path: &Path) -> Result<Db> {
+        let name = c_path(path)?;
+        let raw = options.peer.checked(|api, error| {
+            // SAFETY: live options; RocksDB copies them.
+            unsafe { (api.open)(options.raw, name.as_ptr(), error) }
+        })?;
+        Ok(Db::wrap(&options.peer, raw))
+    }
+
+    /// Opens for reading only.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn open_read_only(options: &Options, path: &Path, error_if_wal: bool) -> Result<Db> {
+        let name = c_path(path)?;
+        let raw = options.peer.checked(|api, error| {
+            // SAFETY: live options; RocksDB copies them.
+            unsafe {
+                (api.open_for_read_only)(options.raw, name.as_ptr(), error_if_wal.into(), error)
+            }
+        })?;
+        Ok(Db::wrap(&options.peer, raw))
+    }
+
+    /// Opens with the named column families, each with its options; handles come in that order.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn open_cf(
+        options: &Options,
+        path: &Path,
+        families: &[(&str, &Options)],
+        read_only: bool,
+    ) -> Result<(Db, Vec<ColumnFamily>)> {
+        let name = c_path(path)?;
+        let names: Vec<CString> =
+            families.iter().map(|(name, _)| c_string(name)).collect::<Result<_>>()?;
+        let names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let family_options: Vec<Object> = families.iter().map(|(_, options)| options.raw).collect();
+        let mut handles = vec![ptr::null_mut(); families.len()];
+        let count = families.len() as c_int;
+        let raw = options.peer.checked(|api, error| {
+            let (names, opts) = (names.as_ptr(), family_options.as_ptr());
+            let (options, name, out) = (options.raw, name.as_ptr(), handles.as_mut_ptr());
+            // SAFETY: three arrays of `count` elements; RocksDB copies names and options.
+            unsafe {
+                if read_only {
+                    let open = api.open_for_read_only_column_families;
+                    open(options, name, count, names, opts, out, 0, error)
+                } else {
+                    (api.open_column_families)(options, name, count, names, opts, out, error)
+                }
+            }
+        })?;
+        let db = Db::wrap(&options.peer, raw);
+        let handles = handles.into_iter().map(|raw| db.family(raw)).collect();
+        Ok((db, handles))
+    }
+
+    fn wrap(peer: &Peer, raw: Object) -> Db {
+        let inner = Arc::new(DbInner { peer: peer.clone(), raw });
+        // SAFETY: live object; the handle is ours to destroy.
+        let handle = unsafe { (peer.api.get_default_column_family_handle)(raw) };
+        let default = ColumnFamily(Arc::new(ColumnFamilyInner { db: inner.clone(), raw: handle }));
+        Db { inner, default }
+    }
+
+    fn family(&self, raw: Object) -> ColumnFamily {
+        ColumnFamily(Arc::new(ColumnFamilyInner { db: self.inner.clone(), raw }))
+    }
+
+    /// Names of the column families of the database at `path`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn list_column_families(options: &Options, path: &Path) -> Result<Vec<String>> {
+        let name = c_path(path)?;
+        let mut len = 0;
+        let peer = &options.peer;
+        let list = peer.checked(|api, error| {
+            // SAFETY: live options.
+            unsafe { (api.list_column_families)(options.raw, name.as_ptr(), &mut len, error) }
+        })?;
+        // SAFETY: an array of `len` C strings that is ours to destroy.
+        unsafe {
+            let names = (0..len)
+                .map(|i| CStr::from_ptr(*list.add(i)).to_string_lossy().into_owned())
+                .collect();
+            (peer.api.list_column_families_destroy)(list, len);
+            Ok(names)
+        }
+    }
+
+    /// Removes the database at `path`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn destroy(options: &Options, path: &Path) -> Result<()> {
+        let name = c_path(path)?;
+        // SAFETY: live options.
+        options
+            .peer
+            .checked(|api, error| unsafe { (api.destroy_db)(options.raw, name.as_ptr(), error) })
+    }
+
+    /// The library that the database runs on.
+    pub fn peer(&self) -> &Peer {
+        &self.inner.peer
+    }
+
+    /// The default column family.
+    pub fn default_column_family(&self) -> &ColumnFamily {
+        &self.default
+    }
+
+    /// Adds a column family.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn create_column_family(&self, options: &Options, name: &str) -> Result<ColumnFamily> {
+        let name = c_string(name)?;
+        let raw = self.inner.peer.checked(|api, error| {
+            let create = api.create_column_family;
+            // SAFETY: live objects.
+            unsafe { create(self.inner.raw, options.raw, name.as_ptr(), error) }
+        })?;
+        Ok(self.family(raw))
+    }
+
+    /// Drops a column family; its handle stays usable for reading.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn drop_column_family(&self, cf: &ColumnFamily) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live objects.
+            unsafe { (api.drop_column_family)(self.inner.raw, cf.raw(), error) }
+        })
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    #[inline]
+    pub fn put(
+        &self,
+        wo: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            let (db, k, v) = (self.inner.raw, key.as_ptr(), value.as_ptr());
+            // SAFETY: live objects (invariant 4); the bytes are copied.
+            unsafe { (api.put_cf)(db, wo.raw, cf.raw(), k, key.len(), v, value.len(), error) }
+        })
+    }
+
+    /// Merges `operand` into `key`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    #[inline]
+    pub fn merge(
+        &self,
+        wo: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            let (db, k, v) = (self.inner.raw, key.as_ptr(), operand.as_ptr());
+            // SAFETY: live objects (invariant 4); the bytes are copied.
+            unsafe { (api.merge_cf)(db, wo.raw, cf.raw(), k, key.len(), v, operand.len(), error) }
+        })
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    #[inline]
+    pub fn delete(&self, wo: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            let (db, k) = (self.inner.raw, key.as_ptr());
+            // SAFETY: live objects (invariant 4); the bytes are copied.
+            unsafe { (api.delete_cf)(db, wo.raw, cf.raw(), k, key.len(), error) }
+        })
+    }
+
+    /// Removes a `key` that was put once.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn single_delete(&self, wo: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            let (db, k) = (self.inner.raw, key.as_ptr());
+            // SAFETY: live objects (invariant 4); the bytes are copied.
+            unsafe { (api.singledelete_cf)(db, wo.raw, cf.raw(), k, key.len(), error) }
+        })
+    }
+
+    /// Removes the keys of `[begin, end)`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn delete_range(
+        &self,
+        wo: &WriteOptions,
+        cf: &ColumnFamily,
+        begin: &[u8],
+        end: &[u8],
+    ) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            let (db, b, e) = (self.inner.raw, begin.as_ptr(), end.as_ptr());
+            // SAFETY: live objects (invariant 4); the bytes are copied.
+            unsafe {
+                (api.delete_range_cf)(db, wo.raw, cf.raw(), b, begin.len(), e, end.len(), error)
+            }
+        })
+    }
+
+    /// Applies `batch` as one.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    #[inline]
+    pub fn write(&self, wo: &WriteOptions, batch: &WriteBatch) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live objects.
+            unsafe { (api.write)(self.inner.raw, wo.raw, batch.raw, error) }
+        })
+    }
+
+    /// Reads `key` into `value`, which is replaced; false when there is no such key.
+    ///
+    /// The buffer is grown to the value's length and keeps its capacity between calls.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn get(
+        &self,
+        ro: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        loop {
+            value.clear();
+            let (mut len, mut found) = (0usize, 0u8);
+            let copied = self.inner.peer.checked(|api, error| {
+                let (db, k, capacity) = (self.inner.raw, key.as_ptr(), value.capacity());
+                let (out, len, found) = (value.as_mut_ptr(), &mut len, &mut found);
+                let get = api.get_into_buffer_cf;
+                // SAFETY: live objects; `out` has room for `capacity` bytes.
+                unsafe {
+                    get(db, ro.0.raw, cf.raw(), k, key.len(), out, capacity, len, found, error)
+                }
+            })?;
+            if found == 0 {
+                return Ok(false);
+            }
+            if copied != 0 {
+                // SAFETY: RocksDB wrote `len` bytes, which fit the capacity.
+                unsafe { value.set_len(len) };
+                return Ok(true);
+            }
+            value.reserve(len);
+        }
+    }
+
+    /// Reads many keys of one column family; `each` gets the index and the value of every hit.
+    ///
+    /// # Errors
+    /// The first failing key's.
+    pub fn multi_get(
+        &self,
+        ro: &ReadOptions,
+        cf: &ColumnFamily,
+        keys: &[&[u8]],
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let starts: Vec<*const u8> = keys.iter().map(|key| key.as_ptr()).collect();
+        let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let mut values: Vec<Object> = vec![ptr::null_mut(); keys.len()];
+        let mut errors: Vec<*mut c_char> = vec![ptr::null_mut(); keys.len()];
+        let api = &self.inner.peer.api;
+        let (k, l, v, e) =
+            (starts.as_ptr(), lens.as_ptr(), values.as_mut_ptr(), errors.as_mut_ptr());
+        // SAFETY: live objects and four arrays of `keys.len()` elements.
+        unsafe {
+            let get = api.batched_multi_get_cf;
+            get(self.inner.raw, ro.0.raw, cf.raw(), keys.len(), k, l, v, e, false);
+        }
+        let mut result = Ok(());
+        for (index, (value, error)) in values.into_iter().zip(errors).enumerate() {
+            if !error.is_null() {
+                let error = self.inner.peer.take_error(error);
+                result = result.and(Err(error));
+            }
+            if !value.is_null() {
+                let mut len = 0;
+                // SAFETY: a live pinned slice, ours to destroy; its bytes live until then.
+                unsafe {
+                    let data = (api.pinnableslice_value)(value, &mut len);
+                    let bytes = if len == 0 { &[] } else { std::slice::from_raw_parts(data, len) };
+                    each(index, bytes);
+                    (api.pinnableslice_destroy)(value);
+                }
+            }
+        }
+        result
+    }
+
+    /// A cursor over `cf`.
+    pub fn iter(&self, ro: &ReadOptions, cf: &ColumnFamily) -> DbIterator {
+        DbIterator::new(self.inner.clone(), cf.clone(), ro.clone())
+    }
+
+    /// The current state, kept readable.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.inner.clone())
+    }
+
+    /// Flushes the memtable of `cf` and waits.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn flush(&self, cf: &ColumnFamily) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live objects; the flush options are ours.
+            unsafe {
+                let options = (api.flushoptions_create)();
+                (api.flushoptions_set_wait)(options, 1);
+                (api.flush_cf)(self.inner.raw, options, cf.raw(), error);
+                (api.flushoptions_destroy)(options);
+            }
+        })
+    }
+
+    /// Writes the WAL buffer out, and syncs it if `sync`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live object.
+            unsafe { (api.flush_wal)(self.inner.raw, sync.into(), error) }
+        })
+    }
+
+    /// Compacts `[begin, end]`; `None` is unbounded. RocksDB's C API reports no error here.
+    pub fn compact_range(
+        &self,
+        cf: &ColumnFamily,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        settings: &CompactRangeSettings,
+    ) {
+        let part = |bound: Option<&[u8]>| {
+            bound.map_or((ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()))
+        };
+        let ((begin, begin_len), (end, end_len)) = (part(begin), part(end));
+        let api = &self.inner.peer.api;
+        // SAFETY: live objects; the compact options are ours.
+        unsafe {
+            let options = (api.compactoptions_create)();
+            (api.compactoptions_set_exclusive_manual_compaction)(
+                options,
+                settings.exclusive.into(),
+            );
+            (api.compactoptions_set_bottommost_level_compaction)(
+                options,
+                settings.bottommost_level,
+            );
+            (api.compactoptions_set_change_level)(options, settings.change_level.into());
+            (api.compactoptions_set_target_level)(options, settings.target_level);
+            (api.compactoptions_set_max_subcompactions)(options, settings.max_subcompactions);
+            let compact = api.compact_range_cf_opt;
+            compact(self.inner.raw, cf.raw(), options, begin, begin_len, end, end_len);
+            (api.compactoptions_destroy)(options);
+        }
+    }
+
+    /// Waits until no flush or compaction is due; flushes first if `flush`.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn wait_for_compact(&self, flush: bool) -> Result<()> {
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live object; the options are ours.
+            unsafe {
+                let options = (api.wait_for_compact_options_create)();
+                (api.wait_for_compact_options_set_flush)(options, flush.into());
+                (api.wait_for_compact)(self.inner.raw, options, error);
+                (api.wait_for_compact_options_destroy)(options);
+            }
+        })
+    }
+
+    /// A property's text, for example of `rocksdb.stats`.
+    pub fn property(&self, cf: &ColumnFamily, name: &str) -> Option<String> {
+        let name = c_string(name).ok()?;
+        let api = &self.inner.peer.api;
+        // SAFETY: live objects; the text is handed over to us.
+        let text = unsafe { (api.property_value_cf)(self.inner.raw, cf.raw(), name.as_ptr()) };
+        (!text.is_null()).then(|| self.inner.peer.take_string(text))
+    }
+
+    /// A property's number, for example of `rocksdb.estimate-num-keys`.
+    pub fn property_int(&self, cf: &ColumnFamily, name: &str) -> Option<u64> {
+        let name = c_string(name).ok()?;
+        let api = &self.inner.peer.api;
+        let mut out = 0;
+        // SAFETY: live objects.
+        let failed =
+            unsafe { (api.property_int_cf)(self.inner.raw, cf.raw(), name.as_ptr(), &mut out) };
+        (failed == 0).then_some(out)
+    }
+
+    /// Changes options of `cf` at run time.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn set_options(&self, cf: &ColumnFamily, options: &[(&str, &str)]) -> Result<()> {
+        let names: Vec<CString> = options.iter().map(|o| c_string(o.0)).collect::<Result<_>>()?;
+        let values: Vec<CString> = options.iter().map(|o| c_string(o.1)).collect::<Result<_>>()?;
+        let names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let values: Vec<*const c_char> = values.iter().map(|value| value.as_ptr()).collect();
+        let count = options.len() as c_int;
+        self.inner.peer.checked(|api, error| {
+            let (db, n, v) = (self.inner.raw, names.as_ptr(), values.as_ptr());
+            // SAFETY: live objects, two arrays of `count` C strings.
+            unsafe { (api.set_options_cf)(db, cf.raw(), count, n, v, error) }
+        })
+    }
+
+    /// The last published sequence number.
+    pub fn latest_sequence_number(&self) -> u64 {
+        // SAFETY: live object.
+        unsafe { (self.inner.peer.api.get_latest_sequence_number)(self.inner.raw) }
+    }
+
+    /// Makes an openable copy at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn checkpoint(&self, path: &Path) -> Result<()> {
+        let path = c_path(path)?;
+        let peer = &self.inner.peer;
+        // SAFETY: live object; the checkpoint object is ours.
+        let object = peer.checked(|api, error| unsafe {
+            (api.checkpoint_object_create)(self.inner.raw, error)
+        })?;
+        peer.checked(|api, error| {
+            // SAFETY: as above.
+            unsafe {
+                (api.checkpoint_create)(object, path.as_ptr(), 0, error);
+                (api.checkpoint_object_destroy)(object);
+            }
+        })
+    }
+
+    /// The table files of the current version.
+    pub fn live_files(&self) -> Vec<LiveFile> {
+        let api = &self.inner.peer.api;
+        // SAFETY: the list is ours to destroy; names are C strings inside it.
+        unsafe {
+            let list = (api.livefiles)(self.inner.raw);
+            let text = |raw| CStr::from_ptr(raw).to_string_lossy().into_owned();
+            let files = (0..(api.livefiles_count)(list))
+                .map(|i| LiveFile {
+                    name: text((api.livefiles_name)(list, i)),
+                    column_family: text((api.livefiles_column_family_name)(list, i)),
+                    level: (api.livefiles_level)(list, i),
+                    file_size: (api.livefiles_size)(list, i),
+                })
+                .collect();
+            (api.livefiles_destroy)(list);
+            files
+        }
+    }
+
+    /// Adds table files made by [`crate::SstFileWriter`].
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn ingest(&self, cf: &ColumnFamily, files: &[&Path], move_files: bool) -> Result<()> {
+        let files: Vec<CString> = files.iter().map(|file| c_path(file)).collect::<Result<_>>()?;
+        let names: Vec<*const c_char> = files.iter().map(|file| file.as_ptr()).collect();
+        self.inner.peer.checked(|api, error| {
+            // SAFETY: live objects; the options are ours.
+            unsafe {
+                let options = (api.ingestexternalfileoptions_create)();
+                (api.ingestexternalfileoptions_set_move_files)(options, move_files.into());
+                let (db, ingest) = (self.inner.raw, api.ingest_external_file_cf);
+                ingest(db, cf.raw(), names.as_ptr(), names.len(), options, error);
+                (api.ingestexternalfileoptions_destroy)(options);
+            }
+        })
+    }
+
+    /// Stops background work for good; the last handle then closes quickly.
+    pub fn cancel_background_work(&self, wait: bool) {
+        // SAFETY: live object.
+        unsafe { (self.inner.peer.api.cancel_all_background_work)(self.inner.raw, wait.into()) }
+    }
+}

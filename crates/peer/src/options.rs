@@ -1,0 +1,280 @@
+//! Options: database and column family options by name, block caches, read and write options.
+//!
+//! Thread safety: as in the crate head. Invariants (beside the crate's): (4) `ReadOptions` and
+//! `WriteOptions` are never changed after construction, so live iterators may point into them.
+
+use crate::api::Object;
+use crate::iterator::Snapshot;
+use crate::{Peer, Result, c_string};
+use std::sync::Arc;
+
+/// Database and column family options in one object, as RocksDB's `Options`.
+pub struct Options {
+    pub(crate) peer: Peer,
+    pub(crate) raw: Object,
+}
+
+// SAFETY: the C object is plain data and shared pointers; RocksDB only reads it during opens.
+unsafe impl Send for Options {}
+// SAFETY: every method that writes takes `&mut self`.
+unsafe impl Sync for Options {}
+
+impl Options {
+    /// RocksDB's defaults.
+    pub fn new(peer: &Peer) -> Self {
+        // SAFETY: plain constructor (crate invariant 1).
+        let raw = unsafe { (peer.api.options_create)() };
+        Options { peer: peer.clone(), raw }
+    }
+
+    /// Sets one option by its name in the OPTIONS file, for example
+    /// `("merge_operator", "stringappend")` or `("compression_opts", "{level=3}")`.
+    ///
+    /// # Errors
+    /// RocksDB does not know the name or refuses the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_many(&format!("{name}={value}"))
+    }
+
+    /// Sets options written as in an OPTIONS file, separated by semicolons.
+    ///
+    /// # Errors
+    /// As [`Options::set`]; nothing is changed then.
+    pub fn set_many(&mut self, text: &str) -> Result<()> {
+        let text = c_string(text)?;
+        let fresh = Options::new(&self.peer);
+        self.peer.checked(|api, error| {
+            // SAFETY: both objects are live options (crate invariant 1).
+            unsafe { (api.get_options_from_string)(self.raw, text.as_ptr(), fresh.raw, error) }
+        })?;
+        *self = fresh;
+        Ok(())
+    }
+
+    /// Sets options of the block-based table, for example `block_size=4096;format_version=5`.
+    ///
+    /// # Errors
+    /// As [`Options::set`].
+    pub fn set_table(&mut self, text: &str) -> Result<()> {
+        self.set("block_based_table_factory", &format!("{{{text}}}"))
+    }
+
+    /// Starts the block-based table options anew with `cache` as block cache.
+    pub fn set_block_cache(&mut self, cache: &Cache) {
+        let api = &self.peer.api;
+        // SAFETY: live objects; the factory copies the table options and shares the cache.
+        unsafe {
+            let table = (api.block_based_options_create)();
+            (api.block_based_options_set_block_cache)(table, cache.raw);
+            (api.options_set_block_based_table_factory)(self.raw, table);
+            (api.block_based_options_destroy)(table);
+        }
+    }
+
+    /// Collects statistics in every database opened with these options.
+    pub fn enable_statistics(&mut self) {
+        // SAFETY: live object.
+        unsafe { (self.peer.api.options_enable_statistics)(self.raw) }
+    }
+
+    /// The statistics as RocksDB prints them; `None` without [`Options::enable_statistics`].
+    pub fn statistics_text(&self) -> Option<String> {
+        // SAFETY: live object; the text is handed over to us.
+        let text = unsafe { (self.peer.api.options_statistics_get_string)(self.raw) };
+        (!text.is_null()).then(|| self.peer.take_string(text))
+    }
+}
+
+impl Clone for Options {
+    fn clone(&self) -> Self {
+        // SAFETY: live object; the copy shares caches and statistics.
+        let raw = unsafe { (self.peer.api.options_create_copy)(self.raw) };
+        Options { peer: self.peer.clone(), raw }
+    }
+}
+
+impl Drop for Options {
+    fn drop(&mut self) {
+        // SAFETY: crate invariant 1.
+        unsafe { (self.peer.api.options_destroy)(self.raw) }
+    }
+}
+
+/// A block cache.
+pub struct Cache {
+    peer: Peer,
+    raw: Object,
+}
+
+// SAFETY: RocksDB's caches are thread safe.
+unsafe impl Send for Cache {}
+// SAFETY: as above.
+unsafe impl Sync for Cache {}
+
+impl Cache {
+    /// A HyperClockCache of `capacity` bytes. An estimate of 0 bytes an entry lets it grow its table.
+    pub fn hyper_clock(peer: &Peer, capacity: usize, estimated_entry_charge: usize) -> Self {
+        // SAFETY: plain constructor.
+        let raw = unsafe { (peer.api.cache_create_hyper_clock)(capacity, estimated_entry_charge) };
+        Cache { peer: peer.clone(), raw }
+    }
+
+    /// An LRU cache of `capacity` bytes.
+    pub fn lru(peer: &Peer, capacity: usize) -> Self {
+        // SAFETY: plain constructor.
+        let raw = unsafe { (peer.api.cache_create_lru)(capacity) };
+        Cache { peer: peer.clone(), raw }
+    }
+
+    /// Bytes in use.
+    pub fn usage(&self) -> usize {
+        // SAFETY: live object.
+        unsafe { (self.peer.api.cache_get_usage)(self.raw) }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        // SAFETY: crate invariant 1; tables that use the cache hold their own reference.
+        unsafe { (self.peer.api.cache_destroy)(self.raw) }
+    }
+}
+
+/// How to read; becomes a [`ReadOptions`].
+#[derive(Clone)]
+pub struct ReadSettings {
+    /// Check block checksums.
+    pub verify_checksums: bool,
+    /// Put blocks that were read into the block cache.
+    pub fill_cache: bool,
+    /// Read the state at this snapshot.
+    pub snapshot: Option<Snapshot>,
+    /// Iterators do not go below this key.
+    pub iterate_lower_bound: Option<Vec<u8>>,
+    /// Iterators stop before this key.
+    pub iterate_upper_bound: Option<Vec<u8>>,
+    /// Iterators stop where the prefix of the seek key ends.
+    pub prefix_same_as_start: bool,
+    /// Seek by total order even with a prefix extractor.
+    pub total_order_seek: bool,
+    /// Bytes that iterators read ahead; 0 is automatic.
+    pub readahead_size: usize,
+    /// Iterators see writes that come after their creation.
+    pub tailing: bool,
+}
+
+impl Default for ReadSettings {
+    fn default() -> Self {
+        ReadSettings {
+            verify_checksums: true,
+            fill_cache: true,
+            snapshot: None,
+            iterate_lower_bound: None,
+            iterate_upper_bound: None,
+            prefix_same_as_start: false,
+            total_order_seek: false,
+            readahead_size: 0,
+            tailing: false,
+        }
+    }
+}
+
+pub(crate) struct ReadInner {
+    peer: Peer,
+    pub(crate) raw: Object,
+    /// Owns the bounds and the snapshot that `raw` points to (crate invariants 2 and 3).
+    _settings: ReadSettings,
+}
+
+// SAFETY: the C object is not changed after construction (invariant 4).
+unsafe impl Send for ReadInner {}
+// SAFETY: as above.
+unsafe impl Sync for ReadInner {}
+
+/// Ready-made read options. Clones share one C object.
+#[derive(Clone)]
+pub struct ReadOptions(pub(crate) Arc<ReadInner>);
+
+impl ReadOptions {
+    /// Read options with `settings`.
+    pub fn new(peer: &Peer, settings: &ReadSettings) -> Self {
+        let settings = settings.clone();
+        let api = &peer.api;
+        // SAFETY: a fresh object; the bounds' heap bytes stay in `_settings` (crate invariant 3).
+        let raw = unsafe {
+            let raw = (api.readoptions_create)();
+            (api.readoptions_set_verify_checksums)(raw, settings.verify_checksums.into());
+            (api.readoptions_set_fill_cache)(raw, settings.fill_cache.into());
+            (api.readoptions_set_prefix_same_as_start)(raw, settings.prefix_same_as_start.into());
+            (api.readoptions_set_total_order_seek)(raw, settings.total_order_seek.into());
+            (api.readoptions_set_readahead_size)(raw, settings.readahead_size);
+            (api.readoptions_set_tailing)(raw, settings.tailing.into());
+            if let Some(snapshot) = &settings.snapshot {
+                (api.readoptions_set_snapshot)(raw, snapshot.raw());
+            }
+            if let Some(bound) = &settings.iterate_lower_bound {
+                (api.readoptions_set_iterate_lower_bound)(raw, bound.as_ptr(), bound.len());
+            }
+            if let Some(bound) = &settings.iterate_upper_bound {
+                (api.readoptions_set_iterate_upper_bound)(raw, bound.as_ptr(), bound.len());
+            }
+            raw
+        };
+        ReadOptions(Arc::new(ReadInner { peer: peer.clone(), raw, _settings: settings }))
+    }
+}
+
+impl Drop for ReadInner {
+    fn drop(&mut self) {
+        // SAFETY: crate invariant 1.
+        unsafe { (self.peer.api.readoptions_destroy)(self.raw) }
+    }
+}
+
+/// How to write; becomes a [`WriteOptions`].
+#[derive(Clone, Copy, Default)]
+pub struct WriteSettings {
+    /// Sync the WAL before the write returns.
+    pub sync: bool,
+    /// Do not write to the WAL.
+    pub disable_wal: bool,
+    /// Fail instead of waiting in a write stall.
+    pub no_slowdown: bool,
+    /// Give way to other writes when compaction is behind.
+    pub low_pri: bool,
+}
+
+/// Ready-made write options.
+pub struct WriteOptions {
+    peer: Peer,
+    pub(crate) raw: Object,
+}
+
+// SAFETY: the C object is not changed after construction (invariant 4).
+unsafe impl Send for WriteOptions {}
+// SAFETY: as above.
+unsafe impl Sync for WriteOptions {}
+
+impl WriteOptions {
+    /// Write options with `settings`.
+    pub fn new(peer: &Peer, settings: &WriteSettings) -> Self {
+        let api = &peer.api;
+        // SAFETY: a fresh object, plain setters.
+        let raw = unsafe {
+            let raw = (api.writeoptions_create)();
+            (api.writeoptions_set_sync)(raw, settings.sync.into());
+            (api.writeoptions_disable_WAL)(raw, settings.disable_wal.into());
+            (api.writeoptions_set_no_slowdown)(raw, settings.no_slowdown.into());
+            (api.writeoptions_set_low_pri)(raw, settings.low_pri.into());
+            raw
+        };
+        WriteOptions { peer: peer.clone(), raw }
+    }
+}
+
+impl Drop for WriteOptions {
+    fn drop(&mut self) {
+        // SAFETY: crate invariant 1.
+        unsafe { (self.peer.api.writeoptions_destroy)(self.raw) }
+    }
+}

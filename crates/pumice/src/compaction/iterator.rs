@@ -1,0 +1,501 @@
+//! Decides, entry by entry, what of a flush's or compaction's input is written.
+//!
+//! The input comes as (user key ascending, sequence descending). Snapshots cut the history of a key
+//! into *stripes*: versions between the same two snapshots are in one stripe, and only the newest
+//! of a stripe can be seen by anyone.
+//!
+//! | entry | kept unless |
+//! |---|---|
+//! | any | a newer version of the key, or a range tombstone, is in its stripe |
+//! | Deletion | nobody can see older versions and none exist below |
+//! | SingleDeletion | as Deletion; or the next version is a Value of its stripe: both go |
+//! | Merge | combined with its base, or with other operands of its stripe |
+//!
+//! At the bottommost level entries that every snapshot sees get sequence 0.
+//!
+//! Thread safety: one owner. It does no I/O of its own; the input may suspend.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pumice_base::dbformat::{self, MAX_SEQUENCE};
+use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{
+    Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, ValueType,
+};
+use pumice_manifest::BeyondCursor;
+
+use crate::read::merge::{full_merge, plain_value};
+use crate::read::super_version::LiveVersion;
+
+/// What decides besides the entries themselves.
+pub(crate) struct CompactionSettings {
+    pub comparator: InternalKeyComparator,
+    /// Live snapshots, ascending.
+    pub snapshots: Vec<SequenceNumber>,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
+    pub level: i32,
+    /// Nothing of the key range lies below the output level.
+    pub bottommost: bool,
+    /// Range tombstones of the input.
+    pub tombstones: Option<Arc<FragmentedTombstones>>,
+    /// User key at which the input ends, exclusive.
+    pub end: Option<Vec<u8>>,
+    /// Answers whether a key can exist below the output level; None: assume it can.
+    pub beyond: Option<Beyond>,
+}
+
+/// A version and a place in it, for keys asked in ascending order.
+pub(crate) struct Beyond {
+    pub version: Arc<LiveVersion>,
+    pub cursor: BeyondCursor,
+}
+
+/// What was read and what became of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IterationCounts {
+    pub entries_in: u64,
+    pub dropped_hidden: u64,
+    pub dropped_obsolete: u64,
+    pub dropped_range_deleted: u64,
+    pub dropped_by_filter: u64,
+}
+
+enum Out {
+    None,
+    /// The input's entry as it stands.
+    Input,
+    /// `key` with the input's value.
+    Rekeyed,
+    /// The front of `queue`.
+    Queued,
+}
+
+/// See the module head.
+pub(crate) struct CompactionIterator<I> {
+    input: I,
+    settings: CompactionSettings,
+    earliest_snapshot: SequenceNumber,
+    out: Out,
+    key: Vec<u8>,
+    queue: VecDeque<(Vec<u8>, Vec<u8>)>,
+    /// User key whose versions are being looked at, and the stripe of the last one kept.
+    current: Vec<u8>,
+    has_current: bool,
+    last_stripe: SequenceNumber,
+    status: Result<()>,
+    counts: IterationCounts,
+}
+
+impl<I: InternalIterator> CompactionIterator<I> {
+    /// Filters `input`; position it with a seek before use.
+    pub fn new(input: I, settings: CompactionSettings) -> Self {
+        let earliest_snapshot = settings.snapshots.first().copied().unwrap_or(MAX_SEQUENCE);
+        CompactionIterator {
+            input,
+            settings,
+            earliest_snapshot,
+            out: Out::None,
+            key: Vec::new(),
+            queue: VecDeque::new(),
+            current: Vec::new(),
+            has_current: false,
+            last_stripe: 0,
+            status: Ok(()),
+            counts: IterationCounts::default(),
+        }
+    }
+
+    /// Starts at the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.input.seek_to_first();
+        self.advance();
+    }
+    /// Starts at user key `start`.
+    pub fn seek(&mut self, start: &[u8]) {
+        self.input.seek(&dbformat::seek_key(start, MAX_SEQUENCE));
+        self.advance();
+    }
+    /// There is an entry to write.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        !matches!(self.out, Out::None)
+    }
+    /// The internal key to write. Requires `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        match self.out {
+            Out::Input => self.input.key(),
+            Out::Rekeyed => &self.key,
+            _ => &self.queue.front().expect("key() requires valid()").0,
+        }
+    }
+    /// The value to write. Requires `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match self.out {
+            Out::Input | Out::Rekeyed => self.input.value(),
+            _ => &self.queue.front().expect("value() requires valid()").1,
+        }
+    }
+    /// Goes on to the next entry to write.
+    #[inline]
+    pub fn next(&mut self) {
+        match self.out {
+            Out::None => return,
+            Out::Queued => {
+                self.queue.pop_front();
+                if !self.queue.is_empty() {
+                    return;
+                }
+            }
+            Out::Input | Out::Rekeyed => self.input.next(),
+        }
+        self.advance();
+    }
+    /// The first error of the input or of a merge.
+    pub fn status(&self) -> Result<()> {
+        self.status.clone()?;
+        self.input.status()
+    }
+    /// Counts so far.
+    pub fn counts(&self) -> IterationCounts {
+        self.counts
+    }
+
+    /// The newest sequence of the stripe that `sequence` is in.
+    #[inline]
+    fn stripe(&self, sequence: SequenceNumber) -> SequenceNumber {
+        if sequence > self.settings.snapshots.last().copied().unwrap_or(0) {
+            return MAX_SEQUENCE;
+        }
+        let at = self.settings.snapshots.partition_point(|&s| s < sequence);
+        self.settings.snapshots.get(at).copied().unwrap_or(MAX_SEQUENCE)
+    }
+
+    /// A range tombstone of the stripe hides (`key`, `sequence`).
+    #[inline]
+    fn range_deleted(&self, key: &[u8], sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
+        match &self.settings.tombstones {
+            None => false,
+            Some(list) => {
+                list.max_covering_seq(&self.settings.comparator.user, key, stripe) > sequence
+            }
+        }
+    }
+
+    /// Finds the next entry to write, from where the input stands.
+    fn advance(&mut self) {
+        self.out = Out::None;
+        while self.input.valid() && self.status.is_ok() {
+            let ikey = self.input.key();
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            let user_key = dbformat::user_key(ikey);
+            let first =
+                !self.has_current || !self.settings.comparator.user.equal(user_key, &self.current);
+            if first {
+                if let Some(end) = &self.settings.end
+                    && self.settings.comparator.user.compare(user_key, end).is_ge()
+                {
+                    return;
+                }
+                self.current.clear();
+                self.current.extend_from_slice(user_key);
+                self.has_current = true;
+            }
+            self.counts.entries_in += 1;
+            let stripe = self.stripe(sequence);
+            if !first && stripe == self.last_stripe {
+                self.counts.dropped_hidden += 1;
+                self.input.next();
+                continue;
+            }
+            if self.range_deleted(&self.current, sequence, stripe) {
+                // Older versions of this stripe are covered as well.
+                self.last_stripe = stripe;
+                self.counts.dropped_range_deleted += 1;
+                self.input.next();
+                continue;
+            }
+            self.last_stripe = stripe;
+            if self.decide(sequence, tag, stripe, first) {
+                return;
+            }
+        }
+    }
+
+    /// Decides about the newest version of its stripe; true if `out` has an entry to write.
+    #[inline]
+    fn decide(
+        &mut self,
+        sequence: SequenceNumber,
+        tag: u8,
+        stripe: SequenceNumber,
+        first: bool,
+    ) -> bool {
+        match ValueType::from_u8(tag) {
+            Some(ValueType::Value) => {
+                let unseen = stripe == MAX_SEQUENCE;
+                if first && unseen && self.settings.compaction_filter.is_some() {
+                    return self.filter_value(sequence);
+                }
+                self.emit_input(sequence, tag)
+            }
+            Some(ValueType::Deletion) => self.decide_deletion(sequence, tag),
+            Some(ValueType::SingleDeletion) => self.decide_single_deletion(sequence, tag, stripe),
+            Some(ValueType::Merge) => self.merge(sequence, stripe),
+            Some(
+                ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno,
+            ) => self.emit_input(sequence, tag),
+            _ => {
+                self.status = Err(Error::corruption(format!(
+                    "unexpected entry type {tag:#x} in the input of a compaction"
+                )));
+                false
+            }
+        }
+    }
+
+    /// Writes the input's entry, with sequence 0 where that hides nothing.
+    #[inline]
+    fn emit_input(&mut self, sequence: SequenceNumber, tag: u8) -> bool {
+        if self.settings.bottommost && sequence <= self.earliest_snapshot && sequence != 0 {
+            self.key.clear();
+            dbformat::append_internal_key(&mut self.key, &self.current, 0, tag);
+            self.out = Out::Rekeyed;
+        } else {
+            self.out = Out::Input;
+        }
+        true
+    }
+
+    /// No version of the current key can exist below the output level.
+    fn nothing_below(&mut self) -> bool {
+        if self.settings.bottommost {
+            return true;
+        }
+        match &mut self.settings.beyond {
+            None => false,
+            Some(beyond) => {
+                beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current)
+            }
+        }
+    }
+
+    fn decide_deletion(&mut self, sequence: SequenceNumber, _tag: u8) -> bool {
+        if sequence <= self.earliest_snapshot && self.nothing_below() {
+            self.counts.dropped_obsolete += 1;
+            self.input.next();
+            return false;
+        }
+        self.out = Out::Input;
+        true
+    }
+
+    fn decide_single_deletion(
+        &mut self,
+        sequence: SequenceNumber,
+        tag: u8,
+        stripe: SequenceNumber,
+    ) -> bool {
+        self.key.clear();
+        dbformat::append_internal_key(&mut self.key, &self.current, sequence, tag);
+        self.input.next();
+        if self.input.valid() {
+            let ikey = self.input.key();
+            let (older, older_tag) = dbformat::sequence_and_type(ikey);
+            let same_key =
+                self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current);
+            if same_key && self.stripe(older) == stripe {
+                match ValueType::from_u8(older_tag) {
+                    Some(ValueType::Value | ValueType::WideColumnEntity) => {
+                        // The pair annihilates. Still older versions stay hidden by the stripe.
+                        self.counts.entries_in += 1;
+                        self.counts.dropped_obsolete += 2;
+                        self.input.next();
+                        return false;
+                    }
+                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                        // The older tombstone says the same and is at least as strong.
+                        self.counts.dropped_hidden += 1;
+                        self.counts.entries_in += 1;
+                        return self.decide(older, older_tag, stripe, false);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if sequence <= self.earliest_snapshot && self.nothing_below() {
+            self.counts.dropped_obsolete += 1;
+            return false;
+        }
+        self.queue.push_back((self.key.clone(), Vec::new()));
+        self.out = Out::Queued;
+        true
+    }
+
+    fn filter_value(&mut self, sequence: SequenceNumber) -> bool {
+        let Some(filter) = self.settings.compaction_filter.clone() else { return false };
+        match filter.filter(self.settings.level, &self.current, self.input.value()) {
+            FilterDecision::Keep => self.emit_input(sequence, ValueType::Value as u8),
+            FilterDecision::ChangeValue(value) => {
+                let at = self.output_sequence(sequence);
+                let key = dbformat::internal_key(&self.current, at, ValueType::Value);
+                self.push_and_step(key, value)
+            }
+            FilterDecision::Remove => {
+                self.counts.dropped_by_filter += 1;
+                if sequence <= self.earliest_snapshot && self.nothing_below() {
+                    self.input.next();
+                    return false;
+                }
+                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
+                self.push_and_step(key, Vec::new())
+            }
+        }
+    }
+
+    fn push_and_step(&mut self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.queue.push_back((key, value));
+        self.input.next();
+        self.out = Out::Queued;
+        true
+    }
+
+    fn output_sequence(&self, sequence: SequenceNumber) -> SequenceNumber {
+        let zero = self.settings.bottommost && sequence <= self.earliest_snapshot;
+        if zero { 0 } else { sequence }
+    }
+
+    /// The input is on the newest operand of a stripe: combines what can be combined.
+    fn merge(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> bool {
+        // (sequence, operand), newest first.
+        let mut operands = vec![(newest, self.input.value().to_vec())];
+        self.input.next();
+        let base = match self.collect_operands(stripe, &mut operands) {
+            Ok(base) => base,
+            Err(error) => {
+                self.status = Err(error);
+                return false;
+            }
+        };
+        if let Err(error) = self.input.status() {
+            self.status = Err(error);
+            return false;
+        }
+        match base {
+            Base::Value(value) => self.emit_merged(newest, Some(&value), operands),
+            Base::Absent => self.emit_merged(newest, None, operands),
+            Base::Unknown => {
+                self.emit_operands(operands);
+                true
+            }
+        }
+    }
+
+    /// Takes older operands of the stripe; says what lies under them.
+    fn collect_operands(
+        &mut self,
+        stripe: SequenceNumber,
+        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
+    ) -> Result<Base> {
+        while self.input.valid() {
+            let ikey = self.input.key();
+            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+                break;
+            }
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if self.stripe(sequence) != stripe {
+                return Ok(Base::Unknown);
+            }
+            if self.range_deleted(&self.current, sequence, stripe) {
+                return Ok(Base::Absent);
+            }
+            self.counts.entries_in += 1;
+            let base = match ValueType::from_u8(tag) {
+                Some(ValueType::Merge) => {
+                    operands.push((sequence, self.input.value().to_vec()));
+                    self.input.next();
+                    continue;
+                }
+                Some(ValueType::Deletion | ValueType::SingleDeletion) => Base::Absent,
+                Some(ValueType::BlobIndex) => {
+                    // The base cannot be read here: leave everything as it is.
+                    self.counts.entries_in -= 1;
+                    self.last_stripe = 0;
+                    return Ok(Base::Unknown);
+                }
+                _ => Base::Value(plain_value(tag, self.input.value())?.to_vec()),
+            };
+            self.counts.dropped_hidden += 1;
+            self.input.next();
+            return Ok(base);
+        }
+        // The history ends here; below may be more of it unless nothing is below.
+        let oldest_stripe = stripe == self.earliest_snapshot || self.settings.snapshots.is_empty();
+        if oldest_stripe && self.settings.bottommost {
+            return Ok(Base::Absent);
+        }
+        Ok(Base::Unknown)
+    }
+
+    fn emit_merged(
+        &mut self,
+        newest: SequenceNumber,
+        base: Option<&[u8]>,
+        operands: Vec<(SequenceNumber, Vec<u8>)>,
+    ) -> bool {
+        let oldest_first: Vec<Vec<u8>> = operands.into_iter().rev().map(|(_, v)| v).collect();
+        let operator = self.settings.merge_operator.as_deref();
+        match full_merge(operator, &self.current, base, &oldest_first) {
+            Ok(value) => {
+                let at = self.output_sequence(newest);
+                let key = dbformat::internal_key(&self.current, at, ValueType::Value);
+                self.queue.push_back((key, value));
+                self.out = Out::Queued;
+                true
+            }
+            Err(error) => {
+                self.status = Err(error);
+                false
+            }
+        }
+    }
+
+    /// Writes operands without their base: as one if the operator can combine them all.
+    fn emit_operands(&mut self, operands: Vec<(SequenceNumber, Vec<u8>)>) {
+        let combined = self.combine(&operands);
+        let kept = match combined {
+            Some(one) => vec![(operands[0].0, one)],
+            None => operands,
+        };
+        for (sequence, operand) in kept {
+            let key = dbformat::internal_key(&self.current, sequence, ValueType::Merge);
+            self.queue.push_back((key, operand));
+        }
+        self.out = Out::Queued;
+    }
+
+    fn combine(&self, operands: &[(SequenceNumber, Vec<u8>)]) -> Option<Vec<u8>> {
+        let operator = self.settings.merge_operator.as_ref()?;
+        let mut oldest_first = operands.iter().rev().map(|(_, operand)| operand);
+        let mut left = oldest_first.next()?.clone();
+        if operands.len() < 2 {
+            return None;
+        }
+        for right in oldest_first {
+            left = operator.partial_merge(&self.current, &left, right)?;
+        }
+        Some(left)
+    }
+}
+
+/// What lies under a run of merge operands.
+enum Base {
+    Value(Vec<u8>),
+    Absent,
+    /// In another stripe or another file.
+    Unknown,
+}

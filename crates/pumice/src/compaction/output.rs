@@ -1,0 +1,190 @@
+//! One table file under construction, with the metadata that the MANIFEST will hold.
+//!
+//! Used by flush, recovery and compaction alike.
+//!
+//! Thread safety: one owner. Invariants: (1) entries come in internal-key order; (2) `smallest`
+//! and `largest` bound every entry and every range tombstone of the file (format spec 6.2).
+//! Writing suspends.
+
+use std::sync::Arc;
+
+use pumice_base::dbformat::{self, MAX_SEQUENCE};
+use pumice_base::{FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
+use pumice_manifest::{FileMetaData, FileStats};
+use pumice_table::{TableBuildContext, TableBuilder, unique_id};
+
+use crate::db::DbInner;
+use crate::db::column_family::CfData;
+
+/// What a new table is for; decides compression, filter and recorded times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputSpec {
+    pub number: FileNumber,
+    pub level: usize,
+    pub base_level: usize,
+    pub bottommost: bool,
+    pub epoch: u64,
+    pub oldest_ancestor_time: u64,
+}
+
+/// See the module head.
+pub(crate) struct OutputFile {
+    spec: OutputSpec,
+    builder: TableBuilder,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+    smallest_seq: SequenceNumber,
+    largest_seq: SequenceNumber,
+    creation_time: u64,
+}
+
+impl OutputFile {
+    /// Creates file `spec.number` in the database's directory.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn create(db: &DbInner, cf: &CfData, spec: OutputSpec) -> Result<Self> {
+        let options = cf.options();
+        let path = filename::table_file(&db.path, spec.number);
+        let file = db.fs.create(&path, &FileOptions::default())?;
+        let creation_time = pumice_port::time::wall_seconds();
+        let (compression, compression_opts) =
+            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.bottommost);
+        let context = TableBuildContext {
+            table: cf.table_options(),
+            comparator: cf.icmp.clone(),
+            compression,
+            compression_opts,
+            column_family_id: cf.id,
+            column_family_name: cf.name.clone(),
+            level: spec.level as i32,
+            oldest_ancestor_time: spec.oldest_ancestor_time,
+            oldest_key_time: 0,
+            newest_key_time: 0,
+            file_creation_time: creation_time,
+            original_file_number: spec.number,
+            db_id: db.db_id.clone(),
+            db_session_id: db.session_id.clone(),
+            db_host_id: db.host_id(),
+            merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
+            prefix_extractor: options.prefix_extractor.clone(),
+            skip_filters: options.optimize_filters_for_hits && spec.bottommost,
+            user_collected: Vec::new(),
+        };
+        let sync_step = db.options().bytes_per_sync;
+        let writer = BufferedWriter::new(
+            file,
+            WriterOptions { bytes_per_sync: sync_step, ..WriterOptions::default() },
+        );
+        Ok(OutputFile {
+            spec,
+            builder: TableBuilder::new(context, writer)?,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+            smallest_seq: MAX_SEQUENCE,
+            largest_seq: 0,
+            creation_time,
+        })
+    }
+
+    /// Appends a point entry.
+    ///
+    /// # Errors
+    /// I/O; the file is then useless.
+    #[inline]
+    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        if self.smallest.is_empty() {
+            self.smallest.extend_from_slice(ikey);
+        }
+        self.largest.clear();
+        self.largest.extend_from_slice(ikey);
+        let (sequence, _) = dbformat::sequence_and_type(ikey);
+        self.smallest_seq = self.smallest_seq.min(sequence);
+        self.largest_seq = self.largest_seq.max(sequence);
+        self.builder.add(ikey, value)
+    }
+
+    /// Adds a range tombstone that this file is responsible for. The bounds grow to its ends.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn add_tombstone(
+        &mut self,
+        cf: &CfData,
+        start: &[u8],
+        end: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<()> {
+        let first = dbformat::internal_key(start, sequence, ValueType::RangeDeletion);
+        let last = dbformat::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
+        self.builder.add(&first, end)?;
+        if self.smallest.is_empty() || cf.icmp.compare(&first, &self.smallest).is_lt() {
+            self.smallest = first;
+        }
+        if self.largest.is_empty() || cf.icmp.compare(&last, &self.largest).is_gt() {
+            self.largest = last;
+        }
+        self.smallest_seq = self.smallest_seq.min(sequence);
+        self.largest_seq = self.largest_seq.max(sequence);
+        Ok(())
+    }
+
+    /// Bytes the file would have if it ended now, roughly.
+    #[inline]
+    pub fn estimated_bytes(&self) -> u64 {
+        self.builder.estimated_file_size()
+    }
+
+    /// Nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.smallest.is_empty()
+    }
+
+    /// Number of the file.
+    pub fn number(&self) -> FileNumber {
+        self.spec.number
+    }
+
+    /// The last internal key added; empty before the first.
+    pub fn last_key(&self) -> &[u8] {
+        &self.largest
+    }
+
+    /// Finishes the table and makes it durable; its directory entry is the caller's business.
+    ///
+    /// # Errors
+    /// I/O; the file is then useless and must not be installed.
+    pub fn finish(mut self, db: &DbInner) -> Result<Arc<FileMetaData>> {
+        self.builder.finish()?;
+        self.builder.finish_file(true, db.options().use_fsync)?;
+        let properties = self.builder.properties();
+        let meta = FileMetaData {
+            number: self.spec.number,
+            file_size: self.builder.file_size(),
+            smallest: self.smallest,
+            largest: self.largest,
+            smallest_seq: self.smallest_seq,
+            largest_seq: self.largest_seq,
+            epoch_number: self.spec.epoch,
+            oldest_ancester_time: self.spec.oldest_ancestor_time,
+            file_creation_time: self.creation_time,
+            unique_id: unique_id(&db.db_id, &db.session_id, self.spec.number).unwrap_or([0, 0]),
+            tail_size: self.builder.tail_size(),
+            ..FileMetaData::default()
+        };
+        meta.stats.get_or_init(|| FileStats {
+            num_entries: properties.num_entries,
+            num_deletions: properties.deleted_keys,
+            num_range_deletions: properties.num_range_deletions,
+            raw_key_size: properties.raw_key_size,
+            raw_value_size: properties.raw_value_size,
+        });
+        Ok(Arc::new(meta))
+    }
+
+    /// Gives the file up; it stays on disk until obsolete files are deleted.
+    pub fn abandon(mut self) {
+        self.builder.abandon();
+    }
+}

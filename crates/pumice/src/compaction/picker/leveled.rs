@@ -1,0 +1,260 @@
+//! The automatic leveled picker: the level with the highest score gives a file, then marked
+//! files have their turn.
+
+use std::sync::Arc;
+
+use pumice_manifest::{CompactionPri, FileMarks, FileMetaData, LevelScores, UserRange};
+
+use super::priority::PriorityCache;
+use super::setup::Start;
+use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
+
+/// A trivial move takes at most so many files, not to flood the next level.
+const MAX_MOVED_FILES: usize = 4;
+
+/// The most urgent compaction that can run now.
+pub fn pick(
+    ctx: &PickContext<'_>,
+    scores: &LevelScores,
+    marks: &FileMarks,
+    cache: &mut PriorityCache,
+) -> Option<CompactionPick> {
+    by_score(ctx, scores, cache).or_else(|| by_mark(ctx, marks))
+}
+
+/// The first level with a score of 1 or more that offers a compaction.
+fn by_score(
+    ctx: &PickContext<'_>,
+    scores: &LevelScores,
+    cache: &mut PriorityCache,
+) -> Option<CompactionPick> {
+    let mut level0_waits = false;
+    for &(score, level) in scores.by_score.iter().take_while(|(score, _)| *score >= 1.0) {
+        // Nothing may leave the base level while L0 waits for it, or L0 would starve.
+        if level0_waits && level == ctx.targets.base_level {
+            continue;
+        }
+        let pick = if level == 0 {
+            let pick = out_of_level0(ctx);
+            level0_waits = pick.is_none();
+            pick.or_else(|| inside_level0(ctx, ctx.pick_intra_level0()?))
+        } else {
+            out_of_level(ctx, level, cache)
+        };
+        if let Some(pick) = pick {
+            return Some(CompactionPick { score, ..pick });
+        }
+    }
+    None
+}
+
+fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<CompactionPick> {
+    ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, 0, inputs))
+}
+
+/// A compaction of L0 files that does not have to wait for the base level's compactions: a move,
+/// a merge of a small L0 with itself, or one of the oldest files with the base level.
+fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
+    if !ctx.has_base_level() {
+        return None;
+    }
+    let small = || inside_level0(ctx, ctx.pick_small_level0()?);
+    if ctx.running.level0_busy() {
+        return small();
+    }
+    let base = ctx.targets.base_level;
+    if let Some(inputs) = movable_level0_files(ctx) {
+        let start = Start::new(CompactionReason::LevelL0FilesNum, base, inputs);
+        return ctx.complete(Start { is_l0_move: true, ..start });
+    }
+    small().or_else(|| {
+        let oldest = ctx.version.files(0).last()?;
+        let inputs = ctx.expand_level0(InputLevel::new(0, vec![oldest.clone()]), base)?;
+        ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, base, inputs))
+    })
+}
+
+/// The oldest L0 files that overlap neither each other nor the base level. Into an empty base
+/// level only all of L0 moves: a lone overlapping file there would not help.
+fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
+    if !ctx.options.single_path || !ctx.options.compression.per_level.is_empty() {
+        return None;
+    }
+    let cmp = &ctx.version.comparator().user;
+    let base = ctx.version.level(ctx.targets.base_level);
+    let files = ctx.version.files(0);
+    let mut hull: Option<UserRange<'_>> = None;
+    let mut count = 0;
+    for file in files.iter().rev() {
+        let own = UserRange::of_file(file);
+        let wider = match hull {
+            Some(hull) if hull.overlaps(&own, cmp) => break,
+            Some(hull) => hull.union(own, cmp),
+            None => own,
+        };
+        if file.is_being_compacted()
+            || base.overlaps(&wider, cmp)
+            || ctx.running.writes_into(base.number(), &wider, cmp)
+        {
+            break;
+        }
+        hull = Some(wider);
+        count += 1;
+    }
+    if count == 0 || (base.is_empty() && count < files.len()) {
+        return None;
+    }
+    let mut moved = files[files.len() - count..].to_vec();
+    moved.sort_by(|a, b| ctx.version.comparator().compare(&a.smallest, &b.smallest));
+    Some(InputLevel::new(0, moved))
+}
+
+/// A compaction of the first file of `level`, by priority, that nothing is in the way of.
+fn out_of_level(
+    ctx: &PickContext<'_>,
+    level: usize,
+    cache: &mut PriorityCache,
+) -> Option<CompactionPick> {
+    let pri = ctx.options.compaction_pri;
+    let order = cache.order(ctx.version, level, pri);
+    // Round robin waits for its file instead of passing it over.
+    let tries = if pri == CompactionPri::RoundRobin { 1 } else { order.len() };
+    order.iter().take(tries).find_map(|&index| {
+        let start = try_file(ctx, level, index as usize, ctx.next_level(level))?;
+        ctx.complete(start)
+    })
+}
+
+fn try_file(
+    ctx: &PickContext<'_>,
+    level: usize,
+    index: usize,
+    output_level: usize,
+) -> Option<Start> {
+    let file = &ctx.version.files(level)[index];
+    if file.is_being_compacted() {
+        return None;
+    }
+    let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
+    if ctx.conflicts_with_running(std::slice::from_ref(&inputs), output_level) {
+        return None;
+    }
+    let cmp = &ctx.version.comparator().user;
+    let range = UserRange::of_files(ctx.version.comparator(), &inputs.files);
+    let below = ctx.version.level(output_level).overlapping_files(&range, cmp);
+    let mut start = Start::new(CompactionReason::LevelMaxLevelSize, output_level, inputs);
+    if below.is_empty() {
+        extend_move(ctx, &mut start.inputs, index);
+    } else {
+        ctx.expand_to_clean_cut(InputLevel::new(output_level, below))?;
+    }
+    if ctx.options.compaction_pri == CompactionPri::RoundRobin {
+        start.expand_right_only = true;
+        extend_round_robin(ctx, &mut start);
+    }
+    Some(start)
+}
+
+/// Takes neighbours along that may move, too.
+fn extend_move(ctx: &PickContext<'_>, inputs: &mut InputLevel, index: usize) {
+    let options = ctx.options;
+    if inputs.files.len() != 1 || !options.single_path || !options.compression.per_level.is_empty()
+    {
+        return;
+    }
+    let cmp = &ctx.version.comparator().user;
+    let level = ctx.version.level(inputs.level);
+    let output = ctx.version.level(ctx.next_level(inputs.level));
+    let mut span = index..index + 1;
+    let mut bytes = inputs.bytes();
+    let mut admit = |span: &std::ops::Range<usize>, file: &FileMetaData| {
+        bytes = bytes.saturating_add(file.file_size);
+        let range = UserRange::of_files(ctx.version.comparator(), &level.files()[span.clone()]);
+        !file.is_being_compacted()
+            && bytes <= options.compaction_limit()
+            && !output.overlaps(&range, cmp)
+            && level.clean_cut(span.clone(), cmp) == *span
+            && !ctx.running.writes_into(output.number(), &range, cmp)
+    };
+    while span.len() < MAX_MOVED_FILES && span.end < level.len() {
+        let wider = span.start..span.end + 1;
+        if !admit(&wider, &level.files()[span.end]) {
+            break;
+        }
+        span = wider;
+    }
+    if options.compaction_pri != CompactionPri::RoundRobin {
+        while span.len() < MAX_MOVED_FILES && span.start > 0 {
+            let wider = span.start - 1..span.end;
+            if !admit(&wider, &level.files()[span.start - 1]) {
+                break;
+            }
+            span = wider;
+        }
+    }
+    inputs.files = level.files()[span].to_vec();
+}
+
+/// Takes files behind the cursor's one until the level is back at its target.
+fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
+    let level = ctx.version.level(start.inputs.level);
+    let cmp = &ctx.version.comparator().user;
+    let excess = level.total_bytes().saturating_sub(ctx.targets.max_bytes[start.inputs.level]);
+    let limit = ctx.options.compaction_limit();
+    let Some(mut end) = start.inputs.files.last().and_then(|f| level.index_of(f.number)) else {
+        return;
+    };
+    let begin = end + 1 - start.inputs.files.len();
+    while start.inputs.bytes() < excess && end + 1 < level.len() {
+        let span = level.clean_cut(begin..end + 2, cmp);
+        let files = &level.files()[span.clone()];
+        let range = UserRange::of_files(ctx.version.comparator(), files);
+        let below = ctx.version.level(start.output_level).overlapping_inputs(&range, cmp);
+        let wider = InputLevel::new(level.number(), files.to_vec());
+        let below = InputLevel::new(start.output_level, below);
+        if wider.any_busy()
+            || below.any_busy()
+            || wider.bytes().saturating_add(below.bytes()) >= limit
+            || ctx.running.writes_into(start.output_level, &range, cmp)
+        {
+            return;
+        }
+        end = span.end - 1;
+        start.inputs = wider;
+    }
+}
+
+/// A compaction of the first marked file that nothing is in the way of.
+fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
+    let down = |reason, files| first_marked(ctx, reason, files, true);
+    let same_level = |reason, files| first_marked(ctx, reason, files, false);
+    down(CompactionReason::FilesMarkedForCompaction, &marks.marked)
+        .or_else(|| same_level(CompactionReason::BottommostFiles, &marks.bottommost))
+        .or_else(|| down(CompactionReason::Ttl, &marks.expired))
+        .or_else(|| same_level(CompactionReason::PeriodicCompaction, &marks.periodic))
+}
+
+fn first_marked(
+    ctx: &PickContext<'_>,
+    reason: CompactionReason,
+    files: &[(usize, Arc<FileMetaData>)],
+    to_next_level: bool,
+) -> Option<CompactionPick> {
+    files.iter().find_map(|(level, file)| {
+        let level = *level;
+        let last = level + 1 >= ctx.version.num_non_empty_levels();
+        let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
+        // Marks may be older than the version.
+        let gone = ctx.version.level(level).index_of(file.number).is_none();
+        if file.is_being_compacted() || gone || level0_blocked || (to_next_level && last) {
+            return None;
+        }
+        let output_level = if to_next_level { ctx.next_level(level) } else { level };
+        let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
+        let inputs = match (level, to_next_level) {
+            (0, true) => ctx.expand_level0(inputs, output_level)?,
+            _ => inputs,
+        };
+        ctx.complete(Start::new(reason, output_level, inputs))
+    })
+}

@@ -1,0 +1,170 @@
+//! Chooses what to compact.
+//!
+//! Pure: a version, its scores and the running compactions go in, a [`CompactionPick`] comes
+//! out. Nothing here takes a lock, looks at a clock or touches a file; the engine calls it under
+//! its own lock and registers the pick with [`RunningCompactions`] before it lets go.
+//!
+//! Invariants of a pick: (1) no input file is input of a running compaction; (2) no running
+//! compaction writes to the output level inside the pick's range; (3) the files of a level are a
+//! clean cut: no file outside shares a user key with one inside; in L0 every older file that
+//! overlaps is inside; (4) all files of the output level that overlap are inputs.
+
+mod intra_l0;
+mod leveled;
+mod manual;
+mod priority;
+mod running;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
+
+pub use leveled::pick;
+pub use manual::{ManualPick, ManualRange, pick_range};
+pub use priority::PriorityCache;
+pub use running::RunningCompactions;
+
+/// Why a compaction runs. Names are RocksDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionReason {
+    /// L0 has too many files or bytes.
+    LevelL0FilesNum,
+    /// A level is larger than its target.
+    LevelMaxLevelSize,
+    /// The user asked for a range.
+    ManualCompaction,
+    /// A table property collector asked for the file.
+    FilesMarkedForCompaction,
+    /// Sequence numbers and tombstones of the last level can go.
+    BottommostFiles,
+    /// The data is older than `ttl`.
+    Ttl,
+    /// The file is older than `periodic_compaction_seconds`.
+    PeriodicCompaction,
+}
+
+impl CompactionReason {
+    /// RocksDB's name, as event logs print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactionReason::LevelL0FilesNum => "LevelL0FilesNum",
+            CompactionReason::LevelMaxLevelSize => "LevelMaxLevelSize",
+            CompactionReason::ManualCompaction => "ManualCompaction",
+            CompactionReason::FilesMarkedForCompaction => "FilesMarkedForCompaction",
+            CompactionReason::BottommostFiles => "BottommostFiles",
+            CompactionReason::Ttl => "Ttl",
+            CompactionReason::PeriodicCompaction => "PeriodicCompaction",
+        }
+    }
+}
+
+/// Input files of one level: L0 newest first, other levels in key order.
+#[derive(Clone, Debug, Default)]
+pub struct InputLevel {
+    /// The level.
+    pub level: usize,
+    /// Its files.
+    pub files: Vec<Arc<FileMetaData>>,
+}
+
+impl InputLevel {
+    fn new(level: usize, files: Vec<Arc<FileMetaData>>) -> Self {
+        InputLevel { level, files }
+    }
+
+    /// Sum of the file sizes.
+    pub fn bytes(&self) -> u64 {
+        total_bytes(&self.files)
+    }
+
+    fn any_busy(&self) -> bool {
+        self.files.iter().any(|f| f.is_being_compacted())
+    }
+}
+
+fn total_bytes(files: &[Arc<FileMetaData>]) -> u64 {
+    files.iter().fold(0, |sum, f| sum.saturating_add(f.file_size))
+}
+
+/// What every pick depends on.
+#[derive(Clone, Copy)]
+pub struct PickContext<'a> {
+    /// The newest version.
+    pub version: &'a Version,
+    /// Its level targets.
+    pub targets: &'a LevelTargets,
+    /// Shape of the tree.
+    pub options: &'a LeveledOptions,
+    /// What is being compacted.
+    pub running: &'a RunningCompactions,
+}
+
+impl<'a> PickContext<'a> {
+    /// The user keys that `files` cover.
+    fn range_of(&self, inputs: &'a [InputLevel]) -> UserRange<'a> {
+        UserRange::of_files(self.version.comparator(), inputs.iter().flat_map(|i| &i.files))
+    }
+
+    /// L0 has a level to be compacted into.
+    fn has_base_level(&self) -> bool {
+        (1..self.version.num_levels()).contains(&self.targets.base_level)
+    }
+
+    /// The level that a compaction of `level` writes to.
+    fn next_level(&self, level: usize) -> usize {
+        if level == 0 { self.targets.base_level } else { level + 1 }
+    }
+}
+
+/// A compaction to be run.
+#[derive(Clone, Debug)]
+pub struct CompactionPick {
+    /// Why.
+    pub reason: CompactionReason,
+    /// Score of the start level when it was picked, 0 if it was not picked by score.
+    pub score: f64,
+    /// Level of the first inputs.
+    pub start_level: usize,
+    /// Level of the outputs.
+    pub output_level: usize,
+    /// Inputs by level, shallowest first; no level is empty.
+    pub inputs: Vec<InputLevel>,
+    /// Files of the first level behind the output that overlaps, in key order: where outputs
+    /// should end.
+    pub grandparents: Vec<Arc<FileMetaData>>,
+    /// The files may change level without being rewritten.
+    pub is_trivial_move: bool,
+    /// Nothing older than the inputs overlaps them: tombstones can go and sequence numbers be
+    /// zeroed.
+    pub bottommost: bool,
+    /// Size at which an output should end.
+    pub target_output_file_size: u64,
+    /// Size at which an output must end.
+    pub max_output_file_size: u64,
+    /// Limit of the grandparent bytes one output overlaps.
+    pub max_compaction_bytes: u64,
+    /// Compression of the outputs, a persisted type number.
+    pub output_compression: u8,
+    /// Round-robin cursor of the start level once this is done: an internal key.
+    pub next_cursor: Option<Vec<u8>>,
+}
+
+impl CompactionPick {
+    /// Every input file with its level.
+    pub fn input_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
+        self.inputs.iter().flat_map(|i| i.files.iter().map(move |f| (i.level, f)))
+    }
+
+    /// Bytes of all inputs.
+    pub fn input_bytes(&self) -> u64 {
+        self.inputs.iter().map(InputLevel::bytes).sum()
+    }
+
+    /// The epoch number of the outputs.
+    pub fn output_epoch(&self) -> u64 {
+        self.input_files().map(|(_, f)| f.epoch_number).min().unwrap_or(0)
+    }
+}

@@ -1,0 +1,261 @@
+//! Steps that automatic and manual picks share: from the files of the start level to a pick.
+
+use std::sync::Arc;
+
+use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
+
+use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
+
+/// What is known about a pick before its output level is looked at.
+pub(super) struct Start {
+    pub reason: CompactionReason,
+    pub output_level: usize,
+    pub inputs: InputLevel,
+    /// The inputs are L0 files that overlap neither each other nor the output level.
+    pub is_l0_move: bool,
+    /// A compaction filter must see every entry.
+    pub forbid_move: bool,
+    /// Inputs grow only towards larger keys.
+    pub expand_right_only: bool,
+}
+
+impl Start {
+    pub fn new(reason: CompactionReason, output_level: usize, inputs: InputLevel) -> Self {
+        Start {
+            reason,
+            output_level,
+            inputs,
+            is_l0_move: false,
+            forbid_move: false,
+            expand_right_only: false,
+        }
+    }
+}
+
+impl PickContext<'_> {
+    fn cmp(&self) -> &pumice_base::Comparator {
+        &self.version.comparator().user
+    }
+
+    /// Extends `inputs` to a clean cut. `None` if a file of it is being compacted. L0 files are
+    /// left as they are.
+    pub(super) fn expand_to_clean_cut(&self, inputs: InputLevel) -> Option<InputLevel> {
+        if inputs.level == 0 || inputs.files.is_empty() {
+            return Some(inputs);
+        }
+        let level = self.version.level(inputs.level);
+        let range = UserRange::of_files(self.version.comparator(), &inputs.files);
+        let files = level.overlapping_inputs(&range, self.cmp());
+        let expanded = InputLevel::new(inputs.level, files);
+        (!expanded.any_busy()).then_some(expanded)
+    }
+
+    /// Some running compaction writes to `output_level` inside the range of `inputs`.
+    pub(super) fn conflicts_with_running(
+        &self,
+        inputs: &[InputLevel],
+        output_level: usize,
+    ) -> bool {
+        let range = self.range_of(inputs);
+        self.running.writes_into(output_level, &range, self.cmp())
+    }
+
+    /// Replaces the L0 files by all that overlap them, transitively. `None` if a file of the
+    /// output level in the way is being compacted.
+    pub(super) fn expand_level0(
+        &self,
+        inputs: InputLevel,
+        output_level: usize,
+    ) -> Option<InputLevel> {
+        let range = UserRange::of_files(self.version.comparator(), &inputs.files);
+        let files = self.version.get_overlapping_inputs(0, &range);
+        let expanded = InputLevel::new(0, files);
+        let range = UserRange::of_files(self.version.comparator(), &expanded.files);
+        let below = self.version.level(output_level).overlapping_files(&range, self.cmp());
+        let busy = |f: &Arc<FileMetaData>| f.is_being_compacted();
+        (!expanded.any_busy() && !below.iter().any(busy)).then_some(expanded)
+    }
+
+    /// Adds the files of the output level, grows the start level where that is free, and checks
+    /// for conflicts. `None` if something is in the way.
+    pub(super) fn complete(&self, mut start: Start) -> Option<CompactionPick> {
+        let start_level = start.inputs.level;
+        let mut inputs = Vec::with_capacity(2);
+        if start.output_level == start_level || start.is_l0_move {
+            inputs.push(start.inputs);
+        } else {
+            let below = self.output_inputs(&start.inputs, start.output_level)?;
+            if !below.files.is_empty() {
+                self.grow_start_level(&mut start, &below);
+            }
+            inputs.push(start.inputs);
+            inputs.extend((!below.files.is_empty()).then_some(below));
+        }
+        let busy = inputs.iter().any(InputLevel::any_busy);
+        let conflict =
+            start.output_level != 0 && self.conflicts_with_running(&inputs, start.output_level);
+        if busy || conflict {
+            return None;
+        }
+        let range = self.range_of(&inputs);
+        let grandparents = match start.output_level {
+            0 => Vec::new(),
+            level => self.grandparents(level, &range),
+        };
+        let bottommost = self.is_bottommost(&inputs, start.output_level, &range);
+        let target = self.target_file_size(start.output_level);
+        let may_grow = !bottommost
+            && !grandparents.is_empty()
+            && self.options.level_compaction_dynamic_file_size;
+        let mut pick = CompactionPick {
+            reason: start.reason,
+            score: 0.0,
+            start_level,
+            output_level: start.output_level,
+            grandparents,
+            is_trivial_move: false,
+            bottommost,
+            target_output_file_size: target,
+            max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
+            max_compaction_bytes: self.options.compaction_limit(),
+            output_compression: self.compression(start.output_level),
+            next_cursor: self.next_cursor(start.reason, &inputs),
+            inputs,
+        };
+        pick.is_trivial_move = !start.forbid_move && self.is_trivial_move(&pick, start.is_l0_move);
+        Some(pick)
+    }
+
+    /// The files of the output level that overlap `inputs`, as a clean cut.
+    fn output_inputs(&self, inputs: &InputLevel, output_level: usize) -> Option<InputLevel> {
+        let range = UserRange::of_files(self.version.comparator(), &inputs.files);
+        let files = self.version.level(output_level).overlapping_files(&range, self.cmp());
+        self.expand_to_clean_cut(InputLevel::new(output_level, files))
+            .filter(|below| !below.any_busy())
+    }
+
+    /// Takes more files of the start level if that adds none of the output level.
+    fn grow_start_level(&self, start: &mut Start, below: &InputLevel) {
+        let level = self.version.level(start.inputs.level);
+        let own = UserRange::of_files(self.version.comparator(), &start.inputs.files);
+        let other = UserRange::of_files(self.version.comparator(), &below.files);
+        let mut hull = own.union(other, self.cmp());
+        if start.expand_right_only {
+            hull.begin = own.begin;
+        }
+        let limit = self.options.compaction_limit();
+        let below_bytes = below.bytes();
+        let acceptable = |files: &InputLevel| {
+            files.files.len() > start.inputs.files.len()
+                && !files.any_busy()
+                && below_bytes.saturating_add(files.bytes()) < limit
+        };
+        let wider = InputLevel::new(level.number(), level.overlapping_inputs(&hull, self.cmp()));
+        if acceptable(&wider) {
+            let same_below = self
+                .output_inputs(&wider, below.level)
+                .is_some_and(|b| b.files.len() == below.files.len());
+            if same_below {
+                start.inputs = wider;
+            }
+        } else if level.number() > 0 {
+            let within = level.files()[level.clean_inputs_within(&hull, self.cmp())].to_vec();
+            let within = InputLevel::new(level.number(), within);
+            let kept = start
+                .inputs
+                .files
+                .iter()
+                .all(|f| within.files.iter().any(|w| w.number == f.number));
+            if kept && acceptable(&within) {
+                start.inputs = within;
+            }
+        }
+    }
+
+    /// The files of the first level behind `output_level` that overlaps `range`.
+    fn grandparents(&self, output_level: usize, range: &UserRange<'_>) -> Vec<Arc<FileMetaData>> {
+        let deeper = self.version.levels().iter().skip(output_level + 1);
+        deeper
+            .map(|level| level.overlapping_files(range, self.cmp()))
+            .find(|files| !files.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// Nothing older than the inputs overlaps them.
+    fn is_bottommost(
+        &self,
+        inputs: &[InputLevel],
+        output_level: usize,
+        range: &UserRange<'_>,
+    ) -> bool {
+        let oldest = inputs.first().and_then(|i| i.files.last());
+        let index = match (output_level, oldest) {
+            (0, Some(oldest)) => self.version.level(0).index_of(oldest.number).unwrap_or(0),
+            _ => 0,
+        };
+        !self.version.range_exists_after(output_level, index, range)
+    }
+
+    /// Outputs in L0 are never split: their order is by age alone.
+    fn target_file_size(&self, output_level: usize) -> u64 {
+        match output_level {
+            0 => u64::MAX,
+            level => self.options.target_file_size(level, self.targets.base_level),
+        }
+    }
+
+    fn compression(&self, level: usize) -> u8 {
+        let non_empty = self.version.num_non_empty_levels();
+        self.options.compression.for_level(level, self.targets.base_level, non_empty)
+    }
+
+    /// Smallest key of the file behind the inputs, around the end to the first.
+    fn next_cursor(&self, reason: CompactionReason, inputs: &[InputLevel]) -> Option<Vec<u8>> {
+        let start = inputs.first().filter(|i| i.level > 0)?;
+        if self.options.compaction_pri != CompactionPri::RoundRobin
+            || reason != CompactionReason::LevelMaxLevelSize
+        {
+            return None;
+        }
+        let level = self.version.level(start.level);
+        let index = level.index_of(start.files.last()?.number)?;
+        let next = level.files().get(index + 1).or_else(|| level.files().first())?;
+        Some(next.smallest.clone())
+    }
+
+    /// The inputs may change level as they are: nothing to merge with, no expensive overlap with
+    /// the grandparents, same path and compression.
+    fn is_trivial_move(&self, pick: &CompactionPick, is_l0_move: bool) -> bool {
+        let [inputs] = pick.inputs.as_slice() else {
+            return false;
+        };
+        if pick.start_level == pick.output_level
+            || !self.options.single_path
+            || inputs.files.iter().any(|f| f.path_id != 0)
+            || self.compression(pick.start_level) != pick.output_compression
+        {
+            return false;
+        }
+        if pick.start_level == 0 && !is_l0_move && !self.files_disjoint(&inputs.files) {
+            return false;
+        }
+        let Some(behind) = self.version.levels().get(pick.output_level + 1) else {
+            return true;
+        };
+        inputs.files.iter().all(|file| {
+            let overlap = behind.overlapping_files(&UserRange::of_file(file), self.cmp());
+            let bytes = file.file_size.saturating_add(total_bytes(&overlap));
+            bytes <= pick.max_compaction_bytes
+        })
+    }
+
+    /// No two of `files` share a user key.
+    pub(super) fn files_disjoint(&self, files: &[Arc<FileMetaData>]) -> bool {
+        let icmp = self.version.comparator();
+        let mut sorted: Vec<_> = files.iter().collect();
+        sorted.sort_by(|a, b| icmp.compare(&a.smallest, &b.smallest));
+        sorted.windows(2).all(|pair| {
+            UserRange::of_file(pair[0]).is_before(&UserRange::of_file(pair[1]), self.cmp())
+        })
+    }
+}

@@ -1,0 +1,527 @@
+//! `Db`: the handle that programs hold.
+//!
+//! A handle is cheap to clone and may move between threads; the database closes when the last
+//! handle goes or `close` is called. Snapshots, iterators and column family handles may outlive
+//! it. Every call may suspend unless its text says otherwise.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, Result, SequenceNumber};
+
+use crate::db::column_family::{CfData, ColumnFamily};
+use crate::db::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Mode};
+use crate::db::requests::{
+    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
+};
+use crate::db::{DbInner, Snapshot, version_recovery};
+use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::read::iterator::DbIterator;
+use crate::read::pinned::PinnedSlice;
+use crate::stats::Statistics;
+use crate::write::batch::WriteBatch;
+use crate::write::path::check_range;
+use crate::write::switch::all_ids;
+
+/// An open database. See the module head.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    inner: Arc<DbInner>,
+    default: ColumnFamily,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.inner.close() {
+            self.inner.info(format_args!("close failed: {error}"));
+        }
+    }
+}
+
+impl Db {
+    /// Opens or creates a database with only the default column family.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// use pumice::{Db, Options, ReadOptions, WriteOptions};
+    /// let dir = std::env::temp_dir().join(format!("pumice-doc-{}", std::process::id()));
+    /// let mut options = Options::default();
+    /// options.db.create_if_missing = true;
+    /// let db = Db::open(&options, &dir)?;
+    /// db.put(&WriteOptions::default(), b"key", b"value")?;
+    /// assert_eq!(db.get(&ReadOptions::default(), b"key")?.as_deref(), Some(&b"value"[..]));
+    /// db.close()?;
+    /// Db::destroy(&options, &dir)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidArgument for contradictory options, a missing database, another comparator or
+    /// column families not named; IoError if another process holds the lock; Corruption.
+    pub fn open(options: &Options, path: impl AsRef<Path>) -> Result<Db> {
+        let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.cf.clone());
+        Ok(Self::open_with(&options.db, path.as_ref(), &[only], Mode::ReadWrite)?.0)
+    }
+
+    /// Opens a database with these column families, which must be all it has; handles come in
+    /// their order.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open_cf(
+        options: &DbOptions,
+        path: impl AsRef<Path>,
+        families: &[ColumnFamilyDescriptor],
+    ) -> Result<(Db, Vec<ColumnFamily>)> {
+        Self::open_with(options, path.as_ref(), families, Mode::ReadWrite)
+    }
+
+    /// Opens a database for reading: takes no lock, writes nothing, sees the state at this
+    /// moment, logs included. Not all column families need to be named.
+    ///
+    /// # Errors
+    /// As [`Db::open`]; Corruption if `error_if_wal_exists` and there are records in a log.
+    pub fn open_read_only(
+        options: &DbOptions,
+        path: impl AsRef<Path>,
+        families: &[ColumnFamilyDescriptor],
+        error_if_wal_exists: bool,
+    ) -> Result<(Db, Vec<ColumnFamily>)> {
+        Self::open_with(options, path.as_ref(), families, Mode::ReadOnly { error_if_wal_exists })
+    }
+
+    fn open_with(
+        options: &DbOptions,
+        path: &Path,
+        families: &[ColumnFamilyDescriptor],
+        mode: Mode,
+    ) -> Result<(Db, Vec<ColumnFamily>)> {
+        let (inner, handles) = open::open(options, path, families, mode)?;
+        let at = families.iter().position(|f| f.name == DEFAULT_COLUMN_FAMILY_NAME);
+        let default = at.and_then(|at| handles.get(at)).cloned();
+        let default = default.ok_or_else(|| Error::corruption("no default column family"))?;
+        Ok((Db { handle: Arc::new(Handle { inner, default }) }, handles))
+    }
+
+    /// Names of the column families of a database, in the order they were created.
+    ///
+    /// # Errors
+    /// I/O and Corruption of CURRENT and MANIFEST.
+    pub fn list_column_families(
+        options: &DbOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<Vec<String>> {
+        let fs = &*options.file_system;
+        let number = version_recovery::current_manifest(fs, path.as_ref())?;
+        let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
+        let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
+        version_recovery::for_each_edit(fs, &manifest, &mut |edit| {
+            if let Some(name) = edit.add_column_family {
+                names.push((edit.column_family, name));
+            } else if edit.drop_column_family {
+                names.retain(|(id, _)| *id != edit.column_family);
+            }
+            Ok(())
+        })?;
+        Ok(names.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// Deletes a database's files and, if nothing else is left in it, its directory.
+    ///
+    /// # Errors
+    /// IoError if it is open (its lock is held) or a file cannot be deleted.
+    pub fn destroy(options: &Options, path: impl AsRef<Path>) -> Result<()> {
+        crate::db::destroy::destroy(&options.db, path.as_ref())
+    }
+
+    fn inner(&self) -> &Arc<DbInner> {
+        &self.handle.inner
+    }
+
+    fn data<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
+        if !cf.belongs_to(self.inner()) {
+            return Err(Error::invalid_argument("column family handle of another database"));
+        }
+        Ok(&cf.data)
+    }
+
+    fn live<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
+        let data = self.data(cf)?;
+        if data.is_dropped() {
+            return Err(Error::column_family_dropped(data.name.clone()));
+        }
+        Ok(data)
+    }
+
+    /// The column family that unqualified calls use.
+    pub fn default_column_family(&self) -> &ColumnFamily {
+        &self.handle.default
+    }
+
+    /// The open column family with that name.
+    pub fn column_family(&self, name: &str) -> Option<ColumnFamily> {
+        let families = self.inner().cfs.load();
+        let data = Arc::clone(families.by_name(name)?);
+        Some(ColumnFamily { data, db: Arc::downgrade(self.inner()) })
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// See [`Db::write`].
+    pub fn put(&self, options: &WriteOptions, key: &[u8], value: &[u8]) -> Result<()> {
+        self.inner().write_one(options, |batch| batch.put(key, value))
+    }
+    /// Sets `key` to `value` in `cf`. See [`Db::write`] for errors.
+    pub fn put_cf(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let id = self.live(cf)?.id;
+        self.inner().write_one(options, |batch| batch.put_cf(id, key, value))
+    }
+    /// Deletes `key`; it need not exist. See [`Db::write`] for errors.
+    pub fn delete(&self, options: &WriteOptions, key: &[u8]) -> Result<()> {
+        self.inner().write_one(options, |batch| batch.delete(key))
+    }
+    /// Deletes `key` in `cf`. See [`Db::write`] for errors.
+    pub fn delete_cf(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        let id = self.live(cf)?.id;
+        self.inner().write_one(options, |batch| batch.delete_cf(id, key))
+    }
+    /// Deletes `key`, which was put once and not merged since it was last deleted.
+    /// See [`Db::write`] for errors.
+    pub fn single_delete(&self, options: &WriteOptions, key: &[u8]) -> Result<()> {
+        self.inner().write_one(options, |batch| batch.single_delete(key))
+    }
+    /// [`Db::single_delete`] in `cf`.
+    pub fn single_delete_cf(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<()> {
+        let id = self.live(cf)?.id;
+        self.inner().write_one(options, |batch| batch.single_delete_cf(id, key))
+    }
+    /// Adds a merge operand to `key`. Fails with NotSupported without a merge operator.
+    pub fn merge(&self, options: &WriteOptions, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.merge_cf(options, &self.handle.default, key, operand)
+    }
+    /// [`Db::merge`] in `cf`.
+    pub fn merge_cf(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        let data = self.live(cf)?;
+        if data.merge_operator().is_none() {
+            return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+        }
+        let id = data.id;
+        self.inner().write_one(options, |batch| batch.merge_cf(id, key, operand))
+    }
+    /// Deletes every key in `[begin, end)`. InvalidArgument if `end` sorts before `begin`.
+    pub fn delete_range(&self, options: &WriteOptions, begin: &[u8], end: &[u8]) -> Result<()> {
+        self.delete_range_cf(options, &self.handle.default, begin, end)
+    }
+    /// [`Db::delete_range`] in `cf`.
+    pub fn delete_range_cf(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        begin: &[u8],
+        end: &[u8],
+    ) -> Result<()> {
+        let data = self.live(cf)?;
+        check_range(data.comparator(), begin, end)?;
+        let id = data.id;
+        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))
+    }
+
+    /// Applies a batch atomically.
+    ///
+    /// # Errors
+    /// InvalidArgument for an impossible batch; Incomplete if `no_slowdown` and writes are
+    /// stalled; IoError of the log, after which writes fail until [`Db::resume`];
+    /// ShutdownInProgress while closing. On error the batch is applied not at all, unless the log
+    /// device failed while syncing: then a reopen decides.
+    pub fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        self.inner().write(options, updates)
+    }
+
+    /// The value of `key`, or None.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of files that were read; Incomplete with `cache_only`.
+    pub fn get(&self, options: &ReadOptions, key: &[u8]) -> Result<Option<PinnedSlice>> {
+        self.inner().get(options, &self.handle.default.data, key)
+    }
+    /// The value of `key` in `cf`, or None. See [`Db::get`] for errors.
+    pub fn get_cf(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        self.inner().get(options, self.data(cf)?, key)
+    }
+    /// The values of `keys`, all as of one moment, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let default = &self.handle.default.data;
+        let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
+        self.inner().multi_get(options, &keys)
+    }
+    /// [`Db::multi_get`] over several column families.
+    ///
+    /// # Errors
+    /// InvalidArgument for a handle of another database.
+    pub fn multi_get_cf(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Result<Vec<Result<Option<PinnedSlice>>>> {
+        let keys = keys
+            .iter()
+            .map(|(cf, key)| Ok((self.data(cf)?, *key)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(self.inner().multi_get(options, &keys))
+    }
+
+    /// A cursor over the default column family, not yet positioned.
+    ///
+    /// # Errors
+    /// I/O errors of opening table files.
+    pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
+        self.inner().iterator(options, &self.handle.default.data)
+    }
+    /// A cursor over `cf`. See [`Db::iter`].
+    pub fn iter_cf(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
+        self.inner().iterator(options, self.data(cf)?)
+    }
+
+    /// A snapshot of the present state. Does not suspend.
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner().snapshot()
+    }
+    /// Sequence number of the newest write. Does not suspend.
+    pub fn latest_sequence_number(&self) -> SequenceNumber {
+        self.inner().last_sequence.load(Ordering::Acquire)
+    }
+
+    /// Writes the default column family's memtables to table files.
+    ///
+    /// # Errors
+    /// The background error that stops flushes; ShutdownInProgress.
+    pub fn flush(&self, options: &FlushOptions) -> Result<()> {
+        self.inner().flush_families(options, &BTreeSet::from([0]))
+    }
+    /// [`Db::flush`] of several column families.
+    ///
+    /// # Errors
+    /// As [`Db::flush`]; InvalidArgument for a handle of another database.
+    pub fn flush_cfs(&self, options: &FlushOptions, cfs: &[&ColumnFamily]) -> Result<()> {
+        let ids = cfs.iter().map(|cf| Ok(self.live(cf)?.id)).collect::<Result<BTreeSet<_>>>()?;
+        self.inner().flush_families(options, &ids)
+    }
+    /// [`Db::flush`] of all column families.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn flush_all(&self, options: &FlushOptions) -> Result<()> {
+        let ids = all_ids(&self.inner().state.lock());
+        self.inner().flush_families(options, &ids)
+    }
+    /// Hands logged writes to the operating system; with `sync` they are durable on return.
+    ///
+    /// # Errors
+    /// IoError of the log device.
+    pub fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.inner().flush_wal(sync)
+    }
+    /// Makes all logged writes durable. `flush_wal(true)`.
+    ///
+    /// # Errors
+    /// IoError of the log device.
+    pub fn sync_wal(&self) -> Result<()> {
+        self.inner().flush_wal(true)
+    }
+
+    /// Compacts the keys in `[begin, end]` (None: open end) down through the levels.
+    ///
+    /// # Errors
+    /// The background error that stops compactions; Aborted when cancelled.
+    pub fn compact_range(
+        &self,
+        options: &CompactRangeOptions,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.compact_range_cf(options, &self.handle.default, begin, end)
+    }
+    /// [`Db::compact_range`] in `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::compact_range`].
+    pub fn compact_range_cf(
+        &self,
+        options: &CompactRangeOptions,
+        cf: &ColumnFamily,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.inner().compact_range(options, self.live(cf)?, begin, end)
+    }
+    /// Waits until no flush or compaction runs or is due.
+    ///
+    /// # Errors
+    /// The background error; TimedOut; Aborted while paused, if asked.
+    pub fn wait_for_compact(&self, options: &WaitForCompactOptions) -> Result<()> {
+        self.inner().wait_for_compact(options)?;
+        if options.close_db { self.close() } else { Ok(()) }
+    }
+    /// Stops starting background jobs and waits for the running ones.
+    pub fn pause_background_work(&self) {
+        self.inner().pause_background_work();
+    }
+    /// Ends one [`Db::pause_background_work`].
+    ///
+    /// # Errors
+    /// InvalidArgument if none is outstanding.
+    pub fn continue_background_work(&self) -> Result<()> {
+        self.inner().continue_background_work()
+    }
+    /// Keeps all files until [`Db::enable_file_deletions`] was called as often.
+    pub fn disable_file_deletions(&self) {
+        self.inner().state.lock().deletions_disabled += 1;
+    }
+    /// Ends one [`Db::disable_file_deletions`].
+    pub fn enable_file_deletions(&self) {
+        {
+            let mut state = self.inner().state.lock();
+            state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
+        }
+        self.inner().delete_obsolete_files();
+    }
+
+    /// Creates a column family.
+    ///
+    /// # Errors
+    /// InvalidArgument if the name is taken; I/O.
+    pub fn create_column_family(
+        &self,
+        options: &ColumnFamilyOptions,
+        name: &str,
+    ) -> Result<ColumnFamily> {
+        self.inner()
+            .create_column_family(&ColumnFamilyDescriptor::new(name, options.clone()))
+    }
+    /// Drops a column family; existing handles and iterators stay readable.
+    ///
+    /// # Errors
+    /// InvalidArgument for the default column family or one already dropped; I/O.
+    pub fn drop_column_family(&self, cf: &ColumnFamily) -> Result<()> {
+        self.data(cf)?;
+        self.inner().drop_column_family(cf)
+    }
+
+    /// Changes mutable options of a column family by name.
+    ///
+    /// # Errors
+    /// InvalidArgument naming the option that is unknown, immutable or out of bounds.
+    pub fn set_options(&self, cf: &ColumnFamily, changes: &[(&str, &str)]) -> Result<()> {
+        self.inner().set_cf_options(self.live(cf)?, changes)
+    }
+    /// Changes mutable options of the database by name.
+    ///
+    /// # Errors
+    /// As [`Db::set_options`].
+    pub fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.inner().set_db_options(changes)
+    }
+    /// The database's options as they are now.
+    pub fn options(&self) -> Arc<DbOptions> {
+        self.inner().options()
+    }
+    /// A column family's options as they are now.
+    ///
+    /// # Errors
+    /// InvalidArgument for a handle of another database.
+    pub fn column_family_options(&self, cf: &ColumnFamily) -> Result<Arc<ColumnFamilyOptions>> {
+        Ok(self.data(cf)?.options())
+    }
+
+    /// A property of the default column family or the database, by RocksDB's name.
+    pub fn property(&self, name: &str) -> Option<String> {
+        self.inner().property(&self.handle.default.data, name)
+    }
+    /// A property of `cf`.
+    pub fn property_cf(&self, cf: &ColumnFamily, name: &str) -> Option<String> {
+        self.inner().property(self.data(cf).ok()?, name)
+    }
+    /// A property that is a number.
+    pub fn property_int(&self, name: &str) -> Option<u64> {
+        self.property(name)?.parse().ok()
+    }
+    /// A numeric property of `cf`.
+    pub fn property_int_cf(&self, cf: &ColumnFamily, name: &str) -> Option<u64> {
+        self.property_cf(cf, name)?.parse().ok()
+    }
+    /// The statistics, if they are kept.
+    pub fn statistics(&self) -> Option<&Arc<Statistics>> {
+        self.inner().statistics.as_ref()
+    }
+    /// The table files of all column families.
+    pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
+        self.inner().live_files()
+    }
+    /// Reads every block of every table file and checks it.
+    ///
+    /// # Errors
+    /// Corruption naming the file and block.
+    pub fn verify_checksum(&self) -> Result<()> {
+        self.inner().verify_checksum()
+    }
+    /// Makes a copy of the database in the new directory `path`: table files as hard links,
+    /// the rest copied.
+    ///
+    /// # Errors
+    /// InvalidArgument if `path` exists; I/O.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.inner().checkpoint(path.as_ref())
+    }
+    /// Clears a recoverable background error.
+    ///
+    /// # Errors
+    /// The error, if it is not recoverable or persists.
+    pub fn resume(&self) -> Result<()> {
+        self.inner().resume()
+    }
+    /// The directory of the database. Does not suspend.
+    pub fn path(&self) -> &Path {
+        &self.inner().path
+    }
+    /// Closes the database; later calls through other handles fail or see the last state.
+    ///
+    /// # Errors
+    /// The first failure of saving unlogged writes or closing a file.
+    pub fn close(&self) -> Result<()> {
+        self.inner().close()
+    }
+}

@@ -1,0 +1,111 @@
+//! Which background jobs run when.
+//!
+//! Column families that want a flush or a compaction stand in queues; this hands as many pool jobs
+//! out as the limits allow. A job picks its work itself, under the state lock, when it starts.
+//!
+//! Thread safety: `schedule_background` requires the state lock. It never waits.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_port::pool::Priority;
+
+use crate::db::column_family::CfState;
+use crate::db::{DbInner, DbState};
+use crate::options::DbOptions;
+use crate::write::controller::StallInputs;
+
+/// (flushes, compactions) that may run at once: RocksDB's split of `max_background_jobs`.
+pub(crate) fn job_limits(options: &DbOptions) -> (usize, usize) {
+    let (flushes, compactions) = (options.max_background_flushes, options.max_background_compactions);
+    if flushes == -1 && compactions == -1 {
+        let jobs = options.max_background_jobs.max(1);
+        let flushes = (jobs / 4).max(1);
+        return (flushes as usize, (jobs - flushes).max(1) as usize);
+    }
+    (flushes.max(1) as usize, compactions.max(1) as usize)
+}
+
+impl CfState {
+    /// The numbers that decide the stall state.
+    pub fn stall_inputs(&self) -> StallInputs {
+        StallInputs {
+            immutable_memtables: self.imm.len(),
+            l0_files: self.version.num_level_files(0),
+            pending_bytes: self.plan.estimated_pending_bytes(),
+        }
+    }
+
+    /// Automatic compaction has something to do.
+    pub fn wants_compaction(&self) -> bool {
+        !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
+    }
+}
+
+impl DbInner {
+    /// Starts jobs for what stands in the queues. Requires: state lock held.
+    pub(crate) fn schedule_background(&self, state: &mut DbState) {
+        if self.read_only
+            || state.paused > 0
+            || self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stops_jobs()
+        {
+            return;
+        }
+        let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let (flushes, compactions) = job_limits(&self.options());
+        while state.scheduled_flushes < flushes.min(state.running_flushes + state.flush_queue.len())
+        {
+            state.scheduled_flushes += 1;
+            let db = Arc::clone(&me);
+            self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
+        }
+        let allowed = self.compaction_slots(state, compactions);
+        let waiting = state.compaction_queue.len() + state.manual.waiting();
+        while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
+            state.scheduled_compactions += 1;
+            let db = Arc::clone(&me);
+            let job = Box::new(move || db.background_compaction());
+            self.pools.schedule(Priority::Low, "compaction", job);
+        }
+    }
+
+    /// Compactions that may run: all of the limit under pressure or on request, else one
+    /// (`spec/seed-features.md` 2.1).
+    fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
+        let pressed = |cf: &CfState| {
+            let options = cf.data.options();
+            let trigger = i64::from(options.level0_file_num_compaction_trigger);
+            let slowdown = i64::from(options.level0_slowdown_writes_trigger);
+            let l0 = cf.version.num_level_files(0) as i64;
+            let soft = options.soft_pending_compaction_bytes_limit;
+            let pending = cf.plan.estimated_pending_bytes();
+            l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
+                || (soft > 0 && pending >= soft / 4)
+        };
+        let urgent = self.controller.is_stopped()
+            || self.controller.is_delayed()
+            || state.manual.waiting() > 0
+            || state.cfs.values().any(pressed);
+        if urgent { limit } else { 1 }
+    }
+
+    /// Queues column family `id` for compaction if it wants one. Requires: state lock held.
+    pub(crate) fn queue_compaction(&self, state: &mut DbState, id: u32) {
+        if let Some(cf) = state.cfs.get_mut(&id)
+            && !cf.compaction_queued
+            && !cf.data.is_dropped()
+            && cf.wants_compaction()
+        {
+            cf.compaction_queued = true;
+            state.compaction_queue.push_back(id);
+        }
+    }
+
+    /// Recomputes level scores after a version, snapshot or option change. State lock held.
+    pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
+        let oldest = self.oldest_snapshot();
+        let version = Arc::clone(&cf.version);
+        cf.plan.refresh(&version, &cf.data.options(), oldest);
+    }
+}

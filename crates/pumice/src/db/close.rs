@@ -1,0 +1,67 @@
+//! Closing a database: finish or stop background work, save what was never logged, let go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::Result;
+
+use crate::db::DbInner;
+use crate::db::requests::FlushOptions;
+use crate::write::switch::all_ids;
+
+const POLL: Duration = Duration::from_millis(50);
+
+impl DbInner {
+    /// Closes the database; later calls do nothing. Running jobs are finished or cancelled, queued
+    /// ones dropped. Unlogged writes are flushed unless `avoid_flush_during_shutdown`; logged ones
+    /// stay in the log. Suspends.
+    ///
+    /// # Errors
+    /// The first failure of flushing or closing a file; the database is closed all the same.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        if !self.read_only
+            && self.unlogged_writes.load(Ordering::Relaxed)
+            && !self.options().avoid_flush_during_shutdown
+            && self.stopping_error().is_none()
+        {
+            let ids = all_ids(&self.state.lock());
+            result = self.flush_families(
+                &FlushOptions { wait: true, allow_write_stall: true },
+                &ids,
+            );
+        }
+        self.stop(&mut result);
+        result
+    }
+
+    /// Stops everything without flushing.
+    fn stop(self: &Arc<Self>, result: &mut Result<()>) {
+        if self.shutting_down.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.attention.store(true, Ordering::Release);
+        {
+            let mut state = self.state.lock();
+            self.changed.notify_all();
+            while state.scheduled_flushes > 0 || state.scheduled_compactions > 0 {
+                state = self.changed.wait_timeout(state, POLL).0;
+            }
+        }
+        if !self.read_only {
+            // The last writer is done once leadership can be had.
+            let _alone = self.exclusive();
+            let closed = self.wal.lock().close(false);
+            let manifest = self.close_manifest();
+            if result.is_ok() {
+                *result = closed.and(manifest);
+            }
+            self.info(format_args!("Shutdown complete"));
+            *self.lock.lock() = None;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Column families: the shared part (`CfData`), the part under the state lock (`CfState`), and the
+//! user's handle (`ColumnFamily`).
+//!
+//! Thread safety: `CfData` is read from anywhere without a lock; `CfState` belongs to the state
+//! lock; `ColumnFamily` is an owned handle that may outlive the drop of its column family, whose
+//! data then stays readable until the last handle goes.
+//! Invariant: `CfData::super_version` always equals (mem, imm, version) of its `CfState`; both
+//! change together under the state lock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use pumice_base::extension::MergeOperator;
+use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
+use pumice_manifest::FileMetaData;
+use pumice_memtable::{MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_table::TableOptions;
+
+use crate::compaction::plan::CompactionPlan;
+use crate::db::DbInner;
+use crate::options::{ColumnFamilyOptions, MemtableFactory};
+use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::db::counters::CfCounters;
+use crate::table_cache::TableCache;
+use crate::write::controller::StallCause;
+
+/// The part of a column family that reads and jobs use without a lock.
+pub struct CfData {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) icmp: InternalKeyComparator,
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    pub(crate) dropped: AtomicBool,
+    options: ArcSwap<ColumnFamilyOptions>,
+    tables: ArcSwap<TableCache>,
+    table_options: ArcSwap<TableOptions>,
+    pub(crate) stats: CfCounters,
+}
+
+impl CfData {
+    /// Assembles the shared part around its first super version.
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        options: ColumnFamilyOptions,
+        table_options: Arc<TableOptions>,
+        tables: Arc<TableCache>,
+        first: Arc<SuperVersion>,
+    ) -> Self {
+        CfData {
+            id,
+            name: name.to_string(),
+            icmp: InternalKeyComparator::new(options.comparator.clone()),
+            super_version: ArcSwap::new(first),
+            dropped: AtomicBool::new(false),
+            stats: CfCounters::new(options.num_levels as usize),
+            options: ArcSwap::from_pointee(options),
+            tables: ArcSwap::new(tables),
+            table_options: ArcSwap::new(table_options),
+        }
+    }
+
+    /// The user comparator.
+    pub(crate) fn comparator(&self) -> &Comparator {
+        &self.icmp.user
+    }
+
+    /// The merge operator, if one is configured.
+    pub(crate) fn merge_operator(&self) -> Option<Arc<dyn MergeOperator>> {
+        self.options.load().merge_operator.clone()
+    }
+
+    /// The options as they are now.
+    pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
+        self.options.load_full()
+    }
+
+    /// The open tables.
+    pub(crate) fn tables(&self) -> arc_swap::Guard<Arc<TableCache>> {
+        self.tables.load()
+    }
+
+    /// The table options as they are now.
+    pub(crate) fn table_options(&self) -> Arc<TableOptions> {
+        self.table_options.load_full()
+    }
+
+    /// Replaces the options. Requires: state lock held, so that changes are ordered.
+    pub(crate) fn set_options(
+        &self,
+        options: ColumnFamilyOptions,
+        table: Arc<TableOptions>,
+        tables: Arc<TableCache>,
+    ) {
+        self.options.store(Arc::new(options));
+        self.table_options.store(table);
+        self.tables.store(tables);
+    }
+
+    /// The column family was dropped.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+}
+
+/// A memtable that waits for its flush.
+pub(crate) struct ImmutableMemTable {
+    pub mem: Arc<MemTable>,
+    /// The WAL that was current when the memtable was sealed: once the memtable is in a table
+    /// file, logs below this number hold nothing of this column family.
+    pub next_log: FileNumber,
+}
+
+/// The part of a column family under the state lock.
+pub(crate) struct CfState {
+    pub data: Arc<CfData>,
+    pub mem: Arc<MemTable>,
+    /// Oldest first.
+    pub imm: VecDeque<ImmutableMemTable>,
+    pub version: Arc<LiveVersion>,
+    /// Logs below this number hold nothing unflushed of this column family.
+    pub log_number: FileNumber,
+    pub plan: CompactionPlan,
+    pub next_epoch: u64,
+    pub next_mem_id: u64,
+    /// Someone waits for a flush, however few memtables there are.
+    pub flush_requested: bool,
+    pub flush_running: bool,
+    pub flush_queued: bool,
+    pub compaction_queued: bool,
+    pub compactions_running: usize,
+    pub stall: StallCause,
+}
+
+impl CfState {
+    /// Wraps what recovery or creation made.
+    pub fn new(
+        data: Arc<CfData>,
+        mem: Arc<MemTable>,
+        version: Arc<LiveVersion>,
+        log_number: FileNumber,
+    ) -> Self {
+        let next_epoch = 1 + version.max_epoch_number();
+        let plan = CompactionPlan::new(&version, &data.options(), 0);
+        CfState {
+            data,
+            mem,
+            imm: VecDeque::new(),
+            version,
+            log_number,
+            plan,
+            next_epoch,
+            next_mem_id: 2,
+            flush_requested: false,
+            flush_running: false,
+            flush_queued: false,
+            compaction_queued: false,
+            compactions_running: 0,
+            stall: StallCause::None,
+        }
+    }
+
+    /// Publishes (mem, imm, version) to readers.
+    pub fn publish(&self) {
+        let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
+        self.data.super_version.store(Arc::new(SuperVersion {
+            mem: Arc::clone(&self.mem),
+            imm,
+            version: Arc::clone(&self.version),
+        }));
+    }
+
+    /// A flush should start: enough memtables wait, or somebody asked and one waits.
+    pub fn wants_flush(&self) -> bool {
+        let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
+        !self.flush_running
+            && !self.imm.is_empty()
+            && (self.flush_requested || self.imm.len() >= needed)
+    }
+
+    /// Numbers of all files of the current version.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        self.version.levels().iter().flat_map(|level| level.files().iter())
+    }
+}
+
+/// A new memtable for a column family.
+pub(crate) fn new_memtable(
+    options: &ColumnFamilyOptions,
+    comparator: &InternalKeyComparator,
+    id: u64,
+    earliest: SequenceNumber,
+    manager: Option<Arc<WriteBufferManager>>,
+) -> Arc<MemTable> {
+    let rep = match options.memtable_factory {
+        MemtableFactory::SkipList { lookahead } => {
+            MemTableRep::SkipList { lookahead }
+        }
+        MemtableFactory::Vector { reserve } => MemTableRep::Vector { reserve },
+    };
+    let arena_block_bytes = match options.arena_block_size {
+        0 => (options.write_buffer_size / 8).clamp(4096, 1 << 20),
+        given => given,
+    };
+    MemTable::new(
+        MemTableOptions {
+            rep,
+            arena_block_bytes,
+            write_buffer_bytes: options.write_buffer_size,
+            comparator: comparator.clone(),
+            write_buffer_manager: manager,
+        },
+        id,
+        earliest,
+    )
+}
+
+/// A handle to a column family; cheap to clone.
+#[derive(Clone)]
+pub struct ColumnFamily {
+    pub(crate) data: Arc<CfData>,
+    pub(crate) db: std::sync::Weak<DbInner>,
+}
+
+impl ColumnFamily {
+    /// The id that WAL and MANIFEST records carry.
+    pub fn id(&self) -> u32 {
+        self.data.id
+    }
+    /// The name it was created with.
+    pub fn name(&self) -> &str {
+        &self.data.name
+    }
+    /// It belongs to `db`.
+    pub(crate) fn belongs_to(&self, db: &Arc<DbInner>) -> bool {
+        std::ptr::eq(self.db.as_ptr(), Arc::as_ptr(db))
+    }
+}
+
+impl std::fmt::Debug for ColumnFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ColumnFamily({}, {:?})", self.data.id, self.data.name)
+    }
+}

@@ -1,0 +1,127 @@
+//! Creating and dropping column families.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_manifest::{Version, VersionEdit};
+
+use crate::db::column_family::ColumnFamily;
+use crate::db::manifest_log::EditGroup;
+use crate::db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
+use crate::db::version_recovery::RecoveredFamily;
+use crate::db::{CfMap, DbInner, DbState};
+
+impl DbInner {
+    /// Creates a column family and records it in MANIFEST and OPTIONS.
+    ///
+    /// # Errors
+    /// InvalidArgument if the name is taken or the options are impossible; I/O.
+    pub(crate) fn create_column_family(
+        self: &Arc<Self>,
+        descriptor: &ColumnFamilyDescriptor,
+    ) -> Result<ColumnFamily> {
+        self.check_writable()?;
+        crate::options::check_all(&descriptor.options)?;
+        crate::options::check_column_family(&descriptor.options)?;
+        let handle = self.create_family(descriptor)?;
+        self.write_options_file()?;
+        Ok(handle)
+    }
+
+    /// As `create_column_family`, without the OPTIONS file.
+    pub(crate) fn create_family(
+        self: &Arc<Self>,
+        descriptor: &ColumnFamilyDescriptor,
+    ) -> Result<ColumnFamily> {
+        let _alone = self.exclusive();
+        let name = descriptor.name.as_str();
+        let mut manifest = self.manifest.lock();
+        let id = {
+            let mut state = self.state.lock();
+            if state.cfs.values().any(|cf| cf.data.name == name) {
+                return Err(Error::invalid_argument("Column family already exists"));
+            }
+            state.max_column_family += 1;
+            state.max_column_family
+        };
+        let comparator = descriptor.options.comparator.clone();
+        let log_number = self.wal.lock().number();
+        let family = RecoveredFamily {
+            name: name.to_string(),
+            comparator: Some(comparator.name().to_string()),
+            log_number,
+            version: Version::empty(
+                InternalKeyComparator::new(comparator.clone()),
+                descriptor.options.num_levels as usize,
+            ),
+        };
+        let manager = self.write_buffer_manager.clone();
+        let family = new_family_state(&self.open_tables, manager, id, descriptor, family)?;
+        let data = Arc::clone(&family.data);
+        let edit = VersionEdit {
+            column_family: id,
+            add_column_family: Some(name.to_string()),
+            comparator: Some(comparator.name().to_string()),
+            log_number: Some(log_number),
+            max_column_family: Some(id),
+            ..VersionEdit::default()
+        };
+        self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
+            state.cfs.insert(id, family);
+            self.publish_families(state);
+        })?;
+        self.info(format_args!("Created column family [{name}] (ID {id})"));
+        Ok(ColumnFamily { data, db: Arc::downgrade(self) })
+    }
+
+    /// Drops a column family. Its data stays readable through handles and iterators that exist;
+    /// its files go with the last of them.
+    ///
+    /// # Errors
+    /// InvalidArgument for the default column family or one already dropped; I/O.
+    pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
+        self.check_writable()?;
+        if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
+            return Err(Error::invalid_argument("Can't drop default column family"));
+        }
+        {
+            let _alone = self.exclusive();
+            let mut manifest = self.manifest.lock();
+            if cf.data.dropped.swap(true, Ordering::AcqRel) {
+                return Err(Error::invalid_argument("Column family already dropped!"));
+            }
+            let edit = VersionEdit {
+                column_family: cf.id(),
+                drop_column_family: true,
+                ..VersionEdit::default()
+            };
+            let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+                self.remove_family(state, cf.id());
+            });
+            if let Err(error) = dropped {
+                cf.data.dropped.store(false, Ordering::Release);
+                return Err(error);
+            }
+        }
+        self.info(format_args!("Dropped column family with id {}", cf.id()));
+        self.write_options_file()
+    }
+
+    fn remove_family(&self, state: &mut DbState, id: u32) {
+        let Some(family) = state.cfs.remove(&id) else { return };
+        self.controller.forget(family.stall);
+        for file in family.files() {
+            state.obsolete.table(file);
+        }
+        self.obsolete_waiting.fetch_add(1, Ordering::AcqRel);
+        self.publish_families(state);
+        self.refresh_wal_limit(state);
+    }
+
+    fn publish_families(&self, state: &DbState) {
+        let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
+        self.cfs.store(Arc::new(CfMap::new(families)));
+        self.refresh_wal_limit(state);
+    }
+}

@@ -1,0 +1,179 @@
+//! Flush, log flush and waiting, as users call them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+use pumice_port::time;
+
+use crate::db::requests::{FlushOptions, WaitForCompactOptions};
+use crate::db::{DbInner, DbState};
+use crate::write::switch::all_ids;
+
+/// Waiters look again this often even if nobody woke them.
+const POLL: Duration = Duration::from_millis(200);
+
+impl DbInner {
+    /// Flushes the memtables of `ids`.
+    pub(crate) fn flush_families(
+        self: &Arc<Self>,
+        options: &FlushOptions,
+        ids: &BTreeSet<u32>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if !options.allow_write_stall {
+            self.wait_until_flush_would_not_stall(ids)?;
+        }
+        self.request_flush(ids, true);
+        self.seal_now(ids)?;
+        self.request_flush(ids, true);
+        if options.wait { self.wait_flushed(ids) } else { Ok(()) }
+    }
+
+    /// Flushes what is already sealed, and waits.
+    pub(crate) fn flush_all_now(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
+        self.request_flush(ids, true);
+        self.wait_flushed(ids)
+    }
+
+    fn request_flush(&self, ids: &BTreeSet<u32>, on: bool) {
+        let mut state = self.state.lock();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(id)
+                && !(cf.imm.is_empty() && cf.mem.is_empty())
+            {
+                cf.flush_requested = on;
+            }
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+    }
+
+    /// Waits until the memtables that are sealed now are in table files.
+    fn wait_flushed(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let mut state = self.state.lock();
+        let newest = |state: &DbState, id: &u32| {
+            state.cfs.get(id).and_then(|cf| cf.imm.back().map(|m| m.mem.id()))
+        };
+        let goal: Vec<(u32, u64)> =
+            ids.iter().filter_map(|id| newest(&state, id).map(|mem| (*id, mem))).collect();
+        loop {
+            let pending = goal.iter().any(|(id, mem)| {
+                let family = state.cfs.get(id);
+                family.and_then(|cf| cf.imm.front()).is_some_and(|m| m.mem.id() <= *mem)
+            });
+            if !pending {
+                return Ok(());
+            }
+            self.check_alive(&state)?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// A flush seals a memtable: waits while that alone would stall writes.
+    fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let stalls = ids.iter().any(|id| {
+                state.cfs.get(id).is_some_and(|cf| {
+                    let options = cf.data.options();
+                    let mut inputs = cf.stall_inputs();
+                    inputs.immutable_memtables += 1;
+                    !cf.mem.is_empty()
+                        && !cf.imm.is_empty()
+                        && crate::write::controller::stall_cause(&inputs, &options).is_stop()
+                })
+            });
+            if !stalls {
+                return Ok(());
+            }
+            self.check_alive(&state)?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        match state.errors.current() {
+            Some(error) if state.errors.stops_jobs() => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::not_supported("Not supported operation in read only mode."));
+        }
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        Ok(())
+    }
+
+    /// Hands logged writes to the operating system; durable if `sync`.
+    pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.check_writable()?;
+        let result = self.wal.lock().flush(sync);
+        if let Err(error) = &result {
+            self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
+        }
+        result
+    }
+
+    /// Waits until no flush or compaction runs or is due.
+    pub(crate) fn wait_for_compact(
+        self: &Arc<Self>,
+        options: &WaitForCompactOptions,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if options.flush {
+            let ids = all_ids(&self.state.lock());
+            self.flush_families(&FlushOptions::default(), &ids)?;
+        }
+        let deadline = (options.timeout_micros > 0)
+            .then(|| time::now_micros().saturating_add(options.timeout_micros));
+        let mut state = self.state.lock();
+        loop {
+            if state.paused > 0 && options.abort_on_pause {
+                return Err(Error::aborted("background work is paused"));
+            }
+            self.check_alive(&state)?;
+            let busy = state.scheduled_flushes > 0
+                || state.scheduled_compactions > 0
+                || !state.flush_queue.is_empty()
+                || !state.compaction_queue.is_empty()
+                || state.manual.waiting() > 0;
+            if !busy {
+                return Ok(());
+            }
+            if deadline.is_some_and(|d| time::now_micros() >= d) {
+                return Err(Error::new(pumice_base::ErrorKind::TimedOut, "wait_for_compact"));
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Stops starting background jobs and waits for the running ones.
+    pub(crate) fn pause_background_work(&self) {
+        let mut state = self.state.lock();
+        state.paused += 1;
+        while state.scheduled_flushes > 0 || state.scheduled_compactions > 0 {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Ends one `pause_background_work`.
+    pub(crate) fn continue_background_work(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.paused == 0 {
+            return Err(Error::invalid_argument("background work is not paused"));
+        }
+        state.paused -= 1;
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+}

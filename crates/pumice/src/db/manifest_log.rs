@@ -1,0 +1,267 @@
+//! The MANIFEST as a log of version edits, and the one way to change a version.
+//!
+//! `DbInner::apply_edits` is the only place where a version is replaced: it builds the new
+//! versions, makes the edits durable, then installs both under the state lock. A fresh MANIFEST
+//! starts with a snapshot of all column families and takes effect when CURRENT names it, so that
+//! whatever is appended before that is atomic.
+//!
+//! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
+//! deleted (`ManifestLog::broken`), and the next change starts a new MANIFEST.
+//!
+//! Thread safety: `ManifestLog` belongs to the lock `DbInner::manifest`. Suspends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, FileNumber, Result};
+use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
+use pumice_manifest::{FileMetaData, VersionBuilder, VersionEdit};
+use pumice_port::sync::MutexGuard;
+use pumice_wal::LogWriter;
+
+use crate::db::column_family::CfState;
+use crate::db::{DbInner, DbState};
+use crate::read::super_version::LiveVersion;
+
+/// See the module head.
+#[derive(Default)]
+pub(crate) struct ManifestLog {
+    writer: Option<LogWriter>,
+    /// Number of the MANIFEST that CURRENT names.
+    pub number: FileNumber,
+    /// The last write failed: what recovery would read is unknown.
+    pub broken: bool,
+}
+
+/// Edits for several column families that take effect together.
+#[derive(Default)]
+pub(crate) struct EditGroup {
+    pub edits: Vec<VersionEdit>,
+    /// Files that the edits take out of a version, filled in while they are applied.
+    pub removed: Vec<(u32, Arc<FileMetaData>)>,
+}
+
+impl From<VersionEdit> for EditGroup {
+    fn from(edit: VersionEdit) -> Self {
+        EditGroup { edits: vec![edit], removed: Vec::new() }
+    }
+}
+
+impl DbInner {
+    /// Makes `group` durable and current. `install` runs under the state lock right after the new
+    /// versions are in place and before readers see them.
+    ///
+    /// # Errors
+    /// Corruption if the edits do not fit the versions; I/O errors of the MANIFEST, after which
+    /// nothing has changed in memory and what is on disk is unknown.
+    pub(crate) fn apply_edits(
+        &self,
+        group: impl Into<EditGroup>,
+        install: impl FnOnce(&mut DbState),
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        self.apply_edits_locked(&mut manifest, group.into(), install)
+    }
+
+    /// As `apply_edits`, for callers that already hold the manifest lock.
+    pub(crate) fn apply_edits_locked(
+        &self,
+        manifest: &mut MutexGuard<'_, ManifestLog>,
+        mut group: EditGroup,
+        install: impl FnOnce(&mut DbState),
+    ) -> Result<()> {
+        let mut versions = Vec::with_capacity(group.edits.len());
+        {
+            let state = self.state.lock();
+            for edit in &group.edits {
+                versions.push(self.next_version(&state, edit)?);
+                let Some(cf) = state.cfs.get(&edit.column_family) else { continue };
+                let removed = edit.deleted_files.iter();
+                let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
+                group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
+            }
+            self.complete(&state, &mut group);
+        }
+        self.persist(manifest, &group)?;
+        let mut state = self.state.lock();
+        for (edit, version) in group.edits.iter().zip(versions) {
+            let Some(cf) = state.cfs.get_mut(&edit.column_family) else { continue };
+            cf.log_number = cf.log_number.max(edit.log_number.unwrap_or(0));
+            if let Some(version) = version {
+                cf.version = version;
+                self.refresh_scores(cf);
+            }
+        }
+        let before: Vec<_> = group.edits.iter().map(|e| e.column_family).collect();
+        install(&mut state);
+        for id in before {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                cf.publish();
+                self.update_stall(cf);
+            }
+        }
+        if let Some(min_log) = group.edits.iter().filter_map(|e| e.min_log_number_to_keep).max() {
+            state.min_log_to_keep = state.min_log_to_keep.max(min_log);
+        }
+        self.collect_obsolete(&mut state, &group);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The version that `edit` makes of its column family's; None if it touches no file.
+    fn next_version(
+        &self,
+        state: &DbState,
+        edit: &VersionEdit,
+    ) -> Result<Option<Arc<LiveVersion>>> {
+        let Some(cf) = state.cfs.get(&edit.column_family) else { return Ok(None) };
+        if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
+            return Ok(None);
+        }
+        let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
+        builder.apply(edit)?;
+        Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
+    }
+
+    /// Fills in what every edit carries.
+    fn complete(&self, state: &DbState, group: &mut EditGroup) {
+        let next_file = self.next_file_number.load(Ordering::Relaxed);
+        let last_sequence = self.last_sequence.load(Ordering::Acquire);
+        let log_number_of = |cf: &CfState, edits: &[VersionEdit]| {
+            let edited = edits.iter().filter(|e| e.column_family == cf.data.id);
+            edited.filter_map(|e| e.log_number).max().unwrap_or(0).max(cf.log_number)
+        };
+        let has_log = group.edits.iter().any(|e| e.log_number.is_some());
+        let min_log = state
+            .cfs
+            .values()
+            .filter(|cf| !cf.data.is_dropped())
+            .map(|cf| log_number_of(cf, &group.edits))
+            .min();
+        let members = group.edits.len();
+        for (index, edit) in group.edits.iter_mut().enumerate() {
+            edit.prev_log_number = Some(0);
+            edit.next_file_number = Some(next_file);
+            edit.last_sequence = Some(edit.last_sequence.unwrap_or(0).max(last_sequence));
+            if members > 1 {
+                edit.atomic_group_remaining = Some((members - 1 - index) as u32);
+            }
+            if has_log && index + 1 == members {
+                edit.min_log_number_to_keep = min_log;
+            }
+        }
+    }
+
+    /// Writes and syncs the edits, on a new MANIFEST if there is none to append to.
+    fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
+        let limit = self.options().max_manifest_file_size;
+        if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
+            manifest.writer = None;
+        }
+        let result = match manifest.writer.as_mut() {
+            Some(writer) => append(writer, &group.edits, self.options().use_fsync),
+            None => self.start_manifest(manifest, &group.edits),
+        };
+        if let Err(error) = &result {
+            manifest.writer = None;
+            manifest.broken = true;
+            self.info(format_args!("MANIFEST write failed: {error}"));
+        } else {
+            manifest.broken = false;
+        }
+        result
+    }
+
+    /// Writes a new MANIFEST: snapshot, `edits`, sync, CURRENT.
+    fn start_manifest(&self, manifest: &mut ManifestLog, edits: &[VersionEdit]) -> Result<()> {
+        let number = self.new_file_number();
+        self.info(format_args!("Creating manifest {number}"));
+        let mut snapshot = self.manifest_snapshot(&self.state.lock());
+        let mut edits = edits.to_vec();
+        // The MANIFEST's own number lies below the next free one.
+        let next_file = self.next_file_number.load(Ordering::Relaxed);
+        for edit in snapshot.iter_mut().chain(&mut edits) {
+            if edit.next_file_number.is_some() {
+                edit.next_file_number = Some(next_file);
+            }
+        }
+        let path = filename::manifest_file(&self.path, number);
+        let file = self.fs.create(&path, &FileOptions::default())?;
+        let mut writer = LogWriter::new(
+            BufferedWriter::new(file, WriterOptions::default()),
+            number,
+            false,
+            true,
+        );
+        for edit in &snapshot {
+            writer.add_record(&edit.encode())?;
+        }
+        append(&mut writer, &edits, self.options().use_fsync)?;
+        self.fs.sync_dir(&self.path)?;
+        filename::set_current_file(&*self.fs, &self.path, number, true)?;
+        let old = std::mem::replace(&mut manifest.number, number);
+        manifest.writer = Some(writer);
+        if old != 0 {
+            self.state.lock().obsolete.manifest(old);
+        }
+        Ok(())
+    }
+
+    /// Edits that describe the present state from nothing.
+    fn manifest_snapshot(&self, state: &DbState) -> Vec<VersionEdit> {
+        let mut edits = Vec::new();
+        if self.options().write_dbid_to_manifest {
+            edits.push(VersionEdit { db_id: Some(self.db_id.clone()), ..VersionEdit::default() });
+        }
+        let last_sequence = self.last_sequence.load(Ordering::Acquire);
+        for cf in state.cfs.values().filter(|cf| !cf.data.is_dropped()) {
+            let id = cf.data.id;
+            edits.push(VersionEdit {
+                comparator: Some(cf.data.comparator().name().to_string()),
+                column_family: id,
+                add_column_family: (id != 0).then(|| cf.data.name.clone()),
+                ..VersionEdit::default()
+            });
+            let mut files = VersionEdit {
+                column_family: id,
+                log_number: Some(cf.log_number),
+                last_sequence: Some(last_sequence),
+                prev_log_number: Some(0),
+                next_file_number: Some(0),
+                ..VersionEdit::default()
+            };
+            for (level, file) in cf.version.all_files() {
+                files.new_files.push((level, Arc::clone(file)));
+            }
+            for (level, key) in cf.version.compact_cursors() {
+                files.compact_cursors.push((*level, key.clone()));
+            }
+            if id == 0 {
+                files.min_log_number_to_keep = Some(state.min_log_to_keep);
+                files.max_column_family = Some(state.max_column_family);
+            }
+            edits.push(files);
+        }
+        edits
+    }
+
+    /// Closes the MANIFEST. Suspends.
+    pub(crate) fn close_manifest(&self) -> Result<()> {
+        match self.manifest.lock().writer.take() {
+            Some(mut writer) => writer.close(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Result<()> {
+    for edit in edits {
+        let record = edit.encode();
+        if record.is_empty() {
+            return Err(Error::corruption("refusing to write an empty version edit"));
+        }
+        writer.add_record(&record)?;
+    }
+    writer.flush()?;
+    writer.sync(use_fsync)
+}

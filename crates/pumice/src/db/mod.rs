@@ -1,0 +1,222 @@
+//! The database: its state, and the locks that guard it.
+//!
+//! | lock | guards | held over I/O |
+//! |---|---|---|
+//! | leadership (`queue`) | sequence numbers, memtable inserts, memtable and log switch | yes |
+//! | `manifest` | the MANIFEST writer and the order of version changes | yes |
+//! | `state` | column families, versions, job queues | no |
+//! | `wal` | the live logs | yes |
+//!
+//! Lock order: leadership > manifest > state > wal. Readers take none of them: they load a super
+//! version and the last sequence (`read::super_version`).
+//!
+//! Invariants: (1) only the holder of `manifest` replaces a version; (2) only a leader replaces a
+//! memtable; (3) a file is deleted only when no version, job or snapshot of the directory can need
+//! it (`obsolete_files`); (4) after a background error of severity Hard or worse nothing is
+//! written until it is cleared (`error_handler`).
+
+pub(crate) mod api;
+pub(crate) mod background;
+pub(crate) mod checkpoint;
+pub(crate) mod close;
+pub mod column_family;
+pub(crate) mod counters;
+pub(crate) mod ddl;
+pub(crate) mod destroy;
+pub(crate) mod error_handler;
+pub(crate) mod events;
+pub(crate) mod flush_api;
+pub(crate) mod manifest_log;
+pub(crate) mod manual_compaction;
+pub(crate) mod obsolete_files;
+pub(crate) mod open;
+pub(crate) mod options_file;
+pub(crate) mod properties;
+pub(crate) mod read_api;
+pub(crate) mod recovery;
+pub mod requests;
+pub(crate) mod snapshot;
+pub(crate) mod version_recovery;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use pumice_base::FileNumber;
+use pumice_env::{FileLock, FileSystem};
+use pumice_memtable::WriteBufferManager;
+use pumice_port::pool::ThreadPools;
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::db::column_family::{CfData, CfState};
+use crate::db::counters::DbCounters;
+use crate::db::error_handler::ErrorState;
+use crate::db::manifest_log::ManifestLog;
+use crate::db::manual_compaction::ManualQueue;
+use crate::db::obsolete_files::ObsoleteFiles;
+pub use crate::db::snapshot::Snapshot;
+use crate::db::snapshot::SnapshotList;
+use crate::options::DbOptions;
+use crate::stats::{HistogramKind, Logger, Statistics, Ticker};
+use crate::table_cache::OpenTables;
+use crate::write::batch::WriteBatch;
+use crate::write::controller::WriteController;
+use crate::write::queue::WriteQueue;
+use crate::write::wal::Wals;
+
+/// The column families as writers and readers find them, without a lock.
+#[derive(Clone, Default)]
+pub(crate) struct CfMap {
+    by_id: BTreeMap<u32, Arc<CfData>>,
+    default: Option<Arc<CfData>>,
+}
+
+impl CfMap {
+    /// The live column families.
+    pub fn new(families: impl Iterator<Item = Arc<CfData>>) -> Self {
+        let by_id: BTreeMap<u32, Arc<CfData>> = families.map(|cf| (cf.id, cf)).collect();
+        CfMap { default: by_id.get(&0).cloned(), by_id }
+    }
+    /// The column family with that id.
+    #[inline]
+    pub fn by_id(&self, id: u32) -> Option<&Arc<CfData>> {
+        if id == 0 { self.default.as_ref() } else { self.by_id.get(&id) }
+    }
+    /// The column family with that name.
+    pub fn by_name(&self, name: &str) -> Option<&Arc<CfData>> {
+        self.by_id.values().find(|cf| cf.name == name)
+    }
+    /// All of them, by id.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<CfData>> {
+        self.by_id.values()
+    }
+}
+
+/// What the state lock guards.
+pub(crate) struct DbState {
+    pub cfs: BTreeMap<u32, CfState>,
+    pub flush_queue: VecDeque<u32>,
+    pub compaction_queue: VecDeque<u32>,
+    pub running_flushes: usize,
+    pub running_compactions: usize,
+    /// Jobs handed to a pool, running or not.
+    pub scheduled_flushes: usize,
+    pub scheduled_compactions: usize,
+    /// Numbers of files being written; they are in no version yet.
+    pub pending_outputs: BTreeSet<FileNumber>,
+    pub manual: ManualQueue,
+    pub obsolete: ObsoleteFiles,
+    pub errors: ErrorState,
+    /// `pause_background_work` calls outstanding.
+    pub paused: usize,
+    /// `disable_file_deletions` calls outstanding.
+    pub deletions_disabled: usize,
+    pub max_column_family: u32,
+    /// Smallest log that recovery may need, as last written to the MANIFEST.
+    pub min_log_to_keep: FileNumber,
+    pub options_file_number: FileNumber,
+}
+
+/// Everything behind a `Db` handle.
+pub(crate) struct DbInner {
+    pub path: PathBuf,
+    pub fs: Arc<dyn FileSystem>,
+    pub read_only: bool,
+    pub db_id: String,
+    pub session_id: String,
+    options: ArcSwap<DbOptions>,
+    pub info_log: Option<Arc<dyn Logger>>,
+    pub statistics: Option<Arc<Statistics>>,
+    pub open_tables: Arc<OpenTables>,
+    pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
+    pub pools: Arc<ThreadPools>,
+    pub stats: DbCounters,
+    pub snapshots: Arc<SnapshotList>,
+
+    pub cfs: ArcSwap<CfMap>,
+    pub state: Mutex<DbState>,
+    /// Notified whenever `state` changes in a way somebody may wait for.
+    pub changed: Condvar,
+    pub manifest: Mutex<ManifestLog>,
+
+    pub queue: WriteQueue,
+    pub scratch: Mutex<WriteBatch>,
+    pub wal: Mutex<Wals>,
+    pub controller: WriteController,
+    /// Something in `attend` may hold; the leader looks there.
+    pub attention: AtomicBool,
+    pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// A leader waits in a stall.
+    pub stalling: AtomicBool,
+    pub wal_bytes: AtomicU64,
+    pub wal_bytes_limit: AtomicU64,
+    /// A write skipped the log since the last flush of everything.
+    pub unlogged_writes: AtomicBool,
+
+    /// Sequence of the newest write that readers may see.
+    pub last_sequence: AtomicU64,
+    pub next_file_number: AtomicU64,
+    pub shutting_down: AtomicBool,
+    /// Files that wait for their last reader; lets iterators skip the state lock when zero.
+    pub obsolete_waiting: AtomicUsize,
+    pub lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// Itself, for jobs.
+    pub me: OnceLock<Weak<DbInner>>,
+}
+
+impl DbInner {
+    /// The options as they are now.
+    pub fn options(&self) -> Arc<DbOptions> {
+        self.options.load_full()
+    }
+
+    /// Replaces the options. Requires: state lock held.
+    pub fn store_options(&self, options: DbOptions) {
+        self.options.store(Arc::new(options));
+    }
+
+    /// Takes a new file number.
+    pub fn new_file_number(&self) -> FileNumber {
+        self.next_file_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts an event.
+    #[inline]
+    pub fn tick(&self, ticker: Ticker, count: u64) {
+        if let Some(statistics) = &self.statistics {
+            statistics.record_tick(ticker, count);
+        }
+    }
+
+    /// Records a measurement.
+    #[inline]
+    pub fn measure(&self, kind: HistogramKind, value: u64) {
+        if let Some(statistics) = &self.statistics {
+            statistics.measure(kind, value);
+        }
+    }
+
+    /// Writes a line to the info log.
+    pub fn info(&self, line: std::fmt::Arguments<'_>) {
+        if let Some(log) = &self.info_log {
+            log.log(crate::options::InfoLogLevel::Info, line);
+        }
+    }
+
+    /// Recomputes the limit on the bytes of all logs.
+    pub fn refresh_wal_limit(&self, state: &DbState) {
+        let configured = self.options().max_total_wal_size;
+        let limit = if configured > 0 {
+            configured
+        } else {
+            let budget = |cf: &CfState| {
+                let options = cf.data.options();
+                options.write_buffer_size as u64 * options.max_write_buffer_number.max(1) as u64
+            };
+            4 * state.cfs.values().map(budget).sum::<u64>()
+        };
+        self.wal_bytes_limit.store(limit, Ordering::Relaxed);
+    }
+}

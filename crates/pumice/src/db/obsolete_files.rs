@@ -1,0 +1,186 @@
+//! Deleting files that nothing needs any more, and nothing else.
+//!
+//! A table file becomes a candidate when an edit removes it from its column family's version. It
+//! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
+//! could read the file holds that `Arc`. Logs go when no column family has unflushed data in them,
+//! manifests when CURRENT names another.
+//!
+//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown) or
+//! deletions are disabled.
+//!
+//! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use pumice_base::{FileNumber, Result};
+use pumice_env::filename::{self, FileType};
+use pumice_manifest::FileMetaData;
+use pumice_port::pool::Priority;
+
+use crate::db::manifest_log::EditGroup;
+use crate::db::{DbInner, DbState};
+
+/// Files that were needed once.
+#[derive(Default)]
+pub(crate) struct ObsoleteFiles {
+    tables: Vec<(FileNumber, Weak<FileMetaData>)>,
+    other: Vec<PathBuf>,
+    manifests: Vec<FileNumber>,
+}
+
+impl ObsoleteFiles {
+    /// MANIFEST `number` was replaced.
+    pub fn manifest(&mut self, number: FileNumber) {
+        self.manifests.push(number);
+    }
+    /// A file that nothing refers to.
+    pub fn file(&mut self, path: PathBuf) {
+        self.other.push(path);
+    }
+    /// Table `file` left its version.
+    pub fn table(&mut self, file: &Arc<FileMetaData>) {
+        self.tables.push((file.number, Arc::downgrade(file)));
+    }
+}
+
+impl DbInner {
+    /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
+    pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
+        let logs = self.wal.lock().release_below(state.min_log_to_keep);
+        let dir = self.wal_dir();
+        for number in logs {
+            state.obsolete.file(filename::log_file(&dir, number));
+        }
+        for (id, file) in &group.removed {
+            // A moved file is still there, on another level.
+            let cf = state.cfs.get(id);
+            if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
+                state.obsolete.table(file);
+            }
+        }
+        self.obsolete_waiting.store(state.obsolete.tables.len(), Ordering::Release);
+        self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
+    }
+
+    /// An iterator let go of its super version: files may have become deletable.
+    pub(crate) fn super_version_released(self: &Arc<Self>) {
+        if self.obsolete_waiting.load(Ordering::Acquire) == 0
+            || self.shutting_down.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let db = Arc::downgrade(self);
+        let job = move || {
+            if let Some(db) = db.upgrade() {
+                db.delete_obsolete_files();
+            }
+        };
+        self.pools.schedule(Priority::High, "purge", Box::new(job));
+    }
+
+    /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again
+    /// by the next open.
+    pub(crate) fn delete_obsolete_files(&self) {
+        if self.read_only || self.manifest.lock().broken {
+            return;
+        }
+        let mut doomed = Vec::new();
+        let mut tables = Vec::new();
+        {
+            let mut state = self.state.lock();
+            if state.deletions_disabled > 0 {
+                return;
+            }
+            state.obsolete.tables.retain(|(number, file)| {
+                let free = file.strong_count() == 0;
+                if free {
+                    tables.push(*number);
+                }
+                !free
+            });
+            self.obsolete_waiting.store(state.obsolete.tables.len(), Ordering::Release);
+            doomed.append(&mut state.obsolete.other);
+            let manifests = std::mem::take(&mut state.obsolete.manifests);
+            doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
+        }
+        for number in tables {
+            self.open_tables.erase(number);
+            let path = filename::table_file(&self.path, number);
+            self.delete_file(&path);
+            self.note_table_deleted(number);
+        }
+        for path in doomed {
+            self.delete_file(&path);
+        }
+    }
+
+    fn delete_file(&self, path: &std::path::Path) {
+        match self.fs.remove(path) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                self.info(format_args!("Failed to delete {}: {error}", path.display()));
+            }
+        }
+    }
+
+    /// After an open: deletes every file of ours in the directory that nothing refers to.
+    pub(crate) fn delete_unreferenced_files(&self) -> Result<()> {
+        let manifest = self.manifest.lock().number;
+        let (live, min_log, options_file) = {
+            let state = self.state.lock();
+            let mut live: BTreeSet<FileNumber> = state.pending_outputs.clone();
+            for cf in state.cfs.values() {
+                live.extend(cf.files().map(|f| f.number));
+            }
+            (live, state.min_log_to_keep, state.options_file_number)
+        };
+        let wal_dir = self.wal_dir();
+        let mut dirs = vec![self.path.clone()];
+        if wal_dir != self.path {
+            dirs.push(wal_dir.clone());
+        }
+        for dir in dirs {
+            for name in self.fs.list(&dir)? {
+                let Some((number, kind)) = filename::parse(&name) else { continue };
+                let obsolete = match kind {
+                    FileType::Table => dir == self.path && !live.contains(&number),
+                    FileType::Wal => dir == wal_dir && number < min_log,
+                    FileType::Descriptor => dir == self.path && number < manifest,
+                    FileType::Temp => dir == self.path,
+                    FileType::Options => dir == self.path && number < options_file,
+                    _ => false,
+                };
+                if obsolete {
+                    self.info(format_args!("Deleting unreferenced file {name}"));
+                    self.delete_file(&dir.join(&name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves logs that recovery did not use up to the archive: they may be all that is left of
+    /// somebody's data.
+    pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let dir = self.wal_dir();
+        self.fs.create_dir_all(&filename::archive_dir(&dir))?;
+        for &number in logs {
+            let from = filename::log_file(&dir, number);
+            self.info(format_args!("Archiving damaged log {}", from.display()));
+            self.fs.rename(&from, &filename::archived_log_file(&dir, number))?;
+        }
+        self.fs.sync_dir(&dir)
+    }
+
+    /// The directory of the logs.
+    pub(crate) fn wal_dir(&self) -> PathBuf {
+        self.wal.lock().dir().to_path_buf()
+    }
+}

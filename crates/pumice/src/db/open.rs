@@ -1,0 +1,511 @@
+//! Opening and creating databases.
+//!
+//! Order: look (nothing is written), lock, recover versions, replay logs, start a new log, write a
+//! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
+//! crash anywhere before CURRENT changes leaves the database as it was.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_env::{FileSystem, filename};
+use pumice_manifest::VersionEdit;
+use pumice_memtable::WriteBufferManager;
+use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
+use crate::db::counters::DbCounters;
+use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::recovery::Recovered;
+use crate::db::snapshot::SnapshotList;
+use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
+use crate::db::{CfMap, DbInner, DbState};
+use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::table_cache::{OpenTables, TableCache};
+use crate::write::batch::WriteBatch;
+use crate::write::controller::WriteController;
+use crate::write::queue::WriteQueue;
+use crate::write::wal::Wals;
+
+/// Name of the column family that every database has.
+pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
+
+/// A column family to open: name and options.
+#[derive(Clone)]
+pub struct ColumnFamilyDescriptor {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: ColumnFamilyOptions,
+}
+
+impl ColumnFamilyDescriptor {
+    /// A descriptor.
+    pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
+        ColumnFamilyDescriptor { name: name.into(), options }
+    }
+}
+
+/// How a database is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    ReadWrite,
+    ReadOnly { error_if_wal_exists: bool },
+}
+
+/// Opens the database at `path` with `descriptors`; handles come in their order.
+pub(crate) fn open(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
+    check_request(options, descriptors)?;
+    let fs = Arc::clone(&options.file_system);
+    let exists = look(&*fs, path, options, mode)?;
+    let lock = match mode {
+        Mode::ReadWrite => {
+            fs.create_dir_all(path)?;
+            Some(fs.lock(&filename::lock_file(path))?)
+        }
+        Mode::ReadOnly { .. } => None,
+    };
+    let wal_dir = match options.wal_dir.as_str() {
+        "" => path.to_path_buf(),
+        dir => dir.into(),
+    };
+    if mode == Mode::ReadWrite && wal_dir != path {
+        fs.create_dir_all(&wal_dir)?;
+    }
+    let recovered = if exists {
+        recover(&*fs, path, descriptors, mode)?
+    } else {
+        RecoveredVersions {
+            families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
+            manifest_number: 0,
+            next_file_number: 1,
+            last_sequence: 0,
+            min_log_to_keep: 0,
+            max_column_family: 0,
+            db_id: None,
+        }
+    };
+    if !options.create_missing_column_families
+        && let Some(unknown) =
+            descriptors.iter().find(|d| recovered.families.values().all(|f| f.name != d.name))
+    {
+        return Err(not_found(&unknown.name));
+    }
+    let db_id = identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
+    let info_log = open_info_log(options, &fs, path, mode)?;
+    let inner = assemble(Assembly {
+        options,
+        fs,
+        path,
+        wal_dir: &wal_dir,
+        mode,
+        recovered,
+        descriptors,
+        db_id,
+        info_log,
+        lock,
+    })?;
+    let db = Arc::new(inner);
+    db.me.get_or_init(|| Arc::downgrade(&db));
+    db.log_open_header();
+    match mode {
+        Mode::ReadWrite => db.start_writable(exists, descriptors)?,
+        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
+    }
+    let map = db.cfs.load();
+    let handles = descriptors
+        .iter()
+        .map(|d| {
+            let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
+            Ok(ColumnFamily { data: Arc::clone(data), db: Arc::downgrade(&db) })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    drop(map);
+    Ok((db, handles))
+}
+
+fn not_found(name: &str) -> Error {
+    Error::invalid_argument(format!("Column family not found: {name}"))
+}
+
+fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
+    crate::options::check_all(options)?;
+    let mut names = BTreeSet::new();
+    for descriptor in descriptors {
+        crate::options::check_all(&descriptor.options)?;
+        crate::options::check_column_family(&descriptor.options)?;
+        if !names.insert(descriptor.name.as_str()) {
+            return Err(Error::invalid_argument(format!(
+                "Column family named twice: {}",
+                descriptor.name
+            )));
+        }
+    }
+    if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
+        return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    Ok(())
+}
+
+/// Whether there is a database; refuses what the options forbid. Writes nothing.
+fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Result<bool> {
+    let current = filename::current_file(path);
+    let exists = fs.exists(&current)?;
+    if exists && options.error_if_exists && mode == Mode::ReadWrite {
+        return Err(Error::invalid_argument(format!(
+            "{}: exists (error_if_exists is true)",
+            path.display()
+        )));
+    }
+    if !exists && matches!(mode, Mode::ReadOnly { .. }) {
+        // Report what a read of CURRENT would: the path and the reason.
+        fs.read_file(&current)?;
+    }
+    if !exists && !options.create_if_missing {
+        return Err(Error::invalid_argument(format!(
+            "{}: does not exist (create_if_missing is false)",
+            current.display()
+        )));
+    }
+    Ok(exists)
+}
+
+fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> RecoveredFamily {
+    let options = descriptors.iter().find(|d| d.name == name).map(|d| &d.options);
+    let comparator = options.map_or(Comparator::Bytewise, |o| o.comparator.clone());
+    let levels = options.map_or(7, |o| o.num_levels as usize);
+    RecoveredFamily {
+        name: name.to_string(),
+        comparator: Some(comparator.name().to_string()),
+        log_number: 0,
+        version: pumice_manifest::Version::empty(InternalKeyComparator::new(comparator), levels),
+    }
+}
+
+fn recover(
+    fs: &dyn FileSystem,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+) -> Result<RecoveredVersions> {
+    let spec = |name: &str, persisted: Option<&str>| {
+        match descriptors.iter().find(|d| d.name == name) {
+            Some(d) => Ok((d.options.comparator.clone(), d.options.num_levels as usize)),
+            // Not opened: only its files matter, in whatever order they claim.
+            None => {
+                let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
+                Ok((comparator, crate::options::MAX_LEVELS as usize))
+            }
+        }
+    };
+    let recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    if mode == Mode::ReadWrite {
+        let opened = |name: &str| descriptors.iter().any(|d| d.name == name);
+        let missing: Vec<&str> = recovered
+            .families
+            .values()
+            .map(|f| f.name.as_str())
+            .filter(|name| !opened(name))
+            .collect();
+        if !missing.is_empty() {
+            return Err(Error::invalid_argument(format!(
+                "Column families not opened: {}",
+                missing.join(", ")
+            )));
+        }
+    }
+    Ok(recovered)
+}
+
+/// The database's identity: the MANIFEST's, else the file's, else a new one.
+fn identity(
+    fs: &dyn FileSystem,
+    path: &Path,
+    in_manifest: Option<&str>,
+    exists: bool,
+) -> Result<String> {
+    if let Some(id) = in_manifest {
+        return Ok(id.to_string());
+    }
+    let file = filename::identity_file(path);
+    if exists && fs.exists(&file)? {
+        let text = String::from_utf8_lossy(&fs.read_file(&file)?).trim().to_string();
+        if !text.is_empty() {
+            return Ok(text);
+        }
+    }
+    Ok(pumice_table::new_db_id())
+}
+
+fn open_info_log(
+    options: &DbOptions,
+    fs: &Arc<dyn FileSystem>,
+    path: &Path,
+    mode: Mode,
+) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
+    match (&options.info_log, mode) {
+        (Some(log), _) => Ok(Some(Arc::clone(log))),
+        (None, Mode::ReadOnly { .. }) => Ok(None),
+        (None, Mode::ReadWrite) => {
+            let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;
+            Ok(Some(Arc::new(log)))
+        }
+    }
+}
+
+struct Assembly<'a> {
+    options: &'a DbOptions,
+    fs: Arc<dyn FileSystem>,
+    path: &'a Path,
+    wal_dir: &'a Path,
+    mode: Mode,
+    recovered: RecoveredVersions,
+    descriptors: &'a [ColumnFamilyDescriptor],
+    db_id: String,
+    info_log: Option<Arc<dyn crate::stats::Logger>>,
+    lock: Option<Box<dyn pumice_env::FileLock>>,
+}
+
+fn assemble(a: Assembly<'_>) -> Result<DbInner> {
+    let options = a.options;
+    let open_tables = Arc::new(OpenTables::new(
+        Arc::clone(&a.fs),
+        a.path.to_path_buf(),
+        options.statistics.clone().map(|s| s as Arc<dyn pumice_table::TableStats>),
+        options.max_open_files,
+        options.verify_sst_unique_id_in_manifest,
+    ));
+    let manager = options.write_buffer_manager.clone().or_else(|| {
+        let budget = options.db_write_buffer_size as usize;
+        (budget > 0).then(|| Arc::new(WriteBufferManager::new(budget, None, false)))
+    });
+    let mut cfs = BTreeMap::new();
+    for (id, family) in a.recovered.families {
+        let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
+        let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
+        cfs.insert(id, state);
+    }
+    let map = CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)));
+    let pools = shared_pools();
+    let (flushes, compactions) = crate::db::background::job_limits(options);
+    pools.increase_background_threads(flushes, Priority::High);
+    pools.increase_background_threads(compactions, Priority::Low);
+    Ok(DbInner {
+        path: a.path.to_path_buf(),
+        read_only: a.mode != Mode::ReadWrite,
+        db_id: a.db_id,
+        session_id: pumice_table::new_session_id(),
+        options: ArcSwap::from_pointee(options.clone()),
+        info_log: a.info_log,
+        statistics: options.statistics.clone(),
+        open_tables,
+        write_buffer_manager: manager,
+        pools,
+        stats: DbCounters::new(),
+        snapshots: Arc::new(SnapshotList::default()),
+        cfs: ArcSwap::from_pointee(map),
+        state: Mutex::new(DbState {
+            cfs,
+            flush_queue: VecDeque::new(),
+            compaction_queue: VecDeque::new(),
+            running_flushes: 0,
+            running_compactions: 0,
+            scheduled_flushes: 0,
+            scheduled_compactions: 0,
+            pending_outputs: BTreeSet::new(),
+            manual: Default::default(),
+            obsolete: Default::default(),
+            errors: Default::default(),
+            paused: 0,
+            deletions_disabled: 0,
+            max_column_family: a.recovered.max_column_family,
+            min_log_to_keep: a.recovered.min_log_to_keep,
+            options_file_number: 0,
+        }),
+        changed: Condvar::new(),
+        manifest: Mutex::new(ManifestLog {
+            number: a.recovered.manifest_number,
+            ..ManifestLog::default()
+        }),
+        queue: WriteQueue::default(),
+        scratch: Mutex::new(WriteBatch::new()),
+        wal: Mutex::new(Wals::new(
+            Arc::clone(&a.fs),
+            a.wal_dir.to_path_buf(),
+            options.use_fsync,
+            options.manual_wal_flush,
+            Vec::new(),
+        )),
+        fs: a.fs,
+        controller: WriteController::new(options.delayed_write_rate),
+        attention: AtomicBool::new(false),
+        full_memtables: Mutex::new(BTreeSet::new()),
+        stalling: AtomicBool::new(false),
+        wal_bytes: AtomicU64::new(0),
+        wal_bytes_limit: AtomicU64::new(u64::MAX),
+        unlogged_writes: AtomicBool::new(false),
+        last_sequence: AtomicU64::new(a.recovered.last_sequence),
+        next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        shutting_down: AtomicBool::new(false),
+        obsolete_waiting: AtomicUsize::new(0),
+        lock: Mutex::new(a.lock),
+        me: OnceLock::new(),
+    })
+}
+
+/// The pools that all databases of the process share, as RocksDB's default `Env` has them.
+fn shared_pools() -> Arc<ThreadPools> {
+    static POOLS: OnceLock<Arc<ThreadPools>> = OnceLock::new();
+    Arc::clone(POOLS.get_or_init(|| Arc::new(ThreadPools::new())))
+}
+
+/// The runtime state of a column family around its recovered version.
+pub(crate) fn new_family_state(
+    open_tables: &Arc<OpenTables>,
+    manager: Option<Arc<WriteBufferManager>>,
+    id: u32,
+    descriptor: &ColumnFamilyDescriptor,
+    family: RecoveredFamily,
+) -> Result<CfState> {
+    let options = &descriptor.options;
+    let icmp = InternalKeyComparator::new(options.comparator.clone());
+    let table_options = Arc::new(options.table_factory.to_table_options()?);
+    let tables = Arc::new(TableCache::new(
+        Arc::clone(open_tables),
+        Arc::clone(&table_options),
+        icmp.clone(),
+        options.prefix_extractor.clone(),
+    ));
+    let mem = new_memtable(options, &icmp, 1, 0, manager);
+    let version = Arc::new(LiveVersion::new(family.version));
+    let first = Arc::new(SuperVersion {
+        mem: Arc::clone(&mem),
+        imm: Vec::new(),
+        version: Arc::clone(&version),
+    });
+    let data = Arc::new(CfData::new(
+        id,
+        &family.name,
+        options.clone(),
+        table_options,
+        tables,
+        first,
+    ));
+    Ok(CfState::new(data, mem, version, family.log_number))
+}
+
+impl DbInner {
+    fn start_writable(
+        self: &Arc<Self>,
+        exists: bool,
+        descriptors: &[ColumnFamilyDescriptor],
+    ) -> Result<()> {
+        self.write_identity()?;
+        let recovered = if exists {
+            let mode = self.options().wal_recovery_mode.into();
+            self.raise_file_number()?;
+            self.replay_logs(mode, false)?
+        } else {
+            Recovered::default()
+        };
+        self.install_recovery(&recovered)?;
+        self.create_missing(descriptors)?;
+        self.write_options_file()?;
+        let mut state = self.state.lock();
+        self.refresh_wal_limit(&state);
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                self.refresh_scores(cf);
+                self.update_stall(cf);
+            }
+            self.queue_compaction(&mut state, id);
+        }
+        drop(state);
+        self.delete_unreferenced_files()?;
+        let mut state = self.state.lock();
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+
+    /// Starts the first log and makes what recovery found durable, all at once.
+    fn install_recovery(&self, recovered: &Recovered) -> Result<()> {
+        let number = self.new_file_number();
+        {
+            let mut wal = self.wal.lock();
+            if recovered.in_memory {
+                wal.keep(&recovered.logs);
+            }
+            wal.switch(number)?;
+        }
+        let edits = {
+            let state = self.state.lock();
+            let edit_of = |cf: &CfState| {
+                let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
+                edit.column_family = cf.data.id;
+                edit.log_number = (!recovered.in_memory).then_some(number);
+                edit
+            };
+            state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
+        };
+        self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        self.archive(&recovered.set_aside)
+    }
+
+    /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
+    fn raise_file_number(&self) -> Result<()> {
+        for name in self.fs.list(&self.path)? {
+            if let Some((number, _)) = filename::parse(&name) {
+                self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn create_missing(self: &Arc<Self>, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
+        for descriptor in descriptors {
+            if self.cfs.load().by_name(&descriptor.name).is_some() {
+                continue;
+            }
+            if !self.options().create_missing_column_families {
+                return Err(not_found(&descriptor.name));
+            }
+            self.create_family(descriptor)?;
+        }
+        Ok(())
+    }
+
+    fn write_identity(&self) -> Result<()> {
+        let path = filename::identity_file(&self.path);
+        let same = self.fs.exists(&path)?
+            && self.fs.read_file(&path)? == self.db_id.as_bytes();
+        if same || !self.options().write_identity_file {
+            return Ok(());
+        }
+        let temp = filename::temp_file(&self.path, 0);
+        pumice_env::write_file(&*self.fs, &temp, self.db_id.as_bytes(), true)?;
+        self.fs.rename(&temp, &path)?;
+        self.fs.sync_dir(&self.path)
+    }
+
+    fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
+        let recovered = self.replay_logs(self.options().wal_recovery_mode.into(), true)?;
+        if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
+            return Err(Error::corruption(format!(
+                "{}: there are WAL files and error_if_wal_file_exists is set",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+}

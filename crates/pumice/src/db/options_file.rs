@@ -1,0 +1,106 @@
+//! The OPTIONS file, and changing options while the database is open.
+//!
+//! The file lists exactly the live column families and is rewritten whenever they or an option
+//! change (format spec section 5.6): written under a temporary name, synced, renamed.
+
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
+use pumice_env::filename;
+
+use crate::db::DbInner;
+use crate::db::column_family::CfData;
+use crate::table_cache::TableCache;
+
+impl DbInner {
+    /// Writes a new OPTIONS file and forgets the one before.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn write_options_file(&self) -> Result<()> {
+        let number = self.new_file_number();
+        let families: Vec<(String, _)> = {
+            let state = self.state.lock();
+            let live = state.cfs.values().filter(|cf| !cf.data.is_dropped());
+            live.map(|cf| (cf.data.name.clone(), cf.data.options())).collect()
+        };
+        let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
+        let text = crate::options::format_options_file(&self.options(), &listed);
+        let temp = filename::temp_options_file(&self.path, number);
+        pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true)?;
+        self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
+        self.fs.sync_dir(&self.path)?;
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.options_file_number, number);
+        if old != 0 {
+            state.obsolete.file(filename::options_file(&self.path, old));
+        }
+        drop(state);
+        self.delete_obsolete_files();
+        Ok(())
+    }
+
+    /// Changes mutable options of a column family.
+    ///
+    /// # Errors
+    /// InvalidArgument naming the option that is unknown, immutable or out of bounds; nothing
+    /// changes then.
+    pub(crate) fn set_cf_options(&self, cf: &Arc<CfData>, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        if cf.is_dropped() {
+            return Err(Error::column_family_dropped(cf.name.clone()));
+        }
+        {
+            let _alone = self.exclusive();
+            let changed = cf.options().with_changes(changes)?;
+            crate::options::check_column_family(&changed)?;
+            let table = Arc::new(changed.table_factory.to_table_options()?);
+            let tables = Arc::new(TableCache::new(
+                Arc::clone(&self.open_tables),
+                Arc::clone(&table),
+                cf.icmp.clone(),
+                changed.prefix_extractor.clone(),
+            ));
+            let mut state = self.state.lock();
+            cf.set_options(changed, table, tables);
+            if let Some(family) = state.cfs.get_mut(&cf.id) {
+                self.refresh_scores(family);
+                self.update_stall(family);
+            }
+            self.refresh_wal_limit(&state);
+            self.queue_compaction(&mut state, cf.id);
+            self.schedule_background(&mut state);
+            self.changed.notify_all();
+        }
+        for (name, value) in changes {
+            self.info(format_args!("[{}] SetOptions() {name}: {value}", cf.name));
+        }
+        self.write_options_file()
+    }
+
+    /// Changes mutable options of the database.
+    ///
+    /// # Errors
+    /// As `set_cf_options`.
+    pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        let changed = self.options().with_changes(changes)?;
+        crate::options::check_all(&changed)?;
+        self.open_tables.set_max_open_files(changed.max_open_files);
+        self.controller.set_max_rate(changed.delayed_write_rate);
+        let (flushes, compactions) = crate::db::background::job_limits(&changed);
+        use pumice_port::pool::Priority;
+        self.pools.increase_background_threads(flushes, Priority::High);
+        self.pools.increase_background_threads(compactions, Priority::Low);
+        {
+            let mut state = self.state.lock();
+            self.store_options(changed);
+            self.refresh_wal_limit(&state);
+            self.schedule_background(&mut state);
+        }
+        for (name, value) in changes {
+            self.info(format_args!("SetDBOptions() {name}: {value}"));
+        }
+        self.write_options_file()
+    }
+}

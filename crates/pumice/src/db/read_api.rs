@@ -1,0 +1,185 @@
+//! Reads as the handle offers them: sequence and super version chosen, then `read` does the work.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::Result;
+use pumice_table::TableReadOptions;
+
+use crate::db::column_family::CfData;
+use crate::db::requests::ReadOptions;
+use crate::db::{DbInner, Snapshot};
+use crate::read::get;
+use crate::read::iterator::{DbIterator, IteratorLimits};
+use crate::read::level_iterator::LevelIterator;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::pinned::PinnedSlice;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::read::super_version::{SuperVersion, SuperVersionHold};
+use crate::stats::Ticker;
+
+fn table_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: options.readahead_size,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
+        cache_only: options.cache_only,
+    }
+}
+
+/// Table options of a point read: no allocation.
+fn point_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: 0,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        iterate_upper_bound: None,
+        cache_only: options.cache_only,
+    }
+}
+
+impl DbInner {
+    /// The value of `key`, or None.
+    pub(crate) fn get(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        let super_version = cf.super_version.load();
+        let sequence = self.read_sequence(options);
+        let found =
+            get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
+        if self.statistics.is_some() {
+            self.tick(Ticker::NumberKeysRead, 1);
+            if let Ok(Some(value)) = &found {
+                self.tick(Ticker::BytesRead, value.len() as u64);
+            }
+        }
+        found
+    }
+
+    /// The values of several keys at one moment.
+    pub(crate) fn multi_get(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        // One snapshot makes the answers consistent across column families.
+        let held;
+        let sequence = match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_number(),
+            None if keys.windows(2).all(|w| Arc::ptr_eq(w[0].0, w[1].0)) => u64::MAX,
+            None => {
+                held = self.snapshot();
+                held.sequence_number()
+            }
+        };
+        let table = point_options(options);
+        let mut answers = Vec::with_capacity(keys.len());
+        let mut at: Option<(&Arc<CfData>, Arc<SuperVersion>)> = None;
+        for &(cf, key) in keys {
+            if at.as_ref().is_none_or(|(current, _)| !Arc::ptr_eq(current, cf)) {
+                at = Some((cf, cf.super_version.load_full()));
+            }
+            let Some((_, super_version)) = &at else { continue };
+            let visible = match sequence {
+                u64::MAX => self.last_sequence.load(Ordering::Acquire),
+                fixed => fixed,
+            };
+            answers.push(get::get(cf, &cf.tables(), super_version, &table, visible, key));
+        }
+        self.tick(Ticker::NumberMultigetCalls, 1);
+        self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        answers
+    }
+
+    /// A cursor over the keys of a column family.
+    pub(crate) fn iterator(
+        self: &Arc<Self>,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<DbIterator> {
+        let super_version = cf.super_version.load_full();
+        let sequence = self.read_sequence(options);
+        let tables = cf.tables();
+        let mut range_dels = RangeDels::new(sequence);
+        range_dels.push(super_version.mem.range_tombstones());
+        for mem in &super_version.imm {
+            range_dels.push(mem.range_tombstones());
+        }
+        range_dels.push(super_version.version.tombstones(&tables, cf.comparator())?);
+        let sources = self.sources(cf, &super_version, &table_options(options))?;
+        let inner = MergingIterator::new(cf.icmp.clone(), sources);
+        let prefix = if options.prefix_same_as_start && !options.total_order_seek {
+            cf.options().prefix_extractor.clone()
+        } else {
+            None
+        };
+        let limits = IteratorLimits {
+            sequence,
+            lower_bound: options.iterate_lower_bound.clone(),
+            upper_bound: options.iterate_upper_bound.clone(),
+            prefix,
+        };
+        Ok(DbIterator::new(
+            inner,
+            Arc::clone(cf),
+            limits,
+            range_dels,
+            SuperVersionHold::new(super_version, Arc::clone(self)),
+            options.snapshot.clone(),
+        ))
+    }
+
+    /// Everything that holds entries of a column family, newest first.
+    pub(crate) fn sources(
+        &self,
+        cf: &Arc<CfData>,
+        super_version: &SuperVersion,
+        options: &TableReadOptions,
+    ) -> Result<Vec<Source>> {
+        let tables = cf.tables();
+        let mut sources = Vec::with_capacity(4);
+        if !super_version.mem.is_empty() {
+            sources.push(Source::Mem(super_version.mem.iter()));
+        }
+        sources.extend(super_version.imm.iter().map(|mem| Source::Mem(mem.iter())));
+        for (number, level) in super_version.version.levels().iter().enumerate() {
+            if number == 0 {
+                for file in level.files() {
+                    sources.push(Source::Table(tables.table(file)?.iter(options)));
+                }
+            } else if !level.is_empty() {
+                sources.push(Source::Level(LevelIterator::new(
+                    Arc::clone(&tables),
+                    cf.icmp.clone(),
+                    Arc::clone(level),
+                    options.clone(),
+                )));
+            }
+        }
+        Ok(sources)
+    }
+
+    #[inline]
+    fn read_sequence(&self, options: &ReadOptions) -> u64 {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_number(),
+            None => self.last_sequence.load(Ordering::Acquire),
+        }
+    }
+
+    /// A snapshot of the present state.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshots.acquire(pumice_port::time::wall_seconds(), || {
+            self.last_sequence.load(Ordering::Acquire)
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Replaying the write-ahead logs when a database is opened.
+//!
+//! Rules: format spec section 4.4. Records are applied to fresh memtables of the column families
+//! that have not flushed them; full memtables become L0 files on the way, the rest at the end.
+//! Nothing of this is visible or durable until the caller applies the resulting edits, so a crash
+//! during recovery leaves the database as it was.
+//!
+//! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime only a
+//! record that continues exactly where the intact ones ended is applied, so the result is a prefix
+//! of the history.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::filename::{self, FileType};
+use pumice_manifest::VersionEdit;
+use pumice_memtable::MemTable;
+use pumice_wal::{LogReader, ReaderOptions, WalRecoveryMode};
+
+use crate::db::DbInner;
+use crate::db::column_family::{CfData, new_memtable};
+use crate::flush::write_level0;
+use crate::write::batch::{self, BatchRecord};
+
+/// What replay found.
+#[derive(Default)]
+pub(crate) struct Recovered {
+    /// New L0 files, by column family.
+    pub edits: BTreeMap<u32, VersionEdit>,
+    /// Logs that exist, ascending, with their bytes.
+    pub logs: Vec<(FileNumber, u64)>,
+    /// Logs that hold intact records which were not applied; they are archived, not deleted.
+    pub set_aside: Vec<FileNumber>,
+    /// Some column family still has unflushed data in its memtable.
+    pub in_memory: bool,
+}
+
+struct Replay<'a> {
+    db: &'a DbInner,
+    mode: WalRecoveryMode,
+    read_only: bool,
+    found: Recovered,
+    mems: BTreeMap<u32, Arc<MemTable>>,
+    /// Sequence the next record must have to continue without a gap; None before the first.
+    next: Option<SequenceNumber>,
+    /// Damage was met and nothing has continued since.
+    stopped: bool,
+    damaged_log: Option<FileNumber>,
+}
+
+impl DbInner {
+    /// Replays the logs into memtables and L0 files.
+    ///
+    /// # Errors
+    /// Corruption as the recovery mode demands; I/O errors.
+    pub(crate) fn replay_logs(&self, mode: WalRecoveryMode, read_only: bool) -> Result<Recovered> {
+        let (oldest, mems) = {
+            let state = self.state.lock();
+            let live = state.cfs.values().map(|cf| cf.log_number).min().unwrap_or(0);
+            let mems = state.cfs.iter().map(|(id, cf)| (*id, Arc::clone(&cf.mem))).collect();
+            (live.max(state.min_log_to_keep), mems)
+        };
+        let mut replay = Replay {
+            db: self,
+            mode,
+            read_only,
+            found: Recovered::default(),
+            mems,
+            next: None,
+            stopped: false,
+            damaged_log: None,
+        };
+        for (number, path) in self.logs_from(oldest)? {
+            self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            let bytes = self.fs.file_size(&path)?;
+            replay.found.logs.push((number, bytes));
+            replay.log(number, path)?;
+        }
+        replay.finish()
+    }
+
+    /// The logs with at least that number, ascending.
+    fn logs_from(&self, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
+        let dir = self.wal.lock().dir().to_path_buf();
+        let mut logs = Vec::new();
+        for name in self.fs.list(&dir)? {
+            if let Some((number, FileType::Wal)) = filename::parse(&name)
+                && number >= oldest
+            {
+                logs.push((number, dir.join(name)));
+            }
+        }
+        logs.sort();
+        Ok(logs)
+    }
+}
+
+impl Replay<'_> {
+    fn log(&mut self, number: FileNumber, path: PathBuf) -> Result<()> {
+        self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
+        let file = self.db.fs.open_sequential(&path)?;
+        let mut reader = LogReader::new(
+            file,
+            ReaderOptions {
+                log_number: number,
+                recovery_mode: self.mode,
+                checksum: true,
+                is_manifest: false,
+            },
+        );
+        let mut record = Vec::new();
+        let mut ignored = false;
+        while reader.read_record(&mut record).map_err(|e| e.with_context(path.display()))? {
+            ignored |= !self
+                .record(number, &record)
+                .map_err(|e| if e.is_corruption() { e.with_context(path.display()) } else { e })?;
+        }
+        if let Some(damage) = reader.damage() {
+            self.db.info(format_args!("{}: dropping: {damage}", path.display()));
+            if self.mode == WalRecoveryMode::PointInTime {
+                self.stopped = true;
+                self.damaged_log.get_or_insert(number);
+            }
+        }
+        if ignored || (reader.damage().is_some() && reader.skipped_bytes() > 0) {
+            self.found.set_aside.push(number);
+        }
+        Ok(())
+    }
+
+    /// Applies one record; false if it was passed over.
+    fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
+        if record.len() < batch::HEADER_LEN {
+            return self.bad_record(Error::corruption("log record too small"));
+        }
+        if let Err(error) = batch::check(record) {
+            return self.bad_record(error);
+        }
+        let first = batch::sequence(record);
+        if self.stopped {
+            if self.next != Some(first) {
+                return Ok(false);
+            }
+            self.stopped = false;
+        }
+        if let Some(next) = self.next
+            && first < next
+        {
+            return Err(Error::corruption(format!(
+                "Sequence number is being set backwards in recovery: {first} after {next}"
+            )));
+        }
+        self.apply(log, first, record)?;
+        self.next = Some(first + u64::from(batch::count(record)));
+        self.flush_full()?;
+        Ok(true)
+    }
+
+    /// A record with a good checksum that is no batch.
+    fn bad_record(&mut self, error: Error) -> Result<bool> {
+        match self.mode {
+            WalRecoveryMode::SkipAnyCorrupted => Ok(false),
+            WalRecoveryMode::PointInTime => {
+                self.db.info(format_args!("{error}"));
+                self.stopped = true;
+                Ok(false)
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
+        let families = self.db.cfs.load();
+        let state = self.db.state.lock();
+        let mut sequence = first;
+        for entry in batch::records(record) {
+            let (id, value_type, key, value) = match entry? {
+                BatchRecord::LogData(_) => continue,
+                BatchRecord::Marker(
+                    ValueType::Noop | ValueType::CommitXid | ValueType::RollbackXid,
+                    _,
+                ) => continue,
+                BatchRecord::Marker(..) => {
+                    return Err(Error::not_supported(
+                        "the WAL holds prepared transactions. Open with TransactionDB",
+                    ));
+                }
+                BatchRecord::Entry { column_family, value_type, key, value } => {
+                    (column_family, value_type, key, value)
+                }
+            };
+            let at = sequence;
+            sequence += 1;
+            // Unknown ids are those of dropped column families.
+            let Some(cf) = state.cfs.get(&id) else { continue };
+            if cf.log_number > log || families.by_id(id).is_none() {
+                continue;
+            }
+            self.mems[&id].add(at, value_type, key, value)?;
+        }
+        Ok(())
+    }
+
+    fn flush_full(&mut self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        let full: Vec<u32> =
+            self.mems.iter().filter(|(_, mem)| mem.should_flush()).map(|(id, _)| *id).collect();
+        full.into_iter().try_for_each(|id| self.flush_one(id))
+    }
+
+    /// Writes a memtable to L0 and replaces it.
+    fn flush_one(&mut self, id: u32) -> Result<()> {
+        let (cf, epoch) = {
+            let mut state = self.db.state.lock();
+            let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
+            cf.next_epoch += 1;
+            (Arc::clone(&cf.data), cf.next_epoch - 1)
+        };
+        let mem = Arc::clone(&self.mems[&id]);
+        mem.mark_immutable();
+        let number = self.db.new_file_number();
+        let file = write_level0(self.db, &cf, &[mem], number, epoch)?;
+        let edit = self.found.edits.entry(id).or_default();
+        edit.column_family = id;
+        edit.new_files.extend(file.map(|f| (0, f)));
+        self.replace_memtable(&cf)
+    }
+
+    fn replace_memtable(&mut self, cf: &CfData) -> Result<()> {
+        let mut state = self.db.state.lock();
+        let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
+        let manager = self.db.write_buffer_manager.clone();
+        let earliest = self.next.unwrap_or(0);
+        let fresh = new_memtable(&cf.options(), &cf.icmp, family.next_mem_id, earliest, manager);
+        family.next_mem_id += 1;
+        family.mem = Arc::clone(&fresh);
+        family.publish();
+        self.mems.insert(cf.id, fresh);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Recovered> {
+        if let Some(next) = self.next {
+            let last = next.saturating_sub(1);
+            self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
+        }
+        self.check_consistency()?;
+        let keep = self.read_only
+            || (self.db.options().avoid_flush_during_recovery && self.found.edits.is_empty());
+        let full: Vec<u32> =
+            self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
+        if keep {
+            self.found.in_memory = !full.is_empty();
+            return Ok(self.found);
+        }
+        full.into_iter().try_for_each(|id| self.flush_one(id))?;
+        Ok(self.found)
+    }
+
+    /// A column family whose tables already reach beyond the damage cannot be brought to the
+    /// same point as the others.
+    fn check_consistency(&self) -> Result<()> {
+        let Some(damaged) = self.damaged_log.filter(|_| self.stopped) else { return Ok(()) };
+        let state = self.db.state.lock();
+        for cf in state.cfs.values() {
+            if cf.log_number > damaged && cf.version.num_files() > 0 {
+                return Err(Error::corruption(format!(
+                    "Column family inconsistency: SST file contains data beyond the point of \
+                     corruption in log #{damaged}, column family {}",
+                    cf.data.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unknown_family(id: u32) -> Error {
+    Error::corruption(format!("column family {id} disappeared during recovery"))
+}

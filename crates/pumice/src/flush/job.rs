@@ -1,0 +1,139 @@
+//! The background job of a flush.
+//!
+//! All memtables that wait when the job starts become one file; they leave the column family in
+//! the same step that installs the file, so a reader sees either them or it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{FileNumber, Result};
+use pumice_manifest::VersionEdit;
+use pumice_memtable::MemTable;
+use pumice_port::time;
+
+use crate::db::column_family::CfData;
+use crate::db::counters::LevelCounters;
+use crate::db::error_handler::Reason;
+use crate::db::{DbInner, DbState};
+use crate::flush::write_level0;
+use crate::stats::{HistogramKind, Ticker};
+
+/// What a flush works on.
+struct FlushWork {
+    cf: Arc<CfData>,
+    mems: Vec<Arc<MemTable>>,
+    next_log: FileNumber,
+    number: FileNumber,
+    epoch: u64,
+}
+
+impl DbInner {
+    /// Runs queued flushes until the queue is empty. Body of a pool job.
+    pub(crate) fn background_flush(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        while let Some(work) = self.pick_flush(&mut state) {
+            drop(state);
+            let result = self.flush(&work);
+            if let Err(error) = &result {
+                self.background_error(error, Reason::Flush);
+            }
+            state = self.state.lock();
+            state.running_flushes -= 1;
+            if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+                cf.flush_running = false;
+                if cf.imm.is_empty() {
+                    cf.flush_requested = false;
+                }
+            }
+            state.pending_outputs.remove(&work.number);
+            if result.is_ok() {
+                self.queue_flush(&mut state, work.cf.id);
+            }
+            self.changed.notify_all();
+        }
+        state.scheduled_flushes -= 1;
+        self.schedule_background(&mut state);
+        self.changed.notify_all();
+        drop(state);
+        self.delete_obsolete_files();
+    }
+
+    /// The next flush to do; marks it running.
+    fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
+        if self.shutting_down.load(Ordering::Acquire) || state.errors.stops_jobs() {
+            return None;
+        }
+        while let Some(id) = state.flush_queue.pop_front() {
+            let Some(cf) = state.cfs.get_mut(&id) else { continue };
+            cf.flush_queued = false;
+            if cf.flush_running || cf.imm.is_empty() || cf.data.is_dropped() {
+                continue;
+            }
+            cf.flush_running = true;
+            let epoch = cf.next_epoch;
+            cf.next_epoch += 1;
+            let number = self.new_file_number();
+            let work = FlushWork {
+                cf: Arc::clone(&cf.data),
+                mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
+                next_log: cf.imm.back().map_or(0, |m| m.next_log),
+                number,
+                epoch,
+            };
+            state.pending_outputs.insert(number);
+            state.running_flushes += 1;
+            return Some(work);
+        }
+        None
+    }
+
+    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
+        let started = (time::now_micros(), time::thread_cpu_nanos());
+        self.note_flush_begin(&work.cf, work.number, &work.mems);
+        let file = write_level0(self, &work.cf, &work.mems, work.number, work.epoch)?;
+        let edit = VersionEdit {
+            column_family: work.cf.id,
+            log_number: Some(work.next_log),
+            new_files: file.iter().map(|f| (0, Arc::clone(f))).collect(),
+            ..VersionEdit::default()
+        };
+        if work.cf.is_dropped() {
+            return Ok(());
+        }
+        self.apply_edits(edit, |state| self.release_memtables(state, work))?;
+        let bytes = file.as_ref().map_or(0, |f| f.file_size);
+        let micros = time::now_micros() - started.0;
+        self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);
+        self.note_flush_end(&work.cf, work.number, file.as_deref(), micros);
+        Ok(())
+    }
+
+    /// The memtables are in the new file: lets go of them and of logs that only they needed.
+    fn release_memtables(&self, state: &mut DbState, work: &FlushWork) {
+        if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+            for mem in &work.mems {
+                if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
+                    cf.imm.pop_front();
+                }
+            }
+        }
+        self.queue_compaction(state, work.cf.id);
+        self.schedule_background(state);
+    }
+
+    fn count_flush(&self, work: &FlushWork, bytes: u64, micros: u64, cpu_micros: u64) {
+        work.cf.stats.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let job = LevelCounters {
+            jobs: 1,
+            micros,
+            cpu_micros,
+            bytes_written: bytes,
+            files_written: u64::from(bytes > 0),
+            ..LevelCounters::default()
+        };
+        work.cf.stats.add(0, &job);
+        self.tick(Ticker::FlushWriteBytes, bytes);
+        self.measure(HistogramKind::FlushTime, micros);
+    }
+}
+

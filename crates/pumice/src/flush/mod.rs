@@ -1,0 +1,79 @@
+//! Flush: memtables become one L0 table file.
+//!
+//! `write_level0` is the pure part (memtables in, file out), shared with recovery; `DbInner::flush`
+//! is the background job that picks the memtables and installs the result.
+//!
+//! Thread safety: one flush of a column family at a time (`CfState::flush_running`); flushes of
+//! different column families run in parallel. Suspends on I/O.
+
+pub(crate) mod job;
+
+use std::sync::Arc;
+
+use pumice_base::{FileNumber, Result};
+use pumice_manifest::FileMetaData;
+use pumice_memtable::MemTable;
+
+use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
+use crate::compaction::output::{OutputFile, OutputSpec};
+use crate::db::DbInner;
+use crate::db::column_family::CfData;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::source::Source;
+
+/// Writes `mems` into L0 file `number`; None if nothing of them is left to write.
+///
+/// # Errors
+/// I/O; the file then stays behind for the deletion of obsolete files.
+pub(crate) fn write_level0(
+    db: &DbInner,
+    cf: &CfData,
+    mems: &[Arc<MemTable>],
+    number: FileNumber,
+    epoch: u64,
+) -> Result<Option<Arc<FileMetaData>>> {
+    let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
+    let input = MergingIterator::new(cf.icmp.clone(), sources);
+    let tombstones = crate::compaction::tombstones::of_memtables(mems, cf.comparator());
+    let settings = CompactionSettings {
+        comparator: cf.icmp.clone(),
+        snapshots: db.snapshots.sequences(),
+        merge_operator: cf.merge_operator(),
+        compaction_filter: None,
+        level: 0,
+        bottommost: false,
+        tombstones: tombstones.clone(),
+        end: None,
+        beyond: None,
+    };
+    let mut entries = CompactionIterator::new(input, settings);
+    let spec = OutputSpec {
+        number,
+        level: 0,
+        base_level: 1,
+        bottommost: false,
+        epoch,
+        oldest_ancestor_time: pumice_port::time::wall_seconds(),
+    };
+    let mut output = OutputFile::create(db, cf, spec)?;
+    entries.seek_to_first();
+    while entries.valid() {
+        output.add(entries.key(), entries.value())?;
+        entries.next();
+    }
+    entries.status()?;
+    if let Some(list) = &tombstones {
+        for fragment in list.fragments() {
+            for &sequence in &fragment.seqs {
+                output.add_tombstone(cf, &fragment.start, &fragment.end, sequence)?;
+            }
+        }
+    }
+    if output.is_empty() {
+        output.abandon();
+        return Ok(None);
+    }
+    let file = output.finish(db)?;
+    db.fs.sync_dir(&db.path)?;
+    Ok(Some(file))
+}

@@ -1,0 +1,161 @@
+//! The options of block-based table files: one row each, and their translation into the settings
+//! of crate `pumice_table`.
+//!
+//! Defaults are RocksDB 10.10's except `optimize_filters_for_memory`, which this build does not
+//! have; columns as in `db_options`.
+
+use std::sync::Arc;
+
+use pumice_base::Result;
+use pumice_base::checksum::ChecksumType;
+use pumice_filter::FilterPolicy;
+use pumice_table::{BlockCache, IndexShortening, TableOptions};
+
+use super::component_values::only_bloom;
+use super::enums::IndexShorteningMode;
+use super::row::option_table;
+use super::value::{Verbatim, at_least, between};
+
+option_table! {
+    /// Options of block-based tables. Every public field has the name of RocksDB's option.
+    pub struct BlockBasedTableOptions;
+    fields {
+        /// Put index and filter blocks into the block cache instead of keeping them with the
+        /// open file.
+        cache_index_and_filter_blocks: bool = false, mutable, saved;
+        /// Give those blocks high priority.
+        cache_index_and_filter_blocks_with_high_priority: bool = true, mutable, saved;
+        /// Keep those blocks of L0 files pinned.
+        pin_l0_filter_and_index_blocks_in_cache: bool = false, mutable, saved;
+        /// Checksum of blocks.
+        checksum: ChecksumType = ChecksumType::Xxh3, mutable, saved;
+        /// Use no block cache.
+        no_block_cache: bool = false, mutable, saved;
+        /// Uncompressed bytes of a data block.
+        block_size: usize = 4096, mutable, saved, between(1, u32::MAX as usize);
+        /// Percent by which a block may stay below block_size.
+        block_size_deviation: i32 = 10, mutable, saved, between(0, 100);
+        /// Keys between restart points of a data block.
+        block_restart_interval: i32 = 16, mutable, saved, at_least(1);
+        /// Keys between restart points of an index block.
+        index_block_restart_interval: i32 = 1, mutable, saved, at_least(1);
+        /// Bytes of a partition of index or filter.
+        metadata_block_size: u64 = 4096, mutable, saved, at_least(1);
+        /// Store keys as differences from their predecessors.
+        use_delta_encoding: bool = true, mutable, unsaved;
+        /// Filter, for instance `bloomfilter:10:false`; None writes none.
+        filter_policy: Option<FilterPolicy> = None, mutable, saved, only_bloom;
+        /// Put whole keys into the filter.
+        whole_key_filtering: bool = true, mutable, saved;
+        /// Decompress every written block and compare.
+        verify_compression: bool = false, mutable, saved;
+        /// Version of the table format.
+        format_version: u32 = 6, mutable, saved, between(2, 7);
+        /// Compress index blocks.
+        enable_index_compression: bool = true, mutable, saved;
+        /// Align uncompressed data blocks to pages.
+        block_align: bool = false, mutable, saved;
+        /// How index keys are shortened.
+        index_shortening: IndexShorteningMode = IndexShorteningMode::ShortenSeparators,
+            mutable, saved;
+        /// First size of automatic read-ahead.
+        initial_auto_readahead_size: u64 = 8 << 10, mutable, saved;
+        /// Largest size of automatic read-ahead; 0 turns it off.
+        max_auto_readahead_size: u64 = 256 << 10, mutable, saved;
+        /// Sequential reads before automatic read-ahead starts.
+        num_file_reads_for_auto_readahead: u64 = 2, mutable, saved;
+    }
+    components {
+        /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
+        block_cache: Option<Arc<BlockCache>> = None;
+    }
+    hints {
+        /// Filters sized for the allocator; Pumice sizes them exactly.
+        "optimize_filters_for_memory": bool = "true", mutable, saved;
+        /// Pinning of top-level partitions, which are not written.
+        "pin_top_level_index_and_filter": bool = "true", mutable, saved;
+        /// See partition_filters.
+        "decouple_partitioned_filters": bool = "true", mutable, unsaved;
+        /// Only for hash indexes.
+        "data_block_hash_table_util_ratio": f64 = "0.750000", mutable, saved;
+        /// Only for hash indexes (removed in RocksDB 7).
+        "hash_index_allow_collision": bool = "true", mutable, unsaved;
+        /// Statistics of bytes used per block.
+        "read_amp_bytes_per_bit": u32 = "0", mutable, saved;
+        /// Finer pinning; the two pin options above decide.
+        "metadata_cache_options": Verbatim = "", mutable, unsaved;
+        /// Blocks of a flush put into the cache.
+        "prepopulate_block_cache": String = "kDisable", mutable, saved;
+        /// Verification of filters under construction.
+        "detect_filter_construct_corruption": bool = "false", mutable, saved;
+        /// Charges of memory to the cache.
+        "cache_usage_options": Verbatim = "", mutable, unsaved;
+        /// Only with super blocks.
+        "super_block_alignment_space_overhead_ratio": u64 = "128", mutable, unsaved;
+        /// Only with a user-defined index.
+        "fail_if_no_udi_on_open": bool = "false", mutable, unsaved;
+        /// Obsolete since RocksDB 4.
+        "skip_table_builder_flush": bool = "false", mutable, unsaved;
+    }
+    unsupported {
+        /// Kind of index.
+        "index_type" accepts ["kBinarySearch"];
+        /// Kind of search inside data blocks.
+        "data_block_index_type" accepts ["kDataBlockBinarySearch"];
+        /// Filters in partitions.
+        "partition_filters" accepts ["false", "0"];
+        /// Alignment to larger units.
+        "super_block_alignment_size" accepts ["0"];
+        /// Custom block boundaries.
+        "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
+        /// Custom indexes.
+        "user_defined_index_factory" accepts ["nullptr"];
+        /// A cache on a device.
+        "persistent_cache" accepts ["nullptr"];
+        /// A cache of compressed blocks (removed in RocksDB 8).
+        "block_cache_compressed" accepts ["nullptr"];
+    }
+    aliases {}
+}
+
+impl BlockBasedTableOptions {
+    /// The settings that table builders and readers take.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported for settings that contradict each other.
+    pub fn to_table_options(&self) -> Result<TableOptions> {
+        let options = TableOptions {
+            block_cache: self.block_cache.clone(),
+            no_block_cache: self.no_block_cache,
+            block_size: self.block_size,
+            block_size_deviation: self.block_size_deviation as u32,
+            block_restart_interval: self.block_restart_interval as u32,
+            index_block_restart_interval: self.index_block_restart_interval as u32,
+            metadata_block_size: self.metadata_block_size as usize,
+            checksum: self.checksum,
+            format_version: self.format_version,
+            filter_policy: self.filter_policy,
+            whole_key_filtering: self.whole_key_filtering,
+            cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
+            cache_index_and_filter_blocks_with_high_priority: self
+                .cache_index_and_filter_blocks_with_high_priority,
+            pin_l0_filter_and_index_blocks_in_cache: self.pin_l0_filter_and_index_blocks_in_cache,
+            enable_index_compression: self.enable_index_compression,
+            index_shortening: match self.index_shortening {
+                IndexShorteningMode::NoShortening => IndexShortening::None,
+                IndexShorteningMode::ShortenSeparators => IndexShortening::Separators,
+                IndexShorteningMode::ShortenSeparatorsAndSuccessor => {
+                    IndexShortening::SeparatorsAndSuccessor
+                }
+            },
+            use_delta_encoding: self.use_delta_encoding,
+            verify_compression: self.verify_compression,
+            block_align: self.block_align,
+            initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
+            max_auto_readahead_size: self.max_auto_readahead_size as usize,
+            ..TableOptions::default()
+        };
+        options.validate_for_building()?;
+        Ok(options)
+    }
+}

@@ -1,0 +1,357 @@
+//! Text forms of values whose types live on lower floors or behind traits: comparators, merge
+//! operators, prefix extractors, codecs, checksums, filters, table options.
+//!
+//! Only built-in objects can be made from text; the text of a user's object is its name.
+
+use std::sync::Arc;
+
+use pumice_base::Comparator;
+use pumice_base::checksum::ChecksumType;
+use pumice_base::extension::{
+    CappedPrefix, FixedPrefix, MergeOperator, SliceTransform, builtin_slice_transform,
+};
+use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_filter::{FilterKind, FilterPolicy};
+use pumice_wal::WalRecoveryMode;
+
+use super::block_based::BlockBasedTableOptions;
+use super::merge_operators;
+use super::row::{OptionSet, update_nested};
+use super::text::parse_map;
+use super::value::{OptionValue, Refusal};
+
+const NULL: &str = "nullptr";
+
+fn is_null(text: &str) -> bool {
+    text.is_empty() || text == NULL
+}
+
+/// The object id of `{id=NAME;...}` or of plain `NAME`, and the other members.
+fn object_id(text: &str) -> Result<(String, Vec<(String, String)>), Refusal> {
+    let text = text.trim();
+    if !text.contains('=') {
+        return Ok((text.to_string(), Vec::new()));
+    }
+    let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+    let mut id = None;
+    let mut members = Vec::new();
+    for (name, value) in pairs {
+        match name.as_str() {
+            "id" => id = Some(value),
+            _ => members.push((name, value)),
+        }
+    }
+    match id {
+        Some(id) => Ok((id, members)),
+        None => Err(Refusal::expected("an object with an id", text)),
+    }
+}
+
+impl OptionValue for Comparator {
+    const TYPE: &'static str = "Comparator";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let (id, _) = object_id(text)?;
+        Comparator::builtin(&id).ok_or_else(|| {
+            Refusal::Unsupported(format!(
+                "comparator {id} is not built in; pass the object in the options"
+            ))
+        })
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+    /// A user's comparator keeps its place when the text has its name.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        if object_id(text)?.0 != self.name() {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<Arc<dyn MergeOperator>> {
+    const TYPE: &'static str = "MergeOperator";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let (id, members) = object_id(text)?;
+        if is_null(&id) {
+            return Ok(None);
+        }
+        merge_operators::builtin(&id, &members).map(Some)
+    }
+    fn format(&self) -> String {
+        self.as_ref().map_or(NULL.to_string(), |op| op.name().to_string())
+    }
+    /// A user's operator keeps its place when the text has its name.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        let (id, members) = object_id(text)?;
+        let same = self.as_ref().is_some_and(|op| op.name() == id);
+        if !same || !members.is_empty() {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<Arc<dyn SliceTransform>> {
+    const TYPE: &'static str = "SliceTransform";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let (id, members) = object_id(text)?;
+        if is_null(&id) {
+            return Ok(None);
+        }
+        let length = members.iter().find(|(n, _)| n == "length").map(|(_, v)| v.as_str());
+        prefix_extractor(&id, length).map(Some)
+    }
+    fn format(&self) -> String {
+        self.as_ref().map_or(NULL.to_string(), |t| t.name())
+    }
+    /// A user's extractor keeps its place when the text has its name.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        if self.as_ref().is_none_or(|t| t.name() != text.trim()) {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
+
+/// `fixed:8`, `capped:8`, `rocksdb.FixedPrefix.8`, or the name with the length as a member.
+fn prefix_extractor(id: &str, length: Option<&str>) -> Result<Arc<dyn SliceTransform>, Refusal> {
+    let short = match (id, length) {
+        ("rocksdb.FixedPrefix", Some(n)) => Some(("fixed", n)),
+        ("rocksdb.CappedPrefix", Some(n)) => Some(("capped", n)),
+        _ => id.split_once(':'),
+    };
+    match short {
+        Some(("fixed", n)) => Ok(Arc::new(FixedPrefix(usize::parse(n)?))),
+        Some(("capped", n)) => Ok(Arc::new(CappedPrefix(usize::parse(n)?))),
+        _ => builtin_slice_transform(id).ok_or_else(|| {
+            Refusal::Unsupported(format!(
+                "prefix extractor {id} is not built in; pass the object in the options"
+            ))
+        }),
+    }
+}
+
+impl OptionValue for CompressionType {
+    const TYPE: &'static str = "CompressionType";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let text = text.trim();
+        // RocksDB 6's name of kZSTD, still found in old files.
+        let name = if text == "kZSTDNotFinalCompression" { "kZSTD" } else { text };
+        CompressionType::from_option_name(name)
+            .ok_or_else(|| Refusal::expected("a compression type such as kLZ4Compression", text))
+    }
+    fn format(&self) -> String {
+        self.option_name().to_string()
+    }
+}
+
+/// Refuses what cannot be the compression of a level.
+pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusal> {
+    match kind {
+        CompressionType::Xpress => Err(Refusal::Unsupported(
+            "kXpressCompression is not supported by this build".to_string(),
+        )),
+        CompressionType::Disable => {
+            Err(Refusal::Bounds("kDisableCompressionOption is only for bottommost".to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses compression dictionaries, which this build reads and does not write.
+pub(super) fn no_dictionary(opts: &CompressionOptions) -> Result<(), Refusal> {
+    if opts.max_dict_bytes == 0 {
+        return Ok(());
+    }
+    Err(Refusal::Unsupported("max_dict_bytes is not supported by this build; only 0 is".into()))
+}
+
+impl OptionValue for CompressionOptions {
+    const TYPE: &'static str = "CompressionOptions";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let mut opts = CompressionOptions::default();
+        opts.update(text)?;
+        Ok(opts)
+    }
+
+    fn format(&self) -> String {
+        let saved = self.format_saved();
+        format!(
+            "{}checksum={};max_compressed_bytes_per_kb={};}}",
+            saved.trim_end_matches('}'),
+            self.checksum,
+            self.max_compressed_bytes_per_kb
+        )
+    }
+
+    /// Without `checksum` and `max_compressed_bytes_per_kb`, which RocksDB 7.8 does not know.
+    fn format_saved(&self) -> String {
+        format!(
+            "{{window_bits={};level={};strategy={};max_dict_bytes={};zstd_max_train_bytes={};\
+             parallel_threads={};enabled={};max_dict_buffer_bytes={};use_zstd_dict_trainer={};}}",
+            self.window_bits,
+            self.level,
+            self.strategy,
+            self.max_dict_bytes,
+            self.zstd_max_train_bytes,
+            self.parallel_threads,
+            self.enabled,
+            self.max_dict_buffer_bytes,
+            self.use_zstd_dict_trainer
+        )
+    }
+
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        let text = text.trim();
+        if !text.contains('=') {
+            return update_compression_list(self, text);
+        }
+        let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+        pairs.iter().try_for_each(|(name, value)| update_compression_member(self, name, value))
+    }
+}
+
+/// Member names in the order of the colon form.
+const COMPRESSION_MEMBERS: [&str; 9] = [
+    "window_bits",
+    "level",
+    "strategy",
+    "max_dict_bytes",
+    "zstd_max_train_bytes",
+    "parallel_threads",
+    "enabled",
+    "max_dict_buffer_bytes",
+    "use_zstd_dict_trainer",
+];
+
+/// The old form `window_bits:level:strategy[:...]`.
+fn update_compression_list(opts: &mut CompressionOptions, text: &str) -> Result<(), Refusal> {
+    let values: Vec<&str> = text.split(':').collect();
+    if values.len() < 3 || values.len() > COMPRESSION_MEMBERS.len() {
+        return Err(Refusal::expected("{level=N;...} or window_bits:level:strategy", text));
+    }
+    COMPRESSION_MEMBERS
+        .iter()
+        .zip(values)
+        .try_for_each(|(name, value)| update_compression_member(opts, name, value))
+}
+
+fn update_compression_member(
+    opts: &mut CompressionOptions,
+    name: &str,
+    value: &str,
+) -> Result<(), Refusal> {
+    match name {
+        "window_bits" => opts.window_bits.update(value),
+        "level" => opts.level.update(value),
+        "strategy" => opts.strategy.update(value),
+        "max_dict_bytes" => opts.max_dict_bytes.update(value),
+        "zstd_max_train_bytes" => opts.zstd_max_train_bytes.update(value),
+        "parallel_threads" => opts.parallel_threads.update(value),
+        "enabled" => opts.enabled.update(value),
+        "max_dict_buffer_bytes" => opts.max_dict_buffer_bytes.update(value),
+        "use_zstd_dict_trainer" => opts.use_zstd_dict_trainer.update(value),
+        "checksum" => opts.checksum.update(value),
+        "max_compressed_bytes_per_kb" => opts.max_compressed_bytes_per_kb.update(value),
+        _ => Err(Refusal::UnknownName(name.to_string())),
+    }
+}
+
+impl OptionValue for ChecksumType {
+    const TYPE: &'static str = "ChecksumType";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        ChecksumType::from_name(text.trim())
+            .ok_or_else(|| Refusal::expected("a checksum type such as kXXH3", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl OptionValue for WalRecoveryMode {
+    const TYPE: &'static str = "WalRecoveryMode";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        WalRecoveryMode::from_name(text.trim())
+            .ok_or_else(|| Refusal::expected("a recovery mode such as kPointInTimeRecovery", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl OptionValue for Option<FilterPolicy> {
+    const TYPE: &'static str = "FilterPolicy";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let text = text.trim();
+        // RocksDB's name for "whichever built-in filter": reading needs no parameters.
+        if matches!(text, "rocksdb.BuiltinBloomFilter" | "rocksdb.internal.BuiltinFilter") {
+            return Ok(None);
+        }
+        FilterPolicy::parse(text)
+            .map_err(|_| Refusal::expected("a filter such as bloomfilter:10:false", text))
+    }
+    fn format(&self) -> String {
+        let Some(policy) = self else {
+            return NULL.to_string();
+        };
+        let bits = f64::from(policy.millibits_per_key()) / 1000.0;
+        match policy.kind() {
+            FilterKind::Bloom => format!("bloomfilter:{bits}:false"),
+            FilterKind::Ribbon { bloom_before_level } => {
+                format!("ribbonfilter:{bits}:{bloom_before_level}")
+            }
+        }
+    }
+}
+
+/// Refuses Ribbon filters, which this build reads and does not write.
+pub(super) fn only_bloom(policy: &Option<FilterPolicy>) -> Result<(), Refusal> {
+    match policy.as_ref().map(FilterPolicy::kind) {
+        Some(FilterKind::Ribbon { .. }) => Err(Refusal::Unsupported(
+            "ribbonfilter is not supported by this build; bloomfilter is".to_string(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl OptionValue for BlockBasedTableOptions {
+    const TYPE: &'static str = "BlockBasedTableOptions";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let mut options = BlockBasedTableOptions::default();
+        options.update(text)?;
+        Ok(options)
+    }
+
+    fn format(&self) -> String {
+        let mut out = String::from("{");
+        for row in Self::rows().iter().filter(|row| row.is_supported()) {
+            out.push_str(&format!("{}={};", row.name, row.get(self)));
+        }
+        out.push('}');
+        out
+    }
+
+    /// The members have a section of their own.
+    fn format_saved(&self) -> String {
+        "BlockBasedTable".to_string()
+    }
+
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        let text = text.trim();
+        if !text.contains('=') {
+            return match text {
+                "BlockBasedTable" | "{}" | "" => Ok(()),
+                _ => Err(Refusal::Unsupported(format!(
+                    "{text} is not supported by this build; only BlockBasedTable is"
+                ))),
+            };
+        }
+        match text.strip_prefix("{id=BlockBasedTable;").or(text.strip_prefix("id=BlockBasedTable;"))
+        {
+            Some(members) => update_nested(self, members.trim_end_matches('}')),
+            None => update_nested(self, text),
+        }
+    }
+}

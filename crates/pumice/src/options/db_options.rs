@@ -1,0 +1,254 @@
+//! The options of a database: one row each.
+//!
+//! Defaults are RocksDB 10.10's. Columns of a row: type, default, `mutable` while the database is
+//! open or `fixed`, `saved` in the OPTIONS file (RocksDB 7.8 knows the name) or `unsaved`, bounds.
+
+use std::sync::Arc;
+
+use pumice_env::{FileSystem, PosixFs};
+use pumice_memtable::WriteBufferManager;
+use pumice_wal::WalRecoveryMode;
+
+use super::enums::InfoLogLevel;
+use super::row::option_table;
+use super::value::{Verbatim, at_least, between};
+use crate::stats::{EventListener, Logger, Statistics};
+
+option_table! {
+    /// Options of a database. Every public field has the name of RocksDB's option.
+    pub struct DbOptions;
+    fields {
+        /// Create the database if it does not exist.
+        create_if_missing: bool = false, fixed, saved;
+        /// Create column families that open names and the database lacks.
+        create_missing_column_families: bool = false, fixed, saved;
+        /// Fail if the database exists.
+        error_if_exists: bool = false, fixed, saved;
+        /// Check more while reading and treat damage as an error at once.
+        paranoid_checks: bool = true, fixed, saved;
+        /// Open table files kept at most; -1 keeps all open.
+        max_open_files: i32 = -1, mutable, saved, at_least(-1);
+        /// Flush the column families that hold the oldest WAL when all WALs together exceed this
+        /// many bytes; 0 means four times the sum of all memtable budgets.
+        max_total_wal_size: u64 = 0, mutable, saved;
+        /// Background jobs (flushes and compactions) at most.
+        max_background_jobs: i32 = 2, mutable, saved, at_least(1);
+        /// Flushes at most; -1 derives it from max_background_jobs.
+        max_background_flushes: i32 = -1, mutable, saved, at_least(-1);
+        /// Compactions at most; -1 derives it from max_background_jobs.
+        max_background_compactions: i32 = -1, mutable, saved, at_least(-1);
+        /// Parts at most that one compaction is split into.
+        max_subcompactions: u32 = 1, mutable, saved;
+        /// Use fsync instead of fdatasync for files.
+        use_fsync: bool = false, fixed, saved;
+        /// Directory of the info log; empty for the database's own.
+        db_log_dir: String = String::new(), fixed, saved;
+        /// Directory of WAL files; empty for the database's own.
+        wal_dir: String = String::new(), fixed, saved;
+        /// Period of the full scan for obsolete files.
+        delete_obsolete_files_period_micros: u64 = 6 * 60 * 60 * 1_000_000, mutable, saved;
+        /// Start a new info log when it exceeds this many bytes; 0 never does.
+        max_log_file_size: u64 = 0, fixed, saved;
+        /// Start a new info log after this many seconds; 0 never does.
+        log_file_time_to_roll: u64 = 0, fixed, saved;
+        /// Info logs kept, the present one included.
+        keep_log_file_num: u64 = 1000, fixed, saved, at_least(1);
+        /// WAL files kept for reuse.
+        recycle_log_file_num: u64 = 0, fixed, saved;
+        /// Start a new MANIFEST when it exceeds this many bytes.
+        max_manifest_file_size: u64 = 1 << 30, mutable, saved, at_least(1);
+        /// Bytes preallocated at a time for the MANIFEST.
+        manifest_preallocation_size: u64 = 4 << 20, mutable, saved;
+        /// Preallocate files with fallocate.
+        allow_fallocate: bool = true, fixed, saved;
+        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps.
+        stats_dump_period_sec: u32 = 600, mutable, saved;
+        /// Flush memtables when those of all column families together exceed this many bytes;
+        /// 0 for no limit. Superseded by `write_buffer_manager`.
+        db_write_buffer_size: u64 = 0, fixed, saved;
+        /// Largest buffer of a file writer.
+        writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096);
+        /// Start writing back table files every this many bytes; 0 leaves it to the system.
+        bytes_per_sync: u64 = 0, mutable, saved;
+        /// The same for WAL files.
+        wal_bytes_per_sync: u64 = 0, mutable, saved;
+        /// Wait for the previous range before starting the next.
+        strict_bytes_per_sync: bool = false, mutable, saved;
+        /// Bytes per second that writers get while they are slowed down; 0 means 16 MiB.
+        delayed_write_rate: u64 = 0, mutable, saved;
+        /// Let the members of a write group insert into the memtable at the same time.
+        allow_concurrent_memtable_write: bool = true, fixed, saved;
+        /// What recovery does at a damaged WAL record.
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
+        /// Keep recovered data in memory instead of flushing it during open.
+        avoid_flush_during_recovery: bool = false, fixed, saved;
+        /// Do not flush unsaved data (written with disable_wal) on close.
+        avoid_flush_during_shutdown: bool = false, mutable, saved;
+        /// WAL bytes reach the file only by flush_wal, or when the buffer is full.
+        manual_wal_flush: bool = false, fixed, saved;
+        /// Lowest level of lines written to the info log.
+        info_log_level: InfoLogLevel = InfoLogLevel::Info, fixed, saved;
+        /// Bytes of one write group at most.
+        max_write_batch_group_size_bytes: u64 = 1 << 20, fixed, saved, at_least(1);
+        /// Record the database's identity in the MANIFEST.
+        write_dbid_to_manifest: bool = true, fixed, saved;
+        /// Record the database's identity in the file IDENTITY.
+        write_identity_file: bool = true, fixed, unsaved;
+        /// Bytes read ahead by compactions.
+        compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30);
+        /// Fail a compaction whose inputs hold another number of entries than recorded.
+        compaction_verify_record_count: bool = true, fixed, unsaved;
+        /// Fail a flush that wrote another number of entries than the memtable held.
+        flush_verify_memtable_count: bool = true, fixed, saved;
+        /// Compare table files' unique ids with the MANIFEST when they are opened.
+        verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
+        /// Host name stored in table files; `__hostname__` asks the system.
+        db_host_id: String = "__hostname__".to_string(), fixed, saved;
+        /// Automatic attempts to recover from a background error.
+        max_bgerror_resume_count: i32 = i32::MAX, fixed, saved, at_least(0);
+        /// Microseconds between those attempts.
+        bgerror_resume_retry_interval: u64 = 1_000_000, fixed, saved;
+    }
+    components {
+        /// The file system that the database lives on.
+        file_system: Arc<dyn FileSystem> = PosixFs::shared();
+        /// Tickers and histograms; None counts nothing.
+        statistics: Option<Arc<Statistics>> = None;
+        /// Receivers of events, called in order.
+        listeners: Vec<Arc<dyn EventListener>> = Vec::new();
+        /// Receiver of info-log lines; None writes the file LOG.
+        info_log: Option<Arc<dyn Logger>> = None;
+        /// Budget for memtables, possibly shared by databases; None makes one from
+        /// `db_write_buffer_size`.
+        write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
+    }
+    hints {
+        /// Write path variants with the same results; Pumice has one write path.
+        "enable_pipelined_write": bool = "false", fixed, saved;
+        /// Shards of the table cache, which has none here.
+        "table_cache_numshardbits": i32 = "6", fixed, saved;
+        /// Spinning of queued writers, which Pumice tunes itself.
+        "enable_write_thread_adaptive_yield": bool = "true", fixed, saved;
+        /// See enable_write_thread_adaptive_yield.
+        "write_thread_max_yield_usec": u64 = "100", fixed, saved;
+        /// See enable_write_thread_adaptive_yield.
+        "write_thread_slow_yield_usec": u64 = "3", fixed, saved;
+        /// Kind of the database mutex.
+        "use_adaptive_mutex": bool = "false", fixed, saved;
+        /// Threads that open files; Pumice opens them when they are first read.
+        "max_file_opening_threads": i32 = "16", fixed, saved;
+        /// posix_fadvise on opened files.
+        "advise_random_on_open": bool = "true", fixed, saved;
+        /// Descriptors are always closed on exec.
+        "is_fd_close_on_exec": bool = "true", fixed, saved;
+        /// Reporting of thread states.
+        "enable_thread_tracking": bool = "false", fixed, saved;
+        /// Allocator statistics in the info log.
+        "dump_malloc_stats": bool = "false", fixed, saved;
+        /// Pumice never loads file statistics during open.
+        "skip_stats_update_on_db_open": bool = "false", fixed, saved;
+        /// Read-ahead of recovery, which reads whole blocks.
+        "log_readahead_size": u64 = "0", fixed, saved;
+        /// Statistics history is not kept.
+        "stats_persist_period_sec": u32 = "600", mutable, saved;
+        /// Statistics history is not kept.
+        "stats_history_buffer_size": u64 = "1048576", mutable, saved;
+        /// Obsolete files are always deleted in the background.
+        "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;
+        /// Pumice always reports the misuse of SingleDelete it detects.
+        "enforce_single_del_contracts": bool = "true", fixed, saved;
+        /// Keys may appear in the info log.
+        "allow_data_in_errors": bool = "false", fixed, saved;
+        /// Secondary cache tiers, of which there are none.
+        "lowest_used_cache_tier": String = "kNonVolatileBlockTier", fixed, saved;
+        /// Closing of inactive WAL files is always done by the writer.
+        "background_close_inactive_wals": bool = "false", fixed, unsaved;
+        /// MANIFEST compaction goes by max_manifest_file_size alone.
+        "max_manifest_space_amp_pct": i32 = "500", mutable, unsaved;
+        /// Followers are not built; this only tunes them.
+        "follower_refresh_catchup_period_ms": u64 = "10000", fixed, unsaved;
+        /// See follower_refresh_catchup_period_ms.
+        "follower_catchup_retry_count": u64 = "10", fixed, unsaved;
+        /// See follower_refresh_catchup_period_ms.
+        "follower_catchup_retry_wait_ms": u64 = "100", fixed, unsaved;
+        /// Prefix seeks follow ReadOptions alone.
+        "prefix_seek_opt_in_only": bool = "false", fixed, unsaved;
+        /// Placement hint of file systems with temperatures.
+        "metadata_write_temperature": String = "kUnknown", fixed, unsaved;
+        /// Placement hint of file systems with temperatures.
+        "wal_write_temperature": String = "kUnknown", fixed, unsaved;
+        /// Hours of low load, a hint for periodic compaction.
+        "daily_offpeak_time_utc": String = "", mutable, unsaved;
+        /// Access hint for compaction inputs (removed in RocksDB 10).
+        "access_hint_on_compaction_start": String = "NORMAL", fixed, unsaved;
+        /// Buffer of direct reads on Windows (removed in RocksDB 10).
+        "random_access_max_buffer_size": u64 = "1048576", fixed, unsaved;
+        /// Failing to write the OPTIONS file always fails the operation.
+        "fail_if_options_file_error": bool = "false", fixed, unsaved;
+        /// Listeners cannot be made from text; see the field `listeners`.
+        "listeners": Verbatim = "{}", fixed, unsaved;
+        /// Obsolete since RocksDB 6.
+        "new_table_reader_for_compaction_inputs": bool = "false", fixed, unsaved;
+        /// Obsolete since RocksDB 6.
+        "skip_log_error_on_recovery": bool = "false", fixed, unsaved;
+        /// Obsolete since RocksDB 6.
+        "base_background_compactions": i32 = "-1", mutable, unsaved;
+        /// Obsolete since RocksDB 7.
+        "preserve_deletes": bool = "false", fixed, unsaved;
+        /// Obsolete since RocksDB 8.
+        "allow_os_buffer": bool = "true", fixed, unsaved;
+    }
+    unsupported {
+        /// Flush several column families as one.
+        "atomic_flush" accepts ["false", "0"];
+        /// Write the WAL and the memtable from two queues.
+        "two_write_queues" accepts ["false", "0"];
+        /// Give up snapshot immutability for speed.
+        "unordered_write" accepts ["false", "0"];
+        /// Two-phase commit.
+        "allow_2pc" accepts ["false", "0"];
+        /// Map table files into memory.
+        "allow_mmap_reads" accepts ["false", "0"];
+        /// Map written files into memory.
+        "allow_mmap_writes" accepts ["false", "0"];
+        /// O_DIRECT for reads of users.
+        "use_direct_reads" accepts ["false", "0"];
+        /// O_DIRECT for flushes and compactions.
+        "use_direct_io_for_flush_and_compaction" accepts ["false", "0"];
+        /// Reserve the last level for ingested files.
+        "allow_ingest_behind" accepts ["false", "0"];
+        /// Open what is left of a damaged database.
+        "best_efforts_recovery" accepts ["false", "0"];
+        /// Trust the MANIFEST's file sizes.
+        "skip_checking_sst_file_sizes_on_db_open" accepts ["false", "0"];
+        /// Record WAL sizes in the MANIFEST.
+        "track_and_verify_wals_in_manifest" accepts ["false", "0"];
+        /// Chain WAL files by recording their predecessors.
+        "track_and_verify_wals" accepts ["false", "0"];
+        /// Keep statistics in a hidden column family.
+        "persist_stats_to_disk" accepts ["false", "0"];
+        /// Compress WAL records (reading them is supported).
+        "wal_compression" accepts ["kNoCompression"];
+        /// Keep obsolete WAL files this long.
+        "WAL_ttl_seconds" accepts ["0"];
+        /// Keep obsolete WAL files up to this size.
+        "WAL_size_limit_MB" accepts ["0"];
+        /// Whole-file checksums.
+        "file_checksum_gen_factory" accepts ["nullptr"];
+        /// A callback on recovered WAL records.
+        "wal_filter" accepts ["nullptr"];
+        /// Paced writing.
+        "rate_limiter" accepts ["nullptr"];
+        /// A cache of rows in front of the block cache.
+        "row_cache" accepts ["nullptr"];
+        /// Paced deletion of files.
+        "sst_file_manager" accepts ["nullptr"];
+        /// Several directories for table files.
+        "db_paths" accepts ["", "{}"];
+        /// Remote compaction.
+        "compaction_service" accepts ["nullptr"];
+    }
+    aliases {
+
+    }
+}

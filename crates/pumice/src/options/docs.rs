@@ -1,0 +1,54 @@
+//! The option reference page, made from the rows so that it cannot fall behind them.
+
+use super::block_based::BlockBasedTableOptions;
+use super::cf_options::ColumnFamilyOptions;
+use super::db_options::DbOptions;
+use super::row::{OptionRow, OptionSet, RowKind};
+
+/// The page in Markdown.
+pub fn reference_page() -> String {
+    let mut out = String::from(
+        "# Options\n\nMade from the option tables; do not edit. Names and defaults are RocksDB \
+         10.10's. *Mutable* options can change while the database is open.\n",
+    );
+    section::<DbOptions>(&mut out, "Database options");
+    section::<ColumnFamilyOptions>(&mut out, "Column-family options");
+    section::<BlockBasedTableOptions>(&mut out, "Block-based table options");
+    out
+}
+
+fn section<S: OptionSet>(out: &mut String, title: &str) {
+    out.push_str(&format!("\n## {title}\n\n| option | type | default | mutable | meaning |\n"));
+    out.push_str("|---|---|---|---|---|\n");
+    let defaults = S::default();
+    for row in S::rows().iter().filter(|row| row.is_supported()) {
+        let mutable = if row.mutable { "yes" } else { "no" };
+        out.push_str(&format!(
+            "| {} | {} | `{}` | {mutable} | {} |\n",
+            row.name,
+            row.type_name,
+            row.get(&defaults),
+            meaning(row)
+        ));
+    }
+    short_list(out, "Accepted without effect", &defaults, |k| matches!(k, RowKind::Hint { .. }));
+    short_list(out, "Accepted with the default only", &defaults, |k| {
+        matches!(k, RowKind::Unsupported { .. })
+    });
+}
+
+fn short_list<S: OptionSet>(
+    out: &mut String,
+    title: &str,
+    defaults: &S,
+    wanted: impl Fn(&RowKind<S>) -> bool,
+) {
+    out.push_str(&format!("\n{title}:\n\n"));
+    for row in S::rows().iter().filter(|row| wanted(&row.kind)) {
+        out.push_str(&format!("- `{}={}`: {}\n", row.name, row.get(defaults), meaning(row)));
+    }
+}
+
+fn meaning<S>(row: &OptionRow<S>) -> String {
+    row.doc.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,157 @@
+//! Enumerations that only options use, by RocksDB's names.
+
+use super::value::{OptionValue, Refusal, option_enum};
+
+option_enum! {
+    /// How files are merged.
+    pub enum CompactionStyle {
+        /// Leveled compaction.
+        #[default]
+        Level = "kCompactionStyleLevel",
+        /// Size-tiered compaction.
+        Universal = "kCompactionStyleUniversal",
+        /// Drop the oldest files.
+        Fifo = "kCompactionStyleFIFO",
+        /// No automatic compaction.
+        None = "kCompactionStyleNone",
+    }
+}
+
+/// Only leveled compaction is built.
+pub(super) fn only_level_style(style: &CompactionStyle) -> Result<(), Refusal> {
+    match style {
+        CompactionStyle::Level => Ok(()),
+        other => Err(Refusal::Unsupported(format!(
+            "{} is not supported by this build; only {} is",
+            other.option_name(),
+            CompactionStyle::Level.option_name()
+        ))),
+    }
+}
+
+option_enum! {
+    /// Which file of a level is compacted first.
+    pub enum CompactionPri {
+        /// Largest file, deletions weighted.
+        ByCompensatedSize = "kByCompensatedSize",
+        /// The file whose newest data is oldest.
+        OldestLargestSeqFirst = "kOldestLargestSeqFirst",
+        /// The file whose oldest data is oldest.
+        OldestSmallestSeqFirst = "kOldestSmallestSeqFirst",
+        /// The file with the least overlap with the next level per byte.
+        #[default]
+        MinOverlappingRatio = "kMinOverlappingRatio",
+        /// The files in turn.
+        RoundRobin = "kRoundRobin",
+    }
+}
+
+option_enum! {
+    /// Lowest level of info-log lines that are written.
+    pub enum InfoLogLevel {
+        /// Everything.
+        Debug = "DEBUG_LEVEL",
+        /// Normal operation and above.
+        #[default]
+        Info = "INFO_LEVEL",
+        /// Warnings and above.
+        Warn = "WARN_LEVEL",
+        /// Errors and above.
+        Error = "ERROR_LEVEL",
+        /// Fatal errors and above.
+        Fatal = "FATAL_LEVEL",
+        /// Header lines only.
+        Header = "HEADER_LEVEL",
+    }
+}
+
+option_enum! {
+    /// How the keys of an index block are shortened.
+    pub enum IndexShorteningMode {
+        /// Whole last keys.
+        NoShortening = "kNoShortening",
+        /// Shortest separators between blocks.
+        #[default]
+        ShortenSeparators = "kShortenSeparators",
+        /// Also a short successor behind the last block.
+        ShortenSeparatorsAndSuccessor = "kShortenSeparatorsAndSuccessor",
+    }
+}
+
+/// Which memtable a column family writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemtableFactory {
+    /// Concurrent skiplist. `lookahead` entries are probed from the last position on a seek.
+    SkipList {
+        /// Entries probed before a full search; 0 always searches.
+        lookahead: usize,
+    },
+    /// Appended, sorted when it is flushed or read: for bulk loads.
+    Vector {
+        /// Entries reserved at the start.
+        reserve: usize,
+    },
+}
+
+impl Default for MemtableFactory {
+    fn default() -> Self {
+        MemtableFactory::SkipList { lookahead: 0 }
+    }
+}
+
+impl OptionValue for MemtableFactory {
+    const TYPE: &'static str = "memtable";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let text = text.trim();
+        if text.contains('=') {
+            return parse_memtable_map(text);
+        }
+        let (name, count) = match text.split_once(':') {
+            Some((name, count)) => (name, usize::parse(count)?),
+            None => (text, 0),
+        };
+        match name {
+            "SkipListFactory" | "skip_list" => Ok(MemtableFactory::SkipList { lookahead: count }),
+            "VectorRepFactory" | "vector" => Ok(MemtableFactory::Vector { reserve: count }),
+            "HashSkipListRepFactory"
+            | "prefix_hash"
+            | "HashLinkListRepFactory"
+            | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
+                "{name} is not supported by this build; skip_list and vector are"
+            ))),
+            _ => Err(Refusal::expected("skip_list or vector", text)),
+        }
+    }
+
+    fn format(&self) -> String {
+        match self {
+            MemtableFactory::SkipList { lookahead: 0 } => "SkipListFactory".to_string(),
+            MemtableFactory::SkipList { lookahead } => {
+                format!("{{id=SkipListFactory;lookahead={lookahead};}}")
+            }
+            MemtableFactory::Vector { reserve: 0 } => "VectorRepFactory".to_string(),
+            MemtableFactory::Vector { reserve } => {
+                format!("{{id=VectorRepFactory;count={reserve};}}")
+            }
+        }
+    }
+}
+
+/// `{id=VectorRepFactory;count=N;}` and `{id=SkipListFactory;lookahead=N;}`.
+fn parse_memtable_map(text: &str) -> Result<MemtableFactory, Refusal> {
+    let pairs =
+        super::text::parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+    let mut factory = MemtableFactory::default();
+    for (name, value) in pairs {
+        match (name.as_str(), &mut factory) {
+            ("id", slot) => *slot = MemtableFactory::parse(&value)?,
+            ("lookahead", MemtableFactory::SkipList { lookahead }) => {
+                *lookahead = usize::parse(&value)?;
+            }
+            ("count", MemtableFactory::Vector { reserve }) => *reserve = usize::parse(&value)?,
+            _ => return Err(Refusal::UnknownName(name)),
+        }
+    }
+    Ok(factory)
+}

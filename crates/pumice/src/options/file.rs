@@ -1,0 +1,257 @@
+//! The OPTIONS file (format spec section 5.6).
+//!
+//! ```text
+//! [Version]                              rocksdb_version=, options_file_version=
+//! [DBOptions]                            name=value lines
+//! [CFOptions "default"]                  one pair of sections per live column family,
+//! [TableOptions/BlockBasedTable "default"]   the default one first
+//! ```
+//!
+//! What is written is for every RocksDB since 7.8: only rows marked `saved`, and a version that
+//! is not above 7.8, because RocksDB refuses unknown names from files of its own or an older
+//! version. What is read is every file that RocksDB 7.8 to 10.10 writes.
+//!
+//! Thread safety: pure functions from and to text.
+//!
+//! Invariant 1: the column families of the file are exactly those passed in, in their order;
+//! RocksDB's tools cannot open a database whose file lists one too many or too few.
+
+use pumice_base::{Error, ErrorKind, Result};
+
+use super::cf_options::ColumnFamilyOptions;
+use super::db_options::DbOptions;
+use super::row::{OptionSet, unknown_option};
+use super::text::{escape, trim_comment, unescape};
+
+/// The version that files claim: old enough for every reader.
+const WRITTEN_VERSION: &str = "7.8.0";
+/// Version of the file's own syntax.
+const FILE_VERSION: &str = "1.1";
+
+/// A column family in an OPTIONS file.
+#[derive(Clone)]
+pub struct ColumnFamilyEntry {
+    /// Name of the column family.
+    pub name: String,
+    /// Its options.
+    pub options: ColumnFamilyOptions,
+}
+
+/// What a reader of OPTIONS files puts up with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileRules {
+    /// Skip names that no table has.
+    pub ignore_unknown_options: bool,
+    /// Skip values that this build does not support.
+    pub ignore_unsupported_options: bool,
+}
+
+/// The contents of an OPTIONS file.
+#[derive(Clone, Default)]
+pub struct LoadedOptions {
+    /// `rocksdb_version` of the file; empty if it has none.
+    pub rocksdb_version: String,
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Column families in file order, the default one first.
+    pub column_families: Vec<ColumnFamilyEntry>,
+    /// Options skipped by the rules, as `name=value`.
+    pub ignored: Vec<String>,
+}
+
+/// The text of an OPTIONS file for a database with exactly these live column families.
+pub fn format_options_file(
+    db: &DbOptions,
+    column_families: &[(&str, &ColumnFamilyOptions)],
+) -> String {
+    let mut out = String::with_capacity(8 << 10);
+    out.push_str("# This is a RocksDB option file, written by Pumice.\n\n[Version]\n");
+    out.push_str(&format!("  rocksdb_version={WRITTEN_VERSION}\n"));
+    out.push_str(&format!("  options_file_version={FILE_VERSION}\n"));
+    write_section(&mut out, "DBOptions", None, db);
+    for (name, options) in column_families {
+        write_section(&mut out, "CFOptions", Some(name), *options);
+        let section = "TableOptions/BlockBasedTable";
+        write_section(&mut out, section, Some(name), &options.table_factory);
+    }
+    out
+}
+
+fn write_section<S: OptionSet>(out: &mut String, title: &str, name: Option<&str>, options: &S) {
+    match name {
+        Some(name) => out.push_str(&format!("\n[{title} \"{}\"]\n", escape(name))),
+        None => out.push_str(&format!("\n[{title}]\n")),
+    }
+    for row in S::rows() {
+        if let Some(text) = row.saved_text(options) {
+            out.push_str(&format!("  {}={text}\n", row.name));
+        }
+    }
+}
+
+/// Where the reader is.
+enum Section {
+    None,
+    Version,
+    Db,
+    Cf,
+    Table,
+}
+
+struct Reader {
+    rules: FileRules,
+    loaded: LoadedOptions,
+    section: Section,
+    saw_db: bool,
+    line: usize,
+}
+
+/// Reads the text of an OPTIONS file.
+///
+/// # Errors
+/// InvalidArgument or NotSupported with the line number for a file that is malformed, lacks a
+/// section, or names options or values that the rules do not let pass.
+pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions> {
+    let mut reader = Reader {
+        rules,
+        loaded: LoadedOptions::default(),
+        section: Section::None,
+        saw_db: false,
+        line: 0,
+    };
+    for line in text.lines() {
+        reader.line += 1;
+        let line = trim_comment(line);
+        let result = match line.strip_prefix('[') {
+            _ if line.is_empty() => Ok(()),
+            Some(title) => reader.open_section(title),
+            None => reader.assignment(line),
+        };
+        result.map_err(|e| e.with_context(format!("OPTIONS file, line {}", reader.line)))?;
+    }
+    if !reader.saw_db {
+        return Err(Error::invalid_argument("OPTIONS file: A DBOptions section is missing"));
+    }
+    if reader.loaded.column_families.is_empty() {
+        return Err(Error::invalid_argument("OPTIONS file: A CFOptions section is missing"));
+    }
+    Ok(reader.loaded)
+}
+
+/// Splits `CFOptions "name"]` into title and name.
+fn section_title(text: &str) -> Option<(&str, Option<String>)> {
+    let inner = text.strip_suffix(']')?.trim();
+    let Some(quote) = inner.find('"') else {
+        return Some((inner, None));
+    };
+    let name = inner[quote + 1..].strip_suffix('"')?;
+    Some((inner[..quote].trim(), Some(unescape(name))))
+}
+
+impl Reader {
+    fn open_section(&mut self, text: &str) -> Result<()> {
+        let (title, name) = section_title(text)
+            .ok_or_else(|| Error::invalid_argument("The section title is malformed"))?;
+        self.section = match (title, name) {
+            ("Version", None) => Section::Version,
+            ("DBOptions", None) if self.saw_db => {
+                return Err(Error::invalid_argument("More than one DBOptions section found"));
+            }
+            ("DBOptions", None) => {
+                self.saw_db = true;
+                Section::Db
+            }
+            ("CFOptions", Some(name)) => self.open_cf(name)?,
+            ("TableOptions/BlockBasedTable", Some(name)) => self.open_table(&name)?,
+            (title, Some(_)) if title.starts_with("TableOptions") => {
+                return Err(Error::not_supported(format!("Section {title}")));
+            }
+            _ => return Err(Error::invalid_argument(format!("Unknown section {title}"))),
+        };
+        Ok(())
+    }
+
+    fn open_cf(&mut self, name: String) -> Result<Section> {
+        let families = &mut self.loaded.column_families;
+        if families.is_empty() && name != "default" {
+            return Err(Error::invalid_argument(
+                "Default column family must be the first CFOptions section",
+            ));
+        }
+        if families.iter().any(|cf| cf.name == name) {
+            return Err(Error::invalid_argument(format!("Two CFOptions sections for {name}")));
+        }
+        families.push(ColumnFamilyEntry { name, options: ColumnFamilyOptions::default() });
+        Ok(Section::Cf)
+    }
+
+    fn open_table(&mut self, name: &str) -> Result<Section> {
+        if self.loaded.column_families.last().is_none_or(|cf| cf.name != name) {
+            return Err(Error::invalid_argument(format!(
+                "The TableOptions section of {name} must follow its CFOptions section"
+            )));
+        }
+        Ok(Section::Table)
+    }
+
+    fn assignment(&mut self, line: &str) -> Result<()> {
+        let (name, value) = line
+            .split_once('=')
+            .map(|(name, value)| (name.trim(), value.trim()))
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| Error::invalid_argument("A valid statement must have a '='"))?;
+        let result = match self.section {
+            Section::None => Err(Error::invalid_argument("A statement before any section")),
+            Section::Version => self.version(name, value),
+            Section::Db => set_saved(&mut self.loaded.db, name, value),
+            Section::Cf => match self.loaded.column_families.last_mut() {
+                Some(cf) => set_saved(&mut cf.options, name, value),
+                None => Err(unknown_option(name)),
+            },
+            Section::Table => match self.loaded.column_families.last_mut() {
+                Some(cf) => set_saved(&mut cf.options.table_factory, name, value),
+                None => Err(unknown_option(name)),
+            },
+        };
+        self.forgive(name, value, result)
+    }
+
+    fn version(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "rocksdb_version" => self.loaded.rocksdb_version = value.to_string(),
+            "options_file_version" => {
+                let major = value.split('.').next().and_then(|n| n.parse::<u32>().ok());
+                if major.is_none_or(|n| n < 1) {
+                    return Err(Error::invalid_argument(
+                        "A valid options_file_version must be at least 1",
+                    ));
+                }
+            }
+            _ => return Err(unknown_option(name)),
+        }
+        Ok(())
+    }
+
+    /// Turns errors that the rules let pass into notes.
+    fn forgive(&mut self, name: &str, value: &str, result: Result<()>) -> Result<()> {
+        let unknown = unknown_option(name);
+        let pass = match &result {
+            Ok(()) => return Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotSupported => self.rules.ignore_unsupported_options,
+            Err(e) if e.message() == unknown.message() => self.rules.ignore_unknown_options,
+            Err(_) => false,
+        };
+        if pass {
+            self.loaded.ignored.push(format!("{name}={value}"));
+            return Ok(());
+        }
+        result
+    }
+}
+
+fn set_saved<S: OptionSet>(options: &mut S, name: &str, value: &str) -> Result<()> {
+    match S::row(name) {
+        Some(row) => row.set(options, value),
+        None => Err(unknown_option(name)),
+    }
+}

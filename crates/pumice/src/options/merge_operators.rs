@@ -1,0 +1,223 @@
+//! The built-in merge operators, by RocksDB's names.
+//!
+//! | id | short id | meaning |
+//! |---|---|---|
+//! | StringAppendOperator | stringappend | values joined by a delimiter, `,` by default |
+//! | UInt64AddOperator | uint64add | sum of 64-bit little-endian integers, wrapping |
+//! | PutOperator | put | the newest operand wins |
+//! | MaxOperator | max | the greatest operand in byte order wins |
+//!
+//! Thread safety: immutable.
+
+use std::sync::Arc;
+
+use pumice_base::extension::MergeOperator;
+
+use super::text::unescape;
+use super::value::Refusal;
+
+/// Joins values with a delimiter.
+#[derive(Clone, Debug)]
+pub struct StringAppend {
+    delimiter: Vec<u8>,
+}
+
+impl StringAppend {
+    /// Joins values with `delimiter`, which may be empty.
+    pub fn new(delimiter: impl Into<Vec<u8>>) -> Self {
+        StringAppend { delimiter: delimiter.into() }
+    }
+}
+
+impl Default for StringAppend {
+    fn default() -> Self {
+        StringAppend::new(b",")
+    }
+}
+
+impl MergeOperator for StringAppend {
+    fn name(&self) -> &str {
+        "StringAppendOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let parts: Vec<&[u8]> = existing.into_iter().chain(operands.iter().copied()).collect();
+        Some(parts.join(self.delimiter.as_slice()))
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Some([left, right].join(self.delimiter.as_slice()))
+    }
+}
+
+/// Adds 64-bit little-endian integers. A value of another length counts as 0, as in RocksDB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UInt64Add;
+
+impl UInt64Add {
+    fn decode(value: &[u8]) -> u64 {
+        value.try_into().map_or(0, u64::from_le_bytes)
+    }
+}
+
+impl MergeOperator for UInt64Add {
+    fn name(&self) -> &str {
+        "UInt64AddOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let start = existing.map_or(0, Self::decode);
+        let sum = operands.iter().fold(start, |sum, v| sum.wrapping_add(Self::decode(v)));
+        Some(sum.to_le_bytes().to_vec())
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Some(Self::decode(left).wrapping_add(Self::decode(right)).to_le_bytes().to_vec())
+    }
+}
+
+/// The newest operand replaces what is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PutOperator;
+
+impl MergeOperator for PutOperator {
+    fn name(&self) -> &str {
+        "PutOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        _existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        operands.last().map(|newest| newest.to_vec())
+    }
+
+    fn partial_merge(&self, _key: &[u8], _left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Some(right.to_vec())
+    }
+}
+
+/// The greatest value in byte order wins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MaxOperator;
+
+impl MergeOperator for MaxOperator {
+    fn name(&self) -> &str {
+        "MaxOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        existing.into_iter().chain(operands.iter().copied()).max().map(<[u8]>::to_vec)
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Some(left.max(right).to_vec())
+    }
+}
+
+/// The built-in operator with that id; `members` are its parameters in option text.
+///
+/// # Errors
+/// Unsupported for an id that is not built in, UnknownName for a parameter it does not have.
+pub(super) fn builtin(
+    id: &str,
+    members: &[(String, String)],
+) -> Result<Arc<dyn MergeOperator>, Refusal> {
+    let mut delimiter = None;
+    for (name, value) in members {
+        match name.as_str() {
+            "delimiter" | "delim" => delimiter = Some(unescape(value)),
+            _ => return Err(Refusal::UnknownName(name.clone())),
+        }
+    }
+    match id {
+        "stringappend"
+        | "stringappendtest"
+        | "StringAppendOperator"
+        | "StringAppendTESTOperator" => {
+            Ok(Arc::new(delimiter.map_or_else(StringAppend::default, StringAppend::new)))
+        }
+        "uint64add" | "UInt64AddOperator" => Ok(Arc::new(UInt64Add)),
+        "put" | "put_v1" | "PutOperator" => Ok(Arc::new(PutOperator)),
+        "max" | "MaxOperator" => Ok(Arc::new(MaxOperator)),
+        _ => Err(Refusal::Unsupported(format!(
+            "merge operator {id} is not built in; pass the object in the options"
+        ))),
+    }
+}
+
+/// The built-in merge operator of that name or short name, with its default parameters.
+pub fn merge_operator_by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
+    builtin(name, &[]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn full(op: &dyn MergeOperator, existing: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
+        op.full_merge(b"k", existing, operands).unwrap()
+    }
+
+    #[test]
+    fn string_append_joins() {
+        let op = StringAppend::default();
+        assert_eq!(full(&op, None, &[b"a"]), b"a");
+        assert_eq!(full(&op, Some(b"x"), &[b"a", b"b"]), b"x,a,b");
+        assert_eq!(full(&op, Some(b""), &[b"a"]), b",a");
+        assert_eq!(full(&StringAppend::new(""), Some(b"x"), &[b"a"]), b"xa");
+    }
+
+    #[test]
+    fn add_wraps_and_ignores_wrong_lengths() {
+        let max = u64::MAX.to_le_bytes();
+        let two = 2u64.to_le_bytes();
+        assert_eq!(full(&UInt64Add, Some(&max), &[&two, b"bad"]), 1u64.to_le_bytes());
+        assert_eq!(full(&UInt64Add, None, &[&two]), two);
+    }
+
+    #[test]
+    fn put_takes_the_newest_and_max_the_greatest() {
+        assert_eq!(full(&PutOperator, Some(b"z"), &[b"b", b"a"]), b"a");
+        assert_eq!(full(&MaxOperator, Some(b"m"), &[b"b", b"z", b"a"]), b"z");
+        assert_eq!(full(&MaxOperator, Some(b"m"), &[b"b"]), b"m");
+    }
+
+    #[test]
+    fn partial_merges_agree_with_full_merges() {
+        let ops =
+            ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
+        let values = [1u64, 7, 300].map(u64::to_le_bytes);
+        for op in ops {
+            let direct = full(&*op, None, &[&values[0], &values[1], &values[2]]);
+            let pair = op.partial_merge(b"k", &values[1], &values[2]).unwrap();
+            assert_eq!(full(&*op, None, &[&values[0], &pair]), direct, "{}", op.name());
+        }
+    }
+
+    #[test]
+    fn names_resolve() {
+        for name in ["StringAppendOperator", "UInt64AddOperator", "PutOperator", "MaxOperator"] {
+            assert_eq!(merge_operator_by_name(name).unwrap().name(), name);
+        }
+        assert!(merge_operator_by_name("nope").is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! Options: one table row per option, and everything derived from the rows.
+//!
+//! | module | role |
+//! |---|---|
+//! | `row` | the row type and the macro that makes a settings struct and its table |
+//! | `db_options`, `cf_options`, `block_based` | the tables |
+//! | `value`, `enums`, `component_values` | text forms of types |
+//! | `text` | escapes and `name=value;` maps |
+//! | `file` | the OPTIONS file: writing and reading |
+//! | `sanitize` | the values an open database works with |
+//! | `docs` | the reference page |
+//! | `merge_operators` | built-in merge operators |
+//!
+//! Thread safety: plain data. An open database shares `Arc<DbOptions>` and
+//! `Arc<ColumnFamilyOptions>` and replaces them whole when an option changes, so that readers
+//! never see half a change.
+
+pub mod block_based;
+pub mod cf_options;
+mod component_values;
+pub mod db_options;
+pub mod docs;
+pub mod enums;
+pub mod file;
+pub mod merge_operators;
+pub mod row;
+mod sanitize;
+pub mod text;
+pub mod value;
+
+#[cfg(test)]
+mod peer_tests;
+#[cfg(test)]
+mod tests;
+
+use pumice_base::Result;
+
+pub use block_based::BlockBasedTableOptions;
+pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
+pub use db_options::DbOptions;
+pub use enums::{
+    CompactionPri, CompactionStyle, IndexShorteningMode, InfoLogLevel, MemtableFactory,
+};
+pub use file::{
+    ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
+};
+pub use merge_operators::merge_operator_by_name;
+pub use row::{OptionSet, check_all};
+pub use sanitize::check_column_family;
+
+/// Options of a database and of its default column family.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Options of the column families that are created with it.
+    pub cf: ColumnFamilyOptions,
+}
+
+impl Options {
+    /// Default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a database or column-family option by RocksDB's name, for instance
+    /// `set("write_buffer_size", "64MB")` or `set("compression_opts.level", "3")`.
+    ///
+    /// # Errors
+    /// InvalidArgument for an unknown name, bad text or a value out of bounds; NotSupported for a
+    /// value this build cannot offer. All name the option.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let option = name.split('.').next().unwrap_or(name);
+        match DbOptions::row(option) {
+            Some(_) => self.db.set(name, value),
+            None => self.cf.set(name, value),
+        }
+    }
+
+    /// The present value of an option as text.
+    ///
+    /// # Errors
+    /// InvalidArgument for an unknown name.
+    pub fn get(&self, name: &str) -> Result<String> {
+        match DbOptions::row(name) {
+            Some(row) => Ok(row.get(&self.db)),
+            None => self.cf.get(name),
+        }
+    }
+
+    /// Applies `name=value;name={nested=value;};`, all or none.
+    ///
+    /// # Errors
+    /// As [`Options::set`].
+    pub fn set_from_text(&mut self, map: &str) -> Result<()> {
+        let mut changed = self.clone();
+        for (name, value) in text::parse_map(map)? {
+            changed.set(&name, &value)?;
+        }
+        *self = changed;
+        Ok(())
+    }
+}

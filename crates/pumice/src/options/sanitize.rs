@@ -1,0 +1,126 @@
+//! The values an open database works with: zeros that mean "derive it" are derived, and settings
+//! that contradict each other are brought into order, as RocksDB 10.10 does at open (functions
+//! `SanitizeOptions` and `SanitizeCfOptions`). What cannot be brought into order is an error.
+//!
+//! Thread safety: pure functions.
+
+use pumice_base::{Error, Result};
+use pumice_wal::WalRecoveryMode;
+
+use super::cf_options::ColumnFamilyOptions;
+use super::db_options::DbOptions;
+use super::row::check_all;
+
+/// Write rate under a slowdown when `delayed_write_rate` is 0.
+const DEFAULT_DELAYED_WRITE_RATE: u64 = 16 << 20;
+/// Fewest open files that a database can work with.
+const MIN_OPEN_FILES: i32 = 20;
+/// Smallest memtable.
+const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
+/// Largest arena block that is derived from the memtable's size.
+const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
+/// Arena blocks are multiples of this.
+const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
+
+impl DbOptions {
+    /// The options an open database works with.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported naming the option that cannot be used.
+    pub fn sanitized(&self) -> Result<Self> {
+        check_all(self)?;
+        let mut o = self.clone();
+        if o.max_open_files != -1 {
+            o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
+        }
+        if o.delayed_write_rate == 0 {
+            o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
+        }
+        // Under these modes a reused file's old tail could pass for a corrupted record.
+        let tail_matters = matches!(
+            o.wal_recovery_mode,
+            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::AbsoluteConsistency
+        );
+        if tail_matters {
+            o.recycle_log_file_num = 0;
+        }
+        Ok(o)
+    }
+
+    /// Flushes and compactions that may run at once (`GetBGJobLimits`): a quarter of
+    /// `max_background_jobs` flushes, unless one of the older two options says otherwise.
+    pub fn background_limits(&self) -> (usize, usize) {
+        let (flushes, compactions) = (self.max_background_flushes, self.max_background_compactions);
+        let (flushes, compactions) = if flushes == -1 && compactions == -1 {
+            let flushes = (self.max_background_jobs / 4).max(1);
+            (flushes, (self.max_background_jobs - flushes).max(1))
+        } else {
+            (flushes.max(1), compactions.max(1))
+        };
+        (flushes as usize, compactions as usize)
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// The options an open column family works with.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported naming the option that cannot be used.
+    pub fn sanitized(&self) -> Result<Self> {
+        check_column_family(self)?;
+        let mut o = self.clone();
+        o.write_buffer_size = o.write_buffer_size.max(MIN_WRITE_BUFFER_BYTES);
+        if o.arena_block_size == 0 {
+            let derived = (o.write_buffer_size / 8).min(MAX_DERIVED_ARENA_BLOCK_BYTES);
+            o.arena_block_size = derived.next_multiple_of(ARENA_ALIGNMENT_BYTES);
+        }
+        o.max_write_buffer_number = o.max_write_buffer_number.max(2);
+        o.min_write_buffer_number_to_merge =
+            o.min_write_buffer_number_to_merge.min(o.max_write_buffer_number - 1);
+        o.num_levels = o.num_levels.max(2);
+        if o.max_bytes_for_level_multiplier <= 0.0 {
+            o.max_bytes_for_level_multiplier = 1.0;
+        }
+        if o.level0_slowdown_writes_trigger < 0 {
+            o.level0_slowdown_writes_trigger = i32::MAX;
+        }
+        o.level0_slowdown_writes_trigger =
+            o.level0_slowdown_writes_trigger.max(o.level0_file_num_compaction_trigger);
+        o.level0_stop_writes_trigger =
+            o.level0_stop_writes_trigger.max(o.level0_slowdown_writes_trigger);
+        if o.soft_pending_compaction_bytes_limit == 0 {
+            o.soft_pending_compaction_bytes_limit = o.hard_pending_compaction_bytes_limit;
+        } else if o.hard_pending_compaction_bytes_limit == 0 {
+            o.hard_pending_compaction_bytes_limit = o.soft_pending_compaction_bytes_limit;
+        } else {
+            o.soft_pending_compaction_bytes_limit =
+                o.soft_pending_compaction_bytes_limit.min(o.hard_pending_compaction_bytes_limit);
+        }
+        if o.max_compaction_bytes == 0 {
+            o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
+        }
+        o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
+        Ok(o)
+    }
+}
+
+/// Whether a column family can work with these options: every row's bounds, and what rows say
+/// about each other.
+///
+/// # Errors
+/// InvalidArgument or NotSupported naming the option that cannot be used.
+pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
+    check_all(options)?;
+    let table = &options.table_factory;
+    check_all(table)?;
+    table.to_table_options()?;
+    if table.no_block_cache && table.block_cache.is_some() {
+        return Err(Error::invalid_argument("no_block_cache is set, but block_cache is not empty"));
+    }
+    if table.no_block_cache && table.cache_index_and_filter_blocks {
+        return Err(Error::invalid_argument(
+            "Enable cache_index_and_filter_blocks, but block cache is disabled: no_block_cache",
+        ));
+    }
+    Ok(())
+}

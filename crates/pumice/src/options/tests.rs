@@ -1,0 +1,380 @@
+//! Options by name, by file, and against files that RocksDB wrote.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use pumice_base::{Comparator, ErrorKind};
+use pumice_compress::CompressionType;
+
+use super::row::{RowKind, check_all};
+use super::*;
+
+/// Written by Debian's db_bench 7.8.3: two column families and many flags off their defaults.
+const ROCKSDB_7_8: &str = include_str!("testdata/rocksdb-7.8.3.ini");
+/// Written by the RocksDB 10.10.1 library with default options; column families `default` and
+/// `two: #x`.
+const ROCKSDB_10_10: &str = include_str!("testdata/rocksdb-10.10.1.ini");
+
+fn load(text: &str) -> LoadedOptions {
+    parse_options_file(text, FileRules::default()).unwrap()
+}
+
+/// `(section title, name, value)` of every assignment of the first column family.
+fn assignments(text: &str) -> Vec<(String, String, String)> {
+    let mut section = String::new();
+    let mut out = Vec::new();
+    for line in text.lines().map(text::trim_comment) {
+        if let Some(title) = line.strip_prefix('[') {
+            section = title.trim_end_matches(']').to_string();
+        } else if let Some((name, value)) = line.split_once('=') {
+            out.push((section.clone(), name.to_string(), value.to_string()));
+        }
+    }
+    out
+}
+
+fn message(result: Result<()>) -> String {
+    result.unwrap_err().to_string()
+}
+
+fn table_is_sound<S: OptionSet>() {
+    let defaults = S::default();
+    check_all(&defaults).unwrap();
+    let mut names = BTreeSet::new();
+    for row in S::rows() {
+        assert!(names.insert(row.name), "{} twice", row.name);
+        assert!(row.doc.trim().len() > 5, "{} has no documentation", row.name);
+        let text = row.get(&defaults);
+        let mut again = defaults.clone();
+        row.set(&mut again, &text).unwrap_or_else(|e| panic!("default of {}: {e}", row.name));
+        assert_eq!(row.get(&again), text, "{}", row.name);
+        assert!(again.hints().is_empty(), "{}: the default is not canonical", row.name);
+    }
+    for (alias, target) in S::aliases() {
+        assert!(!names.contains(alias) && names.contains(target), "{alias}");
+    }
+}
+
+#[test]
+fn tables_are_sound() {
+    table_is_sound::<DbOptions>();
+    table_is_sound::<ColumnFamilyOptions>();
+    table_is_sound::<BlockBasedTableOptions>();
+    for row in DbOptions::rows() {
+        assert!(ColumnFamilyOptions::row(row.name).is_none(), "{} is in two tables", row.name);
+    }
+}
+
+#[test]
+fn rocksdb_files_load_completely() {
+    for text in [ROCKSDB_7_8, ROCKSDB_10_10] {
+        let loaded = load(text);
+        assert!(loaded.ignored.is_empty());
+        assert_eq!(loaded.column_families.len(), 2);
+    }
+}
+
+#[test]
+fn values_of_a_7_8_file_arrive() {
+    let loaded = load(ROCKSDB_7_8);
+    assert_eq!(loaded.rocksdb_version, "7.8.3");
+    assert_eq!(loaded.db.max_background_jobs, 7);
+    assert!(loaded.db.wal_dir.ends_with("/w78"));
+    assert_eq!(loaded.db.get("enable_pipelined_write").unwrap(), "true");
+    let cf = &loaded.column_families[0].options;
+    assert_eq!(cf.compression, CompressionType::Zstd);
+    assert_eq!(cf.merge_operator.as_ref().unwrap().name(), "StringAppendOperator");
+    assert_eq!(cf.prefix_extractor.as_ref().unwrap().name(), "rocksdb.FixedPrefix.8");
+    assert_eq!(cf.memtable_factory, MemtableFactory::Vector { reserve: 0 });
+    assert!(cf.table_factory.cache_index_and_filter_blocks);
+    assert_eq!(cf.table_factory.format_version, 4);
+    assert!(cf.table_factory.filter_policy.is_some());
+}
+
+/// Differences between a default 10.10.1 database's file and our defaults: values that RocksDB
+/// derives at open and writes back.
+#[test]
+fn defaults_are_those_of_10_10() {
+    let mut derived = BTreeSet::from(["delayed_write_rate", "arena_block_size", "ttl"]);
+    derived.extend(["max_compaction_bytes", "periodic_compaction_seconds", "create_if_missing"]);
+    derived.extend(["compaction_options_fifo", "compaction_options_universal"]);
+    derived.extend(["metadata_cache_options"]);
+    let (db, cf) = (DbOptions::default(), ColumnFamilyOptions::default());
+    for (section, name, theirs) in assignments(ROCKSDB_10_10) {
+        let ours = match section.as_str() {
+            "DBOptions" => db.get(&name).unwrap(),
+            "CFOptions \"default\"" if name == "table_factory" => "BlockBasedTable".to_string(),
+            "CFOptions \"default\"" => cf.get(&name).unwrap(),
+            "TableOptions/BlockBasedTable \"default\"" => cf.table_factory.get(&name).unwrap(),
+            _ => continue,
+        };
+        if derived.remove(name.as_str()) {
+            continue;
+        }
+        let sorted = |text: &str| {
+            let mut members: Vec<_> = text.trim_matches(['{', '}']).split(';').collect();
+            members.sort_unstable();
+            members.join(";")
+        };
+        assert_eq!(sorted(&ours), sorted(&theirs), "{name}");
+    }
+    assert!(derived.is_empty(), "{derived:?} no longer differ");
+    let sanitized = cf.sanitized().unwrap();
+    assert_eq!(sanitized.max_compaction_bytes, 1_677_721_600);
+    assert_eq!(sanitized.arena_block_size, 1 << 20);
+    assert_eq!(db.sanitized().unwrap().delayed_write_rate, 16 << 20);
+}
+
+#[test]
+fn own_files_round_trip() {
+    for original in [ROCKSDB_7_8, ROCKSDB_10_10] {
+        let loaded = load(original);
+        let families: Vec<_> =
+            loaded.column_families.iter().map(|cf| (cf.name.as_str(), &cf.options)).collect();
+        let text = format_options_file(&loaded.db, &families);
+        let again = load(&text);
+        for row in DbOptions::rows().iter().filter(|row| row.saved) {
+            assert_eq!(row.get(&again.db), row.get(&loaded.db), "{}", row.name);
+        }
+        assert_eq!(again.column_families.len(), families.len());
+        for (a, b) in again.column_families.iter().zip(&loaded.column_families) {
+            assert_eq!(a.name, b.name);
+            for row in ColumnFamilyOptions::rows().iter().filter(|row| row.saved) {
+                assert_eq!(row.get(&a.options), row.get(&b.options), "{}", row.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn written_names_are_known_to_7_8() {
+    let known: BTreeSet<_> = assignments(ROCKSDB_7_8)
+        .into_iter()
+        .map(|(section, name, _)| (section.split(' ').next().unwrap().to_string(), name))
+        .collect();
+    // RocksDB writes these only when they are set.
+    let silent = ["db_log_dir", "wal_dir", "compression_per_level"];
+    let (db, cf) = (DbOptions::default(), ColumnFamilyOptions::default());
+    for (section, name, _) in assignments(&format_options_file(&db, &[("default", &cf)])) {
+        let section = section.split(' ').next().unwrap().to_string();
+        let ok = silent.contains(&name.as_str()) || known.contains(&(section, name.clone()));
+        assert!(ok, "{name} is unknown to RocksDB 7.8");
+    }
+}
+
+#[test]
+fn column_family_names_are_escaped() {
+    let name = "a:b \"c\" #d\\";
+    let cf = ColumnFamilyOptions::default();
+    let text = format_options_file(&DbOptions::default(), &[("default", &cf), (name, &cf)]);
+    assert_eq!(load(&text).column_families[1].name, name);
+    assert_eq!(load(ROCKSDB_10_10).column_families[1].name, "two: #x");
+}
+
+#[test]
+fn values_parse_as_in_rocksdb() {
+    let mut o = Options::new();
+    o.set("write_buffer_size", "64MB").unwrap();
+    assert_eq!(o.cf.write_buffer_size, 64 << 20);
+    o.set("write_buffer_size", "1K").unwrap();
+    assert_eq!(o.cf.write_buffer_size, 1 << 10);
+    o.set("level0_file_num_compaction_trigger", "4k").unwrap();
+    assert_eq!(o.cf.level0_file_num_compaction_trigger, 4096);
+    o.set("max_open_files", "-1").unwrap();
+    o.set("compression", "kLZ4Compression").unwrap();
+    o.set("compression_opts", "4:5:6").unwrap();
+    let opts = &o.cf.compression_opts;
+    assert_eq!((opts.window_bits, opts.level, opts.strategy), (4, 5, 6));
+    o.set("compression_opts", "{level=9}").unwrap();
+    o.set("compression_opts.strategy", "1").unwrap();
+    let opts = &o.cf.compression_opts;
+    assert_eq!((opts.window_bits, opts.level, opts.strategy), (4, 9, 1));
+    o.set("block_based_table_factory", "{block_size=8K;filter_policy=bloomfilter:10:false}")
+        .unwrap();
+    o.set("table_factory.whole_key_filtering", "false").unwrap();
+    assert_eq!(o.cf.table_factory.block_size, 8192);
+    assert!(o.cf.table_factory.filter_policy.is_some());
+    assert!(!o.cf.table_factory.whole_key_filtering);
+    o.set("compression_per_level", "kNoCompression:kZSTD").unwrap();
+    assert_eq!(o.get("compression_per_level").unwrap(), "kNoCompression:kZSTD");
+    o.set("memtable", "vector:1024").unwrap();
+    assert_eq!(o.cf.memtable_factory, MemtableFactory::Vector { reserve: 1024 });
+    let text = o.get("memtable_factory").unwrap();
+    o.set("memtable_factory", "skip_list").unwrap();
+    o.set("memtable_factory", &text).unwrap();
+    assert_eq!(o.cf.memtable_factory, MemtableFactory::Vector { reserve: 1024 });
+    o.set("merge_operator", "{id=StringAppendOperator;delimiter=|}").unwrap();
+    let op = o.cf.merge_operator.clone().unwrap();
+    assert_eq!(op.full_merge(b"", Some(b"a"), &[b"b"]).unwrap(), b"a|b");
+    o.set("comparator", "rocksdb.ReverseBytewiseComparator").unwrap();
+    assert!(matches!(o.cf.comparator, Comparator::ReverseBytewise));
+    o.set("prefix_extractor", "capped:3").unwrap();
+    assert_eq!(o.get("prefix_extractor").unwrap(), "rocksdb.CappedPrefix.3");
+}
+
+#[test]
+fn maps_apply_all_or_nothing() {
+    let mut o = Options::new();
+    o.set_from_text("write_buffer_size=10M;max_open_files=50;compression_opts={level=3;};")
+        .unwrap();
+    assert_eq!((o.cf.write_buffer_size, o.db.max_open_files), (10 << 20, 50));
+    let err = message(o.set_from_text("write_buffer_size=1M;nonesuch=1"));
+    assert_eq!(err, "Invalid argument: Extra option not recognized: nonesuch");
+    assert_eq!(o.cf.write_buffer_size, 10 << 20);
+}
+
+#[test]
+fn refusals_name_the_option() {
+    let mut o = Options::new();
+    let cases = [
+        ("nonesuch", "1", ErrorKind::InvalidArgument),
+        ("write_buffer_size", "abc", ErrorKind::InvalidArgument),
+        ("write_buffer_size", "-1", ErrorKind::InvalidArgument),
+        ("write_buffer_size", "64Q", ErrorKind::InvalidArgument),
+        ("write_buffer_size", "99999999999999999999", ErrorKind::InvalidArgument),
+        ("write_buffer_size", "99999999999999T", ErrorKind::InvalidArgument),
+        ("disable_auto_compactions", "yes", ErrorKind::InvalidArgument),
+        ("num_levels", "65", ErrorKind::InvalidArgument),
+        ("max_background_jobs", "0", ErrorKind::InvalidArgument),
+        ("max_bytes_for_level_multiplier", "x", ErrorKind::InvalidArgument),
+        ("max_bytes_for_level_multiplier", "inf", ErrorKind::InvalidArgument),
+        ("compression", "kFoo", ErrorKind::InvalidArgument),
+        ("compression", "kXpressCompression", ErrorKind::NotSupported),
+        ("compression_opts", "{level=3;nope=1}", ErrorKind::InvalidArgument),
+        ("compression_opts", "{max_dict_bytes=4096}", ErrorKind::NotSupported),
+        ("compaction_style", "kCompactionStyleFIFO", ErrorKind::NotSupported),
+        ("wal_recovery_mode", "foo", ErrorKind::InvalidArgument),
+        ("merge_operator", "foo", ErrorKind::NotSupported),
+        ("comparator", "foo", ErrorKind::NotSupported),
+        ("table_factory", "PlainTable", ErrorKind::NotSupported),
+        ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
+        ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
+        ("table_factory", "{index_type=kTwoLevelIndexSearch}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=ribbonfilter:10:0}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
+        ("use_direct_reads", "true", ErrorKind::NotSupported),
+        ("enable_blob_files", "true", ErrorKind::NotSupported),
+        ("force_consistency_checks", "false", ErrorKind::NotSupported),
+    ];
+    let before = format_options_file(&o.db, &[("default", &o.cf)]);
+    for (name, value, kind) in cases {
+        let err = o.set(name, value).unwrap_err();
+        assert_eq!(err.kind(), kind, "{name}={value}: {err}");
+        assert!(err.message().contains(name), "{name}={value}: {err}");
+    }
+    assert_eq!(format_options_file(&o.db, &[("default", &o.cf)]), before);
+    assert_eq!(
+        message(o.set("use_direct_reads", "true")),
+        "Not implemented: use_direct_reads=true is not supported by this build; only false is"
+    );
+}
+
+#[test]
+fn run_time_changes_spare_fixed_options() {
+    let cf = ColumnFamilyOptions::default();
+    let changed =
+        cf.with_changes(&[("write_buffer_size", "1M"), ("table_factory.block_size", "8K")]);
+    assert_eq!(changed.unwrap().table_factory.block_size, 8192);
+    let err = cf.with_changes(&[("write_buffer_size", "1M"), ("num_levels", "5")]).err().unwrap();
+    assert_eq!(err.to_string(), "Invalid argument: Option not changeable: num_levels");
+    let err = cf.with_changes(&[("max_background_jobs", "5")]).err().unwrap();
+    assert!(err.message().contains("max_background_jobs"));
+    let db = DbOptions::default();
+    assert_eq!(db.with_changes(&[("max_background_jobs", "5")]).unwrap().max_background_jobs, 5);
+    assert!(db.with_changes(&[("create_if_missing", "true")]).is_err());
+}
+
+#[test]
+fn damaged_files_are_refused_with_the_line() {
+    let rules = FileRules::default();
+    let err = |text: &str| parse_options_file(text, rules).err().unwrap().to_string();
+    assert!(err("").contains("DBOptions section is missing"));
+    assert!(err("[DBOptions]\n").contains("CFOptions section is missing"));
+    assert!(err("[DBOptions]\n[CFOptions \"x\"]").contains("line 2: Default column family"));
+    assert!(err("[DBOptions]\n[DBOptions]").contains("More than one DBOptions"));
+    assert!(err("[DBOptions]\nnonesuch=1").contains("line 2: Extra option not recognized"));
+    assert!(err("[DBOptions]\nmax_open_files").contains("must have a '='"));
+    assert!(err("a=1").contains("before any section"));
+    assert!(err("[DBOptions").contains("malformed"));
+    assert!(err("[Version]\noptions_file_version=0").contains("at least 1"));
+    assert!(
+        err("[DBOptions]\n[CFOptions \"default\"]\n[TableOptions/BlockBasedTable \"x\"]")
+            .contains("must follow")
+    );
+    assert!(err("[DBOptions]\nuse_direct_reads=true").contains("use_direct_reads"));
+}
+
+#[test]
+fn rules_turn_errors_into_notes() {
+    let text = "[DBOptions]\nnonesuch=1\nuse_direct_reads=true\n[CFOptions \"default\"]\n";
+    let rules = FileRules { ignore_unknown_options: true, ignore_unsupported_options: true };
+    let loaded = parse_options_file(text, rules).unwrap();
+    assert_eq!(loaded.ignored, ["nonesuch=1", "use_direct_reads=true"]);
+    let only_unknown = FileRules { ignore_unknown_options: true, ..FileRules::default() };
+    assert!(parse_options_file(text, only_unknown).is_err());
+}
+
+#[test]
+fn contradictions_are_brought_into_order() {
+    let mut cf = ColumnFamilyOptions {
+        write_buffer_size: 1,
+        max_write_buffer_number: 1,
+        min_write_buffer_number_to_merge: 9,
+        level0_slowdown_writes_trigger: 1,
+        level0_stop_writes_trigger: 0,
+        soft_pending_compaction_bytes_limit: 0,
+        max_bytes_for_level_multiplier: -1.0,
+        num_levels: 12,
+        ..ColumnFamilyOptions::default()
+    };
+    let s = cf.sanitized().unwrap();
+    assert_eq!(s.write_buffer_size, 64 << 10);
+    assert_eq!(s.arena_block_size, 8 << 10);
+    assert_eq!((s.max_write_buffer_number, s.min_write_buffer_number_to_merge), (2, 1));
+    assert_eq!((s.level0_slowdown_writes_trigger, s.level0_stop_writes_trigger), (4, 4));
+    assert_eq!(s.soft_pending_compaction_bytes_limit, s.hard_pending_compaction_bytes_limit);
+    assert_eq!(s.max_bytes_for_level_multiplier, 1.0);
+    assert_eq!(s.max_bytes_for_level_multiplier_additional.len(), 12);
+    cf.num_levels = 0;
+    assert!(cf.sanitized().err().unwrap().message().contains("num_levels"));
+}
+
+#[test]
+fn background_jobs_split_as_in_rocksdb() {
+    let mut db = DbOptions::default();
+    assert_eq!(db.background_limits(), (1, 1));
+    db.max_background_jobs = 8;
+    assert_eq!(db.background_limits(), (2, 6));
+    db.max_background_flushes = 3;
+    assert_eq!(db.background_limits(), (3, 1));
+}
+
+#[test]
+fn a_users_object_survives_its_own_name() {
+    struct Mine;
+    impl pumice_base::extension::MergeOperator for Mine {
+        fn name(&self) -> &str {
+            "mine"
+        }
+        fn full_merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+            None
+        }
+    }
+    let mut o = Options::new();
+    o.cf.merge_operator = Some(std::sync::Arc::new(Mine));
+    o.set("merge_operator", "mine").unwrap();
+    assert_eq!(o.get("merge_operator").unwrap(), "mine");
+    o.set("merge_operator", "nullptr").unwrap();
+    assert!(o.cf.merge_operator.is_none());
+}
+
+#[test]
+fn the_reference_page_has_every_row() {
+    let page = docs::reference_page();
+    for row in DbOptions::rows() {
+        assert!(page.contains(row.name), "{}", row.name);
+        if let RowKind::Field { .. } = row.kind {
+            assert!(page.contains(&format!("| {} |", row.name)));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Point reads: `get` and `multi_get`.
+//!
+//! Sources are asked newest first (memtable, immutable memtables, L0 files newest first, then one
+//! file per level) until the newest visible version settles the answer. A hit in a cached block
+//! allocates nothing and copies nothing.
+//!
+//! Thread safety: reads take no lock; see `super_version` for the order of loads.
+//! May read files and so suspend.
+
+use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
+use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_manifest::FileMetaData;
+use pumice_memtable::MemTable;
+use pumice_table::{PinnedBlock, TableReadOptions};
+
+use crate::db::column_family::CfData;
+use crate::read::merge::{full_merge, plain_value};
+use crate::read::pinned::PinnedSlice;
+use crate::read::super_version::SuperVersion;
+use crate::table_cache::TableCache;
+
+/// Where the search for a key stands.
+enum Answer {
+    /// Keep looking in older sources.
+    Open,
+    Deleted,
+    Found(PinnedSlice),
+    Failed(Error),
+}
+
+/// One lookup in progress.
+struct Lookup<'a> {
+    cf: &'a CfData,
+    key: &'a [u8],
+    sequence: SequenceNumber,
+    /// Highest sequence of a visible range tombstone over the key, in sources seen so far.
+    covered_below: SequenceNumber,
+    /// Merge operands, newest first.
+    operands: Vec<Vec<u8>>,
+    answer: Answer,
+}
+
+impl<'a> Lookup<'a> {
+    /// Takes the next older version; true to go on.
+    #[inline]
+    fn take(
+        &mut self,
+        sequence: SequenceNumber,
+        value_type: ValueType,
+        value: &[u8],
+        pin: Option<&dyn Fn() -> (PinnedBlock, usize)>,
+    ) -> bool {
+        if sequence < self.covered_below {
+            self.finish(None);
+            return false;
+        }
+        match value_type {
+            ValueType::Value if self.operands.is_empty() => {
+                self.answer = Answer::Found(match pin {
+                    Some(pin) => {
+                        let (block, offset) = pin();
+                        PinnedSlice::pinned(block, offset..offset + value.len())
+                    }
+                    None => PinnedSlice::owned(value.to_vec()),
+                });
+                false
+            }
+            ValueType::Merge => {
+                self.operands.push(value.to_vec());
+                true
+            }
+            ValueType::Deletion | ValueType::SingleDeletion => {
+                self.finish(None);
+                false
+            }
+            other => {
+                match plain_value(other as u8, value) {
+                    Ok(value) => self.finish(Some(value)),
+                    Err(error) => self.answer = Answer::Failed(error),
+                }
+                false
+            }
+        }
+    }
+
+    /// The history of the key ends here, with `base` or with nothing.
+    fn finish(&mut self, base: Option<&[u8]>) {
+        if self.operands.is_empty() {
+            self.answer = match base {
+                Some(value) => Answer::Found(PinnedSlice::owned(value.to_vec())),
+                None => Answer::Deleted,
+            };
+            return;
+        }
+        self.operands.reverse();
+        let operator = self.cf.merge_operator();
+        self.answer = match full_merge(operator.as_deref(), self.key, base, &self.operands) {
+            Ok(value) => Answer::Found(PinnedSlice::owned(value)),
+            Err(error) => Answer::Failed(error),
+        };
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        matches!(self.answer, Answer::Open)
+    }
+
+    /// Looks in a memtable.
+    fn memtable(&mut self, mem: &MemTable) {
+        if let Some(list) = mem.range_tombstones() {
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            self.covered_below = self.covered_below.max(found);
+        }
+        mem.get_with(self.key, self.sequence, |sequence, value_type, value| {
+            self.take(sequence, value_type, value, None)
+        });
+    }
+
+    /// Looks in a table file.
+    fn table(
+        &mut self,
+        cache: &TableCache,
+        options: &TableReadOptions,
+        file: &FileMetaData,
+        seek_key: &[u8],
+    ) -> Result<()> {
+        let table = cache.table(file)?;
+        if let Some(list) = table.range_tombstones_ref()
+            && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
+        {
+            let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
+            self.covered_below = self.covered_below.max(found);
+        }
+        table.get(options, seek_key, &mut |entry, value, block| {
+            self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
+        })
+    }
+}
+
+/// The value of `key` at `sequence`, from `super_version`.
+///
+/// # Errors
+/// Corruption and I/O errors of the files read; errors of the merge operator.
+pub(crate) fn get(
+    cf: &CfData,
+    cache: &TableCache,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    sequence: SequenceNumber,
+    key: &[u8],
+) -> Result<Option<PinnedSlice>> {
+    let mut lookup = Lookup {
+        cf,
+        key,
+        sequence,
+        covered_below: 0,
+        operands: Vec::new(),
+        answer: Answer::Open,
+    };
+    search(&mut lookup, cache, super_version, options)?;
+    if lookup.is_open() {
+        lookup.finish(None);
+    }
+    match lookup.answer {
+        Answer::Found(value) => Ok(Some(value)),
+        Answer::Failed(error) => Err(error),
+        Answer::Deleted | Answer::Open => Ok(None),
+    }
+}
+
+fn search(
+    lookup: &mut Lookup<'_>,
+    cache: &TableCache,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+) -> Result<()> {
+    if !super_version.mem.is_empty() {
+        lookup.memtable(&super_version.mem);
+    }
+    for mem in &super_version.imm {
+        if !lookup.is_open() {
+            return Ok(());
+        }
+        lookup.memtable(mem);
+    }
+    if !lookup.is_open() {
+        return Ok(());
+    }
+    let mut stack = [0u8; 256];
+    let mut heap = Vec::new();
+    let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
+    let icmp = &lookup.cf.icmp;
+    for (number, level) in super_version.version.levels().iter().enumerate() {
+        if level.files().is_empty() {
+            continue;
+        }
+        if number == 0 {
+            for file in level.files() {
+                if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt()
+                    || icmp.user.compare(lookup.key, dbformat::user_key(&file.largest)).is_gt()
+                {
+                    continue;
+                }
+                lookup.table(cache, options, file, seek_key)?;
+                if !lookup.is_open() {
+                    return Ok(());
+                }
+            }
+            continue;
+        }
+        // Two neighbouring files may share a user key, the older versions in the later file.
+        let mut index = level.find_file(icmp, seek_key);
+        while let Some(file) = level.files().get(index) {
+            if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
+                break;
+            }
+            lookup.table(cache, options, file, seek_key)?;
+            if !lookup.is_open() {
+                return Ok(());
+            }
+            if !icmp.user.equal(lookup.key, dbformat::user_key(&file.largest)) {
+                break;
+            }
+            index += 1;
+        }
+    }
+    Ok(())
+}
+
+/// `key ‖ trailer` on the stack when it fits, so that a read allocates nothing.
+fn seek_key<'b>(
+    key: &[u8],
+    sequence: SequenceNumber,
+    stack: &'b mut [u8; 256],
+    heap: &'b mut Vec<u8>,
+) -> &'b [u8] {
+    let len = key.len() + dbformat::TRAILER_LEN;
+    if len > stack.len() {
+        dbformat::append_internal_key(heap, key, sequence, VALUE_TYPE_FOR_SEEK);
+        return heap;
+    }
+    stack[..key.len()].copy_from_slice(key);
+    let trailer = dbformat::pack(sequence, VALUE_TYPE_FOR_SEEK).to_le_bytes();
+    stack[key.len()..len].copy_from_slice(&trailer);
+    &stack[..len]
+}

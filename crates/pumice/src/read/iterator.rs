@@ -1,0 +1,547 @@
+//! `DbIterator`: the user's view of a column family at one sequence number.
+//!
+//! It merges memtables, L0 tables and levels, and folds the versions of each user key into one
+//! answer: newest visible version, tombstones hidden, merges applied, bounds and prefix respected.
+//!
+//! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version,
+//! tables, cached blocks), so it may outlive any other handle.
+//! Invariants: (1) moving forward with `place == Inner`, `inner` stands on the entry shown;
+//! (2) otherwise the entry shown is `saved_key`/`saved_value` and `inner` stands beyond it in the
+//! direction of travel; (3) an error makes it invalid and stays in `status` until the next seek.
+//! Any move may read files and so may suspend.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
+use pumice_base::extension::SliceTransform;
+use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
+
+use crate::db::Snapshot;
+use crate::read::merge::{full_merge, plain_value};
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::db::column_family::CfData;
+use crate::read::super_version::SuperVersionHold;
+
+/// Versions of one key stepped over before a seek replaces further steps
+/// (`max_sequential_skip_in_iterations`).
+const SKIPS_MAX: usize = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Nowhere,
+    Inner,
+    Saved,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Bounds and limits of an iterator, taken from `ReadOptions`.
+pub(crate) struct IteratorLimits {
+    pub sequence: SequenceNumber,
+    pub lower_bound: Option<Vec<u8>>,
+    pub upper_bound: Option<Vec<u8>>,
+    pub prefix: Option<Arc<dyn SliceTransform>>,
+}
+
+/// A cursor over the keys of a column family. See the module head.
+pub struct DbIterator {
+    inner: MergingIterator<Source>,
+    comparator: Comparator,
+    cf: Arc<CfData>,
+    limits: IteratorLimits,
+    range_dels: RangeDels,
+    place: Place,
+    direction: Direction,
+    saved_key: Vec<u8>,
+    saved_value: Vec<u8>,
+    seek_target: Vec<u8>,
+    start_prefix: Vec<u8>,
+    has_start_prefix: bool,
+    operands: Vec<Vec<u8>>,
+    status: Result<()>,
+    _super_version: SuperVersionHold,
+    _snapshot: Option<Snapshot>,
+}
+
+impl DbIterator {
+    pub(crate) fn new(
+        inner: MergingIterator<Source>,
+        cf: Arc<CfData>,
+        limits: IteratorLimits,
+        range_dels: RangeDels,
+        super_version: SuperVersionHold,
+        snapshot: Option<Snapshot>,
+    ) -> Self {
+        DbIterator {
+            inner,
+            comparator: cf.comparator().clone(),
+            cf,
+            limits,
+            range_dels,
+            place: Place::Nowhere,
+            direction: Direction::Forward,
+            saved_key: Vec::new(),
+            saved_value: Vec::new(),
+            seek_target: Vec::new(),
+            start_prefix: Vec::new(),
+            has_start_prefix: false,
+            operands: Vec::new(),
+            status: Ok(()),
+            _super_version: super_version,
+            _snapshot: snapshot,
+        }
+    }
+
+    /// The cursor is on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.place != Place::Nowhere
+    }
+
+    /// The user key under the cursor.
+    ///
+    /// # Panics
+    /// If not `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        match self.place {
+            Place::Inner => dbformat::user_key(self.inner.key()),
+            Place::Saved => &self.saved_key,
+            Place::Nowhere => panic!("DbIterator::key() requires valid()"),
+        }
+    }
+
+    /// The value under the cursor.
+    ///
+    /// # Panics
+    /// If not `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match self.place {
+            Place::Inner => self.inner.value(),
+            Place::Saved => &self.saved_value,
+            Place::Nowhere => panic!("DbIterator::value() requires valid()"),
+        }
+    }
+
+    /// The first error since the last seek; the end of the data is not an error.
+    ///
+    /// # Errors
+    /// Corruption or an I/O error of a file that was read.
+    pub fn status(&self) -> Result<()> {
+        self.status.clone()?;
+        self.inner.status()
+    }
+
+    /// Moves to the first key (at or after the lower bound).
+    pub fn seek_to_first(&mut self) {
+        self.start();
+        if let Some(lower) = self.limits.lower_bound.take() {
+            self.seek_forward(&lower);
+            self.limits.lower_bound = Some(lower);
+        } else {
+            self.inner.seek_to_first();
+            self.find_next(false);
+        }
+        self.remember_prefix();
+    }
+
+    /// Moves to the last key (before the upper bound).
+    pub fn seek_to_last(&mut self) {
+        self.start();
+        self.direction = Direction::Backward;
+        if let Some(upper) = self.limits.upper_bound.take() {
+            self.seek_before(&upper);
+            self.limits.upper_bound = Some(upper);
+        } else {
+            self.inner.seek_to_last();
+        }
+        self.find_prev();
+        self.remember_prefix();
+    }
+
+    /// Moves to the first key at or after `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        self.start();
+        self.set_start_prefix(target);
+        match self.limits.lower_bound.take() {
+            Some(lower) if self.comparator.compare(target, &lower) == Ordering::Less => {
+                self.seek_forward(&lower);
+                self.limits.lower_bound = Some(lower);
+            }
+            other => {
+                self.limits.lower_bound = other;
+                self.seek_forward(target);
+            }
+        }
+    }
+
+    /// Moves to the last key at or before `target`.
+    pub fn seek_for_prev(&mut self, target: &[u8]) {
+        self.start();
+        self.set_start_prefix(target);
+        self.direction = Direction::Backward;
+        match self.limits.upper_bound.take() {
+            Some(upper) if self.comparator.compare(target, &upper) != Ordering::Less => {
+                self.seek_before(&upper);
+                self.limits.upper_bound = Some(upper);
+            }
+            other => {
+                self.limits.upper_bound = other;
+                // Every version of the target sorts at or before (target, 0, 0).
+                self.seek_target.clear();
+                dbformat::append_internal_key(&mut self.seek_target, target, 0, 0);
+                self.inner.seek_for_prev(&self.seek_target);
+            }
+        }
+        self.find_prev();
+    }
+
+    /// Moves to the next key. Requires `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        match (self.place, self.direction) {
+            (Place::Nowhere, _) => {}
+            (Place::Inner, _) => {
+                self.saved_key.clear();
+                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
+                self.inner.next();
+                self.find_next(true);
+            }
+            // A merge result: inner already stands beyond the operands it used.
+            (Place::Saved, Direction::Forward) => self.find_next(true),
+            (Place::Saved, Direction::Backward) => {
+                self.direction = Direction::Forward;
+                self.seek_target.clear();
+                dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+                self.inner.seek(&self.seek_target);
+                self.find_next(true);
+            }
+        }
+    }
+
+    /// Moves to the previous key. Requires `valid`.
+    pub fn prev(&mut self) {
+        if self.place == Place::Nowhere {
+            return;
+        }
+        if self.direction == Direction::Forward {
+            if self.place == Place::Inner {
+                self.saved_key.clear();
+                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
+            }
+            self.direction = Direction::Backward;
+            let key = std::mem::take(&mut self.saved_key);
+            self.seek_before(&key);
+            self.saved_key = key;
+        }
+        self.find_prev();
+    }
+
+    fn start(&mut self) {
+        self.status = Ok(());
+        self.place = Place::Nowhere;
+        self.direction = Direction::Forward;
+        self.has_start_prefix = false;
+    }
+
+    fn set_start_prefix(&mut self, target: &[u8]) {
+        if let Some(extractor) = &self.limits.prefix
+            && extractor.in_domain(target)
+        {
+            self.start_prefix.clear();
+            self.start_prefix.extend_from_slice(extractor.transform(target));
+            self.has_start_prefix = true;
+        }
+    }
+
+    /// After an open-ended seek the prefix is that of the key found.
+    fn remember_prefix(&mut self) {
+        if self.valid() && self.limits.prefix.is_some() {
+            let key = self.key().to_vec();
+            self.set_start_prefix(&key);
+        }
+    }
+
+    fn seek_forward(&mut self, target: &[u8]) {
+        self.seek_target.clear();
+        let sequence = self.limits.sequence;
+        dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
+        self.inner.seek(&self.seek_target);
+        self.find_next(false);
+    }
+
+    /// Puts `inner` on the last entry of any user key before `key`.
+    fn seek_before(&mut self, key: &[u8]) {
+        self.seek_target.clear();
+        dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
+        self.inner.seek_for_prev(&self.seek_target);
+    }
+
+    #[inline]
+    fn leaves_prefix(&self, key: &[u8]) -> bool {
+        if !self.has_start_prefix {
+            return false;
+        }
+        match &self.limits.prefix {
+            Some(p) => !p.in_domain(key) || p.transform(key) != self.start_prefix.as_slice(),
+            None => false,
+        }
+    }
+
+    /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
+    /// `saved_key` are passed over.
+    fn find_next(&mut self, mut skipping: bool) {
+        self.place = Place::Nowhere;
+        let mut skips = 0;
+        while self.inner.valid() {
+            let ikey = self.inner.key();
+            let key = dbformat::user_key(ikey);
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if let Some(upper) = &self.limits.upper_bound
+                && self.comparator.compare(key, upper) != Ordering::Less
+            {
+                return;
+            }
+            if self.leaves_prefix(key) {
+                return;
+            }
+            if skipping && self.comparator.equal(key, &self.saved_key) {
+                skips += 1;
+                if skips > SKIPS_MAX {
+                    skips = 0;
+                    self.seek_target.clear();
+                    dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+                    self.inner.seek(&self.seek_target);
+                    // (key, 0, 0) itself may exist: one more round passes over it.
+                } else {
+                    self.inner.next();
+                }
+                continue;
+            }
+            if sequence > self.limits.sequence {
+                self.skip_invisible(&mut skips);
+                continue;
+            }
+            skips = 0;
+            let hidden = self.range_dels.covers(&self.comparator, key, sequence);
+            match ValueType::from_u8(tag) {
+                Some(ValueType::Value) if !hidden => {
+                    self.place = Place::Inner;
+                    return;
+                }
+                Some(ValueType::Merge) if !hidden => {
+                    self.saved_key.clear();
+                    self.saved_key.extend_from_slice(key);
+                    self.merge_forward();
+                    return;
+                }
+                Some(ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno) if !hidden => {
+                    self.saved_key.clear();
+                    self.saved_key.extend_from_slice(key);
+                    self.show_converted(tag);
+                    return;
+                }
+                Some(ValueType::Value | ValueType::Merge | ValueType::Deletion)
+                | Some(ValueType::SingleDeletion | ValueType::WideColumnEntity)
+                | Some(ValueType::ValuePreferredSeqno) => {
+                    self.saved_key.clear();
+                    self.saved_key.extend_from_slice(key);
+                    skipping = true;
+                    self.inner.next();
+                }
+                _ => {
+                    self.status = Err(unsupported_type(tag, key));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Passes over a version newer than the snapshot, by a seek once there were many.
+    fn skip_invisible(&mut self, skips: &mut usize) {
+        *skips += 1;
+        if *skips <= SKIPS_MAX {
+            self.inner.next();
+            return;
+        }
+        *skips = 0;
+        let key = dbformat::user_key(self.inner.key()).to_vec();
+        self.seek_target.clear();
+        let sequence = self.limits.sequence;
+        dbformat::append_internal_key(&mut self.seek_target, &key, sequence, VALUE_TYPE_FOR_SEEK);
+        self.inner.seek(&self.seek_target);
+    }
+
+    /// Shows an entry whose stored value is not the user's value.
+    fn show_converted(&mut self, tag: u8) {
+        match plain_value(tag, self.inner.value()) {
+            Ok(value) => {
+                self.saved_value.clear();
+                self.saved_value.extend_from_slice(value);
+                self.place = Place::Saved;
+                self.inner.next();
+            }
+            Err(error) => self.status = Err(error),
+        }
+    }
+
+    /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
+    fn merge_forward(&mut self) {
+        self.operands.clear();
+        self.operands.push(self.inner.value().to_vec());
+        self.inner.next();
+        let mut base: Option<Vec<u8>> = None;
+        while self.inner.valid() {
+            let ikey = self.inner.key();
+            let key = dbformat::user_key(ikey);
+            if !self.comparator.equal(key, &self.saved_key) {
+                break;
+            }
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if self.range_dels.covers(&self.comparator, key, sequence) {
+                break;
+            }
+            match ValueType::from_u8(tag) {
+                Some(ValueType::Merge) => {
+                    self.operands.push(self.inner.value().to_vec());
+                    self.inner.next();
+                }
+                Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
+                _ => {
+                    match plain_value(tag, self.inner.value()) {
+                        Ok(value) => base = Some(value.to_vec()),
+                        Err(error) => {
+                            self.status = Err(error);
+                            return;
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        if let Err(error) = self.inner.status() {
+            self.status = Err(error);
+            return;
+        }
+        // Operands are newest first here; full_merge wants the oldest first.
+        self.operands.reverse();
+        self.finish_merge(base.as_deref());
+    }
+
+    /// `operands`, oldest first, over `base` become the entry shown.
+    fn finish_merge(&mut self, base: Option<&[u8]>) {
+        let operator = self.cf.merge_operator();
+        match full_merge(operator.as_deref(), &self.saved_key, base, &self.operands) {
+            Ok(value) => {
+                self.saved_value = value;
+                self.place = Place::Saved;
+            }
+            Err(error) => self.status = Err(error),
+        }
+    }
+
+    /// Shows the last visible key at or before where `inner` stands.
+    fn find_prev(&mut self) {
+        self.place = Place::Nowhere;
+        while self.inner.valid() {
+            let key = dbformat::user_key(self.inner.key());
+            if let Some(lower) = &self.limits.lower_bound
+                && self.comparator.compare(key, lower) == Ordering::Less
+            {
+                return;
+            }
+            if self.leaves_prefix(key) {
+                return;
+            }
+            self.saved_key.clear();
+            self.saved_key.extend_from_slice(key);
+            match self.fold_backward() {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    self.place = Place::Nowhere;
+                    self.status = Err(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Folds all versions of `saved_key`, oldest to newest; true if the key is visible.
+    fn fold_backward(&mut self) -> Result<bool> {
+        let mut has_base = false;
+        let mut visible = false;
+        self.operands.clear();
+        while self.inner.valid() {
+            let ikey = self.inner.key();
+            let key = dbformat::user_key(ikey);
+            if !self.comparator.equal(key, &self.saved_key) {
+                break;
+            }
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if sequence <= self.limits.sequence {
+                let hidden = self.range_dels.covers(&self.comparator, key, sequence);
+                match ValueType::from_u8(tag) {
+                    _ if hidden => {
+                        self.operands.clear();
+                        has_base = false;
+                        visible = false;
+                    }
+                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                        self.operands.clear();
+                        has_base = false;
+                        visible = false;
+                    }
+                    Some(ValueType::Merge) => {
+                        self.operands.push(self.inner.value().to_vec());
+                        visible = true;
+                    }
+                    _ => {
+                        let value = plain_value(tag, self.inner.value())?;
+                        self.saved_value.clear();
+                        self.saved_value.extend_from_slice(value);
+                        self.operands.clear();
+                        has_base = true;
+                        visible = true;
+                    }
+                }
+            }
+            self.inner.prev();
+        }
+        self.inner.status()?;
+        if !visible {
+            return Ok(false);
+        }
+        if self.operands.is_empty() {
+            self.place = Place::Saved;
+            return Ok(true);
+        }
+        let base = std::mem::take(&mut self.saved_value);
+        self.finish_merge(has_base.then_some(base.as_slice()));
+        self.status.clone()?;
+        Ok(true)
+    }
+}
+
+fn unsupported_type(tag: u8, key: &[u8]) -> Error {
+    match ValueType::from_u8(tag) {
+        Some(t) => Error::not_supported(format!("entry of type {t:?} at key {}", hex(key))),
+        None => Error::corruption(format!("entry of unknown type {tag:#x} at key {}", hex(key))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().take(64).fold(String::from("0x"), |mut text, byte| {
+        write!(text, "{byte:02X}").expect("writing to a String cannot fail");
+        text
+    })
+}

@@ -1,0 +1,161 @@
+//! One sorted level as one iterator: opens its tables one after the other.
+//!
+//! Thread safety: one owner at a time (`Send`).
+//! Invariants: (1) the files are sorted and do not overlap (the version builder checks it);
+//! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error.
+//! Opening a table may read the file and so may suspend.
+
+use std::sync::Arc;
+
+use pumice_base::{InternalIterator, InternalKeyComparator, Result};
+use pumice_manifest::Level;
+use pumice_table::{TableIter, TableReadOptions};
+
+use crate::table_cache::TableCache;
+
+/// See the module head.
+pub struct LevelIterator {
+    cache: Arc<TableCache>,
+    comparator: InternalKeyComparator,
+    level: Arc<Level>,
+    options: TableReadOptions,
+    index: usize,
+    table: Option<TableIter>,
+    status: Result<()>,
+}
+
+impl LevelIterator {
+    /// An unpositioned iterator over `level`.
+    pub fn new(
+        cache: Arc<TableCache>,
+        comparator: InternalKeyComparator,
+        level: Arc<Level>,
+        options: TableReadOptions,
+    ) -> Self {
+        LevelIterator { cache, comparator, level, options, index: 0, table: None, status: Ok(()) }
+    }
+
+    fn open(&mut self, index: usize) {
+        if index == self.index && self.table.is_some() {
+            return;
+        }
+        self.table = None;
+        self.index = index;
+        let Some(file) = self.level.files().get(index) else { return };
+        match self.cache.table(file) {
+            Ok(table) => self.table = Some(table.iter(&self.options)),
+            Err(error) => self.status = Err(error),
+        }
+    }
+
+    /// True when the current table ended without an error, so that a neighbour may follow.
+    fn exhausted(&mut self) -> bool {
+        let Some(table) = &self.table else { return false };
+        if table.valid() {
+            return false;
+        }
+        if let Err(error) = table.status() {
+            self.status = Err(error);
+            self.table = None;
+            return false;
+        }
+        true
+    }
+
+    fn skip_forward(&mut self) {
+        while self.exhausted() {
+            self.open(self.index + 1);
+            if let Some(table) = &mut self.table {
+                table.seek_to_first();
+            }
+        }
+    }
+
+    fn skip_backward(&mut self) {
+        while self.exhausted() {
+            if self.index == 0 {
+                self.table = None;
+                return;
+            }
+            self.open(self.index - 1);
+            if let Some(table) = &mut self.table {
+                table.seek_to_last();
+            }
+        }
+    }
+}
+
+impl InternalIterator for LevelIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.table.as_ref().is_some_and(|t| t.valid())
+    }
+    fn seek_to_first(&mut self) {
+        self.status = Ok(());
+        self.open(0);
+        if let Some(table) = &mut self.table {
+            table.seek_to_first();
+        }
+        self.skip_forward();
+    }
+    fn seek_to_last(&mut self) {
+        self.status = Ok(());
+        let Some(last) = self.level.files().len().checked_sub(1) else { return };
+        self.open(last);
+        if let Some(table) = &mut self.table {
+            table.seek_to_last();
+        }
+        self.skip_backward();
+    }
+    fn seek(&mut self, target: &[u8]) {
+        self.status = Ok(());
+        let index = self.level.find_file(&self.comparator, target);
+        self.open(index);
+        if let Some(table) = &mut self.table {
+            table.seek(target);
+        }
+        self.skip_forward();
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.status = Ok(());
+        let count = self.level.files().len();
+        if count == 0 {
+            return;
+        }
+        let index = self.level.find_file(&self.comparator, target).min(count - 1);
+        self.open(index);
+        if let Some(table) = &mut self.table {
+            table.seek_for_prev(target);
+        }
+        self.skip_backward();
+    }
+    #[inline]
+    fn next(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.next();
+            if !table.valid() {
+                self.skip_forward();
+            }
+        }
+    }
+    #[inline]
+    fn prev(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.prev();
+            if !table.valid() {
+                self.skip_backward();
+            }
+        }
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.table.as_ref().expect("key() requires valid()").key()
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.table.as_ref().expect("value() requires valid()").value()
+    }
+    fn status(&self) -> Result<()> {
+        self.status.clone()
+    }
+}

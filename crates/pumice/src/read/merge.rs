@@ -1,0 +1,89 @@
+//! Turning stored entries into user values: merge resolution and value conversion.
+//!
+//! Pure functions. Rules: format spec sections 7.2 and 7.4.
+
+use pumice_base::coding::Decoder;
+use pumice_base::extension::MergeOperator;
+use pumice_base::{Error, Result, SubCode, ValueType};
+
+/// The value of `key` from `base` and `operands`, oldest first.
+///
+/// # Errors
+/// InvalidArgument without an operator; Corruption if the operator fails.
+pub(crate) fn full_merge(
+    operator: Option<&dyn MergeOperator>,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[Vec<u8>],
+) -> Result<Vec<u8>> {
+    let Some(operator) = operator else {
+        return Err(Error::invalid_argument("merge_operator is not properly initialized."));
+    };
+    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    operator.full_merge(key, base, &operands).ok_or_else(|| {
+        Error::corruption(format!("Error: Could not perform merge by {}", operator.name()))
+            .with_subcode(SubCode::MergeOperatorFailed)
+    })
+}
+
+/// The user's value in a stored value of type `tag`.
+///
+/// # Errors
+/// NotSupported for blob references; Corruption for unknown types and malformed entities.
+pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
+    match ValueType::from_u8(tag) {
+        Some(ValueType::Value) => Ok(stored),
+        Some(ValueType::WideColumnEntity) => default_column(stored),
+        Some(ValueType::ValuePreferredSeqno) => stored
+            .len()
+            .checked_sub(8)
+            .map(|n| &stored[..n])
+            .ok_or_else(|| Error::corruption("TimedPut value shorter than its sequence")),
+        Some(ValueType::BlobIndex) => {
+            Err(Error::not_supported("values in blob files (BlobDB) cannot be read yet"))
+        }
+        other => Err(Error::corruption(format!("unexpected entry type {tag:#x} ({other:?})"))),
+    }
+}
+
+/// The default column of a version 1 wide-column entity; empty if it has none.
+fn default_column(entity: &[u8]) -> Result<&[u8]> {
+    let malformed = || Error::corruption("malformed wide-column entity");
+    let mut input = Decoder::new(entity);
+    let version = input.varint32().ok_or_else(malformed)?;
+    if version != 1 {
+        return Err(Error::not_supported(format!("wide-column entity version {version}")));
+    }
+    let columns = input.varint32().ok_or_else(malformed)?;
+    let mut first = None;
+    let mut total = 0usize;
+    for index in 0..columns {
+        let name = input.length_prefixed().ok_or_else(malformed)?;
+        let size = input.varint32().ok_or_else(malformed)? as usize;
+        if index == 0 && name.is_empty() {
+            first = Some(size);
+        }
+        total = total.checked_add(size).ok_or_else(malformed)?;
+    }
+    let values = input.rest();
+    if values.len() != total {
+        return Err(malformed());
+    }
+    Ok(first.map_or(&[][..], |size| &values[..size]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn entity_shows_its_default_column() {
+        let entity = b"\x01\x03\x00\x02\x02n1\x02\x02n2\x03dvv1v22";
+        assert_eq!(plain_value(0x16, entity).unwrap(), b"dv");
+        for cut in 0..entity.len() {
+            assert!(plain_value(0x16, &entity[..cut]).is_err(), "cut {cut}");
+        }
+        assert!(plain_value(0x11, b"x").is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! `PinnedSlice`: a value read from the database, without a copy where it lies in a cached block.
+//!
+//! Thread safety: `Send + Sync`, immutable. A pinned block stays in memory (and counts against
+//! the cache) while the slice lives.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+
+use pumice_table::PinnedBlock;
+
+enum Repr {
+    Owned(Vec<u8>),
+    Pinned(PinnedBlock, Range<usize>),
+}
+
+/// A value; dereferences to its bytes.
+pub struct PinnedSlice(Repr);
+
+impl PinnedSlice {
+    /// A value in its own buffer.
+    pub(crate) fn owned(bytes: Vec<u8>) -> Self {
+        PinnedSlice(Repr::Owned(bytes))
+    }
+
+    /// The bytes `range` of `block`.
+    pub(crate) fn pinned(block: PinnedBlock, range: Range<usize>) -> Self {
+        PinnedSlice(Repr::Pinned(block, range))
+    }
+
+    /// The value in its own buffer, copied if it was pinned.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Repr::Owned(bytes) => bytes,
+            Repr::Pinned(block, range) => block.bytes()[range].to_vec(),
+        }
+    }
+}
+
+impl Deref for PinnedSlice {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Owned(bytes) => bytes,
+            Repr::Pinned(block, range) => &block.bytes()[range.clone()],
+        }
+    }
+}
+
+impl AsRef<[u8]> for PinnedSlice {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for PinnedSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl PartialEq<[u8]> for PinnedSlice {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}

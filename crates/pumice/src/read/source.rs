@@ -1,0 +1,68 @@
+//! The sources a column family's iterator merges, as one enum.
+//!
+//! An enum instead of a boxed trait object keeps `next`, `key` and `value` free of virtual calls.
+//! Thread safety: one owner at a time (`Send`).
+
+use pumice_base::{InternalIterator, Result};
+use pumice_memtable::MemTableIter;
+use pumice_table::TableIter;
+
+use crate::read::level_iterator::LevelIterator;
+
+/// A memtable, one L0 table, or one sorted level.
+pub enum Source {
+    /// A mutable or immutable memtable.
+    Mem(MemTableIter),
+    /// A table of L0, or a single compaction input.
+    Table(TableIter),
+    /// A level at or below L1.
+    Level(LevelIterator),
+}
+
+macro_rules! each {
+    ($self:ident, $iter:ident => $body:expr) => {
+        match $self {
+            Source::Mem($iter) => $body,
+            Source::Table($iter) => $body,
+            Source::Level($iter) => $body,
+        }
+    };
+}
+
+impl InternalIterator for Source {
+    #[inline]
+    fn valid(&self) -> bool {
+        each!(self, i => i.valid())
+    }
+    fn seek_to_first(&mut self) {
+        each!(self, i => i.seek_to_first())
+    }
+    fn seek_to_last(&mut self) {
+        each!(self, i => i.seek_to_last())
+    }
+    fn seek(&mut self, target: &[u8]) {
+        each!(self, i => i.seek(target))
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        each!(self, i => i.seek_for_prev(target))
+    }
+    #[inline]
+    fn next(&mut self) {
+        each!(self, i => i.next())
+    }
+    #[inline]
+    fn prev(&mut self) {
+        each!(self, i => i.prev())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        each!(self, i => i.key())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        each!(self, i => i.value())
+    }
+    fn status(&self) -> Result<()> {
+        each!(self, i => i.status())
+    }
+}

@@ -1,0 +1,277 @@
+//! Numbers of a database as a whole, and the text of property `rocksdb.dbstats`.
+//!
+//! Thread safety: counters are relaxed atomics that write leaders add to, once per group; reports
+//! may be taken at any time. Reading a report ends the interval of the next one, as in RocksDB:
+//! `Interval writes` counts from the previous report.
+//!
+//! Invariant 1: counters only grow, so that differences of snapshots are never negative.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crossbeam_utils::CachePadded;
+use pumice_port::sync::Mutex;
+
+use super::human::{GB, MB, MICROS_PER_SECOND, count, duration};
+
+/// Shortest time that rates are computed over.
+const MIN_SECONDS: f64 = 0.001;
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Snapshot {
+    batches: u64,
+    groups: u64,
+    keys: u64,
+    bytes: u64,
+    wal_batches: u64,
+    wal_bytes: u64,
+    wal_syncs: u64,
+    stall_micros: u64,
+    buffer_manager_stops: u64,
+    seconds: f64,
+}
+
+impl Snapshot {
+    fn since(&self, start: &Snapshot) -> Snapshot {
+        Snapshot {
+            batches: self.batches - start.batches,
+            groups: self.groups - start.groups,
+            keys: self.keys - start.keys,
+            bytes: self.bytes - start.bytes,
+            wal_batches: self.wal_batches - start.wal_batches,
+            wal_bytes: self.wal_bytes - start.wal_bytes,
+            wal_syncs: self.wal_syncs - start.wal_syncs,
+            stall_micros: self.stall_micros - start.stall_micros,
+            buffer_manager_stops: self.buffer_manager_stops - start.buffer_manager_stops,
+            seconds: self.seconds - start.seconds,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    batches: AtomicU64,
+    groups: AtomicU64,
+    keys: AtomicU64,
+    bytes: AtomicU64,
+    wal_batches: AtomicU64,
+    wal_bytes: AtomicU64,
+    wal_syncs: AtomicU64,
+    stall_micros: AtomicU64,
+    buffer_manager_stops: AtomicU64,
+}
+
+/// Counters of a database since it was opened.
+pub struct DbStats {
+    counters: CachePadded<Counters>,
+    opened_micros: u64,
+    interval_start: Mutex<Snapshot>,
+}
+
+impl Default for DbStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DbStats {
+    /// Counters of a database opened now.
+    pub fn new() -> Self {
+        Self::opened_at(pumice_port::time::now_micros())
+    }
+
+    fn opened_at(now_micros: u64) -> Self {
+        DbStats {
+            counters: CachePadded::new(Counters::default()),
+            opened_micros: now_micros,
+            interval_start: Mutex::new(Snapshot::default()),
+        }
+    }
+
+    /// Counts a group of `batches` with `keys` entries in `bytes` bytes, `logged` in the WAL.
+    #[inline]
+    pub fn written(&self, batches: u64, keys: u64, bytes: u64, logged: bool) {
+        let c = &*self.counters;
+        c.groups.fetch_add(1, Relaxed);
+        c.batches.fetch_add(batches, Relaxed);
+        c.keys.fetch_add(keys, Relaxed);
+        c.bytes.fetch_add(bytes, Relaxed);
+        if logged {
+            c.wal_batches.fetch_add(batches, Relaxed);
+        }
+    }
+
+    /// Counts bytes that went to the WAL, and its sync.
+    #[inline]
+    pub fn wal_written(&self, bytes: u64, synced: bool) {
+        self.counters.wal_bytes.fetch_add(bytes, Relaxed);
+        if synced {
+            self.counters.wal_syncs.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts the time that a writer was held back.
+    pub fn stalled(&self, micros: u64) {
+        self.counters.stall_micros.fetch_add(micros, Relaxed);
+    }
+
+    /// Counts a stop of writes by the write-buffer manager.
+    pub fn add_buffer_manager_stop(&self) {
+        self.counters.buffer_manager_stops.fetch_add(1, Relaxed);
+    }
+
+    /// Microseconds for which writers were held back.
+    pub fn stall_micros(&self) -> u64 {
+        self.counters.stall_micros.load(Relaxed)
+    }
+
+    /// Bytes of all batches written.
+    pub fn bytes_written(&self) -> u64 {
+        self.counters.bytes.load(Relaxed)
+    }
+
+    /// Monotonic time at which the database was opened.
+    pub fn opened_micros(&self) -> u64 {
+        self.opened_micros
+    }
+
+    fn snapshot(&self, now_micros: u64) -> Snapshot {
+        let c = &*self.counters;
+        Snapshot {
+            batches: c.batches.load(Relaxed),
+            groups: c.groups.load(Relaxed),
+            keys: c.keys.load(Relaxed),
+            bytes: c.bytes.load(Relaxed),
+            wal_batches: c.wal_batches.load(Relaxed),
+            wal_bytes: c.wal_bytes.load(Relaxed),
+            wal_syncs: c.wal_syncs.load(Relaxed),
+            stall_micros: c.stall_micros.load(Relaxed),
+            buffer_manager_stops: c.buffer_manager_stops.load(Relaxed),
+            seconds: now_micros.saturating_sub(self.opened_micros) as f64 / MICROS_PER_SECOND,
+        }
+    }
+
+    /// The text of property `rocksdb.dbstats`; ends the interval.
+    pub fn report(&self, now_micros: u64) -> String {
+        let mut start = self.interval_start.lock();
+        // Taken under the lock: an interval never ends before it starts.
+        let now = self.snapshot(now_micros);
+        let interval = now.since(&start);
+        *start = now;
+        drop(start);
+        let mut out = String::from("\n** DB Stats **\n");
+        print(&mut out, &now, &interval).expect("writing to a String cannot fail");
+        out
+    }
+}
+
+/// `a / b`, 0 for an empty denominator.
+fn ratio(a: u64, b: u64) -> f64 {
+    a as f64 / b.max(1) as f64
+}
+
+fn print(out: &mut String, total: &Snapshot, interval: &Snapshot) -> std::fmt::Result {
+    writeln!(out, "Uptime(secs): {:.1} total, {:.1} interval", total.seconds, interval.seconds)?;
+    let ingested = total.bytes as f64 / GB;
+    print_writes(out, "Cumulative", total, format_args!("{ingested:.2} GB"))?;
+    let ingested = interval.bytes as f64 / MB;
+    print_writes(out, "Interval", interval, format_args!("{ingested:.2} MB"))?;
+    let stops = total.buffer_manager_stops;
+    writeln!(out, "Write Stall (count): write-buffer-manager-limit-stops: {stops}")?;
+    if interval.buffer_manager_stops > 0 {
+        writeln!(out, "interval: {} total count", interval.buffer_manager_stops)?;
+    }
+    Ok(())
+}
+
+fn print_writes(
+    out: &mut String,
+    span: &str,
+    s: &Snapshot,
+    ingested: std::fmt::Arguments<'_>,
+) -> std::fmt::Result {
+    let seconds = s.seconds.max(MIN_SECONDS);
+    writeln!(
+        out,
+        "{span} writes: {} writes, {} keys, {} commit groups, {:.1} writes per commit group, \
+         ingest: {ingested}, {:.2} MB/s",
+        count(s.batches),
+        count(s.keys),
+        count(s.groups),
+        ratio(s.batches, s.groups),
+        s.bytes as f64 / MB / seconds
+    )?;
+    writeln!(
+        out,
+        "{span} WAL: {} writes, {} syncs, {:.2} writes per sync, written: {:.2} GB, {:.2} MB/s",
+        count(s.wal_batches),
+        count(s.wal_syncs),
+        ratio(s.wal_batches, s.wal_syncs),
+        s.wal_bytes as f64 / GB,
+        s.wal_bytes as f64 / MB / seconds
+    )?;
+    let percent = s.stall_micros as f64 / 10_000.0 / seconds;
+    writeln!(out, "{span} stall: {} H:M:S, {percent:.1} percent", duration(s.stall_micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Printed by RocksDB 10.10.1 after 700,000 puts with stalls, then again at once.
+    const FIRST: &str = "
+** DB Stats **
+Uptime(secs): 5.4 total, 5.4 interval
+Cumulative writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 0.08 GB, 15.85 MB/s
+Cumulative WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
+Cumulative stall: 00:00:1.064 H:M:S, 19.7 percent
+Interval writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 85.45 MB, 15.85 MB/s
+Interval WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
+Interval stall: 00:00:1.064 H:M:S, 19.7 percent
+Write Stall (count): write-buffer-manager-limit-stops: 0
+";
+    const SECOND: &str = "
+** DB Stats **
+Uptime(secs): 5.4 total, 0.0 interval
+Cumulative writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 0.08 GB, 15.85 MB/s
+Cumulative WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
+Cumulative stall: 00:00:1.064 H:M:S, 19.7 percent
+Interval writes: 0 writes, 0 keys, 0 commit groups, 0.0 writes per commit group, ingest: 0.00 MB, 0.00 MB/s
+Interval WAL: 0 writes, 0 syncs, 0.00 writes per sync, written: 0.00 GB, 0.00 MB/s
+Interval stall: 00:00:0.000 H:M:S, 0.0 percent
+Write Stall (count): write-buffer-manager-limit-stops: 0
+";
+
+    fn busy() -> DbStats {
+        let stats = DbStats::opened_at(1_000_000);
+        for _ in 0..700_000 {
+            stats.written(1, 1, 128, true);
+            stats.wal_written(128, false);
+        }
+        stats.stalled(1_064_000);
+        stats
+    }
+
+    #[test]
+    fn report_is_that_of_rocksdb_and_ends_the_interval() {
+        let stats = busy();
+        let now = 1_000_000 + 5_391_000;
+        assert_eq!(stats.report(now), FIRST);
+        assert_eq!(stats.report(now), SECOND);
+        assert_eq!((stats.bytes_written(), stats.stall_micros()), (89_600_000, 1_064_000));
+    }
+
+    #[test]
+    fn groups_and_syncs_divide() {
+        let stats = DbStats::opened_at(0);
+        (0..10).for_each(|_| stats.written(5, 0, 0, true));
+        (0..4).for_each(|_| stats.wal_written(0, true));
+        stats.add_buffer_manager_stop();
+        let text = stats.report(1_000_000);
+        assert!(text.contains("50 writes, 0 keys, 10 commit groups, 5.0 writes per commit group"));
+        assert!(text.contains("WAL: 50 writes, 4 syncs, 12.50 writes per sync"));
+        assert!(text.contains("limit-stops: 1\ninterval: 1 total count\n"));
+        assert!(!stats.report(2_000_000).contains("interval: 1"));
+    }
+}

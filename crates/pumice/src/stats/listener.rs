@@ -1,0 +1,307 @@
+//! Event listeners: what a program can be told about the life of a database.
+//!
+//! Thread safety: listeners are called from background and foreground threads, several at once.
+//! A listener must be quick and must not write to the database it listens to: events are reported
+//! while the job that caused them waits, though never under the database mutex.
+
+use std::path::PathBuf;
+
+use pumice_base::Error;
+
+/// Why a memtable is flushed. The text is RocksDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // `name` says it.
+pub enum FlushReason {
+    Others,
+    GetLiveFiles,
+    ShutDown,
+    ManualCompaction,
+    WriteBufferManager,
+    WriteBufferFull,
+    AutoCompaction,
+    ManualFlush,
+    ErrorRecovery,
+    WalFull,
+}
+
+impl FlushReason {
+    /// RocksDB's text.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlushReason::Others => "Other Reasons",
+            FlushReason::GetLiveFiles => "Get Live Files",
+            FlushReason::ShutDown => "Shut down",
+            FlushReason::ManualCompaction => "Manual Compaction",
+            FlushReason::WriteBufferManager => "Write Buffer Manager",
+            FlushReason::WriteBufferFull => "Write Buffer Full",
+            FlushReason::AutoCompaction => "Auto Compaction",
+            FlushReason::ManualFlush => "Manual Flush",
+            FlushReason::ErrorRecovery => "Error Recovery",
+            FlushReason::WalFull => "WAL Full",
+        }
+    }
+}
+
+/// Why a compaction runs. The text is RocksDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // `name` says it.
+pub enum CompactionReason {
+    Unknown,
+    LevelL0FilesNum,
+    LevelMaxLevelSize,
+    ManualCompaction,
+    FilesMarkedForCompaction,
+    BottommostFiles,
+}
+
+impl CompactionReason {
+    /// RocksDB's text.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactionReason::Unknown => "Unknown",
+            CompactionReason::LevelL0FilesNum => "LevelL0FilesNum",
+            CompactionReason::LevelMaxLevelSize => "LevelMaxLevelSize",
+            CompactionReason::ManualCompaction => "ManualCompaction",
+            CompactionReason::FilesMarkedForCompaction => "FilesMarkedForCompaction",
+            CompactionReason::BottommostFiles => "BottommostFiles",
+        }
+    }
+}
+
+/// Why a table file was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFileCreationReason {
+    /// A memtable was flushed.
+    Flush,
+    /// Files were merged.
+    Compaction,
+    /// The WAL was replayed at open.
+    Recovery,
+}
+
+/// What a background error interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackgroundErrorReason {
+    /// A flush.
+    Flush,
+    /// A compaction.
+    Compaction,
+    /// A write to the WAL.
+    WriteCallback,
+    /// An insert into a memtable.
+    MemTable,
+    /// A write to the MANIFEST.
+    ManifestWrite,
+}
+
+/// How writes of a column family are held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WriteStallCondition {
+    /// Not at all.
+    #[default]
+    Normal,
+    /// Slowed down.
+    Delayed,
+    /// Stopped.
+    Stopped,
+}
+
+/// A memtable that no longer takes writes.
+#[derive(Clone, Debug)]
+pub struct MemTableInfo {
+    /// Column family.
+    pub cf_name: String,
+    /// Smallest sequence number.
+    pub first_seqno: u64,
+    /// Sequence number at which the memtable was created.
+    pub earliest_seqno: u64,
+    /// Entries.
+    pub num_entries: u64,
+    /// Deletions among them.
+    pub num_deletes: u64,
+}
+
+/// A flush. Fields about the result are 0 or empty while it begins.
+#[derive(Clone, Debug)]
+pub struct FlushJobInfo {
+    /// Number of the column family.
+    pub cf_id: u32,
+    /// Column family.
+    pub cf_name: String,
+    /// Number of the job.
+    pub job_id: u64,
+    /// Why it runs.
+    pub flush_reason: FlushReason,
+    /// Memtables that are flushed.
+    pub num_memtables: usize,
+    /// Entries in them.
+    pub total_num_input_entries: u64,
+    /// Deletions in them.
+    pub num_deletes: u64,
+    /// Range deletions in them.
+    pub num_range_deletes: u64,
+    /// Bytes of keys and values in them.
+    pub total_data_size: u64,
+    /// Memory they use.
+    pub memory_usage: u64,
+    /// The new table file; empty if nothing was left to write.
+    pub file_path: PathBuf,
+    /// Its number, 0 for none.
+    pub file_number: u64,
+    /// Smallest sequence number in it.
+    pub smallest_seqno: u64,
+    /// Largest sequence number in it.
+    pub largest_seqno: u64,
+    /// Writes are slowed down now.
+    pub triggered_writes_slowdown: bool,
+    /// Writes are stopped now.
+    pub triggered_writes_stop: bool,
+}
+
+/// A compaction. Fields about the result are 0 or empty while it begins.
+#[derive(Clone, Debug)]
+pub struct CompactionJobInfo {
+    /// Number of the column family.
+    pub cf_id: u32,
+    /// Column family.
+    pub cf_name: String,
+    /// Number of the job.
+    pub job_id: u64,
+    /// Why it runs.
+    pub compaction_reason: CompactionReason,
+    /// First input level.
+    pub base_input_level: i32,
+    /// Level of the results.
+    pub output_level: i32,
+    /// Numbers of the input files by level.
+    pub input_files: Vec<(i32, Vec<u64>)>,
+    /// Numbers of the new files.
+    pub output_files: Vec<u64>,
+    /// Score of the input level.
+    pub score: f64,
+    /// Bytes of the input files.
+    pub total_input_bytes: u64,
+    /// Bytes of the new files.
+    pub total_output_bytes: u64,
+    /// Entries read.
+    pub num_input_records: u64,
+    /// Entries written.
+    pub num_output_records: u64,
+    /// Parts the compaction was split into.
+    pub num_subcompactions: usize,
+    /// Duration.
+    pub elapsed_micros: u64,
+    /// CPU time of all parts.
+    pub cpu_micros: u64,
+    /// Codec of the new files, for instance `Snappy`.
+    pub output_compression: &'static str,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
+/// A new table file.
+#[derive(Clone, Debug)]
+pub struct TableFileCreationInfo {
+    /// Column family.
+    pub cf_name: String,
+    /// Number of the job.
+    pub job_id: u64,
+    /// Why it was made.
+    pub reason: TableFileCreationReason,
+    /// The file.
+    pub file_path: PathBuf,
+    /// Its number.
+    pub file_number: u64,
+    /// Its bytes.
+    pub file_size: u64,
+    /// Smallest sequence number in it.
+    pub smallest_seqno: u64,
+    /// Largest sequence number in it.
+    pub largest_seqno: u64,
+    /// Entries in it.
+    pub num_entries: u64,
+    /// Deletions in it.
+    pub num_deletions: u64,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
+/// A deleted table file.
+#[derive(Clone, Debug)]
+pub struct TableFileDeletionInfo {
+    /// Number of the job.
+    pub job_id: u64,
+    /// The file.
+    pub file_path: PathBuf,
+    /// Its number.
+    pub file_number: u64,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
+/// A change of the write stall of a column family.
+#[derive(Clone, Debug)]
+pub struct WriteStallInfo {
+    /// Column family.
+    pub cf_name: String,
+    /// How writes are held back now.
+    pub current: WriteStallCondition,
+    /// How they were before.
+    pub previous: WriteStallCondition,
+}
+
+/// Receiver of events; every method defaults to nothing.
+pub trait EventListener: Send + Sync {
+    /// A flush begins.
+    fn on_flush_begin(&self, _info: &FlushJobInfo) {}
+    /// A flush ended well.
+    fn on_flush_completed(&self, _info: &FlushJobInfo) {}
+    /// A compaction begins.
+    fn on_compaction_begin(&self, _info: &CompactionJobInfo) {}
+    /// A compaction ended, perhaps with an error.
+    fn on_compaction_completed(&self, _info: &CompactionJobInfo) {}
+    /// A table file was written, perhaps with an error.
+    fn on_table_file_created(&self, _info: &TableFileCreationInfo) {}
+    /// A table file was deleted.
+    fn on_table_file_deleted(&self, _info: &TableFileDeletionInfo) {}
+    /// A memtable was sealed.
+    fn on_memtable_sealed(&self, _info: &MemTableInfo) {}
+    /// The stall of a column family changed.
+    fn on_stall_conditions_changed(&self, _info: &WriteStallInfo) {}
+    /// A background job failed; writes may stop, by the error's severity.
+    fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
+    /// The database recovered from a background error.
+    fn on_error_recovery_completed(&self, _old_error: &Error) {}
+    /// The last handle of a column family is gone.
+    fn on_column_family_handle_deletion_started(&self, _cf_name: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn a_listener_hears_what_it_asks_for() {
+        #[derive(Default)]
+        struct Counter(AtomicU32);
+        impl EventListener for Counter {
+            fn on_stall_conditions_changed(&self, info: &WriteStallInfo) {
+                assert!(info.current > info.previous);
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let counter = Counter::default();
+        let listeners: [&dyn EventListener; 1] = [&counter];
+        let info = WriteStallInfo {
+            cf_name: "default".to_string(),
+            current: WriteStallCondition::Stopped,
+            previous: WriteStallCondition::Delayed,
+        };
+        for listener in listeners {
+            listener.on_stall_conditions_changed(&info);
+            listener.on_column_family_handle_deletion_started("default");
+        }
+        assert_eq!(counter.0.load(Ordering::Relaxed), 1);
+    }
+}

@@ -1,0 +1,213 @@
+//! Open tables: finds, opens and keeps them.
+//!
+//! With `max_open_files = -1` (the default) an open table stays in its file's metadata, so that a
+//! read reaches it through one pointer. With a limit, tables are kept in one least-recently-used
+//! list for the whole database and closed when it overflows.
+//!
+//! Thread safety: all methods from anywhere. Two readers may open one file at the same time; the
+//! loser's table is dropped. Opening reads the file and so may suspend.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use pumice_base::extension::SliceTransform;
+use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
+use pumice_env::{FileSystem, filename};
+use pumice_manifest::{FileMetaData, FileStats};
+use pumice_port::sync::Mutex;
+use pumice_table::{Table, TableOptions, TableReadContext, TableStats};
+
+/// Files that RocksDB keeps for itself out of `max_open_files`.
+const RESERVED_FILES: i32 = 10;
+
+#[derive(Default)]
+struct Recent {
+    by_number: BTreeMap<FileNumber, (u64, Arc<Table>)>,
+    by_use: BTreeMap<u64, FileNumber>,
+    clock: u64,
+}
+
+/// What the table caches of one database share: the directory and the limit on open files.
+pub(crate) struct OpenTables {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    stats: Option<Arc<dyn TableStats>>,
+    verify_unique_id: bool,
+    max_open_files: AtomicI32,
+    recent: Mutex<Recent>,
+}
+
+/// The tables of one column family.
+pub struct TableCache {
+    open: Arc<OpenTables>,
+    options: Arc<TableOptions>,
+    comparator: InternalKeyComparator,
+    prefix_extractor: Option<Arc<dyn SliceTransform>>,
+}
+
+/// A table in use: borrowed from its file's metadata, or held.
+pub(crate) enum TableRef<'a> {
+    Kept(&'a Arc<Table>),
+    Held(Arc<Table>),
+}
+
+impl Deref for TableRef<'_> {
+    type Target = Arc<Table>;
+    #[inline]
+    fn deref(&self) -> &Arc<Table> {
+        match self {
+            TableRef::Kept(table) => table,
+            TableRef::Held(table) => table,
+        }
+    }
+}
+
+impl OpenTables {
+    /// Tables in `dir`.
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        dir: PathBuf,
+        stats: Option<Arc<dyn TableStats>>,
+        max_open_files: i32,
+        verify_unique_id: bool,
+    ) -> Self {
+        OpenTables {
+            fs,
+            dir,
+            stats,
+            verify_unique_id,
+            max_open_files: AtomicI32::new(max_open_files),
+            recent: Mutex::new(Recent::default()),
+        }
+    }
+
+    /// Changes the limit; tables open beyond it are closed as others are opened.
+    pub fn set_max_open_files(&self, limit: i32) {
+        self.max_open_files.store(limit, Ordering::Relaxed);
+    }
+
+    /// Forgets the table of a deleted file.
+    pub fn erase(&self, number: FileNumber) {
+        let mut recent = self.recent.lock();
+        if let Some((used, _)) = recent.by_number.remove(&number) {
+            recent.by_use.remove(&used);
+        }
+    }
+
+    fn lookup(&self, number: FileNumber) -> Option<Arc<Table>> {
+        let mut recent = self.recent.lock();
+        recent.clock += 1;
+        let now = recent.clock;
+        let (used, table) = recent.by_number.get_mut(&number)?;
+        let before = std::mem::replace(used, now);
+        let table = Arc::clone(table);
+        recent.by_use.remove(&before);
+        recent.by_use.insert(now, number);
+        Some(table)
+    }
+
+    fn keep(&self, number: FileNumber, table: &Arc<Table>, limit: usize) {
+        let mut closed = Vec::new();
+        let mut recent = self.recent.lock();
+        recent.clock += 1;
+        let now = recent.clock;
+        if let Some((used, _)) = recent.by_number.insert(number, (now, Arc::clone(table))) {
+            recent.by_use.remove(&used);
+        }
+        recent.by_use.insert(now, number);
+        while recent.by_number.len() > limit {
+            let Some((_, oldest)) = recent.by_use.pop_first() else { break };
+            closed.push(recent.by_number.remove(&oldest));
+        }
+        drop(recent);
+        drop(closed);
+    }
+}
+
+impl TableCache {
+    /// The tables of a column family with these settings.
+    pub(crate) fn new(
+        open: Arc<OpenTables>,
+        options: Arc<TableOptions>,
+        comparator: InternalKeyComparator,
+        prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    ) -> Self {
+        TableCache { open, options, comparator, prefix_extractor }
+    }
+
+    /// The table of `file`, opened if needed.
+    ///
+    /// # Errors
+    /// I/O errors; Corruption if the file is not what the MANIFEST says.
+    #[inline]
+    pub(crate) fn table<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
+        if let Some(kept) = file.table.get()
+            && let Some(table) = kept.downcast_ref::<Arc<Table>>()
+        {
+            return Ok(TableRef::Kept(table));
+        }
+        self.table_slow(file)
+    }
+
+    #[cold]
+    fn table_slow<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
+        let limit = self.open.max_open_files.load(Ordering::Relaxed);
+        if limit < 0 {
+            let table = self.open_table(file)?;
+            let kept = file.table.get_or_init(|| Arc::new(table));
+            return match kept.downcast_ref::<Arc<Table>>() {
+                Some(table) => Ok(TableRef::Kept(table)),
+                None => Err(Error::corruption("table slot of a file holds something else")),
+            };
+        }
+        if let Some(table) = self.open.lookup(file.number) {
+            return Ok(TableRef::Held(table));
+        }
+        let table = self.open_table(file)?;
+        let keep = (limit - RESERVED_FILES).max(1) as usize;
+        self.open.keep(file.number, &table, keep);
+        Ok(TableRef::Held(table))
+    }
+
+    fn open_table(&self, file: &FileMetaData) -> Result<Arc<Table>> {
+        let path = filename::table_file(&self.open.dir, file.number);
+        let handle = self.open.fs.open_random(&path)?;
+        if handle.len() != file.file_size {
+            return Err(Error::corruption(format!(
+                "Sst file size mismatch: {}. Size recorded in manifest {}, actual size {}",
+                path.display(),
+                file.file_size,
+                handle.len()
+            )));
+        }
+        let known_id = file.unique_id != [0, 0] && self.open.verify_unique_id;
+        let table = Table::open(
+            TableReadContext {
+                options: Arc::clone(&self.options),
+                comparator: self.comparator.clone(),
+                file_number: file.number,
+                level: -1,
+                expected_unique_id: known_id.then_some(file.unique_id),
+                largest_seqno: file.largest_seq,
+                tail_size: file.tail_size,
+                prefix_extractor: self.prefix_extractor.clone(),
+                stats: self.open.stats.clone(),
+                skip_filters: false,
+            },
+            handle,
+            file.file_size,
+        )?;
+        let properties = table.properties();
+        file.stats.get_or_init(|| FileStats {
+            num_entries: properties.num_entries,
+            num_deletions: properties.deleted_keys,
+            num_range_deletions: properties.num_range_deletions,
+            raw_key_size: properties.raw_key_size,
+            raw_value_size: properties.raw_value_size,
+        });
+        Ok(table)
+    }
+}

@@ -1,0 +1,371 @@
+//! `WriteBatch`: updates that are applied together, in RocksDB's wire layout.
+//!
+//! ```text
+//! fixed64 sequence ‖ fixed32 count ‖ record*        (format spec section 4.2)
+//! ```
+//!
+//! A batch is one WAL record, so it is recovered whole or not at all.
+//! Thread safety: a plain value, `Send + Sync`; mutate through `&mut`.
+//! Invariants: (1) `rep` is at least 12 bytes; (2) bytes 8..12 count the records that consume a
+//! sequence number; (3) records of column family 0 use the short tags.
+//! It does not check that column families exist: the write does.
+
+use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed, put_varint32};
+use pumice_base::{Error, Result, SequenceNumber, ValueType};
+
+/// Bytes of sequence and count before the first record.
+pub const HEADER_LEN: usize = 12;
+
+/// Updates applied atomically by `Db::write`.
+#[derive(Clone, Debug)]
+pub struct WriteBatch {
+    rep: Vec<u8>,
+    save_points: Vec<(usize, u32)>,
+}
+
+/// One decoded record of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchRecord<'a> {
+    /// A keyed update: `value_type` is one of Value, Merge, Deletion, SingleDeletion,
+    /// RangeDeletion (value is the exclusive end), BlobIndex, WideColumnEntity.
+    Entry {
+        /// Column family id.
+        column_family: u32,
+        /// What is done.
+        value_type: ValueType,
+        /// Key, or begin of a range.
+        key: &'a [u8],
+        /// Value, operand, or end of a range; empty for deletions.
+        value: &'a [u8],
+    },
+    /// An annotation that is logged and consumes no sequence number.
+    LogData(&'a [u8]),
+    /// A transaction marker (prepare, commit, rollback, noop), by its tag.
+    Marker(ValueType, &'a [u8]),
+}
+
+impl Default for WriteBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        WriteBatch { rep: vec![0; HEADER_LEN], save_points: Vec::new() }
+    }
+
+    /// An empty batch with room for `bytes` of records.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut rep = Vec::with_capacity(bytes.max(HEADER_LEN));
+        rep.resize(HEADER_LEN, 0);
+        WriteBatch { rep, save_points: Vec::new() }
+    }
+
+    /// A batch from its wire form.
+    ///
+    /// # Errors
+    /// Corruption if it is too short, a record is malformed or the count is wrong.
+    pub fn from_data(data: &[u8]) -> Result<Self> {
+        check(data)?;
+        Ok(WriteBatch { rep: data.to_vec(), save_points: Vec::new() })
+    }
+
+    /// The wire form.
+    pub fn data(&self) -> &[u8] {
+        &self.rep
+    }
+
+    /// Updates that consume a sequence number.
+    pub fn count(&self) -> u32 {
+        count(&self.rep)
+    }
+
+    /// No update is in the batch.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Bytes of the wire form.
+    pub fn data_bytes(&self) -> usize {
+        self.rep.len()
+    }
+
+    /// Removes all records and save points, keeping the allocation.
+    pub fn clear(&mut self) {
+        self.rep.clear();
+        self.rep.resize(HEADER_LEN, 0);
+        self.save_points.clear();
+    }
+
+    /// Sets `key` to `value` in column family `cf`.
+    pub fn put_cf(&mut self, cf: u32, key: &[u8], value: &[u8]) {
+        self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
+        put_length_prefixed(&mut self.rep, key);
+        put_length_prefixed(&mut self.rep, value);
+    }
+    /// Deletes `key` in column family `cf`.
+    pub fn delete_cf(&mut self, cf: u32, key: &[u8]) {
+        self.begin(cf, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
+        put_length_prefixed(&mut self.rep, key);
+    }
+    /// Deletes `key`, which was put exactly once since its last deletion.
+    pub fn single_delete_cf(&mut self, cf: u32, key: &[u8]) {
+        self.begin(cf, ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
+        put_length_prefixed(&mut self.rep, key);
+    }
+    /// Adds a merge operand to `key`.
+    pub fn merge_cf(&mut self, cf: u32, key: &[u8], operand: &[u8]) {
+        self.begin(cf, ValueType::Merge, ValueType::ColumnFamilyMerge);
+        put_length_prefixed(&mut self.rep, key);
+        put_length_prefixed(&mut self.rep, operand);
+    }
+    /// Deletes every key in `[begin, end)`.
+    pub fn delete_range_cf(&mut self, cf: u32, begin: &[u8], end: &[u8]) {
+        self.begin(cf, ValueType::RangeDeletion, ValueType::ColumnFamilyRangeDeletion);
+        put_length_prefixed(&mut self.rep, begin);
+        put_length_prefixed(&mut self.rep, end);
+    }
+
+    /// Sets `key` to `value` in the default column family.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.put_cf(0, key, value);
+    }
+    /// Deletes `key` in the default column family.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.delete_cf(0, key);
+    }
+    /// Single-deletes `key` in the default column family.
+    pub fn single_delete(&mut self, key: &[u8]) {
+        self.single_delete_cf(0, key);
+    }
+    /// Adds a merge operand to `key` in the default column family.
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) {
+        self.merge_cf(0, key, operand);
+    }
+    /// Deletes `[begin, end)` in the default column family.
+    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) {
+        self.delete_range_cf(0, begin, end);
+    }
+    /// Adds an annotation to the log only.
+    pub fn put_log_data(&mut self, blob: &[u8]) {
+        self.rep.push(ValueType::LogData as u8);
+        put_length_prefixed(&mut self.rep, blob);
+    }
+
+    /// Appends all records of `other`.
+    pub fn append(&mut self, other: &WriteBatch) {
+        let total = self.count() + other.count();
+        self.rep.extend_from_slice(&other.rep[HEADER_LEN..]);
+        self.set_count(total);
+    }
+
+    /// Remembers the present end, for [`WriteBatch::rollback_to_save_point`].
+    pub fn set_save_point(&mut self) {
+        self.save_points.push((self.rep.len(), self.count()));
+    }
+
+    /// Removes what was added since the newest save point, and the save point.
+    ///
+    /// # Errors
+    /// NotFound if there is none.
+    pub fn rollback_to_save_point(&mut self) -> Result<()> {
+        let (len, count) =
+            self.save_points.pop().ok_or_else(|| Error::not_found("no save point"))?;
+        self.rep.truncate(len);
+        self.set_count(count);
+        Ok(())
+    }
+
+    /// The records in order.
+    pub fn iter(&self) -> BatchIter<'_> {
+        records(&self.rep)
+    }
+
+    fn begin(&mut self, cf: u32, short: ValueType, long: ValueType) {
+        self.set_count(self.count() + 1);
+        if cf == 0 {
+            self.rep.push(short as u8);
+        } else {
+            self.rep.push(long as u8);
+            put_varint32(&mut self.rep, cf);
+        }
+    }
+
+    fn set_count(&mut self, count: u32) {
+        self.rep[8..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// Moves the wire form out, leaving an unusable empty shell; see [`WriteBatch::restore`].
+    pub(crate) fn take_rep(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rep)
+    }
+
+    /// Puts back what [`WriteBatch::take_rep`] took.
+    pub(crate) fn restore(&mut self, rep: Vec<u8>) {
+        self.rep = rep;
+    }
+}
+
+/// The header of a WAL record that joins several batches.
+pub(crate) fn header(sequence: SequenceNumber, count: u32) -> [u8; HEADER_LEN] {
+    let mut bytes = Vec::with_capacity(HEADER_LEN);
+    put_fixed64(&mut bytes, sequence);
+    put_fixed32(&mut bytes, count);
+    let mut out = [0; HEADER_LEN];
+    out.copy_from_slice(&bytes);
+    out
+}
+
+/// Records that consume a sequence number in wire form `rep`.
+pub(crate) fn count(rep: &[u8]) -> u32 {
+    rep.get(8..HEADER_LEN).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+/// First sequence number of wire form `rep`.
+pub(crate) fn sequence(rep: &[u8]) -> SequenceNumber {
+    pumice_base::coding::get_fixed64(rep).unwrap_or(0)
+}
+
+/// The records of wire form `rep`.
+pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
+    BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
+}
+
+/// Checks a batch that came from outside.
+pub(crate) fn check(rep: &[u8]) -> Result<()> {
+    if rep.len() < HEADER_LEN {
+        return Err(Error::corruption("malformed WriteBatch (too small)"));
+    }
+    let mut found = 0u32;
+    for record in records(rep) {
+        if matches!(record?, BatchRecord::Entry { .. }) {
+            found += 1;
+        }
+    }
+    if found != count(rep) {
+        return Err(Error::corruption("WriteBatch has wrong count"));
+    }
+    Ok(())
+}
+
+/// Iterator over the records of a batch; fused after an error.
+#[derive(Clone, Debug)]
+pub struct BatchIter<'a> {
+    input: Decoder<'a>,
+}
+
+impl<'a> BatchIter<'a> {
+    #[inline]
+    fn entry(&mut self, with_cf: bool, vt: ValueType) -> Option<BatchRecord<'a>> {
+        let column_family = if with_cf { self.input.varint32()? } else { 0 };
+        let key = self.input.length_prefixed()?;
+        let value = match vt {
+            ValueType::Deletion | ValueType::SingleDeletion => &[][..],
+            _ => self.input.length_prefixed()?,
+        };
+        Some(BatchRecord::Entry { column_family, value_type: vt, key, value })
+    }
+
+    #[inline]
+    fn decode(&mut self, tag: ValueType) -> Option<BatchRecord<'a>> {
+        use ValueType as T;
+        match tag {
+            T::Value | T::Merge | T::Deletion | T::SingleDeletion | T::RangeDeletion => {
+                self.entry(false, tag)
+            }
+            T::BlobIndex | T::WideColumnEntity | T::ValuePreferredSeqno => self.entry(false, tag),
+            T::ColumnFamilyValue => self.entry(true, T::Value),
+            T::ColumnFamilyMerge => self.entry(true, T::Merge),
+            T::ColumnFamilyDeletion => self.entry(true, T::Deletion),
+            T::ColumnFamilySingleDeletion => self.entry(true, T::SingleDeletion),
+            T::ColumnFamilyRangeDeletion => self.entry(true, T::RangeDeletion),
+            T::ColumnFamilyBlobIndex => self.entry(true, T::BlobIndex),
+            T::ColumnFamilyWideColumnEntity => self.entry(true, T::WideColumnEntity),
+            T::ColumnFamilyValuePreferredSeqno => self.entry(true, T::ValuePreferredSeqno),
+            T::LogData => Some(BatchRecord::LogData(self.input.length_prefixed()?)),
+            T::Noop
+            | T::BeginPrepareXid
+            | T::BeginPersistedPrepareXid
+            | T::BeginUnprepareXid => Some(BatchRecord::Marker(tag, &[])),
+            T::EndPrepareXid | T::CommitXid | T::RollbackXid => {
+                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
+            }
+            T::CommitXidAndTimestamp => {
+                self.input.length_prefixed()?;
+                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
+            }
+            T::DeletionWithTimestamp | T::MaxValid => None,
+        }
+    }
+}
+
+impl<'a> Iterator for BatchIter<'a> {
+    type Item = Result<BatchRecord<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let tag = self.input.u8()?;
+        match ValueType::from_u8(tag).and_then(|t| self.decode(t)) {
+            Some(record) => Some(Ok(record)),
+            None => {
+                self.input = Decoder::new(&[]);
+                Some(Err(Error::corruption(format!("bad WriteBatch record, tag {tag:#x}"))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn wire_layout_matches_the_format_spec() {
+        let mut b = WriteBatch::new();
+        b.put(b"a", b"1");
+        b.put_cf(1, b"b", b"2");
+        b.delete(b"a");
+        b.delete_cf(1, b"b");
+        b.single_delete(b"s");
+        b.delete_range(b"d", b"f");
+        b.put_log_data(b"logdata");
+        let want: &[u8] = &[
+            0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 1, 1, 0x61, 1, 0x31, 5, 1, 1, 0x62, 1, 0x32, 0, 1,
+            0x61, 4, 1, 1, 0x62, 7, 1, 0x73, 0x0f, 1, 0x64, 1, 0x66, 3, 7, b'l', b'o', b'g', b'd',
+            b'a', b't', b'a',
+        ];
+        assert_eq!(b.data(), want);
+        assert_eq!(b.count(), 6);
+        assert!(WriteBatch::from_data(want).is_ok());
+    }
+
+    #[test]
+    fn malformed_batches_are_refused() {
+        let mut b = WriteBatch::new();
+        b.put(b"key", b"value");
+        let good = b.data().to_vec();
+        for cut in 0..good.len() {
+            assert!(WriteBatch::from_data(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        let mut wrong_count = good.clone();
+        wrong_count[8] = 2;
+        assert!(WriteBatch::from_data(&wrong_count).is_err());
+        let mut bad_tag = good;
+        bad_tag[12] = 0x7f;
+        assert!(WriteBatch::from_data(&bad_tag).is_err());
+    }
+
+    #[test]
+    fn save_points_roll_back() {
+        let mut b = WriteBatch::new();
+        b.put(b"a", b"1");
+        b.set_save_point();
+        b.put(b"b", b"2");
+        b.rollback_to_save_point().unwrap();
+        assert_eq!(b.count(), 1);
+        assert!(b.rollback_to_save_point().is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! Writing: batches, the write queue, write stalls, the logs, and the path through them.
+
+pub mod batch;
+pub mod controller;
+pub(crate) mod path;
+pub(crate) mod queue;
+pub(crate) mod switch;
+pub(crate) mod wal;

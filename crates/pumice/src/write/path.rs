@@ -1,0 +1,257 @@
+//! The path of a write: queue, stall, log, memtable, publish.
+//!
+//! The leader does everything for its group: it assigns sequence numbers, appends one WAL record
+//! with one write call, inserts into the memtables and publishes the last sequence. Memtables thus
+//! have one inserter, which lets them keep an insert hint and skip atomic read-modify-writes.
+//!
+//! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
+//! `DbInner::queue`. Lock order: leadership > manifest > state > wal.
+//! May wait for other writers, for a stall and for the log device, and so suspend.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, Result, SequenceNumber, ValueType};
+
+use crate::db::requests::WriteOptions;
+use crate::db::{CfMap, DbInner};
+use crate::read::super_version::SuperVersion;
+use crate::stats::{HistogramKind, Ticker};
+use crate::write::batch::{self, BatchRecord, WriteBatch};
+use crate::write::queue::{Joined, QueuedBatch, Waiter};
+
+/// Batches a leader carries for others.
+type Followers = Vec<(Arc<Waiter>, QueuedBatch)>;
+
+impl DbInner {
+    /// Applies `updates` atomically.
+    ///
+    /// # Errors
+    /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
+    /// background error while there is one; I/O errors of the log. Suspends.
+    pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        self.check_write(options)?;
+        let key_space = self.cfs.load();
+        check_batch(&key_space, updates, options.ignore_missing_column_families)?;
+        let rep = updates.take_rep();
+        let (rep, result) = self.write_rep(options, rep);
+        updates.restore(rep);
+        result
+    }
+
+    /// Applies one update built by `fill`, without an allocation when nobody else writes.
+    pub(crate) fn write_one(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+    ) -> Result<()> {
+        self.check_write(options)?;
+        if self.queue.try_lead() {
+            let mut scratch = self.scratch.lock();
+            scratch.clear();
+            fill(&mut scratch);
+            let mut rep = scratch.take_rep();
+            let result = self.lead(options, &mut rep);
+            scratch.restore(rep);
+            return result;
+        }
+        let mut own = WriteBatch::with_capacity(256);
+        fill(&mut own);
+        self.write_rep(options, own.take_rep()).1
+    }
+
+    fn check_write(&self, options: &WriteOptions) -> Result<()> {
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        }
+        if self.read_only {
+            return Err(Error::not_supported("Not supported operation in read only mode."));
+        }
+        if options.no_slowdown && self.stalling.load(Ordering::Acquire) {
+            return Err(Error::incomplete("Write stall"));
+        }
+        Ok(())
+    }
+
+    fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
+        let batch = QueuedBatch { rep, options: *options, exclusive: false };
+        match self.queue.join(batch) {
+            Joined::Done(rep, result) => (rep, result),
+            Joined::Leader(mut batch) => {
+                let result = self.lead(options, &mut batch.rep);
+                (batch.rep, result)
+            }
+        }
+    }
+
+    /// Writes as leader, with what queued up behind, and gives leadership away.
+    fn lead(&self, options: &WriteOptions, rep: &mut Vec<u8>) -> Result<()> {
+        let mut followers = Followers::new();
+        let result = self.prepare_write(options, rep.len()).and_then(|()| {
+            self.queue.take_followers(rep.len(), options, &mut followers);
+            self.write_group(options, rep, &mut followers)
+        });
+        for (waiter, batch) in followers {
+            waiter.complete(batch.rep, result.clone());
+        }
+        self.queue.leave();
+        result
+    }
+
+    fn write_group(
+        &self,
+        options: &WriteOptions,
+        rep: &mut [u8],
+        followers: &mut Followers,
+    ) -> Result<()> {
+        let mut count = batch::count(rep);
+        let mut bytes = rep.len();
+        for (_, other) in followers.iter() {
+            count += batch::count(&other.rep);
+            bytes += other.rep.len() - batch::HEADER_LEN;
+        }
+        let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        if !options.disable_wal {
+            self.log_group(first, count, options.sync, rep, followers)?;
+        } else {
+            self.unlogged_writes.store(true, Ordering::Relaxed);
+        }
+        let mut next = first;
+        let key_space = self.cfs.load();
+        let inserted = self.insert(&key_space, &mut next, rep).and_then(|()| {
+            followers.iter().try_for_each(|(_, b)| self.insert(&key_space, &mut next, &b.rep))
+        });
+        if let Err(error) = inserted {
+            // The group is logged but only partly in memory: the memory state no longer is what
+            // recovery would build, so nothing more may be written until it is reopened.
+            self.poison(&error);
+            return Err(error);
+        }
+        self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        self.count_writes(options, 1 + followers.len() as u64, u64::from(count), bytes as u64);
+        Ok(())
+    }
+
+    fn log_group(
+        &self,
+        first: SequenceNumber,
+        count: u32,
+        sync: bool,
+        rep: &mut [u8],
+        followers: &Followers,
+    ) -> Result<()> {
+        rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+        let started = if sync { pumice_port::time::now_micros() } else { 0 };
+        let mut wal = self.wal.lock();
+        let appended = if followers.is_empty() {
+            wal.append(&[&*rep], sync)
+        } else {
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(1 + followers.len());
+            parts.push(rep);
+            parts.extend(followers.iter().map(|(_, b)| &b.rep[batch::HEADER_LEN..]));
+            wal.append(&parts, sync)
+        };
+        let total = wal.total_bytes();
+        drop(wal);
+        match appended {
+            Ok(bytes) => {
+                self.wal_bytes.store(total, Ordering::Relaxed);
+                self.stats.wal_written(bytes, sync);
+                self.tick(Ticker::WalFileBytes, bytes);
+                if sync {
+                    self.tick(Ticker::WalFileSynced, 1);
+                    let micros = pumice_port::time::now_micros() - started;
+                    self.measure(HistogramKind::WalFileSyncMicros, micros);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.background_error(&error, crate::db::error_handler::Reason::WriteCallback);
+                Err(error)
+            }
+        }
+    }
+
+    /// Inserts one batch, giving it sequence numbers from `next` on.
+    fn insert(&self, key_space: &CfMap, next: &mut SequenceNumber, rep: &[u8]) -> Result<()> {
+        let mut at: Option<(u32, Arc<SuperVersion>)> = None;
+        for record in batch::records(rep) {
+            let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
+                continue;
+            };
+            let sequence = *next;
+            *next += 1;
+            if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
+                self.note_full_memtable(&at);
+                let Some(cf) = key_space.by_id(column_family) else { continue };
+                at = Some((column_family, cf.super_version.load_full()));
+            }
+            let Some((_, super_version)) = &at else { continue };
+            super_version.mem.add(sequence, value_type, key, value)?;
+        }
+        self.note_full_memtable(&at);
+        Ok(())
+    }
+
+    #[inline]
+    fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
+        if let Some((id, super_version)) = at
+            && super_version.mem.should_flush()
+        {
+            self.request_switch(*id);
+        }
+    }
+
+    fn count_writes(&self, options: &WriteOptions, batches: u64, keys: u64, bytes: u64) {
+        self.stats.written(batches, keys, bytes, !options.disable_wal);
+        if self.statistics.is_some() {
+            self.tick(Ticker::NumberKeysWritten, keys);
+            self.tick(Ticker::BytesWritten, bytes);
+            self.tick(Ticker::WriteDoneBySelf, 1);
+            self.tick(Ticker::WriteDoneByOther, batches - 1);
+            if !options.disable_wal {
+                self.tick(Ticker::WriteWithWal, batches);
+            }
+            self.measure(HistogramKind::BytesPerWrite, bytes);
+        }
+    }
+}
+
+/// Refuses what could not be applied whole.
+fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<()> {
+    for record in updates.iter() {
+        let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
+            continue;
+        };
+        let Some(cf) = key_space.by_id(column_family) else {
+            if ignore_missing {
+                continue;
+            }
+            return Err(Error::invalid_argument(
+                "Invalid column family specified in write batch",
+            ));
+        };
+        match value_type {
+            ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
+            ValueType::Merge if cf.merge_operator().is_some() => {}
+            ValueType::Merge => {
+                return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+            }
+            ValueType::RangeDeletion => check_range(cf.comparator(), key, value)?,
+            other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
+        }
+    }
+    Ok(())
+}
+
+/// A range must not end before it begins.
+pub(crate) fn check_range(
+    comparator: &pumice_base::Comparator,
+    begin: &[u8],
+    end: &[u8],
+) -> Result<()> {
+    if comparator.compare(begin, end) == std::cmp::Ordering::Greater {
+        return Err(Error::invalid_argument("end key comes before start key"));
+    }
+    Ok(())
+}

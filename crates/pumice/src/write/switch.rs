@@ -1,0 +1,258 @@
+//! What a leader does before it writes: wait out stalls, seal full memtables, start a new log.
+//!
+//! Thread safety: everything here needs leadership of the write queue, which makes it the only
+//! place where a memtable or the current log is replaced. Lock order: leadership > manifest >
+//! state > wal. May wait and do I/O, and so suspends.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+
+use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
+use crate::db::requests::WriteOptions;
+use crate::db::{DbInner, DbState};
+use crate::stats::Ticker;
+use crate::write::queue::{Joined, QueuedBatch};
+
+/// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
+const STOP_POLL: Duration = Duration::from_secs(1);
+/// A slowed writer sleeps at most this long at a time.
+const DELAY_STEP_MICROS: u64 = 1024;
+
+/// Leadership without a write; given away when dropped.
+pub(crate) struct Exclusive<'a> {
+    db: &'a DbInner,
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.db.queue.leave();
+    }
+}
+
+impl DbInner {
+    /// Waits for leadership and keeps it until the guard drops. Suspends.
+    pub(crate) fn exclusive(&self) -> Exclusive<'_> {
+        let batch = QueuedBatch {
+            rep: Vec::new(),
+            options: WriteOptions::default(),
+            exclusive: true,
+        };
+        match self.queue.join(batch) {
+            Joined::Leader(_) => Exclusive { db: self },
+            Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
+        }
+    }
+
+    /// A memtable of column family `id` is full: the next leader seals it.
+    pub(crate) fn request_switch(&self, id: u32) {
+        self.full_memtables.lock().insert(id);
+        self.attention.store(true, Ordering::Release);
+    }
+
+    /// Makes room for a write of `bytes`. Requires leadership.
+    pub(crate) fn prepare_write(&self, options: &WriteOptions, bytes: usize) -> Result<()> {
+        if self.attention.load(Ordering::Acquire) {
+            self.attend()?;
+        }
+        let limit = self.wal_bytes_limit.load(Ordering::Relaxed);
+        if self.wal_bytes.load(Ordering::Relaxed) > limit {
+            self.switch_oldest_log()?;
+        }
+        if let Some(manager) = &self.write_buffer_manager
+            && manager.should_flush()
+        {
+            self.switch_largest()?;
+        }
+        if self.controller.is_stopped() || self.controller.is_delayed() {
+            self.stall(options, bytes as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that rarely holds: background error, shutdown, full memtables.
+    fn attend(&self) -> Result<()> {
+        self.attention.store(false, Ordering::Release);
+        if self.shutting_down.load(Ordering::Acquire) {
+            self.attention.store(true, Ordering::Release);
+            return Err(Error::shutdown("the database is closing"));
+        }
+        if let Some(error) = self.stopping_error() {
+            self.attention.store(true, Ordering::Release);
+            return Err(error);
+        }
+        let full = std::mem::take(&mut *self.full_memtables.lock());
+        if full.is_empty() {
+            return Ok(());
+        }
+        self.switch_memtables(&full).map(|_| ())
+    }
+
+    /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
+    fn stall(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+        let started = pumice_port::time::now_micros();
+        if options.no_slowdown {
+            return Err(Error::incomplete("Write stall"));
+        }
+        self.stalling.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        while self.controller.is_stopped() {
+            if self.shutting_down.load(Ordering::Acquire) {
+                self.stalling.store(false, Ordering::Release);
+                return Err(Error::shutdown("the database is closing"));
+            }
+            if let Some(error) = self.stopping_error() {
+                self.stalling.store(false, Ordering::Release);
+                return Err(error);
+            }
+            state = self.changed.wait_timeout(state, STOP_POLL).0;
+        }
+        drop(state);
+        let mut delay = self.controller.delay_micros(pumice_port::time::now_micros(), bytes);
+        while delay > 0 && self.controller.is_delayed() {
+            let step = delay.min(DELAY_STEP_MICROS);
+            pumice_port::thread::sleep(Duration::from_micros(step));
+            delay -= step;
+        }
+        self.stalling.store(false, Ordering::Release);
+        let micros = pumice_port::time::now_micros() - started;
+        self.stats.stalled(micros);
+        self.tick(Ticker::StallMicros, micros);
+        Ok(())
+    }
+
+    /// All logs together are too long: seals the column families that hold the oldest one.
+    fn switch_oldest_log(&self) -> Result<()> {
+        let oldest = self.wal.lock().oldest();
+        let holders: BTreeSet<u32> = {
+            let state = self.state.lock();
+            let holds = |cf: &&CfState| cf.log_number <= oldest && !cf.mem.is_empty();
+            state.cfs.values().filter(holds).map(|cf| cf.data.id).collect()
+        };
+        if holders.is_empty() {
+            return Ok(());
+        }
+        self.info(format_args!(
+            "Flushing all column families with data in WAL number {oldest}. Total log size is {} \
+             while max_total_wal_size is {}",
+            self.wal_bytes.load(Ordering::Relaxed),
+            self.wal_bytes_limit.load(Ordering::Relaxed)
+        ));
+        self.switch_memtables(&holders).map(|_| ())
+    }
+
+    /// The write-buffer budget is used up: seals the largest memtable.
+    fn switch_largest(&self) -> Result<()> {
+        let largest = {
+            let state = self.state.lock();
+            let candidates = state.cfs.values().filter(|cf| !cf.mem.is_empty());
+            candidates.max_by_key(|cf| cf.mem.memory_bytes()).map(|cf| cf.data.id)
+        };
+        match largest {
+            Some(id) => self.switch_memtables(&BTreeSet::from([id])).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
+    /// records, and schedules their flush. Requires leadership.
+    ///
+    /// # Errors
+    /// I/O of the logs, which is a background error.
+    pub(crate) fn switch_memtables(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let log_number = self.start_log_if_used()?;
+        let mut state = self.state.lock();
+        let last_sequence = self.last_sequence.load(Ordering::Acquire);
+        for id in ids {
+            let Some(cf) = state.cfs.get_mut(id) else { continue };
+            if cf.mem.is_empty() || cf.data.is_dropped() {
+                continue;
+            }
+            self.seal(cf, log_number, last_sequence);
+        }
+        // Column families without unflushed data need no older log.
+        for cf in state.cfs.values_mut() {
+            if cf.mem.is_empty() && cf.imm.is_empty() && cf.log_number < log_number {
+                cf.log_number = log_number;
+            }
+        }
+        for id in ids {
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+
+    fn seal(&self, cf: &mut CfState, log_number: u64, last_sequence: u64) {
+        let options = cf.data.options();
+        let manager = self.write_buffer_manager.clone();
+        let fresh =
+            new_memtable(&options, &cf.data.icmp, cf.next_mem_id, last_sequence + 1, manager);
+        cf.next_mem_id += 1;
+        let old = std::mem::replace(&mut cf.mem, fresh);
+        old.mark_immutable();
+        self.info(format_args!(
+            "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",
+            cf.data.name,
+            cf.imm.len()
+        ));
+        self.notify_memtable_sealed(&cf.data, &old);
+        cf.imm.push_back(ImmutableMemTable { mem: old, next_log: log_number });
+        cf.publish();
+        self.update_stall(cf);
+    }
+
+    /// Number of the log that writes from now on go to: a new one unless the current is empty.
+    fn start_log_if_used(&self) -> Result<u64> {
+        let mut wal = self.wal.lock();
+        if wal.is_empty() && wal.failure().is_none() {
+            return Ok(wal.number());
+        }
+        let number = self.new_file_number();
+        if let Err(error) = wal.switch(number) {
+            drop(wal);
+            self.background_error(&error, crate::db::error_handler::Reason::WriteCallback);
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    /// Recomputes the stall cause of a column family. Requires: state lock held.
+    pub(crate) fn update_stall(&self, cf: &mut CfState) {
+        let options = cf.data.options();
+        let inputs = cf.stall_inputs();
+        let old = cf.stall;
+        cf.stall = self.controller.update(old, &inputs, &options);
+        if old != cf.stall {
+            self.note_stall(&cf.data, old, cf.stall, &inputs);
+        }
+    }
+
+    /// Seals the memtables of `ids` now; a leader of its own. Suspends.
+    pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let _alone = self.exclusive();
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
+        self.switch_memtables(ids)
+    }
+
+    /// Queues a flush of column family `id` if it wants one. Requires: state lock held.
+    pub(crate) fn queue_flush(&self, state: &mut DbState, id: u32) {
+        if let Some(cf) = state.cfs.get_mut(&id)
+            && cf.wants_flush()
+            && !cf.flush_queued
+        {
+            cf.flush_queued = true;
+            state.flush_queue.push_back(id);
+        }
+    }
+}
+
+/// Ids of all column families that are not dropped.
+pub(crate) fn all_ids(state: &DbState) -> BTreeSet<u32> {
+    state.cfs.keys().copied().collect()
+}
+

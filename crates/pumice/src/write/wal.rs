@@ -1,0 +1,220 @@
+//! The live write-ahead logs of a database.
+//!
+//! One log takes records; older ones stay until the column families that have data in them are
+//! flushed. A log is synced before the next one takes records: after a power loss the surviving
+//! records then never skip a lost one ("no hole", `design/reliability.md` section 2), and a flush
+//! never makes data durable whose predecessors in other column families are not
+//! (docs/decisions/0005).
+//!
+//! Thread safety: `Wals` belongs to the lock `DbInner::wal`. Invariants: (1) `sizes` lists the
+//! logs that recovery would read, ascending, the current one last; (2) after an I/O error the
+//! current writer is never used again: `failed` stays set until a new log is installed.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::{Error, FileNumber, Result};
+use pumice_env::{BufferedWriter, FileOptions, FileSystem, filename};
+use pumice_wal::LogWriter;
+
+/// See the module head.
+pub(crate) struct Wals {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    current: Option<LogWriter>,
+    number: FileNumber,
+    /// (number, bytes) of every log that may be needed.
+    sizes: VecDeque<(FileNumber, u64)>,
+    unsynced: bool,
+    dir_synced: bool,
+    failed: Option<Error>,
+    use_fsync: bool,
+    manual_flush: bool,
+}
+
+impl Wals {
+    /// No log yet; `alive` are those that recovery read and that are still needed.
+    pub fn new(
+        fs: Arc<dyn FileSystem>,
+        dir: PathBuf,
+        use_fsync: bool,
+        manual_flush: bool,
+        alive: Vec<(FileNumber, u64)>,
+    ) -> Self {
+        Wals {
+            fs,
+            dir,
+            current: None,
+            number: 0,
+            sizes: alive.into(),
+            unsynced: false,
+            dir_synced: true,
+            failed: None,
+            use_fsync,
+            manual_flush,
+        }
+    }
+
+    /// Keeps logs that recovery read and that memtables still depend on.
+    pub fn keep(&mut self, logs: &[(FileNumber, u64)]) {
+        self.sizes.extend(logs);
+    }
+
+    /// Directory of the logs.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+    /// Number of the current log.
+    pub fn number(&self) -> FileNumber {
+        self.number
+    }
+    /// The current log has no record.
+    pub fn is_empty(&self) -> bool {
+        self.current.as_ref().is_none_or(|log| log.file_size() == 0)
+    }
+    /// Bytes of all live logs.
+    pub fn total_bytes(&self) -> u64 {
+        self.sizes.iter().map(|(_, bytes)| bytes).sum()
+    }
+    /// Number of the oldest live log.
+    pub fn oldest(&self) -> FileNumber {
+        self.sizes.front().map_or(self.number, |(number, _)| *number)
+    }
+    /// The live logs and their bytes, ascending.
+    pub fn live(&self) -> Vec<(FileNumber, u64)> {
+        self.sizes.iter().copied().collect()
+    }
+    /// The error that stopped logging.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failed.as_ref()
+    }
+
+    /// Starts log `number`. The present log is flushed, synced and closed first, unless it failed:
+    /// then the caller must flush all memtables, since its tail is unknown.
+    ///
+    /// # Errors
+    /// I/O; the present log then counts as failed. Suspends.
+    pub fn switch(&mut self, number: FileNumber) -> Result<()> {
+        if let Some(mut old) = self.current.take()
+            && self.failed.is_none()
+        {
+            let closed = self.finish(&mut old);
+            if let Err(error) = closed {
+                self.failed = Some(error.clone());
+                return Err(error);
+            }
+        }
+        let path = filename::log_file(&self.dir, number);
+        let file = self.fs.create(&path, &FileOptions::default())?;
+        let writer = BufferedWriter::new(file);
+        self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
+        self.number = number;
+        self.sizes.push_back((number, 0));
+        self.unsynced = false;
+        self.dir_synced = false;
+        self.failed = None;
+        Ok(())
+    }
+
+    fn finish(&mut self, log: &mut LogWriter) -> Result<()> {
+        log.flush()?;
+        if self.unsynced {
+            log.sync(self.use_fsync)?;
+            self.sync_dir()?;
+        }
+        log.close()
+    }
+
+    fn sync_dir(&mut self) -> Result<()> {
+        if !self.dir_synced {
+            self.fs.sync_dir(&self.dir)?;
+            self.dir_synced = true;
+        }
+        Ok(())
+    }
+
+    /// Appends one record gathered from `parts`; reaches the operating system unless
+    /// `manual_wal_flush`; durable if `sync`. Returns the bytes the log grew by.
+    ///
+    /// # Errors
+    /// I/O; the log is then failed for good. Suspends.
+    pub fn append(&mut self, parts: &[&[u8]], sync: bool) -> Result<u64> {
+        let result = self.try_append(parts, sync);
+        if let Err(error) = &result {
+            self.failed = Some(error.clone());
+        }
+        result
+    }
+
+    fn try_append(&mut self, parts: &[&[u8]], sync: bool) -> Result<u64> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
+        let before = log.file_size();
+        log.add_record_parts(parts)?;
+        self.unsynced = true;
+        let after = log.file_size();
+        if let Some(last) = self.sizes.back_mut() {
+            last.1 = after;
+        }
+        if sync {
+            self.sync()?;
+        }
+        Ok(after - before)
+    }
+
+    /// Hands buffered records to the operating system; durable if `sync`.
+    ///
+    /// # Errors
+    /// I/O; the log is then failed for good. Suspends.
+    pub fn flush(&mut self, sync: bool) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = match (self.current.as_mut(), sync) {
+            (None, _) => Ok(()),
+            (Some(_), true) => self.sync(),
+            (Some(log), false) => log.flush(),
+        };
+        if let Err(error) = &result {
+            self.failed = Some(error.clone());
+        }
+        result
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if let Some(log) = self.current.as_mut() {
+            log.flush()?;
+            log.sync(self.use_fsync)?;
+        }
+        self.unsynced = false;
+        self.sync_dir()
+    }
+
+    /// Forgets logs below `number`; they are returned for deletion.
+    pub fn release_below(&mut self, number: FileNumber) -> Vec<FileNumber> {
+        let mut gone = Vec::new();
+        while let Some(&(oldest, _)) = self.sizes.front() {
+            if oldest >= number || oldest == self.number {
+                break;
+            }
+            self.sizes.pop_front();
+            gone.push(oldest);
+        }
+        gone
+    }
+
+    /// Closes the current log, synced if `sync`. Suspends.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn close(&mut self, sync: bool) -> Result<()> {
+        let flushed = self.flush(sync && self.unsynced);
+        match self.current.take() {
+            Some(mut log) => flushed.and(log.close()),
+            None => flushed,
+        }
+    }
+}

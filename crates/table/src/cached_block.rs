@@ -1,0 +1,141 @@
+//! What the block cache holds, and pins on it.
+//!
+//! A cached block is stored decoded: bytes uncompressed, side arrays built, indexes in flat form.
+//! Blocks that are not in a cache have the same form behind an `Arc`.
+//!
+//! Thread safety: immutable, shared freely; a pin keeps the block in memory.
+
+use std::sync::Arc;
+
+use pumice_cache::{Cache, Handle};
+use pumice_filter::FilterReader;
+
+use crate::block::Block;
+use crate::handle::BlockKind;
+use crate::index::IndexBlock;
+
+/// The cache of decoded blocks that tables share.
+pub type BlockCache = Cache<CachedBlock>;
+
+/// What a block is, besides its bytes.
+#[derive(Debug)]
+pub(crate) enum Decoded {
+    /// Entries, or nothing more than bytes.
+    Plain,
+    /// An index; the bytes are not kept.
+    Index(Box<IndexBlock>),
+    /// A filter over the bytes.
+    Filter(FilterReader),
+}
+
+/// A decoded block.
+#[derive(Debug)]
+pub struct CachedBlock {
+    pub(crate) block: Block,
+    pub(crate) decoded: Decoded,
+    kind: BlockKind,
+}
+
+impl CachedBlock {
+    /// A block of entries.
+    pub(crate) fn entries(block: Block, kind: BlockKind) -> Self {
+        CachedBlock { block, decoded: Decoded::Plain, kind }
+    }
+
+    /// A decoded index.
+    pub(crate) fn index(index: IndexBlock, kind: BlockKind) -> Self {
+        let decoded = Decoded::Index(Box::new(index));
+        CachedBlock { block: Block::default(), decoded, kind }
+    }
+
+    /// A filter.
+    pub(crate) fn filter(contents: Vec<u8>) -> Self {
+        let reader = FilterReader::new(&contents);
+        CachedBlock {
+            block: Block::opaque(contents),
+            decoded: Decoded::Filter(reader),
+            kind: BlockKind::Filter,
+        }
+    }
+
+    /// What the block holds.
+    pub fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    /// Bytes that the block is charged in the cache.
+    pub fn charge(&self) -> usize {
+        let decoded = match &self.decoded {
+            Decoded::Index(index) => index.memory_bytes(),
+            Decoded::Plain | Decoded::Filter(_) => 0,
+        };
+        self.block.memory_bytes() + decoded + size_of::<Self>() - size_of::<Block>()
+    }
+
+    /// The index, if it is one.
+    #[inline]
+    pub(crate) fn as_index(&self) -> Option<&IndexBlock> {
+        match &self.decoded {
+            Decoded::Index(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The filter's verdict on a key; true for other blocks.
+    #[inline]
+    pub(crate) fn filter_may_match(&self, key: &[u8]) -> bool {
+        match &self.decoded {
+            Decoded::Filter(reader) => reader.may_match(self.block.data(), key),
+            _ => true,
+        }
+    }
+}
+
+/// Keeps a decoded block alive, in the cache or outside of it.
+#[derive(Clone)]
+pub enum PinnedBlock {
+    /// Pinned in the cache.
+    Cached(Handle<CachedBlock>),
+    /// Owned together with other pins.
+    Owned(Arc<CachedBlock>),
+}
+
+impl PinnedBlock {
+    /// The decoded block.
+    #[inline]
+    pub(crate) fn get(&self) -> &CachedBlock {
+        match self {
+            PinnedBlock::Cached(handle) => handle,
+            PinnedBlock::Owned(block) => block,
+        }
+    }
+
+    /// The entries.
+    #[inline]
+    pub(crate) fn block(&self) -> &Block {
+        &self.get().block
+    }
+
+    /// The uncompressed bytes of the block.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.block().data()
+    }
+
+    /// A pin of its own on the block, and where in `bytes` the given value lies.
+    ///
+    /// # Panics
+    /// If `value` is not a part of `bytes`.
+    pub fn pin(&self, value: &[u8]) -> (PinnedBlock, usize) {
+        (self.clone(), self.offset_of(value))
+    }
+
+    /// Where in `bytes` the given part of it lies.
+    fn offset_of(&self, value: &[u8]) -> usize {
+        let bytes = self.bytes();
+        let offset = (value.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+        let inside = offset <= bytes.len() && value.len() <= bytes.len() - offset;
+        assert!(inside, "a pinned value lies in its block");
+        offset
+    }
+}

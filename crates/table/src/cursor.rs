@@ -1,0 +1,329 @@
+//! A position in a block, kept apart from the block so that iterators can own both.
+//!
+//! Every method takes the block that the cursor was last positioned in; `reset` starts on another
+//! block and keeps the buffers. The key is assembled in a reused buffer, the value is a range of
+//! the block.
+//!
+//! Walking back decodes one restart interval forward once and serves the following steps from that
+//! decoded list, so that a full backward scan is linear.
+//!
+//! Invariants: (1) while `valid`, `key` and `value` describe the entry at `current`; (2) `damaged`
+//! implies not `valid`; (3) `back` is empty or holds consecutive entries, the cursor being on
+//! `back[back_at]`.
+
+use pumice_base::InternalKeyComparator;
+use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+
+use crate::block::{Block, Entry, GlobalSeqno};
+use crate::scan::{Landing, walk};
+
+/// Bytes that are copied at once when a key suffix is short.
+const CHUNK: usize = 32;
+
+/// A reusable key: `bytes[..len]`.
+#[derive(Debug, Default)]
+struct KeyBuf {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl KeyBuf {
+    #[inline]
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Keeps `shared` bytes and appends `data[at..at + n]`; `None` if either is out of range.
+    #[inline(always)]
+    fn extend_shared(&mut self, shared: usize, data: &[u8], at: usize, n: usize) -> Option<()> {
+        if shared > self.len {
+            return None;
+        }
+        if n <= CHUNK
+            && let Some(from) = data.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>)
+            && let Some(to) = self.bytes.get_mut(shared..)
+            && let Some(to) = to.first_chunk_mut::<CHUNK>()
+        {
+            *to = *from;
+            self.len = shared + n;
+            return Some(());
+        }
+        self.extend_slowly(shared, data.get(at..at + n)?);
+        Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn extend_slowly(&mut self, shared: usize, suffix: &[u8]) {
+        let len = shared + suffix.len();
+        if self.bytes.len() < len + CHUNK {
+            self.bytes.resize((len + CHUNK).next_power_of_two(), 0);
+        }
+        self.bytes[shared..len].copy_from_slice(suffix);
+        self.len = len;
+    }
+
+    /// Takes over an assembled key.
+    fn assign(&mut self, key: &[u8]) {
+        self.len = 0;
+        self.extend_slowly(0, key);
+    }
+
+    fn set_trailer(&mut self, value: u64) {
+        let at = self.len.saturating_sub(TRAILER_LEN);
+        self.bytes[at..self.len].copy_from_slice(&value.to_le_bytes()[..self.len - at]);
+    }
+}
+
+/// An entry decoded while walking back.
+#[derive(Clone, Copy, Debug)]
+struct BackEntry {
+    offset: usize,
+    key_end: usize,
+    value_at: usize,
+    value_end: usize,
+    next: usize,
+    stored_trailer: u64,
+}
+
+/// A position in a block.
+#[derive(Debug, Default)]
+pub(crate) struct BlockCursor {
+    key: KeyBuf,
+    valid: bool,
+    damaged: bool,
+    current: usize,
+    next: usize,
+    value_at: usize,
+    value_end: usize,
+    /// Index of the next restart point; kept with separated values only.
+    next_restart: usize,
+    global: GlobalSeqno,
+    /// What `global` replaced in `key`; the next key may share bytes of it.
+    stored_trailer: u64,
+    back: Vec<BackEntry>,
+    back_keys: Vec<u8>,
+    back_at: usize,
+    scratch: Vec<u8>,
+}
+
+impl BlockCursor {
+    /// A cursor for blocks whose trailers `global` rewrites.
+    pub fn new(global: GlobalSeqno) -> Self {
+        BlockCursor { global, ..Default::default() }
+    }
+
+    /// Leaves the block.
+    pub fn reset(&mut self) {
+        self.valid = false;
+        self.damaged = false;
+        self.back.clear();
+    }
+
+    /// The cursor is on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// A malformed entry was met since the last `reset`.
+    pub fn damaged(&self) -> bool {
+        self.damaged
+    }
+
+    /// The key. Requires `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.key.get()
+    }
+
+    /// The value. Requires `valid`.
+    #[inline]
+    pub fn value<'a>(&self, block: &'a Block) -> &'a [u8] {
+        &block.data()[self.value_at..self.value_end]
+    }
+
+    /// Where in the block the value begins. Requires `valid`.
+    pub fn value_offset(&self) -> usize {
+        self.value_at
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_to_first(&mut self, block: &Block) {
+        self.reset();
+        self.enter_restart(block, 0);
+        self.step(block);
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_to_last(&mut self, block: &Block) {
+        self.reset();
+        if block.num_restarts() == 0 || block.keys_end() == 0 {
+            return;
+        }
+        self.load_back(block, block.num_restarts() - 1, block.keys_end());
+    }
+
+    /// Moves forward. Requires `valid`.
+    #[inline]
+    pub fn next(&mut self, block: &Block) {
+        if !self.back.is_empty() {
+            self.back.clear();
+        }
+        self.step(block);
+    }
+
+    /// Moves backward. Requires `valid`.
+    pub fn prev(&mut self, block: &Block) {
+        if self.back_at > 0 && !self.back.is_empty() {
+            self.back_at -= 1;
+            self.show_back();
+            return;
+        }
+        let before = self.current;
+        if before == 0 {
+            self.reset();
+            return;
+        }
+        let restart = block.restart_at_or_before(before - 1);
+        self.load_back(block, restart, before);
+    }
+
+    /// Moves to the first entry at or after internal key `target`.
+    pub fn seek(&mut self, block: &Block, cmp: &InternalKeyComparator, target: &[u8]) {
+        self.reset();
+        if block.keys_end() == 0 {
+            return;
+        }
+        let global = self.global;
+        let is_less = |key: &[u8]| {
+            key.len() >= TRAILER_LEN && global.compare(cmp, key, target).is_lt()
+        };
+        let bytewise = cmp.user.is_bytewise();
+        let restart = if bytewise {
+            block.seek_restart_bytewise(user_key(target), is_less)
+        } else {
+            block.seek_restart(is_less)
+        };
+        let Some(restart) = restart else { return self.fail() };
+        if bytewise && block.fast_scan() && self.seek_without_keys(block, restart, target) {
+            return;
+        }
+        self.enter_restart(block, restart);
+        self.step(block);
+        while self.valid && cmp.compare(self.key.get(), target).is_lt() {
+            self.step(block);
+        }
+    }
+
+    /// The fast walk; `false` if it could not decide.
+    #[inline]
+    fn seek_without_keys(&mut self, block: &Block, restart: usize, target: &[u8]) -> bool {
+        match walk(block, block.restart(restart), target, self.global) {
+            Landing::At(position) => {
+                let mut key = std::mem::take(&mut self.scratch);
+                position.assemble(block, target, &mut key);
+                self.key.assign(&key);
+                self.scratch = key;
+                self.settle(position.offset, &position.entry);
+            }
+            Landing::End => {}
+            Landing::Damaged => self.fail(),
+            Landing::Undecided => return false,
+        }
+        true
+    }
+
+    fn fail(&mut self) {
+        self.valid = false;
+        self.damaged = true;
+    }
+
+    /// Prepares `step` to decode the entry at a restart point.
+    fn enter_restart(&mut self, block: &Block, restart: usize) {
+        self.key.len = 0;
+        self.next = block.restart(restart);
+        self.value_end = 0;
+        self.next_restart = restart;
+    }
+
+    /// Decodes the entry at `next`.
+    #[inline]
+    fn step(&mut self, block: &Block) {
+        let at = self.next;
+        if at >= block.keys_end() {
+            self.valid = false;
+            return;
+        }
+        let mut at_restart = false;
+        if block.separated() {
+            at_restart = at == block.restart(self.next_restart);
+            self.next_restart += usize::from(at_restart);
+        }
+        let Some(entry) = block.entry(at, self.value_end, at_restart) else { return self.fail() };
+        if !self.global.is_none() && self.key.len >= TRAILER_LEN {
+            self.key.set_trailer(self.stored_trailer);
+        }
+        let (shared, from, n) = (entry.shared, entry.suffix_at, entry.suffix_len);
+        if self.key.extend_shared(shared, block.data(), from, n).is_none() {
+            return self.fail();
+        }
+        self.settle(at, &entry);
+    }
+
+    /// Makes the entry at `offset`, whose stored key is in `key`, the current one.
+    #[inline(always)]
+    fn settle(&mut self, offset: usize, entry: &Entry) {
+        self.current = offset;
+        self.next = entry.next;
+        self.value_at = entry.value_at;
+        self.value_end = entry.value_end;
+        self.valid = true;
+        if !self.global.is_none() {
+            self.stored_trailer = trailer(self.key.get());
+            self.key.set_trailer(self.global.apply(self.stored_trailer));
+        }
+    }
+
+    /// Decodes the entries from restart point `restart` up to offset `end` and moves to the last
+    /// of them.
+    fn load_back(&mut self, block: &Block, restart: usize, end: usize) {
+        self.back.clear();
+        self.back_keys.clear();
+        self.enter_restart(block, restart);
+        while self.next < end {
+            self.step(block);
+            if !self.valid {
+                self.back.clear();
+                return self.fail();
+            }
+            self.back_keys.extend_from_slice(self.key.get());
+            self.back.push(BackEntry {
+                offset: self.current,
+                key_end: self.back_keys.len(),
+                value_at: self.value_at,
+                value_end: self.value_end,
+                next: self.next,
+                stored_trailer: self.stored_trailer,
+            });
+        }
+        if self.back.is_empty() {
+            return self.fail();
+        }
+        self.back_at = self.back.len() - 1;
+    }
+
+    fn show_back(&mut self) {
+        let entry = self.back[self.back_at];
+        let start = if self.back_at == 0 { 0 } else { self.back[self.back_at - 1].key_end };
+        let keys = std::mem::take(&mut self.back_keys);
+        self.key.assign(&keys[start..entry.key_end]);
+        self.back_keys = keys;
+        self.stored_trailer = entry.stored_trailer;
+        self.current = entry.offset;
+        self.next = entry.next;
+        self.value_at = entry.value_at;
+        self.value_end = entry.value_end;
+        self.valid = true;
+    }
+}

@@ -1,0 +1,217 @@
+//! Reads blocks from a table file: bounds, checksum, decompression.
+//!
+//! Every block handle is held against the length of the file before anything is allocated; a
+//! compressed block may not claim to be larger than `max_block_bytes`. Errors name file, offset
+//! and what was wrong.
+//!
+//! Thread safety: shared; each call is independent. Suspends in `read_at`.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
+use pumice_base::coding::get_fixed32;
+use pumice_base::{Error, Result};
+use pumice_compress::{CompressionType, Decompressor, Dictionary};
+use pumice_env::RandomAccessFile;
+
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
+use crate::stats::TableStats;
+
+/// Read buffers above this are not kept.
+const KEPT_BUFFER_BYTES: usize = 1 << 20;
+
+pumice_port::task_local! {
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
+}
+pumice_port::task_local! {
+    static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Bytes at the end of the file that were read when it was opened.
+#[derive(Default)]
+pub(crate) struct Tail {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    /// `bytes` begin at `start` of the file.
+    pub fn new(start: u64, bytes: Vec<u8>) -> Self {
+        Tail { start, bytes }
+    }
+
+    /// The given range if it is inside.
+    pub fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(at..at.checked_add(len)?)
+    }
+}
+
+/// A table file and what is needed to read its blocks.
+pub(crate) struct TableFile {
+    pub file: Arc<dyn RandomAccessFile>,
+    pub len: u64,
+    pub checksum: ChecksumType,
+    pub base_context: u32,
+    pub max_block_bytes: usize,
+    pub dictionary: Option<Dictionary>,
+    pub stats: Option<Arc<dyn TableStats>>,
+}
+
+impl TableFile {
+    /// The file's name, for messages.
+    pub fn name(&self) -> String {
+        self.file.path().display().to_string()
+    }
+
+    /// An error about a block of this file.
+    #[cold]
+    pub fn bad_block(&self, handle: BlockHandle, kind: BlockKind, what: &str) -> Error {
+        Error::corruption(format!(
+            "{what}: {} block at offset {} of {} bytes in {}",
+            kind.name(),
+            handle.offset,
+            handle.size,
+            self.name()
+        ))
+    }
+
+    /// The on-disk length of a block, trailer included, if it lies inside the file.
+    pub fn stored_len(&self, handle: BlockHandle, kind: BlockKind) -> Result<usize> {
+        let inside = handle.end().is_some_and(|end| end <= self.len);
+        if !inside || handle.size > u64::from(u32::MAX) {
+            let what = format!("block beyond the end of the file of {} bytes", self.len);
+            return Err(self.bad_block(handle, kind, &what));
+        }
+        Ok(handle.size as usize + BLOCK_TRAILER_LEN)
+    }
+
+    /// Reads a block with its own read and returns its contents.
+    pub fn read(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
+        let len = self.stored_len(handle, kind)?;
+        let mut stored = READ_BUFFER.with(Cell::take);
+        stored.resize(len, 0);
+        let contents = self.read_stored(handle, kind, verify, &mut stored);
+        if stored.capacity() <= KEPT_BUFFER_BYTES {
+            stored.clear();
+            READ_BUFFER.with(|kept| kept.set(stored));
+        }
+        contents
+    }
+
+    fn read_stored(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        stored: &mut Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let got = self.file.read_at(handle.offset, stored)?;
+        if got != stored.len() {
+            let what = format!("truncated block read: {got} of {} bytes", stored.len());
+            return Err(self.bad_block(handle, kind, &what));
+        }
+        self.count_read(kind, got);
+        self.check(handle, kind, verify, stored)?;
+        if stored.get(handle.size as usize) == Some(&(CompressionType::None as u8)) {
+            stored.truncate(handle.size as usize);
+            if stored.capacity() > stored.len() + stored.len() / 8 + 64 {
+                return Ok(stored.as_slice().to_vec());
+            }
+            return Ok(std::mem::take(stored));
+        }
+        self.unpack(handle, kind, stored)
+    }
+
+    /// Tells the statistics about bytes read.
+    pub fn count_read(&self, kind: BlockKind, bytes: usize) {
+        if let Some(stats) = &self.stats {
+            stats.block_read(kind, bytes);
+        }
+    }
+
+    /// Verifies a stored block, trailer included, and returns its contents.
+    pub fn open_stored(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        stored: &[u8],
+    ) -> Result<Vec<u8>> {
+        self.check(handle, kind, verify, stored)?;
+        self.unpack(handle, kind, stored)
+    }
+
+    fn check(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        stored: &[u8],
+    ) -> Result<()> {
+        if !verify || self.checksum == ChecksumType::None {
+            return Ok(());
+        }
+        let (payload, trailer) = stored
+            .split_at_checked(handle.size as usize)
+            .ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
+        let found = match trailer {
+            [last, sum @ ..] => get_fixed32(sum).map(|sum| (*last, sum)),
+            [] => None,
+        };
+        let (last, found) = found.ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
+        let expected = block_checksum(self.checksum, payload, last)
+            .wrapping_add(context_checksum(self.base_context, handle.offset));
+        if expected == found {
+            return Ok(());
+        }
+        let what = format!(
+            "block checksum mismatch: stored = {found:#x}, computed = {expected:#x}, type = {}",
+            self.checksum as u8
+        );
+        Err(self.bad_block(handle, kind, &what))
+    }
+
+    /// Decompresses a stored block.
+    fn unpack(&self, handle: BlockHandle, kind: BlockKind, stored: &[u8]) -> Result<Vec<u8>> {
+        let (payload, rest) = stored
+            .split_at_checked(handle.size as usize)
+            .ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
+        let number = rest.first().copied().unwrap_or(u8::MAX);
+        let method = match CompressionType::from_u8(number) {
+            Some(CompressionType::None) => return Ok(payload.to_vec()),
+            Some(method) if matches!(kind, BlockKind::Data | BlockKind::Index) => method,
+            _ => {
+                let what = format!("compression type {number} not allowed");
+                return Err(self.bad_block(handle, kind, &what));
+            }
+        };
+        let dictionary = if kind == BlockKind::Data { self.dictionary.as_ref() } else { None };
+        let mut contents = Vec::new();
+        DECOMPRESSOR
+            .with(|cell| {
+                cell.borrow_mut().decompress_with(
+                    method,
+                    payload,
+                    dictionary,
+                    &mut contents,
+                    self.max_block_bytes,
+                )
+            })
+            .map_err(|error| self.in_block(&error, handle, kind))?;
+        if let Some(stats) = &self.stats {
+            stats.decompressed(payload.len(), contents.len());
+        }
+        Ok(contents)
+    }
+
+    fn in_block(&self, error: &Error, handle: BlockHandle, kind: BlockKind) -> Error {
+        error.with_context(format!(
+            "{} block at offset {} of {}",
+            kind.name(),
+            handle.offset,
+            self.name()
+        ))
+    }
+}

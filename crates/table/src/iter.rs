@@ -1,0 +1,438 @@
+//! Iterates over a table.
+//!
+//! The iterator owns the table, a pin on the current index (partition) and data block, and a
+//! cursor in it. `next` inside a block touches only the block and the cursor.
+//!
+//! Blocks come from the cache; those that are missing are read through a readahead buffer, which
+//! grows by itself while reads are sequential or has the size that the caller asked for.
+//!
+//! Thread safety: one owner at a time (`Send`). Invariants: (1) `cursor` positions refer to
+//! `block`; (2) after an error the iterator is not valid and `status` returns it until the next
+//! seek. Not here: the upper bound, which is the caller's.
+
+use std::sync::Arc;
+
+use pumice_base::dbformat::user_key;
+use pumice_base::{Error, InternalIterator, Result};
+use pumice_env::ReadaheadBuffer;
+
+use crate::cached_block::PinnedBlock;
+use crate::cursor::BlockCursor;
+use crate::handle::{BlockHandle, BlockKind};
+use crate::index::IndexBlock;
+use crate::options::TableReadOptions;
+use crate::table::{MetaBlock, Table};
+
+/// A cursor over the entries of a table.
+pub struct TableIter {
+    table: Arc<Table>,
+    options: TableReadOptions,
+    /// The index, or the top level of a partitioned one.
+    top: Option<PinnedBlock>,
+    top_at: usize,
+    /// The current partition of a partitioned index.
+    partition: Option<PinnedBlock>,
+    /// Number of the current block in `partition`, or in `top` if the index has one level.
+    at: usize,
+    block: Option<PinnedBlock>,
+    cursor: BlockCursor,
+    readahead: Option<Box<ReadaheadBuffer>>,
+    check_prefix: bool,
+    error: Option<Error>,
+}
+
+impl Table {
+    /// An iterator that is not on an entry yet.
+    pub fn iter(self: &Arc<Self>, options: &TableReadOptions) -> TableIter {
+        let has_prefixes = self.filter.as_ref().is_some_and(|f| f.prefix.is_some());
+        TableIter {
+            table: Arc::clone(self),
+            options: options.clone(),
+            top: None,
+            top_at: 0,
+            partition: None,
+            at: 0,
+            block: None,
+            cursor: BlockCursor::new(self.global),
+            readahead: None,
+            check_prefix: has_prefixes && !options.total_order_seek,
+            error: None,
+        }
+    }
+}
+
+impl TableIter {
+    /// The iterator is on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    /// The internal key. Requires `valid`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    /// The value. Requires `valid`.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match &self.block {
+            Some(block) => self.cursor.value(block.block()),
+            None => &[],
+        }
+    }
+
+    /// Moves forward. Requires `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        if let Some(block) = &self.block {
+            self.cursor.next(block.block());
+            if self.cursor.valid() {
+                return;
+            }
+        }
+        self.leave_forward();
+    }
+
+    /// Moves backward. Requires `valid`.
+    #[inline]
+    pub fn prev(&mut self) {
+        if let Some(block) = &self.block {
+            self.cursor.prev(block.block());
+            if self.cursor.valid() {
+                return;
+            }
+        }
+        self.leave_backward();
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_to_first(&mut self) {
+        self.reset();
+        let moved = self.enter_top(0, false);
+        self.settle(moved);
+        if self.block.is_some() {
+            self.place_first();
+        }
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_to_last(&mut self) {
+        self.reset();
+        let moved = self.load_top().and_then(|()| {
+            let last = self.top_index()?.len();
+            if last == 0 { Ok(false) } else { self.enter_top(last - 1, true) }
+        });
+        self.settle(moved);
+        if self.block.is_some() {
+            self.place_last();
+        }
+    }
+
+    /// Moves to the first entry at or after internal key `target`.
+    pub fn seek(&mut self, target: &[u8]) {
+        if self.check_prefix && !self.table.prefix_may_match(&self.options, target) {
+            self.reset();
+            return;
+        }
+        if self.seek_in_block(target) {
+            return;
+        }
+        self.reset();
+        let moved = self.enter_target(target);
+        self.settle(moved);
+        let Some(block) = &self.block else { return };
+        self.cursor.seek(block.block(), &self.table.comparator, target);
+        if !self.cursor.valid() {
+            self.leave_forward();
+        }
+    }
+
+    /// Moves to the last entry at or before internal key `target`.
+    pub fn seek_for_prev(&mut self, target: &[u8]) {
+        self.seek(target);
+        if self.error.is_some() {
+            return;
+        }
+        if !self.valid() {
+            self.seek_to_last();
+        }
+        while self.valid() && self.table.comparator.compare(self.key(), target).is_gt() {
+            self.prev();
+        }
+    }
+
+    /// The first error met since the last seek.
+    pub fn status(&self) -> Result<()> {
+        match &self.error {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// The block of the current value, to pin it. Requires `valid`.
+    pub fn current_block(&self) -> Option<&PinnedBlock> {
+        self.block.as_ref()
+    }
+
+    /// A short hop forward inside the current block needs no index search: the target lies behind
+    /// the current entry and not behind the block's separator.
+    fn seek_in_block(&mut self, target: &[u8]) -> bool {
+        let (true, Some(block)) = (self.valid(), &self.block) else { return false };
+        let cmp = &self.table.comparator;
+        if cmp.compare(self.cursor.key(), target).is_gt() {
+            return false;
+        }
+        let Ok(index) = self.current_index() else { return false };
+        let separator = index.key(self.at);
+        let inside = if index.stores_user_keys() {
+            cmp.user.compare(user_key(target), separator).is_le()
+        } else {
+            cmp.compare(target, separator).is_le()
+        };
+        if inside {
+            self.cursor.seek(block.block(), cmp, target);
+            if !self.cursor.valid() {
+                self.leave_forward();
+            }
+        }
+        inside
+    }
+
+    fn reset(&mut self) {
+        self.cursor.reset();
+        self.block = None;
+        self.partition = None;
+        self.error = None;
+    }
+
+    /// Takes note of a failed move.
+    fn settle(&mut self, moved: Result<bool>) {
+        match moved {
+            Ok(true) => {}
+            Ok(false) => {
+                self.block = None;
+                self.cursor.reset();
+            }
+            Err(error) => {
+                self.block = None;
+                self.cursor.reset();
+                self.error = Some(error);
+            }
+        }
+    }
+
+    fn place_first(&mut self) {
+        let Some(block) = &self.block else { return };
+        self.cursor.seek_to_first(block.block());
+        if !self.cursor.valid() {
+            self.leave_forward();
+        }
+    }
+
+    fn place_last(&mut self) {
+        let Some(block) = &self.block else { return };
+        self.cursor.seek_to_last(block.block());
+        if !self.cursor.valid() {
+            self.leave_backward();
+        }
+    }
+
+    /// The cursor ran off the end of its block.
+    #[cold]
+    #[inline(never)]
+    fn leave_forward(&mut self) {
+        while !self.cursor.valid() && self.block.is_some() {
+            let moved = self.check_damage().and_then(|()| self.enter_next());
+            self.settle(moved);
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_first(block.block());
+            }
+        }
+    }
+
+    /// The cursor ran off the start of its block.
+    #[cold]
+    #[inline(never)]
+    fn leave_backward(&mut self) {
+        while !self.cursor.valid() && self.block.is_some() {
+            let moved = self.check_damage().and_then(|()| self.enter_previous());
+            self.settle(moved);
+            if let Some(block) = &self.block {
+                self.cursor.seek_to_last(block.block());
+            }
+        }
+    }
+
+    fn check_damage(&self) -> Result<()> {
+        if !self.cursor.damaged() {
+            return Ok(());
+        }
+        let handle = self.current_index()?.handle(self.at);
+        Err(self.table.file.bad_block(handle, BlockKind::Data, "malformed entry"))
+    }
+
+    fn load_top(&mut self) -> Result<()> {
+        if self.top.is_none() {
+            self.top = Some(match &self.table.index {
+                MetaBlock::Held(block) => block.clone(),
+                MetaBlock::InCache(handle) => {
+                    self.table.block(*handle, BlockKind::Index, &self.options)?
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn top_index(&self) -> Result<&IndexBlock> {
+        self.table.index_in(self.top.as_ref().expect("load_top was called"))
+    }
+
+    /// The index that `at` counts in.
+    fn current_index(&self) -> Result<&IndexBlock> {
+        match &self.partition {
+            Some(partition) => self.table.index_in(partition),
+            None => self.top_index(),
+        }
+    }
+
+    /// Goes to entry `top_at` of the top level, and there to the first or last block.
+    fn enter_top(&mut self, top_at: usize, last: bool) -> Result<bool> {
+        self.load_top()?;
+        if top_at >= self.top_index()?.len() {
+            return Ok(false);
+        }
+        if !self.table.index_partitioned {
+            return self.enter_block(top_at);
+        }
+        self.enter_partition(top_at)?;
+        let len = self.current_index()?.len();
+        if len == 0 {
+            return Err(self.empty_partition());
+        }
+        self.enter_block(if last { len - 1 } else { 0 })
+    }
+
+    fn empty_partition(&self) -> Error {
+        Error::corruption(format!("empty index partition in {}", self.table.file.name()))
+    }
+
+    fn enter_partition(&mut self, top_at: usize) -> Result<()> {
+        let handle = self.top_index()?.handle(top_at);
+        self.partition = Some(self.table.block(handle, BlockKind::Index, &self.options)?);
+        self.top_at = top_at;
+        Ok(())
+    }
+
+    /// Goes to the block that holds the first entry at or after `target`.
+    fn enter_target(&mut self, target: &[u8]) -> Result<bool> {
+        self.load_top()?;
+        let top_at = self.top_index()?.seek(&self.table.comparator, target);
+        if !self.table.index_partitioned || top_at >= self.top_index()?.len() {
+            return self.enter_top(top_at, false);
+        }
+        self.enter_partition(top_at)?;
+        let at = self.current_index()?.seek(&self.table.comparator, target);
+        if at >= self.current_index()?.len() {
+            return self.enter_top(top_at + 1, false);
+        }
+        self.enter_block(at)
+    }
+
+    fn enter_next(&mut self) -> Result<bool> {
+        if self.at + 1 < self.current_index()?.len() {
+            return self.enter_block(self.at + 1);
+        }
+        if self.partition.is_none() { Ok(false) } else { self.enter_top(self.top_at + 1, false) }
+    }
+
+    fn enter_previous(&mut self) -> Result<bool> {
+        if self.at > 0 {
+            return self.enter_block(self.at - 1);
+        }
+        if self.partition.is_none() || self.top_at == 0 {
+            return Ok(false);
+        }
+        self.enter_top(self.top_at - 1, true)
+    }
+
+    /// Makes block `at` of the current index the current one.
+    fn enter_block(&mut self, at: usize) -> Result<bool> {
+        let handle = self.current_index()?.handle(at);
+        self.at = at;
+        self.cursor.reset();
+        self.block = None;
+        self.block = Some(match self.table.cached(handle, BlockKind::Data)? {
+            Some(block) => block,
+            None => self.read(handle)?,
+        });
+        Ok(true)
+    }
+
+    /// Reads a data block through the readahead buffer.
+    fn read(&mut self, handle: BlockHandle) -> Result<PinnedBlock> {
+        if self.options.cache_only {
+            return Err(Error::incomplete("no blocking io"));
+        }
+        let table = &self.table;
+        let len = table.file.stored_len(handle, BlockKind::Data)?;
+        let readahead = self.readahead.get_or_insert_with(|| {
+            let (step, step_max) = match self.options.readahead_size {
+                0 => {
+                    let options = &table.options;
+                    (options.initial_auto_readahead_size, options.max_auto_readahead_size)
+                }
+                fixed => (fixed, fixed),
+            };
+            Box::new(ReadaheadBuffer::new(Arc::clone(&table.file.file), step, step_max))
+        });
+        let stored = readahead.read_at(handle.offset, len)?;
+        if stored.len() != len {
+            return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));
+        }
+        table.file.count_read(BlockKind::Data, len);
+        let verify = self.options.verify_checksums;
+        let contents = table.file.open_stored(handle, BlockKind::Data, verify, stored)?;
+        let block = table.decode(contents, handle, BlockKind::Data)?;
+        table.admit(block, handle, self.options.fill_cache)
+    }
+}
+
+impl InternalIterator for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid()
+    }
+    fn seek_to_first(&mut self) {
+        self.seek_to_first();
+    }
+    fn seek_to_last(&mut self) {
+        self.seek_to_last();
+    }
+    fn seek(&mut self, target: &[u8]) {
+        self.seek(target);
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.seek_for_prev(target);
+    }
+    #[inline]
+    fn next(&mut self) {
+        self.next();
+    }
+    #[inline]
+    fn prev(&mut self) {
+        self.prev();
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.key()
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.value()
+    }
+    fn status(&self) -> Result<()> {
+        self.status()
+    }
+}

@@ -1,0 +1,414 @@
+//! Opens a table: footer, metaindex, properties, range tombstones, index, filter.
+//!
+//! The end of the file is read in one go; what is not in it is read by itself. Everything read
+//! here has its checksum verified, whatever the read options say.
+
+use std::sync::Arc;
+
+use pumice_base::coding::Decoder;
+use pumice_base::dbformat::{ValueType, parse_internal_key};
+use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
+use pumice_base::{Error, Result};
+use pumice_compress::{CompressionType, Dictionary};
+use pumice_env::RandomAccessFile;
+
+use crate::block::{Block, GlobalSeqno, KeyForm};
+use crate::cached_block::{BlockCache, PinnedBlock};
+use crate::cursor::BlockCursor;
+use crate::file::{TableFile, Tail};
+use crate::footer::{FOOTER_LEN, Footer};
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
+use crate::index::IndexEncoding;
+use crate::metaindex::MetaIndex;
+use crate::options::{IndexType, TableReadContext, TableReadOptions};
+use crate::properties::{self, TableProperties};
+use crate::table::{MetaBlock, Table, TableFilter};
+use crate::unique_id;
+
+/// Bytes read from the end of a file whose tail size is not known.
+const DEFAULT_TAIL_BYTES: u64 = 16 << 10;
+/// A larger tail is read block by block.
+const MAX_TAIL_BYTES: u64 = 1 << 20;
+
+/// A table being opened.
+struct Opener {
+    context: TableReadContext,
+    file: TableFile,
+    tail: Tail,
+    footer: Footer,
+    meta: MetaIndex,
+}
+
+impl Table {
+    /// Opens the table in `file`, which has `file_size` bytes.
+    ///
+    /// # Errors
+    /// Corruption, naming file and offset; `NotSupported` for tables of other kinds; I/O errors.
+    pub fn open(
+        context: TableReadContext,
+        file: Arc<dyn RandomAccessFile>,
+        file_size: u64,
+    ) -> Result<Arc<Table>> {
+        let opener = Opener::start(context, file, file_size)?;
+        opener.finish()
+    }
+}
+
+impl Opener {
+    fn start(
+        context: TableReadContext,
+        file: Arc<dyn RandomAccessFile>,
+        file_size: u64,
+    ) -> Result<Opener> {
+        let name = file.path().display().to_string();
+        if file_size < FOOTER_LEN as u64 {
+            return Err(Error::corruption(format!(
+                "file is too short ({file_size} bytes) to be an sstable: {name}"
+            )));
+        }
+        let tail_bytes = match context.tail_size {
+            0 => DEFAULT_TAIL_BYTES,
+            known if known <= MAX_TAIL_BYTES => known,
+            _ => DEFAULT_TAIL_BYTES,
+        };
+        let tail_bytes = tail_bytes.max(FOOTER_LEN as u64).min(file_size);
+        let start = file_size - tail_bytes;
+        let mut bytes = vec![0; tail_bytes as usize];
+        let got = file.read_at(start, &mut bytes)?;
+        if got != bytes.len() {
+            return Err(Error::corruption(format!(
+                "truncated read of the last {tail_bytes} of {file_size} bytes: {got} in {name}"
+            )));
+        }
+        let footer_at = bytes.len() - FOOTER_LEN;
+        let footer = Footer::decode(&bytes[footer_at..], file_size - FOOTER_LEN as u64, &name)?;
+        let file = TableFile {
+            file,
+            len: file_size,
+            checksum: footer.checksum,
+            base_context: footer.base_context,
+            max_block_bytes: context.options.max_block_bytes,
+            dictionary: None,
+            stats: context.stats.clone(),
+        };
+        let tail = Tail::new(start, bytes);
+        let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;
+        let meta = MetaIndex::decode(contents)
+            .map_err(|what| file.bad_block(footer.metaindex, BlockKind::MetaIndex, what))?;
+        Ok(Opener { context, file, tail, footer, meta })
+    }
+
+    fn finish(mut self) -> Result<Arc<Table>> {
+        let properties = self.read_properties()?;
+        self.check_identity(&properties)?;
+        if properties.collected(properties::EMBEDDED_BLOBS).is_some() {
+            return Err(Error::not_supported(format!(
+                "table with embedded blobs: {}",
+                self.file.name()
+            )));
+        }
+        let global = properties
+            .global_seqno(self.context.largest_seqno)
+            .map_err(|error| error.with_context(self.file.name()))?;
+        self.read_dictionary(&properties)?;
+        let index_type = properties
+            .index_type()
+            .map_err(|error| error.with_context(self.file.name()))?;
+        let index_handle = self.footer.index.or(self.meta.index).ok_or_else(|| {
+            Error::corruption(format!("no index block in {}", self.file.name()))
+        })?;
+        let options = &self.context.options;
+        let cache: Option<Arc<BlockCache>> =
+            options.block_cache.clone().filter(|_| !options.no_block_cache);
+        let cache_base = unique_id::cache_base(&properties).unwrap_or_else(|| {
+            // Ids of one cache are unique in it, and hashed words do not begin with 32 ones.
+            [cache.as_ref().map_or(0, |c| c.new_id()), u64::MAX << 32]
+        });
+        let mut table = Table {
+            index_encoding: IndexEncoding {
+                user_keys: properties.index_key_is_user_key != 0,
+                delta_handles: properties.index_value_is_delta_encoded != 0,
+                first_keys: index_type == IndexType::BinarySearchWithFirstKey,
+            },
+            index_partitioned: index_type == IndexType::TwoLevel,
+            index: MetaBlock::InCache(index_handle),
+            filter: None,
+            range_tombstones: None,
+            options: Arc::clone(options),
+            comparator: self.context.comparator.clone(),
+            footer: self.footer,
+            file_number: self.context.file_number,
+            global: GlobalSeqno::new(global),
+            file: self.file,
+            properties,
+            cache,
+            cache_base,
+        };
+        table.load_range_tombstones(&self.tail, &self.meta)?;
+        table.index = table.hold(&self.tail, index_handle, BlockKind::Index, self.context.level)?;
+        table.load_filter(&self.tail, &self.meta, &self.context)?;
+        Ok(Arc::new(table))
+    }
+
+    /// The properties. Where an ingested file's sequence number was overwritten in place the
+    /// checksum holds with those eight bytes zeroed (format spec section 2.9).
+    fn read_properties(&self) -> Result<TableProperties> {
+        let handle = self.meta.properties.ok_or_else(|| {
+            Error::corruption(format!("no properties block in {}", self.file.name()))
+        })?;
+        let len = self.file.stored_len(handle, BlockKind::Properties)?;
+        let stored = match self.tail.get(handle.offset, len) {
+            Some(stored) => stored.to_vec(),
+            None => read_stored(&self.file, handle, BlockKind::Properties, len)?,
+        };
+        let bad = |what: &str| self.file.bad_block(handle, BlockKind::Properties, what);
+        let checked = self.file.open_stored(handle, BlockKind::Properties, true, &stored);
+        if let Ok(contents) = checked {
+            let (properties, _) = decode_properties(contents).map_err(|e| bad(&e))?;
+            return Ok(properties);
+        }
+        let contents = stored.get(..handle.size as usize).unwrap_or(&[]).to_vec();
+        let Ok((properties, Some(at))) = decode_properties(contents) else {
+            return Err(checked.err().unwrap_or_else(|| bad("unreadable")));
+        };
+        let mut zeroed = stored;
+        zeroed.get_mut(at..at + 8).ok_or_else(|| bad("short block"))?.fill(0);
+        self.file.open_stored(handle, BlockKind::Properties, true, &zeroed)?;
+        Ok(properties)
+    }
+
+    fn check_identity(&self, properties: &TableProperties) -> Result<()> {
+        let Some(expected) = self.context.expected_unique_id else { return Ok(()) };
+        let Some(found) = unique_id::unique_id_of(properties) else { return Ok(()) };
+        if expected == [0, 0] || expected == found {
+            return Ok(());
+        }
+        Err(Error::corruption(format!(
+            "Mismatch in unique ID on table file {}. Expected: {:016X}-{:016X} Actual: \
+             {:016X}-{:016X}",
+            self.file.name(),
+            expected[0],
+            expected[1],
+            found[0],
+            found[1]
+        )))
+    }
+
+    fn read_dictionary(&mut self, properties: &TableProperties) -> Result<()> {
+        let Some(handle) = self.meta.dictionary else { return Ok(()) };
+        let kind = dictionary_codec(&properties.compression);
+        if kind == CompressionType::None {
+            return Ok(());
+        }
+        let bytes = read(&self.file, &self.tail, handle, BlockKind::Dictionary)?;
+        if !bytes.is_empty() {
+            self.file.dictionary = Some(Dictionary::new(kind, &bytes)?);
+        }
+        Ok(())
+    }
+}
+
+/// The codec whose form of the dictionary has to be prepared, from the compression property.
+fn dictionary_codec(property: &str) -> CompressionType {
+    let Some((_, rest)) = property.split_once(';') else {
+        return CompressionType::from_property_name(property).unwrap_or(CompressionType::Zstd);
+    };
+    let used = rest.trim_end_matches(';');
+    let numbers = (0..used.len() / 2).filter_map(|i| used.get(2 * i..2 * i + 2));
+    let types: Vec<_> = numbers
+        .filter_map(|digits| u8::from_str_radix(digits, 16).ok())
+        .filter_map(CompressionType::from_u8)
+        .collect();
+    match types.as_slice() {
+        [] => CompressionType::None,
+        types if types.contains(&CompressionType::Zstd) => CompressionType::Zstd,
+        [first, ..] => *first,
+    }
+}
+
+/// Reads a block from the tail if it is there, else from the file.
+fn read(file: &TableFile, tail: &Tail, handle: BlockHandle, kind: BlockKind) -> Result<Vec<u8>> {
+    let len = file.stored_len(handle, kind)?;
+    match tail.get(handle.offset, len) {
+        Some(stored) => file.open_stored(handle, kind, true, stored),
+        None => file.read(handle, kind, true),
+    }
+}
+
+fn read_stored(
+    file: &TableFile,
+    handle: BlockHandle,
+    kind: BlockKind,
+    len: usize,
+) -> Result<Vec<u8>> {
+    let mut stored = vec![0; len];
+    let got = file.file.read_at(handle.offset, &mut stored)?;
+    if got != len {
+        return Err(file.bad_block(handle, kind, "truncated block read"));
+    }
+    Ok(stored)
+}
+
+/// Decodes a properties block; also where in it the value of the global sequence number lies.
+pub(crate) fn decode_properties(
+    contents: Vec<u8>,
+) -> std::result::Result<(TableProperties, Option<usize>), String> {
+    let block = Block::decode(contents, KeyForm::Raw)?;
+    let mut properties = TableProperties::default();
+    let mut global_seqno_at = None;
+    let mut cursor = BlockCursor::default();
+    let mut previous: Option<Vec<u8>> = None;
+    cursor.seek_to_first(&block);
+    while cursor.valid() {
+        if previous.as_deref().is_some_and(|p| p >= cursor.key()) {
+            return Err("properties unsorted".to_string());
+        }
+        let value = cursor.value(&block);
+        if cursor.key() == properties::GLOBAL_SEQNO.as_bytes() && value.len() == 8 {
+            global_seqno_at = Some(cursor.value_offset());
+        }
+        properties.decode_entry(cursor.key(), value).map_err(|e| e.message().to_string())?;
+        previous = Some(cursor.key().to_vec());
+        cursor.next(&block);
+    }
+    if cursor.damaged() {
+        return Err("malformed entry".to_string());
+    }
+    Ok((properties, global_seqno_at))
+}
+
+impl Table {
+    fn load_range_tombstones(&mut self, tail: &Tail, meta: &MetaIndex) -> Result<()> {
+        let Some(handle) = meta.range_deletions else { return Ok(()) };
+        let kind = BlockKind::RangeDeletion;
+        let contents = read(&self.file, tail, handle, kind)?;
+        let block = Block::decode(contents, KeyForm::Internal)
+            .map_err(|what| self.file.bad_block(handle, kind, what))?;
+        let mut tombstones = Vec::new();
+        let mut cursor = BlockCursor::new(self.global);
+        cursor.seek_to_first(&block);
+        while cursor.valid() {
+            let key = parse_internal_key(cursor.key())
+                .map_err(|error| self.file.bad_block(handle, kind, error.message()))?;
+            if key.value_type != ValueType::RangeDeletion {
+                return Err(self.file.bad_block(handle, kind, "entry of another type"));
+            }
+            tombstones.push(RangeTombstone {
+                start: key.user_key.to_vec(),
+                end: cursor.value(&block).to_vec(),
+                seq: key.sequence,
+            });
+            cursor.next(&block);
+        }
+        if cursor.damaged() {
+            return Err(self.file.bad_block(handle, kind, "malformed entry"));
+        }
+        if !tombstones.is_empty() {
+            let list = FragmentedTombstones::build(tombstones, &self.comparator.user);
+            self.range_tombstones = Some(Arc::new(list));
+        }
+        Ok(())
+    }
+
+    /// Decides where a meta block lives and loads it.
+    fn hold(
+        &self,
+        tail: &Tail,
+        handle: BlockHandle,
+        kind: BlockKind,
+        level: i32,
+    ) -> Result<MetaBlock> {
+        let through_cache = self.options.cache_index_and_filter_blocks && self.cache.is_some();
+        if through_cache && let Some(block) = self.cached(handle, kind)? {
+            return Ok(self.pin_if_level0(block, handle, level));
+        }
+        let contents = read(&self.file, tail, handle, kind)?;
+        let block = self.decode(contents, handle, kind)?;
+        if !through_cache {
+            return Ok(MetaBlock::Held(PinnedBlock::Owned(Arc::new(block))));
+        }
+        let block = self.admit(block, handle, true)?;
+        Ok(self.pin_if_level0(block, handle, level))
+    }
+
+    fn pin_if_level0(&self, block: PinnedBlock, handle: BlockHandle, level: i32) -> MetaBlock {
+        if level == 0 && self.options.pin_l0_filter_and_index_blocks_in_cache {
+            MetaBlock::Held(block)
+        } else {
+            MetaBlock::InCache(handle)
+        }
+    }
+
+    fn load_filter(
+        &mut self,
+        tail: &Tail,
+        meta: &MetaIndex,
+        context: &TableReadContext,
+    ) -> Result<()> {
+        let Some((handle, partitioned)) = meta.filter else { return Ok(()) };
+        if context.skip_filters || self.options.filter_policy.is_none() {
+            return Ok(());
+        }
+        if partitioned && handle.size == 0 {
+            return Ok(());
+        }
+        let properties = &self.properties;
+        let prefix = context
+            .prefix_extractor
+            .clone()
+            .filter(|p| properties.prefix_filtering() && p.name() == properties.prefix_extractor);
+        let whole_keys = properties.whole_key_filtering();
+        if !whole_keys && prefix.is_none() {
+            return Ok(());
+        }
+        let kind = if partitioned { BlockKind::FilterIndex } else { BlockKind::Filter };
+        let block = self.hold(tail, handle, kind, context.level)?;
+        self.filter = Some(TableFilter { block, partitioned, whole_keys, prefix });
+        Ok(())
+    }
+
+    /// Reads every block of the table and verifies its checksum and form.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn verify_checksums(&self) -> Result<()> {
+        let no_tail = Tail::default();
+        let contents = read(&self.file, &no_tail, self.footer.metaindex, BlockKind::MetaIndex)?;
+        let handles = MetaIndex::decode_all(contents).map_err(|what| {
+            self.file.bad_block(self.footer.metaindex, BlockKind::MetaIndex, what)
+        })?;
+        for (name, handle) in handles {
+            let kind = MetaIndex::kind_of(&name);
+            if kind == BlockKind::Properties {
+                // Verified, with its exception, when the table was opened.
+                continue;
+            }
+            read(&self.file, &no_tail, handle, kind)?;
+        }
+        let options = TableReadOptions { fill_cache: false, ..Default::default() };
+        let top = self.meta(&self.index, BlockKind::Index, &options)?;
+        let top = top.get().as_index().map_or_else(Vec::new, crate::index::IndexBlock::handles);
+        let mut blocks = Vec::new();
+        for handle in top {
+            if !self.index_partitioned {
+                blocks.push(handle);
+                continue;
+            }
+            let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
+            let partition = self.decode(contents, handle, BlockKind::Index)?;
+            blocks.extend(partition.as_index().into_iter().flat_map(|index| index.handles()));
+        }
+        for handle in blocks {
+            let contents = read(&self.file, &no_tail, handle, BlockKind::Data)?;
+            self.decode(contents, handle, BlockKind::Data)?;
+        }
+        Ok(())
+    }
+}
+
+/// A handle stored as a value.
+pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
+    let mut src = Decoder::new(value);
+    let handle = BlockHandle::decode(&mut src)?;
+    (handle.size <= u64::MAX - BLOCK_TRAILER_LEN as u64).then_some(handle)
+}

@@ -1,0 +1,319 @@
+//! Settings of tables: how they are built, opened and read.
+//!
+//! Field names are RocksDB's option names (`BlockBasedTableOptions`, `ReadOptions`). Plain data;
+//! shared by reference between every table of a column family.
+
+use std::sync::Arc;
+
+use pumice_base::checksum::ChecksumType;
+use pumice_base::extension::SliceTransform;
+use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_filter::FilterPolicy;
+
+use crate::cached_block::BlockCache;
+use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
+use crate::stats::TableStats;
+
+/// How the index of a table is organised. Persisted as a property: never renumber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u32)]
+pub enum IndexType {
+    /// One block, binary search.
+    #[default]
+    BinarySearch = 0,
+    /// One block and a hash over prefixes; read as `BinarySearch`.
+    HashSearch = 1,
+    /// An index of index partitions.
+    TwoLevel = 2,
+    /// `BinarySearch` with the first key of each block.
+    BinarySearchWithFirstKey = 3,
+}
+
+impl IndexType {
+    /// The type of that number.
+    pub fn from_u32(number: u32) -> Option<Self> {
+        [Self::BinarySearch, Self::HashSearch, Self::TwoLevel, Self::BinarySearchWithFirstKey]
+            .get(number as usize)
+            .copied()
+    }
+}
+
+/// Search aid inside data blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DataBlockIndexType {
+    /// Binary search over restart points.
+    #[default]
+    BinarySearch,
+    /// A hash of user keys; ignored on read, not written yet.
+    BinaryAndHash,
+}
+
+/// How far index keys are shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum IndexShortening {
+    /// Last keys are stored as they are.
+    None,
+    /// Every separator but the last is shortened.
+    #[default]
+    Separators,
+    /// The last one too.
+    SeparatorsAndSuccessor,
+}
+
+/// Settings of the tables of a column family, `BlockBasedTableOptions` of RocksDB.
+#[derive(Clone)]
+pub struct TableOptions {
+    /// Cache of decoded blocks; `None` reads every data block from the file.
+    pub block_cache: Option<Arc<BlockCache>>,
+    /// Do not use `block_cache`.
+    pub no_block_cache: bool,
+    /// Target of uncompressed bytes per data block.
+    pub block_size: usize,
+    /// Percentage of `block_size` that may stay free instead of exceeding it.
+    pub block_size_deviation: u32,
+    /// Entries per restart point of data blocks.
+    pub block_restart_interval: u32,
+    /// Entries per restart point of index blocks.
+    pub index_block_restart_interval: u32,
+    /// Target of bytes per index or filter partition.
+    pub metadata_block_size: usize,
+    /// Checksum of new tables.
+    pub checksum: ChecksumType,
+    /// Format of new tables, 2..=7.
+    pub format_version: u32,
+    /// Filter of new tables; also lets filters of existing tables be used.
+    pub filter_policy: Option<FilterPolicy>,
+    /// Put whole user keys into the filter.
+    pub whole_key_filtering: bool,
+    /// Partition filters (needs `IndexType::TwoLevel`).
+    pub partition_filters: bool,
+    /// Keep index and filter in the block cache instead of the table object.
+    pub cache_index_and_filter_blocks: bool,
+    /// Insert them with high priority.
+    pub cache_index_and_filter_blocks_with_high_priority: bool,
+    /// Let tables of level 0 keep theirs outside the cache's eviction.
+    pub pin_l0_filter_and_index_blocks_in_cache: bool,
+    /// Compress index blocks as data blocks.
+    pub enable_index_compression: bool,
+    /// How far index keys are shortened.
+    pub index_shortening: IndexShortening,
+    /// Store keys of data blocks as differences.
+    pub use_delta_encoding: bool,
+    /// Decompress every block after compressing it and compare.
+    pub verify_compression: bool,
+    /// Align uncompressed data blocks to pages.
+    pub block_align: bool,
+    /// Size filters by allocator classes; filters stay readable either way.
+    pub optimize_filters_for_memory: bool,
+    /// Index of new tables.
+    pub index_type: IndexType,
+    /// Search aid of new data blocks.
+    pub data_block_index_type: DataBlockIndexType,
+    /// First automatic readahead, bytes; 0 turns automatic readahead off.
+    pub initial_auto_readahead_size: usize,
+    /// Largest automatic readahead, bytes.
+    pub max_auto_readahead_size: usize,
+    /// Largest size that a compressed block may decompress to.
+    pub max_block_bytes: usize,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        TableOptions {
+            block_cache: None,
+            no_block_cache: false,
+            block_size: 4096,
+            block_size_deviation: 10,
+            block_restart_interval: 16,
+            index_block_restart_interval: 1,
+            metadata_block_size: 4096,
+            checksum: ChecksumType::Xxh3,
+            format_version: 6,
+            filter_policy: None,
+            whole_key_filtering: true,
+            partition_filters: false,
+            cache_index_and_filter_blocks: false,
+            cache_index_and_filter_blocks_with_high_priority: true,
+            pin_l0_filter_and_index_blocks_in_cache: false,
+            enable_index_compression: true,
+            index_shortening: IndexShortening::Separators,
+            use_delta_encoding: true,
+            verify_compression: false,
+            block_align: false,
+            optimize_filters_for_memory: false,
+            index_type: IndexType::BinarySearch,
+            data_block_index_type: DataBlockIndexType::BinarySearch,
+            initial_auto_readahead_size: 8 << 10,
+            max_auto_readahead_size: 256 << 10,
+            max_block_bytes: 64 << 20,
+        }
+    }
+}
+
+impl TableOptions {
+    /// Checks that tables can be built with these settings.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for contradictions, `NotSupported` for what is not written yet.
+    pub fn validate_for_building(&self) -> Result<()> {
+        if !(MIN_FORMAT_VERSION..=MAX_FORMAT_VERSION).contains(&self.format_version) {
+            return Err(Error::invalid_argument(format!(
+                "Unsupported BlockBasedTable format_version {}; 2 to 7 are written",
+                self.format_version
+            )));
+        }
+        if self.index_type != IndexType::BinarySearch {
+            return Err(Error::not_supported(format!(
+                "writing tables with index_type {:?}",
+                self.index_type
+            )));
+        }
+        if self.partition_filters {
+            return Err(Error::not_supported("writing tables with partition_filters"));
+        }
+        if self.data_block_index_type != DataBlockIndexType::BinarySearch {
+            return Err(Error::not_supported("writing data blocks with a hash index"));
+        }
+        if self.block_align && !self.block_size.is_power_of_two() {
+            return Err(Error::invalid_argument(
+                "Block alignment requested but block size is not a power of 2",
+            ));
+        }
+        if self.block_size == 0 || self.block_size > u32::MAX as usize {
+            return Err(Error::invalid_argument(format!("block_size {}", self.block_size)));
+        }
+        Ok(())
+    }
+}
+
+/// What a table builder knows about the table besides its entries.
+#[derive(Clone)]
+#[allow(missing_docs)] // Properties of the same names, format spec section 2.7.
+pub struct TableBuildContext {
+    pub table: Arc<TableOptions>,
+    pub comparator: InternalKeyComparator,
+    pub compression: CompressionType,
+    pub compression_opts: CompressionOptions,
+    pub column_family_id: u32,
+    pub column_family_name: String,
+    /// Level of the new table, -1 unknown.
+    pub level: i32,
+    pub oldest_ancestor_time: u64,
+    pub oldest_key_time: u64,
+    pub newest_key_time: u64,
+    pub file_creation_time: u64,
+    pub original_file_number: u64,
+    pub db_id: String,
+    pub db_session_id: String,
+    pub db_host_id: String,
+    pub merge_operator_name: Option<String>,
+    pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    /// Build no filter.
+    pub skip_filters: bool,
+    /// More properties to store, by name.
+    pub user_collected: Vec<(String, Vec<u8>)>,
+}
+
+impl Default for TableBuildContext {
+    fn default() -> Self {
+        TableBuildContext {
+            table: Arc::new(TableOptions::default()),
+            comparator: InternalKeyComparator::default(),
+            compression: CompressionType::None,
+            compression_opts: CompressionOptions::default(),
+            column_family_id: crate::properties::UNKNOWN_COLUMN_FAMILY as u32,
+            column_family_name: String::new(),
+            level: -1,
+            oldest_ancestor_time: 0,
+            oldest_key_time: 0,
+            newest_key_time: 0,
+            file_creation_time: 0,
+            original_file_number: 0,
+            db_id: String::new(),
+            db_session_id: String::new(),
+            db_host_id: String::new(),
+            merge_operator_name: None,
+            prefix_extractor: None,
+            skip_filters: false,
+            user_collected: Vec::new(),
+        }
+    }
+}
+
+/// How a table is opened.
+#[derive(Clone)]
+pub struct TableReadContext {
+    /// Settings of the column family.
+    pub options: Arc<TableOptions>,
+    /// Key order of the column family.
+    pub comparator: InternalKeyComparator,
+    /// Number of the file, for messages.
+    pub file_number: u64,
+    /// Level of the table, -1 unknown.
+    pub level: i32,
+    /// Unique id in the MANIFEST; another one in the file is Corruption.
+    pub expected_unique_id: Option<[u64; 2]>,
+    /// Largest sequence number in the MANIFEST, `u64::MAX` unknown; the sequence number of the
+    /// entries of an ingested file.
+    pub largest_seqno: u64,
+    /// Bytes of everything behind the data blocks, 0 unknown; read in one go at open.
+    pub tail_size: u64,
+    /// Prefix extractor of the column family.
+    pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    /// Receives cache and filter counts.
+    pub stats: Option<Arc<dyn TableStats>>,
+    /// Do not load or use the filter.
+    pub skip_filters: bool,
+}
+
+impl Default for TableReadContext {
+    fn default() -> Self {
+        TableReadContext {
+            options: Arc::new(TableOptions::default()),
+            comparator: InternalKeyComparator::default(),
+            file_number: 0,
+            level: -1,
+            expected_unique_id: None,
+            largest_seqno: u64::MAX,
+            tail_size: 0,
+            prefix_extractor: None,
+            stats: None,
+            skip_filters: false,
+        }
+    }
+}
+
+/// How a read of a table behaves.
+#[derive(Clone, Debug)]
+pub struct TableReadOptions {
+    /// Verify the checksum of every block read from the file.
+    pub verify_checksums: bool,
+    /// Put blocks read from the file into the cache.
+    pub fill_cache: bool,
+    /// Fixed readahead of iterators, bytes; 0 lets them find out.
+    pub readahead_size: usize,
+    /// Order matters across prefixes: do not use prefix filters.
+    pub total_order_seek: bool,
+    /// The iterator stays within the prefix of its seek key.
+    pub prefix_same_as_start: bool,
+    /// User key at which iteration ends; readahead and prefix filters take it into account, the
+    /// caller enforces it.
+    pub iterate_upper_bound: Option<Arc<[u8]>>,
+    /// Do no I/O: a block missing from the cache is an `Incomplete` error.
+    pub cache_only: bool,
+}
+
+impl Default for TableReadOptions {
+    fn default() -> Self {
+        TableReadOptions {
+            verify_checksums: true,
+            fill_cache: true,
+            readahead_size: 0,
+            total_order_seek: false,
+            prefix_same_as_start: false,
+            iterate_upper_bound: None,
+            cache_only: false,
+        }
+    }
+}

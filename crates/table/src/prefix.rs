@@ -1,0 +1,70 @@
+//! Byte-prefix arithmetic shared by block building and block search.
+//!
+//! Pure functions. `prefix_word` maps a key to a `u64` so that unequal words order as the keys do
+//! under `memcmp`; equal words say nothing (short keys are padded with zeros).
+
+/// Length of the longest common prefix.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let n = a.len().min(b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut at = 0;
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let diff = word(x) ^ word(y);
+        if diff != 0 {
+            return at + (diff.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+}
+
+/// The little-endian word of an 8-byte chunk.
+#[inline]
+fn word(chunk: &[u8]) -> u64 {
+    chunk.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The first eight bytes of `key` as a big-endian integer, padded with zeros.
+#[inline]
+pub(crate) fn prefix_word(key: &[u8]) -> u64 {
+    if let Some(bytes) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0u8; 8];
+    bytes[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_prefix_matches_the_byte_loop() {
+        let base: Vec<u8> = (0..40u8).collect();
+        for len in 0..40 {
+            for differ in 0..=len {
+                let mut other = base[..len].to_vec();
+                if differ < len {
+                    other[differ] ^= 0x80;
+                }
+                assert_eq!(common_prefix(&base, &other), differ, "len {len}");
+                assert_eq!(common_prefix(&other, &base), differ, "len {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn prefix_words_never_contradict_memcmp() {
+        let keys: [&[u8]; 8] = [b"", b"\0", b"a", b"a\0", b"ab", b"abcdefgh", b"abcdefghi", b"b"];
+        for a in keys {
+            for b in keys {
+                let (x, y) = (prefix_word(a), prefix_word(b));
+                if x != y {
+                    assert_eq!(x.cmp(&y), a.cmp(b), "{a:?} {b:?}");
+                }
+            }
+        }
+    }
+}

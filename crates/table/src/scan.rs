@@ -1,0 +1,226 @@
+//! Walks a block towards a key without assembling the keys on the way.
+//!
+//! In a prefix-compressed block an entry that shares more bytes with its predecessor than the
+//! predecessor shares with the target compares as the predecessor did; only the others need their
+//! suffix compared. Only for user keys that order as bytes and for blocks without separated values.
+//!
+//! Invariants while walking: (1) the previous entry's user key is below the target's or equal to
+//! it; (2) `matched` is the length of their common prefix; (3) if they are equal, `trailer` holds
+//! the previous entry's stored trailer.
+
+use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+
+use crate::block::{Block, Entry, GlobalSeqno};
+
+/// Where a walk ended.
+pub(crate) enum Landing {
+    /// At an entry at or after the target.
+    At(Position),
+    /// Every entry from the start point on is before the target.
+    End,
+    /// The keys have to be assembled to go on.
+    Undecided,
+    /// The block is damaged.
+    Damaged,
+}
+
+/// The first entry at or after the target.
+pub(crate) struct Position {
+    /// Offset of the entry.
+    pub offset: usize,
+    /// The entry.
+    pub entry: Entry,
+    /// Its user key is the target's; then `trailer` is its stored trailer.
+    pub equal: bool,
+    /// Stored trailer of this entry if `equal`, else of the entry before if that one was equal.
+    pub trailer: [u8; TRAILER_LEN],
+}
+
+/// What follows the entry at a position.
+pub(crate) enum Next {
+    /// An older version of the user key; the position moved there.
+    SameKey,
+    /// Another user key.
+    OtherKey,
+    /// The end of the block.
+    End,
+    /// The block is damaged.
+    Damaged,
+}
+
+/// How an entry's user key compares with the target's.
+enum Step {
+    Less,
+    Equal([u8; TRAILER_LEN]),
+    Greater,
+    Undecided,
+    Damaged,
+}
+
+/// State between two entries; see the head.
+struct Walk<'a> {
+    data: &'a [u8],
+    target: &'a [u8],
+    matched: usize,
+    previous_len: usize,
+    equal: bool,
+    trailer: [u8; TRAILER_LEN],
+}
+
+/// Finds the first entry at or after internal key `target`, walking from the restart point at
+/// `offset`.
+#[inline]
+pub(crate) fn walk(block: &Block, offset: usize, target: &[u8], global: GlobalSeqno) -> Landing {
+    let target_trailer = trailer(target);
+    let mut walk = Walk {
+        data: block.data(),
+        target: user_key(target),
+        matched: 0,
+        previous_len: 0,
+        equal: false,
+        trailer: [0; TRAILER_LEN],
+    };
+    let mut at = offset;
+    while at < block.keys_end() {
+        let Some(entry) = block.entry(at, 0, false) else { return Landing::Damaged };
+        match walk.step(&entry) {
+            Step::Less => {}
+            Step::Equal(stored) => {
+                walk.trailer = stored;
+                if global.apply(u64::from_le_bytes(stored)) <= target_trailer {
+                    let position = Position { offset: at, entry, equal: true, trailer: stored };
+                    return Landing::At(position);
+                }
+            }
+            Step::Greater => {
+                let trailer = walk.trailer;
+                return Landing::At(Position { offset: at, entry, equal: false, trailer });
+            }
+            Step::Undecided => return Landing::Undecided,
+            Step::Damaged => return Landing::Damaged,
+        }
+        at = entry.next;
+    }
+    Landing::End
+}
+
+impl Walk<'_> {
+    #[inline(always)]
+    fn step(&mut self, entry: &Entry) -> Step {
+        let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
+        if entry.shared > self.matched {
+            return self.step_beyond(entry, user_len);
+        }
+        // The user key is target[..shared] and a part of the suffix.
+        if entry.suffix_len < TRAILER_LEN {
+            return Step::Damaged;
+        }
+        let suffix_end = entry.suffix_at + entry.suffix_len;
+        let Some(suffix) = self.data.get(entry.suffix_at..suffix_end - TRAILER_LEN) else {
+            return Step::Damaged;
+        };
+        let rest = &self.target[entry.shared..];
+        let common = crate::prefix::common_prefix(suffix, rest);
+        self.matched = entry.shared + common;
+        self.previous_len = user_len;
+        self.equal = false;
+        match (suffix.get(common), rest.get(common)) {
+            (Some(a), Some(b)) if a < b => Step::Less,
+            (None, Some(_)) => Step::Less,
+            (None, None) => {
+                self.equal = true;
+                match self.data.get(suffix_end - TRAILER_LEN..).and_then(<[u8]>::first_chunk) {
+                    Some(stored) => Step::Equal(*stored),
+                    None => Step::Damaged,
+                }
+            }
+            _ => Step::Greater,
+        }
+    }
+
+    /// The entry shares more with its predecessor than that one shares with the target.
+    #[inline]
+    fn step_beyond(&mut self, entry: &Entry, user_len: usize) -> Step {
+        if self.equal {
+            // Shared bytes reach into the predecessor's trailer.
+            if user_len > self.target.len() {
+                return Step::Greater;
+            }
+            if user_len < self.target.len() {
+                return Step::Damaged;
+            }
+            return match extend_trailer(self.data, self.trailer, entry, user_len) {
+                Some(stored) => Step::Equal(stored),
+                None => Step::Damaged,
+            };
+        }
+        if self.matched < self.previous_len {
+            // The byte that put the predecessor below the target is shared.
+            self.previous_len = user_len;
+            return if user_len > self.matched { Step::Less } else { Step::Damaged };
+        }
+        // The predecessor is a proper prefix of the target.
+        if user_len == self.previous_len { Step::Less } else { Step::Undecided }
+    }
+}
+
+/// The stored trailer of an entry that shares `previous`' bytes; its user key is `user_len` long
+/// and all of it is shared.
+fn extend_trailer(
+    data: &[u8],
+    previous: [u8; TRAILER_LEN],
+    entry: &Entry,
+    user_len: usize,
+) -> Option<[u8; TRAILER_LEN]> {
+    let kept = entry.shared.checked_sub(user_len)?;
+    let mut stored = previous;
+    let suffix = data.get(entry.suffix_at..entry.suffix_at + entry.suffix_len)?;
+    stored.get_mut(kept..)?.get_mut(..suffix.len())?.copy_from_slice(suffix);
+    (kept + suffix.len() == TRAILER_LEN).then_some(stored)
+}
+
+impl Position {
+    /// The stored internal key, given the target that was searched for.
+    pub fn assemble(&self, block: &Block, target: &[u8], out: &mut Vec<u8>) {
+        let user = user_key(target);
+        out.clear();
+        if self.equal {
+            out.extend_from_slice(user);
+            out.extend_from_slice(&self.trailer);
+            return;
+        }
+        let shared = self.entry.shared;
+        out.extend_from_slice(&user[..shared.min(user.len())]);
+        let from_trailer = shared.saturating_sub(user.len()).min(TRAILER_LEN);
+        out.extend_from_slice(&self.trailer[..from_trailer]);
+        let suffix_end = self.entry.suffix_at + self.entry.suffix_len;
+        out.extend_from_slice(block.data().get(self.entry.suffix_at..suffix_end).unwrap_or(&[]));
+    }
+
+    /// Moves to the next older version of the same user key. Requires `equal`.
+    pub fn next_version(&mut self, block: &Block, user_target: &[u8]) -> Next {
+        debug_assert!(self.equal);
+        let at = self.entry.next;
+        if at >= block.keys_end() {
+            return Next::End;
+        }
+        let Some(entry) = block.entry(at, 0, false) else { return Next::Damaged };
+        let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
+        if user_len != user_target.len() {
+            return Next::OtherKey;
+        }
+        let stored = if entry.shared >= user_len {
+            extend_trailer(block.data(), self.trailer, &entry, user_len)
+        } else {
+            let suffix_end = entry.suffix_at + entry.suffix_len;
+            let suffix = block.data().get(entry.suffix_at..suffix_end - TRAILER_LEN);
+            if suffix != Some(&user_target[entry.shared..]) {
+                return Next::OtherKey;
+            }
+            block.data().get(suffix_end - TRAILER_LEN..).and_then(<[u8]>::first_chunk).copied()
+        };
+        let Some(stored) = stored else { return Next::Damaged };
+        (self.offset, self.entry, self.trailer) = (at, entry, stored);
+        Next::SameKey
+    }
+}

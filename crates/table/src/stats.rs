@@ -1,0 +1,26 @@
+//! What tables report about themselves.
+//!
+//! Implementations are called from any thread, at most a few times per block or point lookup and
+//! never per entry scanned; every method defaults to nothing.
+
+use crate::handle::BlockKind;
+
+/// Receiver of table events, RocksDB's tickers of the same words.
+pub trait TableStats: Send + Sync {
+    /// A block was found in the cache.
+    fn cache_hit(&self, _kind: BlockKind, _bytes: usize) {}
+    /// A block was not in the cache.
+    fn cache_miss(&self, _kind: BlockKind) {}
+    /// A block was put into the cache.
+    fn cache_add(&self, _kind: BlockKind, _bytes: usize) {}
+    /// The filter said that a key is absent (BLOOM_FILTER_USEFUL).
+    fn filter_useful(&self) {}
+    /// The filter let a key through (BLOOM_FILTER_FULL_POSITIVE).
+    fn filter_positive(&self) {}
+    /// A key that the filter let through was there (BLOOM_FILTER_FULL_TRUE_POSITIVE).
+    fn filter_true_positive(&self) {}
+    /// Bytes were read from the file.
+    fn block_read(&self, _kind: BlockKind, _bytes: usize) {}
+    /// A block was decompressed.
+    fn decompressed(&self, _from_bytes: usize, _to_bytes: usize) {}
+}

@@ -1,0 +1,551 @@
+//! An open table: point lookups, block access, offsets.
+//!
+//! A lookup asks the filter, searches the flat index, takes one data block from the cache and
+//! walks it without assembling keys; on a cache hit nothing is allocated.
+//!
+//! Thread safety: immutable after `open`, shared by any number of readers. Invariants: (1) the
+//! index and the filter are decoded before they are reachable; (2) every block of this file in the
+//! cache has the key `cache_base` with its offset xored in, which no other table uses.
+//!
+//! Suspends where a block has to be read. Opening is in `open`, iteration in `iter`.
+
+use std::sync::Arc;
+
+use pumice_base::dbformat::{ParsedInternalKey, user_key};
+use pumice_base::extension::SliceTransform;
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, InternalKeyComparator, Result, ValueType};
+use pumice_cache::{CacheKey, Priority};
+
+use crate::block::{Block, GlobalSeqno, KeyForm};
+use crate::cached_block::{BlockCache, CachedBlock, PinnedBlock};
+use crate::cursor::BlockCursor;
+use crate::file::TableFile;
+use crate::footer::Footer;
+use crate::handle::{BlockHandle, BlockKind};
+use crate::index::{IndexBlock, IndexEncoding};
+use crate::options::{TableOptions, TableReadOptions};
+use crate::properties::TableProperties;
+use crate::scan::{Landing, Next, walk};
+
+/// An index or filter block: held by the table, or found through the cache each time.
+pub(crate) enum MetaBlock {
+    Held(PinnedBlock),
+    InCache(BlockHandle),
+}
+
+/// A use of a meta block.
+pub(crate) enum MetaRef<'a> {
+    Borrowed(&'a PinnedBlock),
+    Pinned(PinnedBlock),
+}
+
+impl MetaRef<'_> {
+    #[inline]
+    pub fn get(&self) -> &CachedBlock {
+        match self {
+            MetaRef::Borrowed(block) => block.get(),
+            MetaRef::Pinned(block) => block.get(),
+        }
+    }
+}
+
+/// The filter of a table.
+pub(crate) struct TableFilter {
+    /// The filter, or the index of its partitions.
+    pub block: MetaBlock,
+    pub partitioned: bool,
+    /// It holds whole user keys.
+    pub whole_keys: bool,
+    /// It holds prefixes under this extractor.
+    pub prefix: Option<Arc<dyn SliceTransform>>,
+}
+
+/// An open table file.
+pub struct Table {
+    pub(crate) file: TableFile,
+    pub(crate) options: Arc<TableOptions>,
+    pub(crate) comparator: InternalKeyComparator,
+    pub(crate) footer: Footer,
+    pub(crate) file_number: u64,
+    pub(crate) properties: TableProperties,
+    pub(crate) global: GlobalSeqno,
+    pub(crate) index_encoding: IndexEncoding,
+    pub(crate) index_partitioned: bool,
+    pub(crate) index: MetaBlock,
+    pub(crate) filter: Option<TableFilter>,
+    pub(crate) range_tombstones: Option<Arc<FragmentedTombstones>>,
+    pub(crate) cache: Option<Arc<BlockCache>>,
+    pub(crate) cache_base: [u64; 2],
+}
+
+/// How a lookup in one data block ended.
+enum Visit {
+    /// The versions of the key end here, or the caller has seen enough.
+    Done,
+    /// The block ended; the key may go on in the next one.
+    BlockEnded,
+}
+
+/// What the filter says about a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Unknown,
+    MayExist,
+    Absent,
+}
+
+impl Table {
+    /// The properties.
+    pub fn properties(&self) -> &TableProperties {
+        &self.properties
+    }
+
+    /// The footer.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Number of the file, for messages.
+    pub fn file_number(&self) -> u64 {
+        self.file_number
+    }
+
+    /// The key order.
+    pub fn comparator(&self) -> &InternalKeyComparator {
+        &self.comparator
+    }
+
+    /// The range tombstones, `None` if there are none.
+    pub fn range_tombstones(&self) -> Option<Arc<FragmentedTombstones>> {
+        self.range_tombstones.clone()
+    }
+
+    /// The range tombstones without sharing them.
+    #[inline]
+    pub fn range_tombstones_ref(&self) -> Option<&FragmentedTombstones> {
+        self.range_tombstones.as_deref()
+    }
+
+    /// Calls `f` with every version of `user_key(target)` at or after internal key `target`,
+    /// newest first, until it returns false. The block that `f` gets holds the value.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors; `Incomplete` if `cache_only` and a block is not in the cache.
+    #[inline]
+    pub fn get<F>(&self, options: &TableReadOptions, target: &[u8], f: &mut F) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let verdict = self.ask_filter(options, target)?;
+        if verdict == Verdict::Absent {
+            return Ok(());
+        }
+        let mut found = false;
+        let mut note = |key: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
+            found = true;
+            f(key, value, block)
+        };
+        let top = self.meta(&self.index, BlockKind::Index, options)?;
+        let top = self.index_of(&top)?;
+        if self.index_partitioned {
+            self.get_partitioned(top, options, target, &mut note)?;
+        } else {
+            self.get_in(top, top.seek(&self.comparator, target), options, target, &mut note)?;
+        }
+        if found
+            && verdict == Verdict::MayExist
+            && let Some(stats) = &self.file.stats
+        {
+            stats.filter_true_positive();
+        }
+        Ok(())
+    }
+
+    /// Visits blocks of `index` from number `at` on.
+    #[inline]
+    fn get_in<F>(
+        &self,
+        index: &IndexBlock,
+        mut at: usize,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        while at < index.len() {
+            let handle = index.handle(at);
+            let block = self.block(handle, BlockKind::Data, options)?;
+            match self.visit(&block, handle, target, f)? {
+                Visit::Done => return Ok(Visit::Done),
+                // With user keys as separators the versions of a key never span two blocks.
+                Visit::BlockEnded if index.stores_user_keys() => return Ok(Visit::Done),
+                Visit::BlockEnded => at += 1,
+            }
+        }
+        Ok(Visit::BlockEnded)
+    }
+
+    fn get_partitioned<F>(
+        &self,
+        top: &IndexBlock,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        for at in top.seek(&self.comparator, target)..top.len() {
+            let partition = self.block(top.handle(at), BlockKind::Index, options)?;
+            let index = self.index_in(&partition)?;
+            let first = index.seek(&self.comparator, target);
+            if let Visit::Done = self.get_in(index, first, options, target, f)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks the target up in one data block.
+    #[inline]
+    fn visit<F>(
+        &self,
+        pin: &PinnedBlock,
+        handle: BlockHandle,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let block = pin.block();
+        if !self.comparator.user.is_bytewise() || !block.fast_scan() {
+            return self.visit_slowly(pin, handle, target, f);
+        }
+        if block.keys_end() == 0 {
+            return Ok(Visit::BlockEnded);
+        }
+        let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
+        let user = user_key(target);
+        let is_less = |key: &[u8]| self.global.compare(&self.comparator, key, target).is_lt();
+        let restart = block.seek_restart_bytewise(user, is_less).ok_or_else(damaged)?;
+        let mut position = match walk(block, block.restart(restart), target, self.global) {
+            Landing::At(position) if position.equal => position,
+            Landing::At(_) => return Ok(Visit::Done),
+            Landing::End => return Ok(Visit::BlockEnded),
+            Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
+            Landing::Damaged => return Err(damaged()),
+        };
+        loop {
+            let trailer = self.global.apply(u64::from_le_bytes(position.trailer));
+            let key = self.parse(user, trailer, handle)?;
+            let value = &block.data()[position.entry.value_at..position.entry.value_end];
+            if !f(key, value, pin) {
+                return Ok(Visit::Done);
+            }
+            match position.next_version(block, user) {
+                Next::SameKey => {}
+                Next::OtherKey => return Ok(Visit::Done),
+                Next::End => return Ok(Visit::BlockEnded),
+                Next::Damaged => return Err(damaged()),
+            }
+        }
+    }
+
+    /// `visit` for any order and layout.
+    #[inline(never)]
+    fn visit_slowly<F>(
+        &self,
+        pin: &PinnedBlock,
+        handle: BlockHandle,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let block = pin.block();
+        let mut cursor = BlockCursor::new(self.global);
+        cursor.seek(block, &self.comparator, target);
+        while cursor.valid() {
+            let ikey = cursor.key();
+            if !self.comparator.user.equal(user_key(ikey), user_key(target)) {
+                return Ok(Visit::Done);
+            }
+            let trailer = pumice_base::dbformat::trailer(ikey);
+            let key = self.parse(user_key(ikey), trailer, handle)?;
+            if !f(key, cursor.value(block), pin) {
+                return Ok(Visit::Done);
+            }
+            cursor.next(block);
+        }
+        if cursor.damaged() {
+            return Err(self.file.bad_block(handle, BlockKind::Data, "malformed entry"));
+        }
+        Ok(Visit::BlockEnded)
+    }
+
+    #[inline]
+    fn parse<'k>(
+        &self,
+        user_key: &'k [u8],
+        trailer: u64,
+        handle: BlockHandle,
+    ) -> Result<ParsedInternalKey<'k>> {
+        let (sequence, tag) = pumice_base::dbformat::unpack(trailer);
+        match ValueType::from_u8(tag) {
+            Some(value_type) => Ok(ParsedInternalKey { user_key, sequence, value_type }),
+            None => {
+                let what = format!("entry of unknown type {tag:#x}");
+                Err(self.file.bad_block(handle, BlockKind::Data, &what))
+            }
+        }
+    }
+
+    /// False only if the table has no version of `key`.
+    ///
+    /// # Errors
+    /// As [`Table::get`], for filter blocks.
+    pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
+        let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
+        Ok(self.ask_filter(options, &target)? != Verdict::Absent)
+    }
+
+    #[inline]
+    fn ask_filter(&self, options: &TableReadOptions, target: &[u8]) -> Result<Verdict> {
+        let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
+        let user = user_key(target);
+        let probe = match &filter.prefix {
+            _ if filter.whole_keys => user,
+            Some(extractor) if extractor.in_domain(user) => extractor.transform(user),
+            _ => return Ok(Verdict::Unknown),
+        };
+        let may_match = self.filter_may_match(filter, options, target, probe)?;
+        if let Some(stats) = &self.file.stats {
+            if may_match { stats.filter_positive() } else { stats.filter_useful() }
+        }
+        Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
+    }
+
+    #[inline]
+    fn filter_may_match(
+        &self,
+        filter: &TableFilter,
+        options: &TableReadOptions,
+        target: &[u8],
+        probe: &[u8],
+    ) -> Result<bool> {
+        if !filter.partitioned {
+            let block = self.meta(&filter.block, BlockKind::Filter, options)?;
+            return Ok(block.get().filter_may_match(probe));
+        }
+        let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
+        let top = self.index_of(&top)?;
+        if top.is_empty() {
+            return Ok(true);
+        }
+        let at = top.seek(&self.comparator, target).min(top.len() - 1);
+        let partition = self.block(top.handle(at), BlockKind::Filter, options)?;
+        Ok(partition.get().filter_may_match(probe))
+    }
+
+    /// False only if no key has the prefix of `target`'s user key, or it cannot be told from the
+    /// filter. Errors count as "may".
+    pub(crate) fn prefix_may_match(&self, options: &TableReadOptions, target: &[u8]) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let Some(extractor) = &filter.prefix else { return true };
+        let user = user_key(target);
+        if !extractor.in_domain(user) {
+            return true;
+        }
+        let prefix = extractor.transform(user);
+        self.filter_may_match(filter, options, target, prefix).unwrap_or(true)
+    }
+
+    /// The block of `meta`.
+    #[inline]
+    pub(crate) fn meta<'a>(
+        &self,
+        meta: &'a MetaBlock,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<MetaRef<'a>> {
+        match meta {
+            MetaBlock::Held(block) => Ok(MetaRef::Borrowed(block)),
+            MetaBlock::InCache(handle) => Ok(MetaRef::Pinned(self.block(*handle, kind, options)?)),
+        }
+    }
+
+    #[inline]
+    fn index_of<'a>(&self, meta: &'a MetaRef<'_>) -> Result<&'a IndexBlock> {
+        meta.get().as_index().ok_or_else(|| self.foreign_block())
+    }
+
+    #[inline]
+    pub(crate) fn index_in<'a>(&self, pin: &'a PinnedBlock) -> Result<&'a IndexBlock> {
+        pin.get().as_index().ok_or_else(|| self.foreign_block())
+    }
+
+    #[cold]
+    fn foreign_block(&self) -> Error {
+        Error::corruption(format!("block of another kind in the cache for {}", self.file.name()))
+    }
+
+    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey(self.cache_base[0], self.cache_base[1] ^ handle.offset)
+    }
+
+    /// The block if it is in the cache.
+    #[inline]
+    pub(crate) fn cached(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<Option<PinnedBlock>> {
+        let Some(cache) = &self.cache else { return Ok(None) };
+        match cache.lookup_owned(&self.cache_key(handle)) {
+            Some(hit) => {
+                if hit.kind() != kind {
+                    return Err(self.foreign_block());
+                }
+                if let Some(stats) = &self.file.stats {
+                    stats.cache_hit(kind, hit.charge());
+                }
+                Ok(Some(PinnedBlock::Cached(hit)))
+            }
+            None => {
+                if let Some(stats) = &self.file.stats {
+                    stats.cache_miss(kind);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The block, from the cache or the file.
+    #[inline]
+    pub(crate) fn block(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        match self.cached(handle, kind)? {
+            Some(block) => Ok(block),
+            None => self.read_block(handle, kind, options),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_block(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        if options.cache_only {
+            return Err(Error::incomplete("no blocking io"));
+        }
+        let contents = self.file.read(handle, kind, options.verify_checksums)?;
+        let block = self.decode(contents, handle, kind)?;
+        self.admit(block, handle, options.fill_cache)
+    }
+
+    /// Puts a block that was read into the cache, if there is one and `fill` is set.
+    pub(crate) fn admit(
+        &self,
+        block: CachedBlock,
+        handle: BlockHandle,
+        fill: bool,
+    ) -> Result<PinnedBlock> {
+        let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
+            return Ok(PinnedBlock::Owned(Arc::new(block)));
+        };
+        let (kind, charge) = (block.kind(), block.charge());
+        let high = self.options.cache_index_and_filter_blocks_with_high_priority;
+        let priority =
+            if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
+        let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
+        if let Some(stats) = &self.file.stats {
+            stats.cache_add(kind, charge);
+        }
+        Ok(PinnedBlock::Cached(pinned))
+    }
+
+    /// Decodes the contents of a block.
+    pub(crate) fn decode(
+        &self,
+        contents: Vec<u8>,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<CachedBlock> {
+        let bad = |what: &str| self.file.bad_block(handle, kind, what);
+        match kind {
+            BlockKind::Index | BlockKind::FilterIndex => {
+                let first_keys = kind == BlockKind::Index && self.index_encoding.first_keys;
+                let encoding = IndexEncoding { first_keys, ..self.index_encoding };
+                let index =
+                    IndexBlock::decode(&contents, encoding, &self.comparator).map_err(bad)?;
+                Ok(CachedBlock::index(index, kind))
+            }
+            BlockKind::Filter => Ok(CachedBlock::filter(contents)),
+            BlockKind::Data | BlockKind::RangeDeletion => {
+                let form = if self.comparator.user.is_bytewise() {
+                    KeyForm::InternalBytewise
+                } else {
+                    KeyForm::Internal
+                };
+                Ok(CachedBlock::entries(Block::decode(contents, form).map_err(bad)?, kind))
+            }
+            BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {
+                let block = Block::decode(contents, KeyForm::Raw).map_err(bad)?;
+                Ok(CachedBlock::entries(block, kind))
+            }
+        }
+    }
+
+    /// Roughly where in the file the data of internal key `target` begins.
+    ///
+    /// # Errors
+    /// As [`Table::get`], for index blocks.
+    pub fn approximate_offset_of(&self, target: &[u8]) -> Result<u64> {
+        let options = TableReadOptions::default();
+        let top = self.meta(&self.index, BlockKind::Index, &options)?;
+        let top = self.index_of(&top)?;
+        let at = top.seek(&self.comparator, target);
+        if at >= top.len() {
+            return Ok(self.data_end());
+        }
+        if !self.index_partitioned {
+            return Ok(top.handle(at).offset);
+        }
+        let partition = self.block(top.handle(at), BlockKind::Index, &options)?;
+        let index = self.index_in(&partition)?;
+        let first = index.seek(&self.comparator, target);
+        Ok(if first < index.len() { index.handle(first).offset } else { self.data_end() })
+    }
+
+    /// Offset behind the last data block.
+    fn data_end(&self) -> u64 {
+        match self.properties.data_size {
+            0 => self.footer.metaindex.offset,
+            size => size.min(self.file.len),
+        }
+    }
+
+    /// Memory held outside of the block cache, bytes.
+    pub fn approximate_memory(&self) -> usize {
+        let held = |meta: &MetaBlock| match meta {
+            MetaBlock::Held(PinnedBlock::Owned(block)) => block.charge(),
+            _ => 0,
+        };
+        let filter = self.filter.as_ref().map_or(0, |f| held(&f.block));
+        let tombstones = self.range_tombstones.as_ref().map_or(0, |t| t.memory_bytes());
+        let dictionary = self.file.dictionary.as_ref().map_or(0, |d| d.memory_bytes());
+        size_of::<Self>() + held(&self.index) + filter + tombstones + dictionary
+    }
+}

@@ -1,0 +1,70 @@
+//! Builds and opens tables in memory for the tests of this crate.
+#![allow(clippy::unwrap_used, dead_code, missing_docs)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice_base::Result;
+use pumice_cache::{Cache, CacheOptions};
+use pumice_env::{
+    BufferedWriter, FileOptions, FileSystem, MemFs, RandomAccessFile, WriterOptions,
+};
+use pumice_table::{
+    BlockCache, Table, TableBuildContext, TableBuilder, TableProperties, TableReadContext,
+};
+
+/// A table that was built: its bytes and what the builder says about it.
+pub struct Built {
+    pub bytes: Vec<u8>,
+    pub properties: TableProperties,
+    pub tail_size: u64,
+}
+
+/// Builds a table from entries in order.
+pub fn build<'a>(
+    context: TableBuildContext,
+    entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+) -> Built {
+    let fs = MemFs::new(1);
+    let path = Path::new("/t.sst");
+    let file = fs.create(path, &FileOptions::default()).unwrap();
+    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let mut builder = TableBuilder::new(context, writer).unwrap();
+    for (key, value) in entries {
+        builder.add(key, value).unwrap();
+    }
+    builder.finish_file(true, false).unwrap();
+    let bytes = fs.read_file(path).unwrap();
+    assert_eq!(bytes.len() as u64, builder.file_size());
+    Built { bytes, properties: builder.properties().clone(), tail_size: builder.tail_size() }
+}
+
+/// A file whose contents are given.
+pub fn file_of(bytes: &[u8]) -> Arc<dyn RandomAccessFile> {
+    let fs = MemFs::new(1);
+    let path = Path::new("/t.sst");
+    let mut file = fs.create(path, &FileOptions::default()).unwrap();
+    file.append(bytes).unwrap();
+    file.close().unwrap();
+    fs.open_random(path).unwrap()
+}
+
+/// Opens a table with the given contents.
+pub fn open(context: TableReadContext, bytes: &[u8]) -> Result<Arc<Table>> {
+    Table::open(context, file_of(bytes), bytes.len() as u64)
+}
+
+/// A block cache of `capacity` bytes.
+pub fn cache(capacity: usize) -> Arc<BlockCache> {
+    Cache::new(CacheOptions { capacity, ..Default::default() })
+}
+
+/// A read context that matches a build context.
+pub fn read_context(context: &TableBuildContext) -> TableReadContext {
+    TableReadContext {
+        options: Arc::clone(&context.table),
+        comparator: context.comparator.clone(),
+        prefix_extractor: context.prefix_extractor.clone(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,60 @@
+//! An allocator that remembers the largest request since it was last asked.
+//!
+//! The corruption suite installs it to show that no damaged length makes the engine ask for more
+//! than 64 MiB. It measures requests, not use: a request that is never touched counts.
+//!
+//! Invariants: (1) every call is handed to the system allocator unchanged; the counter is beside.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The system allocator with a high-water mark of single requests.
+pub struct WatchingAllocator {
+    largest: AtomicUsize,
+}
+
+impl WatchingAllocator {
+    /// An allocator that has seen no request.
+    #[allow(clippy::new_without_default)] // A static needs a const constructor.
+    pub const fn new() -> Self {
+        WatchingAllocator { largest: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of the largest request since the last call.
+    pub fn take_largest(&self) -> usize {
+        self.largest.swap(0, Ordering::Relaxed)
+    }
+
+    fn note(&self, bytes: usize) {
+        if bytes > self.largest.load(Ordering::Relaxed) {
+            self.largest.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: invariant 1; `System` keeps the contract of `GlobalAlloc`.
+unsafe impl GlobalAlloc for WatchingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.note(layout.size());
+        // SAFETY: invariant 1: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        self.note(layout.size());
+        // SAFETY: invariant 1.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        self.note(bytes);
+        // SAFETY: invariant 1.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: invariant 1.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

@@ -1,1 +1,0 @@
-//! pumice-tests (skeleton).

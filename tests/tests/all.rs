@@ -1,0 +1,26 @@
+//! The integration suites, in one binary.
+//!
+//! | suite | shows |
+//! |---|---|
+//! | `differential` | a million random operations give what the model gives, as does RocksDB |
+//! | `compat` | both engines and Debian's tools read each other's databases |
+//! | `crash` | a crash leaves a state that the write options allow |
+//! | `corruption` | a flipped byte is an error, harmless, or a documented tail drop |
+//! | `errors` | bad input is refused with the right words and changes nothing |
+//!
+//! RocksDB, and whatever watches its allocations, runs in a child process: this binary called
+//! again for one job (`child`). docs/testing.md tells more.
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Above the engine, not in it.
+
+mod child;
+mod compat;
+mod corruption;
+mod crash;
+mod differential;
+mod errors;
+mod stores;
+
+#[global_allocator]
+static ALLOCATOR: pumice_testkit::alloc::WatchingAllocator =
+    pumice_testkit::alloc::WatchingAllocator::new();

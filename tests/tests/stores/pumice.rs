@@ -1,0 +1,236 @@
+//! Pumice as a store.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice::{
+    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator, FlushOptions,
+    Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+};
+use pumice_env::{FileSystem, PosixFs};
+use pumice_testkit::store::{CursorSpec, Step};
+use pumice_testkit::{Entry, Op, Store};
+
+use super::Settings;
+
+/// An open Pumice database.
+pub struct Pumice {
+    path: PathBuf,
+    settings: Settings,
+    file_system: Arc<dyn FileSystem>,
+    cursors: BTreeMap<u64, DbIterator>,
+    snapshots: BTreeMap<u64, Snapshot>,
+    families: Vec<ColumnFamily>,
+    db: Option<Db>,
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// Options of the database, and those of each column family.
+pub fn options(
+    settings: &Settings,
+    file_system: Arc<dyn FileSystem>,
+) -> Result<(Options, Vec<ColumnFamilyDescriptor>), String> {
+    let mut base = Options::default();
+    base.db.file_system = file_system;
+    for (name, value) in &settings.options {
+        base.set(name, value).map_err(text)?;
+    }
+    base.set("block_based_table_factory", &format!("{{{}}}", settings.table)).map_err(text)?;
+    let mut families = Vec::new();
+    for (name, compression) in &settings.families {
+        let mut family = base.clone();
+        family.set("compression", compression).map_err(text)?;
+        families.push(ColumnFamilyDescriptor::new(name.clone(), family.cf));
+    }
+    Ok((base, families))
+}
+
+/// The writes of a batch in Pumice's form.
+pub fn batch(families: &[ColumnFamily], ops: &[Op]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    for op in ops {
+        match op {
+            Op::Put { cf, key, value } => batch.put_cf(families[*cf].id(), key, value),
+            Op::Delete { cf, key } => batch.delete_cf(families[*cf].id(), key),
+            Op::SingleDelete { cf, key } => batch.single_delete_cf(families[*cf].id(), key),
+            Op::Merge { cf, key, operand } => batch.merge_cf(families[*cf].id(), key, operand),
+            Op::DeleteRange { cf, begin, end } => {
+                batch.delete_range_cf(families[*cf].id(), begin, end);
+            }
+        }
+    }
+    batch
+}
+
+impl Pumice {
+    /// Opens the database at `path` on the real file system.
+    ///
+    /// # Errors
+    /// Pumice's.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Self, String> {
+        Self::open_on(PosixFs::shared(), path, settings)
+    }
+
+    /// Opens the database at `path` of `file_system`.
+    ///
+    /// # Errors
+    /// Pumice's.
+    pub fn open_on(
+        file_system: Arc<dyn FileSystem>,
+        path: &Path,
+        settings: &Settings,
+    ) -> Result<Self, String> {
+        let mut store = Pumice {
+            path: path.to_path_buf(),
+            settings: settings.clone(),
+            file_system,
+            cursors: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            families: Vec::new(),
+            db: None,
+        };
+        store.open_again()?;
+        Ok(store)
+    }
+
+    fn open_again(&mut self) -> Result<(), String> {
+        let (base, families) = options(&self.settings, Arc::clone(&self.file_system))?;
+        let (db, families) = Db::open_cf(&base.db, &self.path, &families).map_err(text)?;
+        self.db = Some(db);
+        self.families = families;
+        Ok(())
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("open but during reopen")
+    }
+
+    /// The column families, in the order of the settings.
+    pub fn families(&self) -> &[ColumnFamily] {
+        &self.families
+    }
+
+    /// Writes with options of its own.
+    ///
+    /// # Errors
+    /// Pumice's.
+    pub fn write_with(&mut self, ops: &[Op], options: &WriteOptions) -> Result<(), String> {
+        self.db().write(options, &mut batch(&self.families, ops)).map_err(text)
+    }
+
+    /// Lets everything go and closes.
+    ///
+    /// # Errors
+    /// Pumice's.
+    pub fn close(mut self) -> Result<(), String> {
+        self.let_go();
+        let db = self.db.take().expect("open but during reopen");
+        db.close().map_err(text)
+    }
+
+    fn let_go(&mut self) {
+        self.cursors.clear();
+        self.snapshots.clear();
+        self.families.clear();
+    }
+
+    fn reads(&self, snapshot: Option<u64>) -> ReadOptions {
+        let snapshot = snapshot.map(|name| self.snapshots[&name].clone());
+        ReadOptions { snapshot, ..ReadOptions::default() }
+    }
+}
+
+impl Store for Pumice {
+    fn write(&mut self, ops: &[Op]) -> Result<(), String> {
+        let disable_wal = self.settings.disable_wal;
+        self.write_with(ops, &WriteOptions { disable_wal, ..WriteOptions::default() })
+    }
+
+    fn get(
+        &mut self,
+        cf: usize,
+        key: &[u8],
+        snapshot: Option<u64>,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let found = self.db().get_cf(&self.reads(snapshot), &self.families[cf], key);
+        Ok(found.map_err(text)?.map(|value| value.to_vec()))
+    }
+
+    fn multi_get(
+        &mut self,
+        cf: usize,
+        keys: &[Vec<u8>],
+        snapshot: Option<u64>,
+    ) -> Result<Vec<Option<Vec<u8>>>, String> {
+        let keys: Vec<(&ColumnFamily, &[u8])> =
+            keys.iter().map(|key| (&self.families[cf], key.as_slice())).collect();
+        let found = self.db().multi_get_cf(&self.reads(snapshot), &keys);
+        found.into_iter().map(|one| Ok(one.map_err(text)?.map(|value| value.to_vec()))).collect()
+    }
+
+    fn snapshot(&mut self, name: u64) -> Result<(), String> {
+        let snapshot = self.db().snapshot();
+        self.snapshots.insert(name, snapshot);
+        Ok(())
+    }
+
+    fn release(&mut self, name: u64) {
+        self.snapshots.remove(&name);
+    }
+
+    fn open_cursor(&mut self, name: u64, spec: &CursorSpec) -> Result<(), String> {
+        let reads = ReadOptions {
+            iterate_lower_bound: spec.lower.clone(),
+            iterate_upper_bound: spec.upper.clone(),
+            ..self.reads(spec.snapshot)
+        };
+        let cursor = self.db().iter_cf(&reads, &self.families[spec.cf]);
+        self.cursors.insert(name, cursor);
+        Ok(())
+    }
+
+    fn step(&mut self, name: u64, step: &Step) -> Result<Option<Entry>, String> {
+        let cursor = self.cursors.get_mut(&name).ok_or("no such cursor")?;
+        match step {
+            Step::First => cursor.seek_to_first(),
+            Step::Last => cursor.seek_to_last(),
+            Step::Seek(key) => cursor.seek(key),
+            Step::SeekForPrev(key) => cursor.seek_for_prev(key),
+            Step::Next => cursor.next(),
+            Step::Prev => cursor.prev(),
+        }
+        cursor.status().map_err(text)?;
+        Ok(cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec())))
+    }
+
+    fn close_cursor(&mut self, name: u64) {
+        self.cursors.remove(&name);
+    }
+
+    fn flush(&mut self, cf: usize) -> Result<(), String> {
+        self.db().flush_cf(&FlushOptions::default(), &self.families[cf]).map_err(text)
+    }
+
+    fn compact(
+        &mut self,
+        cf: usize,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let how = CompactRangeOptions::default();
+        self.db().compact_range_cf(&how, &self.families[cf], begin, end).map_err(text)
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        self.let_go();
+        let db = self.db.take().expect("open but during reopen");
+        db.close().map_err(text)?;
+        drop(db);
+        self.open_again()
+    }
+}

@@ -1,0 +1,131 @@
+//! The peers: RocksDB's own programs and library, which the tests compare with.
+//!
+//! Two peers, both from package registries, both installed only when missing:
+//! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
+//! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
+//!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones).
+//!
+//! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
+//! `/opt/pumice-peers`; when it is nowhere, Maven brings it into `.peers/`. Running this twice
+//! does nothing the second time. An extracted library gets its name last, so that an
+//! interrupted run leaves no half a library behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const LIBRARY: &str = "librocksdbjni-linux64.so";
+const VERSION: &str = "10.10.1";
+const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
+/// Names the library to use instead of any installed one.
+pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
+
+/// Where the peers are.
+pub struct Peers {
+    /// Debian's `ldb`; `sst_dump` and `db_bench` lie beside it.
+    pub ldb: PathBuf,
+    /// RocksDB 10.10.1's C library.
+    pub rocksdb_so: PathBuf,
+}
+
+/// Finds both peers, installing what is missing.
+pub fn install(root: &Path) -> Result<Peers, String> {
+    let ldb = install_tools()?;
+    let rocksdb_so = install_library(root)?;
+    Ok(Peers { ldb, rocksdb_so })
+}
+
+fn install_tools() -> Result<PathBuf, String> {
+    if let Some(path) = find_program("ldb") {
+        return Ok(path);
+    }
+    println!("peers: installing Debian's rocksdb-tools");
+    apt_install("rocksdb-tools")?;
+    find_program("ldb").ok_or("apt-get installed rocksdb-tools, yet there is no ldb".to_string())
+}
+
+fn install_library(root: &Path) -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
+        let path = PathBuf::from(path);
+        if path.is_file() {
+            return Ok(path);
+        }
+        return Err(format!("{LIBRARY_VARIABLE} names no file: {}", path.display()));
+    }
+    let folder = root.join(".peers");
+    let own = folder.join(LIBRARY);
+    for candidate in [own.clone(), PathBuf::from(SHARED_LIBRARY)] {
+        if candidate.is_file() {
+            return Ok(candidate);
+        }
+    }
+    println!("peers: fetching org.rocksdb:rocksdbjni:{VERSION} (84 MB)");
+    let jar = fetch_jar(&folder.join("m2"))?;
+    let unpacked = folder.join("unpacked");
+    extract(&jar, &unpacked)?;
+    fs::rename(unpacked.join(LIBRARY), &own).map_err(|e| format!("{}: {e}", own.display()))?;
+    // The jar is five times the library; nothing else needs it.
+    for done in [unpacked, folder.join("m2")] {
+        fs::remove_dir_all(&done).map_err(|e| format!("{}: {e}", done.display()))?;
+    }
+    Ok(own)
+}
+
+/// Brings the jar into a Maven repository of our own.
+fn fetch_jar(repository: &Path) -> Result<PathBuf, String> {
+    if find_program("mvn").is_none() {
+        apt_install("maven")?;
+    }
+    let local = format!("-Dmaven.repo.local={}", repository.display());
+    let artifact = format!("-Dartifact=org.rocksdb:rocksdbjni:{VERSION}");
+    run_quietly("mvn", &["-q", "-B", "dependency:get", &artifact, "-Dtransitive=false", &local])?;
+    let jar = repository
+        .join("org/rocksdb/rocksdbjni")
+        .join(VERSION)
+        .join(format!("rocksdbjni-{VERSION}.jar"));
+    if jar.is_file() { Ok(jar) } else { Err(format!("Maven left no {}", jar.display())) }
+}
+
+/// Unpacks the library out of the jar (a zip file) with whichever program is there.
+fn extract(jar: &Path, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let (jar, folder) = (jar.display().to_string(), folder.display().to_string());
+    if find_program("unzip").is_none() && find_program("python3").is_none() {
+        apt_install("unzip")?;
+    }
+    if find_program("unzip").is_some() {
+        return run_quietly("unzip", &["-q", "-o", &jar, LIBRARY, "-d", &folder]);
+    }
+    const SCRIPT: &str = "import sys,zipfile; zipfile.ZipFile(sys.argv[1]).extract(*sys.argv[2:])";
+    run_quietly("python3", &["-c", SCRIPT, &jar, LIBRARY, &folder])
+}
+
+fn apt_install(package: &str) -> Result<(), String> {
+    run_quietly("apt-get", &["-q", "update"])?;
+    run_quietly("apt-get", &["-q", "-y", "--no-install-recommends", "install", package])
+}
+
+/// Runs a program without input; its output is shown only when it fails.
+fn run_quietly(program: &str, args: &[&str]) -> Result<(), String> {
+    let output = Command::new(program)
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{program}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "{program} {}: {}\n{}{}",
+        args.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    ))
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}

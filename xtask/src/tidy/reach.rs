@@ -1,0 +1,97 @@
+//! Dead files: every `.rs` file is a crate root or is declared by `mod NAME;` from one.
+//!
+//! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and the files directly in `src/bin`,
+//! `tests`, `examples` and `benches` of a package. `#[path]` is not used in this house and
+//! would show here as a dead file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::source::{Source, Token};
+use super::{Violation, package_folder};
+
+/// Reports the files that nothing declares.
+pub fn check(root: &Path, sources: &[Source]) -> std::io::Result<Vec<Violation>> {
+    let mut reached = BTreeSet::new();
+    let mut queue: Vec<String> =
+        sources.iter().map(|s| s.path.clone()).filter(|path| is_root(path)).collect();
+    while let Some(path) = queue.pop() {
+        if !reached.insert(path.clone()) {
+            continue;
+        }
+        let source = Source::read(root, &path)?;
+        for candidate in declared(&path, &source.tokens()) {
+            if root.join(&candidate).is_file() {
+                queue.push(candidate);
+            }
+        }
+    }
+    let dead = sources.iter().filter(|source| !reached.contains(&source.path));
+    Ok(dead.map(|source| Violation::new(source.path.clone(), "no crate reaches it")).collect())
+}
+
+fn is_root(path: &str) -> bool {
+    let inside = &path[package_folder(path).len() + 1..];
+    match inside.rsplit_once('/') {
+        None => inside == "build.rs",
+        Some(("src", name)) => name == "lib.rs" || name == "main.rs",
+        Some((folder, _)) => matches!(folder, "src/bin" | "tests" | "examples" | "benches"),
+    }
+}
+
+/// Files that the `mod NAME;` lines of `path` may mean.
+fn declared(path: &str, tokens: &[Token<'_>]) -> Vec<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let own_folder = if is_root(path) || name == "mod.rs" {
+        folder.to_string()
+    } else {
+        format!("{folder}/{}", name.trim_end_matches(".rs"))
+    };
+    // Inline modules add a folder each; the stack holds None for braces of other kinds.
+    let mut stack: Vec<Option<&str>> = Vec::new();
+    let mut files = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "{" => {
+                let inline = at >= 2 && tokens[at - 2].text == "mod";
+                stack.push(inline.then(|| tokens[at - 1].text));
+            }
+            "}" => {
+                stack.pop();
+            }
+            "mod" if tokens.get(at + 2).is_some_and(|next| next.text == ";") => {
+                let mut base = own_folder.clone();
+                for inline in stack.iter().flatten() {
+                    base = format!("{base}/{inline}");
+                }
+                let module = tokens[at + 1].text;
+                files.push(format!("{base}/{module}.rs"));
+                files.push(format!("{base}/{module}/mod.rs"));
+            }
+            _ => {}
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::tokenize;
+    use super::*;
+
+    #[test]
+    fn module_files_follow_their_declaration() {
+        let tokens = tokenize("mod a; mod b { mod c; } fn f() { }");
+        let files = declared("crates/x/src/lib.rs", &tokens);
+        assert!(files.contains(&"crates/x/src/a.rs".to_string()));
+        assert!(files.contains(&"crates/x/src/b/c/mod.rs".to_string()));
+        let files = declared("crates/x/src/y.rs", &tokenize("mod tests;"));
+        assert!(files.contains(&"crates/x/src/y/tests.rs".to_string()));
+    }
+
+    #[test]
+    fn roots_are_known() {
+        assert!(is_root("crates/x/src/lib.rs") && is_root("tests/tests/all.rs"));
+        assert!(!is_root("tests/tests/crash/mod.rs") && !is_root("crates/x/src/y/main.rs"));
+    }
+}

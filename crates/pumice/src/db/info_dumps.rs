@@ -36,7 +36,7 @@ impl DbInner {
     }
 
     /// A line for each kind of file in the directory; one that cannot be read has no lines.
-    fn log_directory(&self, log: &dyn Logger) {
+    fn log_directory(&self, log: &(dyn Logger + 'static)) {
         let Ok(names) = self.fs.list(&self.path) else { return };
         let mut tables = 0;
         for name in &names {
@@ -88,7 +88,7 @@ impl DbInner {
     }
 }
 
-fn log_options<S: OptionSet>(log: &dyn Logger, prefix: &str, options: &S) {
+fn log_options<S: OptionSet>(log: &(dyn Logger + 'static), prefix: &str, options: &S) {
     for row in S::rows() {
         let name = format!("{prefix}{}", row.name);
         log.header(format_args!("{name:>48}: {}", row.get(options)));

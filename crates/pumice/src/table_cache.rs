@@ -152,6 +152,15 @@ impl TableCache {
         self.table_slow(file)
     }
 
+    /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.
+    pub(crate) fn memory(&self, file: &FileMetaData) -> usize {
+        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
+        match kept {
+            Some(table) => table.approximate_memory(),
+            None => self.open.lookup(file.number).map_or(0, |table| table.approximate_memory()),
+        }
+    }
+
     #[cold]
     fn table_slow<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);

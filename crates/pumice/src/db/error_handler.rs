@@ -21,6 +21,7 @@ use pumice_base::{Error, ErrorKind, Result, Severity};
 use pumice_port::pool::Priority;
 
 use crate::db::DbInner;
+use crate::stats::listener::FlushReason;
 use crate::write::switch::all_ids;
 
 /// Time between automatic attempts to resume.
@@ -201,7 +202,7 @@ impl DbInner {
                 let number = self.new_file_number();
                 self.wal.lock().switch(number)?;
             }
-            self.switch_memtables(&ids)?;
+            self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
         self.flush_all_now(&ids)
     }

@@ -18,7 +18,7 @@ use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
-use crate::db::counters::DbCounters;
+use crate::db::events::EventState;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
@@ -26,6 +26,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
 use crate::write::batch::WriteBatch;
 use crate::write::controller::WriteController;
@@ -291,7 +292,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         open_tables,
         write_buffer_manager: manager,
         pools,
-        stats: DbCounters::new(),
+        stats: DbStats::new(),
+        events: EventState::default(),
         snapshots: Arc::new(SnapshotList::default()),
         cfs: ArcSwap::from_pointee(map),
         state: Mutex::new(DbState {

@@ -45,6 +45,8 @@ pub enum Reason {
 pub(crate) struct ErrorState {
     error: Option<Error>,
     resuming: bool,
+    /// A job that the present resume started failed again.
+    resume_failed: bool,
     compaction_failures: u32,
 }
 
@@ -53,13 +55,16 @@ impl ErrorState {
     pub fn current(&self) -> Option<&Error> {
         self.error.as_ref()
     }
-    /// The error, unless a resume is under way and may clear it.
+    /// The error that stops writes: also during a resume, whose flush must come before any write
+    /// to the new log. Until then the failed log counts, and it may hold a record that failed
+    /// with the sequence numbers of the next write.
     pub fn stopping(&self) -> Option<&Error> {
-        self.error.as_ref().filter(|_| !self.resuming)
+        self.error.as_ref()
     }
     /// Flushes and compactions must not start.
     pub fn stops_jobs(&self) -> bool {
-        !self.resuming && self.error.as_ref().is_some_and(|e| e.severity() >= Severity::Hard)
+        let stopped = self.error.as_ref().is_some_and(|e| e.severity() >= Severity::Hard);
+        stopped && (!self.resuming || self.resume_failed)
     }
     /// Compactions that failed one after the other, to space out their retries.
     pub fn compaction_failures(&self) -> u32 {
@@ -101,6 +106,7 @@ impl DbInner {
             state.errors.compaction_failures = state.errors.compaction_failures.saturating_add(1);
         }
         let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
+        state.errors.resume_failed |= severity >= Severity::Hard;
         if severity >= Severity::Hard && worse {
             state.errors.error = Some(error.clone());
             self.attention.store(true, Ordering::Release);
@@ -169,6 +175,7 @@ impl DbInner {
                 return Err(Error::busy("Recovery in progress"));
             }
             state.errors.resuming = true;
+            state.errors.resume_failed = false;
         }
         let result = self.try_resume();
         let mut state = self.state.lock();

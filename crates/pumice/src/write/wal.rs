@@ -106,7 +106,9 @@ impl Wals {
             }
         }
         let path = filename::log_file(&self.dir, number);
-        let file = self.fs.create(&path, &FileOptions::default())?;
+        let file = self.fs.create(&path, &FileOptions::default()).inspect_err(|error| {
+            self.failed = Some(error.clone());
+        })?;
         let writer = BufferedWriter::new(file, WriterOptions::default());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;

@@ -71,16 +71,11 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        // One snapshot makes the answers consistent across column families.
-        let held;
-        let sequence = match &options.snapshot {
-            Some(snapshot) => snapshot.sequence_number(),
-            None if keys.windows(2).all(|w| Arc::ptr_eq(w[0].0, w[1].0)) => u64::MAX,
-            None => {
-                held = self.snapshot();
-                held.sequence_number()
-            }
-        };
+        // One sequence makes the answers consistent. Across column families it has to be a
+        // snapshot, since their super versions are not loaded at one moment.
+        let same_family = keys.windows(2).all(|w| Arc::ptr_eq(w[0].0, w[1].0));
+        let held = (options.snapshot.is_none() && !same_family).then(|| self.snapshot());
+        let mut sequence = held.as_ref().map(Snapshot::sequence_number);
         let table = point_options(options);
         let mut answers = Vec::with_capacity(keys.len());
         let mut at: Option<(&Arc<CfData>, Arc<SuperVersion>)> = None;
@@ -89,10 +84,7 @@ impl DbInner {
                 at = Some((cf, cf.super_version.load_full()));
             }
             let Some((_, super_version)) = &at else { continue };
-            let visible = match sequence {
-                u64::MAX => self.last_sequence.load(Ordering::Acquire),
-                fixed => fixed,
-            };
+            let visible = *sequence.get_or_insert_with(|| self.read_sequence(options));
             answers.push(get::get(cf, &cf.tables(), super_version, &table, visible, key));
         }
         self.tick(Ticker::NumberMultigetCalls, 1);

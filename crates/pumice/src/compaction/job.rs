@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, Result};
+use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_port::sync::Mutex;
 use pumice_port::time;
 
 use crate::compaction::picker::CompactionPick;
@@ -43,7 +44,6 @@ impl DbInner {
     pub(crate) fn background_compaction(self: &Arc<Self>) {
         let mut state = self.state.lock();
         while let Some(work) = self.pick_compaction(&mut state) {
-            state.running_compactions += 1;
             drop(state);
             let result = self.compact(&work);
             state = self.state.lock();
@@ -57,8 +57,8 @@ impl DbInner {
                 state = self.state.lock();
             }
         }
+        // What still waits conflicts with running jobs, which look for work when they end.
         state.scheduled_compactions -= 1;
-        self.schedule_background(&mut state);
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
@@ -82,6 +82,8 @@ impl DbInner {
             return None;
         }
         if let Some(work) = self.pick_manual(state) {
+            state.running_compactions += 1;
+            self.schedule_background(state);
             return Some(work);
         }
         if state.manual.excludes_automatic() {
@@ -106,6 +108,7 @@ impl DbInner {
                 manual: None,
             };
             // There may be more to do elsewhere in the tree.
+            state.running_compactions += 1;
             self.queue_compaction(state, id);
             self.schedule_background(state);
             return Some(work);
@@ -154,16 +157,18 @@ impl DbInner {
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
-        let (files, part) = self.run_parts(work)?;
-        let numbers: Vec<u64> = files.iter().map(|f| f.number).collect();
-        let installed = self.install(work, &files);
+        let outputs = Arc::default();
+        let result = self.run_parts(work, &outputs).and_then(|(files, part)| {
+            self.install(work, &files)?;
+            Ok((files, part))
+        });
         {
             let mut state = self.state.lock();
-            for number in &numbers {
-                state.pending_outputs.remove(number);
+            for number in outputs.lock().drain(..) {
+                self.output_done(&mut state, number, result.is_ok());
             }
         }
-        installed?;
+        let (files, part) = result?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
         self.note_compaction_end(job, work, &files, &counts);
@@ -201,6 +206,7 @@ impl DbInner {
     fn run_parts(
         self: &Arc<Self>,
         work: &CompactionWork,
+        outputs: &Arc<Mutex<Vec<FileNumber>>>,
     ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
         let job = Arc::new(JobContext {
             db: Arc::clone(self),
@@ -211,6 +217,7 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
+            outputs: Arc::clone(outputs),
         });
         let mut bounds = vec![None];
         bounds.extend(split_points(work).into_iter().map(Some));

@@ -10,6 +10,7 @@ use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::{FileMetaData, Level};
+use pumice_port::sync::Mutex;
 use pumice_table::TableReadOptions;
 
 use crate::compaction::cut::OutputCut;
@@ -39,6 +40,8 @@ pub(crate) struct JobContext {
     pub snapshots: Vec<u64>,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
+    /// Numbers of all outputs begun, for the job to account for.
+    pub outputs: Arc<Mutex<Vec<FileNumber>>>,
 }
 
 /// What a subcompaction produced.
@@ -79,7 +82,8 @@ pub(crate) fn run(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        beyond: Some(Beyond {
+        // Older L0 files may lie beside an output of L0: nothing is known to be below it.
+        beyond: (job.pick.output_level > 0).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),
@@ -159,7 +163,10 @@ impl Writer<'_> {
     fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(ikey);
         let split = match &self.output {
-            None => false,
+            None => {
+                self.cut.before(key, 0);
+                false
+            }
             // Versions of one user key never go to different files.
             Some(output) => {
                 let last = output.last_key();
@@ -185,6 +192,7 @@ impl Writer<'_> {
     fn open(&mut self) -> Result<()> {
         let number = self.job.db.new_file_number();
         self.job.db.state.lock().pending_outputs.insert(number);
+        self.job.outputs.lock().push(number);
         self.output = Some(OutputFile::create(&self.job.db, &self.job.cf, self.spec(number))?);
         self.cut.started();
         Ok(())

@@ -46,7 +46,7 @@ impl DbInner {
                     cf.flush_requested = false;
                 }
             }
-            state.pending_outputs.remove(&work.number);
+            self.output_done(&mut state, work.number, matches!(result, Ok(true)));
             if result.is_ok() {
                 self.queue_flush(&mut state, work.cf.id);
             }
@@ -61,7 +61,10 @@ impl DbInner {
 
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
-        if self.shutting_down.load(Ordering::Acquire) || state.errors.stops_jobs() {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stops_jobs()
+            || state.paused > 0
+        {
             return None;
         }
         while let Some(id) = state.flush_queue.pop_front() {
@@ -89,7 +92,8 @@ impl DbInner {
         None
     }
 
-    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
+    /// True if the new file is in the version; there may be nothing to write.
+    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<bool> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let file = write_level0(self, &work.cf, &work.mems, work.number, work.epoch)?;
@@ -100,14 +104,14 @@ impl DbInner {
             ..VersionEdit::default()
         };
         if work.cf.is_dropped() {
-            return Ok(());
+            return Ok(false);
         }
         self.apply_edits(edit, |state| self.release_memtables(state, work))?;
         let bytes = file.as_ref().map_or(0, |f| f.file_size);
         let micros = time::now_micros() - started.0;
         self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);
         self.note_flush_end(&work.cf, job, file.as_deref(), micros, work.reason);
-        Ok(())
+        Ok(file.is_some())
     }
 
     /// The memtables are in the new file: lets go of them and of logs that only they needed.

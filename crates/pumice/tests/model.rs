@@ -1,6 +1,6 @@
 //! The engine against a sorted map: random writes of every kind, flushes, compactions, snapshots
 //! and reopenings, read back by `get`, `multi_get` and randomly walking iterators with bounds and
-//! prefixes, in both orders.
+//! prefixes, in both orders. Crashes leave a prefix of the history that has all of what was synced.
 //!
 //! `PUMICE_MODEL_SEEDS=n` runs more seeds; a failure names its seed.
 #![allow(clippy::unwrap_used)]
@@ -14,6 +14,7 @@ use pumice::{
     MemFs, Options, ReadOptions, SliceTransform, Snapshot, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
+use pumice_env::mem::CrashMode;
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -36,19 +37,24 @@ struct Test {
     rng: Rng,
     seed: u64,
     comparator: Comparator,
+    fs: MemFs,
     options: Options,
     db: Db,
     now: State,
+    /// The states after each write since the last one that is durable, that one first; kept only
+    /// for crashes.
+    history: Option<Vec<State>>,
     snapshots: Vec<(Snapshot, State)>,
     /// Single-deleted keys that hold a value.
     once: BTreeSet<Vec<u8>>,
     counter: u64,
 }
 
-fn options(rng: &mut Rng, comparator: &Comparator) -> Options {
+fn options(rng: &mut Rng, fs: &MemFs, comparator: &Comparator) -> Options {
     let mut options = Options::default();
     options.db.create_if_missing = true;
-    options.db.file_system = MemFs::new(rng.next_u64()).shared();
+    options.db.file_system = fs.shared();
+    options.db.max_manifest_file_size = if rng.one_in(2) { 2 << 10 } else { 1 << 30 };
     options.db.avoid_flush_during_recovery = rng.one_in(2);
     options.db.max_subcompactions = 1 + rng.uniform(3) as u32;
     options.cf.comparator = comparator.clone();
@@ -68,15 +74,18 @@ impl Test {
         let mut rng = Rng::new(seed);
         let comparator =
             if seed % 3 == 2 { Comparator::ReverseBytewise } else { Comparator::Bytewise };
-        let options = options(&mut rng, &comparator);
+        let fs = MemFs::new(seed);
+        let options = options(&mut rng, &fs, &comparator);
         let db = Db::open(&options, "/model").unwrap();
         Test {
             rng,
             seed,
             comparator,
+            fs,
             options,
             db,
             now: State::new(),
+            history: None,
             snapshots: Vec::new(),
             once: BTreeSet::new(),
             counter: 0,
@@ -159,7 +168,89 @@ impl Test {
         for _ in 0..1 + self.rng.uniform(4) {
             self.update(&mut batch);
         }
-        self.db.write(&WriteOptions::default(), &mut batch).unwrap();
+        let sync = self.rng.one_in(8);
+        self.db.write(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch).unwrap();
+        if let Some(history) = &mut self.history {
+            if sync {
+                history.clear();
+            }
+            history.push(self.now.clone());
+        }
+    }
+
+    /// All that is written is durable.
+    fn persisted(&mut self) {
+        if let Some(history) = &mut self.history {
+            *history = vec![self.now.clone()];
+        }
+    }
+
+    /// Opens what a crash at this moment could leave.
+    fn check_crash(&mut self) {
+        let history = self.history.as_ref().unwrap();
+        let copy = self.fs.crashed_copy(self.rng.next_u64(), CrashMode::MIXED);
+        let mut options = self.options.clone();
+        options.db.file_system = copy.shared();
+        let mut states = Vec::new();
+        // The second opening finds what the first one recovered.
+        for _ in 0..2 {
+            let db = Db::open(&options, "/model").unwrap();
+            let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+            let mut state = State::new();
+            cursor.seek_to_first();
+            while cursor.valid() {
+                state.insert(cursor.key().to_vec(), cursor.value().to_vec());
+                cursor.next();
+            }
+            cursor.status().unwrap();
+            drop(cursor);
+            db.close().unwrap();
+            states.push(state);
+        }
+        let at = history.iter().position(|state| *state == states[0]);
+        assert!(
+            at.is_some(),
+            "seed {}: none of {} states since the last sync; differs from the last in {:?}",
+            self.seed,
+            history.len(),
+            differences(&states[0], &history[history.len() - 1])
+        );
+        assert_eq!(states[0], states[1], "seed {}: lost by reopening", self.seed);
+    }
+
+    fn run_with_crashes(&mut self) {
+        self.history = Some(vec![State::new()]);
+        for _ in 0..150 {
+            match self.rng.uniform(20) {
+                0..=13 => self.write(),
+                14 => {
+                    self.db.flush(&FlushOptions::default()).unwrap();
+                    self.persisted();
+                }
+                15 => {
+                    self.db.flush_wal(true).unwrap();
+                    self.persisted();
+                }
+                16 => {
+                    let all = CompactRangeOptions::default();
+                    self.db.compact_range(&all, None, None).unwrap();
+                    self.persisted();
+                }
+                17 => {
+                    self.db.close().unwrap();
+                    self.db = Db::open(&self.options, "/model").unwrap();
+                }
+                18 => {
+                    // A crash while jobs run.
+                    let options = FlushOptions { wait: false, allow_write_stall: true };
+                    self.db.flush(&options).unwrap();
+                    self.check_crash();
+                }
+                _ => self.check_crash(),
+            }
+        }
+        self.db.close().unwrap();
+        self.check_crash();
     }
 
     fn maintain(&mut self) {
@@ -298,6 +389,12 @@ impl Test {
     }
 }
 
+/// Keys that only one of the states has, or with another value.
+fn differences(a: &State, b: &State) -> Vec<String> {
+    let keys: BTreeSet<_> = a.keys().chain(b.keys()).filter(|k| a.get(*k) != b.get(*k)).collect();
+    keys.into_iter().map(|k| String::from_utf8_lossy(k).into_owned()).collect()
+}
+
 /// Where an iterator should be.
 struct Walk {
     rows: Vec<(Vec<u8>, Vec<u8>)>,
@@ -355,11 +452,22 @@ impl Walk {
     }
 }
 
+fn seeds(default: u64) -> u64 {
+    std::env::var("PUMICE_MODEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
 #[test]
 fn random_histories_read_as_the_model_says() {
-    let seeds = std::env::var("PUMICE_MODEL_SEEDS").ok().and_then(|n| n.parse().ok());
-    for seed in 0..seeds.unwrap_or(100) {
+    for seed in 0..seeds(100) {
         println!("seed {seed}");
         Test::new(seed).run();
+    }
+}
+
+#[test]
+fn crashes_leave_a_prefix_with_all_that_was_durable() {
+    for seed in 0..seeds(60) {
+        println!("seed {seed}");
+        Test::new(seed).run_with_crashes();
     }
 }

@@ -56,9 +56,20 @@ impl Wals {
         }
     }
 
-    /// Keeps logs that recovery read and that memtables still depend on.
-    pub fn keep(&mut self, logs: &[(FileNumber, u64)]) {
+    /// Keeps logs that recovery read and that memtables still depend on. They are synced: whoever
+    /// wrote them need not have, and the next log must not survive without them.
+    ///
+    /// # Errors
+    /// I/O. Suspends.
+    pub fn keep(&mut self, logs: &[(FileNumber, u64)]) -> Result<()> {
+        for &(number, _) in logs {
+            let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, number))?;
+            if self.use_fsync { file.fsync()? } else { file.sync()? }
+            file.close()?;
+        }
+        self.fs.sync_dir(&self.dir)?;
         self.sizes.extend(logs);
+        Ok(())
     }
 
     /// Directory of the logs.

@@ -256,3 +256,6 @@ impl WriteController {
         next.saturating_sub(now_micros).max(REFILL_MICROS)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,3 +172,6 @@ impl WriteQueue {
         next.wake.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -458,7 +458,7 @@ fn seeds(default: u64) -> u64 {
 
 #[test]
 fn random_histories_read_as_the_model_says() {
-    for seed in 0..seeds(100) {
+    for seed in 0..seeds(60) {
         println!("seed {seed}");
         Test::new(seed).run();
     }
@@ -466,7 +466,7 @@ fn random_histories_read_as_the_model_says() {
 
 #[test]
 fn crashes_leave_a_prefix_with_all_that_was_durable() {
-    for seed in 0..seeds(60) {
+    for seed in 0..seeds(25) {
         println!("seed {seed}");
         Test::new(seed).run_with_crashes();
     }

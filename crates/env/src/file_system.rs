@@ -133,6 +133,9 @@ pub trait WritableFile: Send {
     fn truncate(&mut self, bytes: u64) -> Result<()>;
     /// Ends writing, gives back reserved space, reports late errors. Not durable by itself.
     fn close(&mut self) -> Result<()>;
+    /// A handle with which another task makes what was written so far durable, while this one goes
+    /// on writing.
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>>;
     /// The position of the next byte.
     fn len(&self) -> u64;
     /// Whether nothing was written.
@@ -141,6 +144,13 @@ pub trait WritableFile: Send {
     }
     /// The name it was opened with, for messages.
     fn path(&self) -> &Path;
+}
+
+/// Makes the bytes of a file durable that its writer has handed to the operating system.
+pub trait FileSyncer: Send + Sync {
+    /// As [`WritableFile::sync`]. After an error the writer must not be trusted any more either: see
+    /// [`crate::BufferedWriter::poison`].
+    fn sync(&self) -> Result<()>;
 }
 
 /// A held lock; dropping it releases.

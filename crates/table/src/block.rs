@@ -115,9 +115,8 @@ impl Block {
 
     fn decode_layout(&mut self) -> Result<(), &'static str> {
         let data = self.data.as_slice();
-        let fixed32_before = |end: usize| -> Option<u32> {
-            get_fixed32(data.get(end.checked_sub(4)?..end)?)
-        };
+        let fixed32_before =
+            |end: usize| -> Option<u32> { get_fixed32(data.get(end.checked_sub(4)?..end)?) };
         let mut end = data.len();
         let packed = fixed32_before(end).ok_or("block too short")?;
         end -= 4;

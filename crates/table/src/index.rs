@@ -80,11 +80,8 @@ impl IndexBlock {
         }
         if !self.is_empty() {
             let last = self.key(self.len() - 1);
-            let order = if self.user_keys {
-                cmp.user.compare(last, key)
-            } else {
-                cmp.compare(last, key)
-            };
+            let order =
+                if self.user_keys { cmp.user.compare(last, key) } else { cmp.compare(last, key) };
             if order == Ordering::Greater {
                 return Err("index keys out of order");
             }
@@ -314,9 +311,8 @@ mod tests {
                 }
                 for n in 0..520u32 {
                     let target = seek_key(format!("key{n:05}").as_bytes(), 30);
-                    let want = (0..50)
-                        .find(|&i| index.compare(i, &icmp, &target).is_ge())
-                        .unwrap_or(50);
+                    let want =
+                        (0..50).find(|&i| index.compare(i, &icmp, &target).is_ge()).unwrap_or(50);
                     assert_eq!(index.seek(&icmp, &target), want, "{n} {cmp:?}");
                 }
             }

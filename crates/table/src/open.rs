@@ -111,12 +111,12 @@ impl Opener {
             .global_seqno(self.context.largest_seqno)
             .map_err(|error| error.with_context(self.file.name()))?;
         self.read_dictionary(&properties)?;
-        let index_type = properties
-            .index_type()
-            .map_err(|error| error.with_context(self.file.name()))?;
-        let index_handle = self.footer.index.or(self.meta.index).ok_or_else(|| {
-            Error::corruption(format!("no index block in {}", self.file.name()))
-        })?;
+        let index_type =
+            properties.index_type().map_err(|error| error.with_context(self.file.name()))?;
+        let index_handle =
+            self.footer.index.or(self.meta.index).ok_or_else(|| {
+                Error::corruption(format!("no index block in {}", self.file.name()))
+            })?;
         let options = &self.context.options;
         let cache: Option<Arc<BlockCache>> =
             options.block_cache.clone().filter(|_| !options.no_block_cache);

@@ -387,15 +387,14 @@ impl Table {
         }
         let options = TableReadOptions { fill_cache: false, ..Default::default() };
         let top = self.meta(&self.index, BlockKind::Index, &options)?;
-        let top = top.get().as_index().map_or_else(Vec::new, crate::index::IndexBlock::handles);
         let mut blocks = Vec::new();
-        for handle in top {
+        for handle in top.get().as_index().map_or(&[][..], |index| index.handles()) {
             if !self.index_partitioned {
-                blocks.push(handle);
+                blocks.push(*handle);
                 continue;
             }
-            let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
-            let partition = self.decode(contents, handle, BlockKind::Index)?;
+            let contents = read(&self.file, &no_tail, *handle, BlockKind::Index)?;
+            let partition = self.decode(contents, *handle, BlockKind::Index)?;
             blocks.extend(partition.as_index().into_iter().flat_map(|index| index.handles()));
         }
         for handle in blocks {

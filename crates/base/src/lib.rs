@@ -19,6 +19,6 @@ pub mod random;
 pub mod range_tombstone;
 
 pub use comparator::Comparator;
-pub use dbformat::{InternalKeyComparator, SequenceNumber, ValueType};
+pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use iterator::InternalIterator;

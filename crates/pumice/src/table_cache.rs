@@ -212,7 +212,7 @@ impl TableCache {
         let properties = table.properties();
         file.stats.get_or_init(|| FileStats {
             num_entries: properties.num_entries,
-            num_deletions: properties.deleted_keys,
+            num_deletions: properties.num_deletions,
             num_range_deletions: properties.num_range_deletions,
             raw_key_size: properties.raw_key_size,
             raw_value_size: properties.raw_value_size,

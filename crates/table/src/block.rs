@@ -9,9 +9,10 @@
 //! when they are walked over; every access to block bytes is bounds-checked, so a damaged block
 //! yields an error or wrong entries, never a panic.
 //!
-//! For keys that order as bytes a side array holds, for every restart point, eight bytes of its
-//! user key behind the prefix common to all restart keys; the search touches the block's bytes
-//! only where those words tie.
+//! A block that goes into the cache also gets an entry table if its keys order as bytes: one word
+//! per entry, four bytes of the user key behind the prefix common to all keys, then the entry's
+//! offset. A search reads the table, which is contiguous, and then usually one entry; walking a
+//! restart interval instead would wait for one cache miss after the other.
 //!
 //! Immutable after construction, so shared freely between threads. The hash index is skipped.
 
@@ -34,10 +35,8 @@ const HASH_INDEX: u32 = 1 << 31;
 pub(crate) enum KeyForm {
     /// Strings of meta blocks.
     Raw,
-    /// Internal keys in an order of the user's.
+    /// Internal keys.
     Internal,
-    /// Internal keys whose user keys order as bytes: the side array is built.
-    InternalBytewise,
 }
 
 /// Header of an entry and where its parts lie.
@@ -57,22 +56,44 @@ pub(crate) struct Entry {
     pub next: usize,
 }
 
+/// Bytes of the common prefix that are kept beside the entry table.
+const COMMON_INLINE: usize = 24;
+/// Bytes of a key in a word of the entry table.
+pub(crate) const WORD_LEN: usize = 4;
+
+/// The entry table; see the head.
+#[derive(Debug, Default)]
+struct EntryTable {
+    /// `key bytes << 32 | offset`, strictly ascending.
+    words: Vec<u64>,
+    common_len: usize,
+    common: [u8; COMMON_INLINE],
+}
+
+/// Where a search through the entry table leads.
+pub(crate) enum TableHit {
+    /// Walk from the entry at this offset. All before it are below the target; its word equals
+    /// the target's.
+    Walk(usize),
+    /// This entry is the first above the target, none equals it.
+    Above(usize),
+    /// All entries are below the target.
+    End,
+}
+
 /// A block of entries.
 #[derive(Debug, Default)]
 pub struct Block {
     data: Vec<u8>,
+    entry_table: EntryTable,
     /// End of the keys section; without separated values, of the entries.
     keys_end: usize,
     restarts_at: usize,
     num_restarts: usize,
     /// Start of the values section, 0 if values follow their keys.
     values_at: usize,
-    separated: bool,
     min_key_len: usize,
-    /// Bytes that the user keys of all restart points begin with.
-    common_len: usize,
-    /// `prefix_word` of the rest of each restart key; empty if not built.
-    words: Vec<u64>,
+    separated: bool,
 }
 
 impl Block {
@@ -83,9 +104,6 @@ impl Block {
         block.check_restarts()?;
         if form != KeyForm::Raw {
             block.min_key_len = TRAILER_LEN;
-        }
-        if form == KeyForm::InternalBytewise && block.num_restarts > 1 {
-            block.build_words()?;
         }
         Ok(block)
     }
@@ -143,18 +161,124 @@ impl Block {
         Ok(())
     }
 
-    fn build_words(&mut self) -> Result<(), &'static str> {
-        const BAD: &str = "bad key at a restart point";
-        let last = self.restart_user_key(self.num_restarts - 1).ok_or(BAD)?;
-        let common = common_prefix(self.restart_user_key(0).ok_or(BAD)?, last);
-        let mut words = Vec::with_capacity(self.num_restarts);
-        for i in 0..self.num_restarts {
-            let key = self.restart_user_key(i).ok_or(BAD)?;
-            words.push(prefix_word(key.get(common..).ok_or(BAD)?));
+    /// Builds the entry table, unless the block's shape does not allow one. Requires internal keys
+    /// whose user keys order as bytes.
+    pub(crate) fn build_entry_table(&mut self) {
+        if self.separated || self.keys_end == 0 {
+            return;
         }
-        self.common_len = common;
-        self.words = words;
-        Ok(())
+        if let Some(table) = self.entry_table() {
+            self.entry_table = table;
+        }
+    }
+
+    fn entry_table(&self) -> Option<EntryTable> {
+        let first = self.restart_user_key(0)?;
+        let common_len = common_prefix(first, &self.last_user_key()?);
+        let mut table = EntryTable { common_len, ..Default::default() };
+        let inline = common_len.min(COMMON_INLINE);
+        table.common[..inline].copy_from_slice(&first[..inline]);
+        let entries = self.num_restarts * 16;
+        table.words.reserve_exact(entries.min(self.keys_end / 12 + 1));
+        let (mut at, mut key_bytes, mut previous_len) = (0, [0u8; WORD_LEN], 0);
+        let mut last_word = 0;
+        while at < self.keys_end {
+            let entry = self.entry(at, 0, false)?;
+            let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
+            if entry.shared > previous_len || entry.shared > user_len {
+                // Shared bytes reach into a trailer: rare enough to do without a table.
+                return None;
+            }
+            let suffix_len = user_len - entry.shared;
+            let suffix = self.data.get(entry.suffix_at..entry.suffix_at + suffix_len)?;
+            update_word(&mut key_bytes, common_len, entry.shared, suffix);
+            let word = u64::from(u32::from_be_bytes(key_bytes)) << 32 | at as u64;
+            if word < last_word || user_len < common_len || at > u32::MAX as usize {
+                return None;
+            }
+            table.words.push(word);
+            (last_word, previous_len, at) = (word, user_len, entry.next);
+        }
+        if table.words.capacity() > table.words.len() + table.words.len() / 4 {
+            table.words.shrink_to_fit();
+        }
+        Some(table)
+    }
+
+    /// The user key of the last entry.
+    fn last_user_key(&self) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        let mut at = self.restart(self.num_restarts - 1);
+        while at < self.keys_end {
+            let entry = self.entry(at, 0, false)?;
+            if entry.shared > key.len() {
+                return None;
+            }
+            key.truncate(entry.shared);
+            let suffix_end = entry.suffix_at + entry.suffix_len;
+            key.extend_from_slice(self.data.get(entry.suffix_at..suffix_end)?);
+            at = entry.next;
+        }
+        key.truncate(key.len().checked_sub(TRAILER_LEN)?);
+        Some(key)
+    }
+
+    /// Searches the entry table for a user key; `None` if there is no table.
+    #[inline]
+    pub(crate) fn search_table(&self, target: &[u8]) -> Option<TableHit> {
+        let EntryTable { words, common_len, .. } = &self.entry_table;
+        if words.is_empty() {
+            return None;
+        }
+        let head = &target[..target.len().min(*common_len)];
+        match head.cmp(self.common()?) {
+            Ordering::Less => return Some(TableHit::Above(0)),
+            Ordering::Greater => return Some(TableHit::End),
+            Ordering::Equal => {}
+        }
+        let word = (prefix_word(&target[*common_len..]) >> 32) << 32;
+        let at = count_below(words, word);
+        Some(match words.get(at) {
+            None => TableHit::End,
+            Some(found) if found >> 32 == word >> 32 => TableHit::Walk(*found as u32 as usize),
+            Some(_) => TableHit::Above(at),
+        })
+    }
+
+    /// The bytes that all keys begin with.
+    #[inline]
+    fn common(&self) -> Option<&[u8]> {
+        let table = &self.entry_table;
+        match table.common.get(..table.common_len) {
+            Some(common) => Some(common),
+            None => self.restart_user_key(0)?.get(..table.common_len),
+        }
+    }
+
+    /// Bytes at the start of a key that the entry table knows.
+    #[inline]
+    pub(crate) fn table_depth(&self) -> usize {
+        self.entry_table.common_len + WORD_LEN
+    }
+
+    /// Offset of an entry of the entry table.
+    pub(crate) fn table_entry(&self, number: usize) -> Option<usize> {
+        self.entry_table.words.get(number).map(|word| *word as u32 as usize)
+    }
+
+    /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table does
+    /// not know so many.
+    pub(crate) fn table_key_head(
+        &self,
+        number: usize,
+        shared: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let common_len = self.entry_table.common_len;
+        let word = ((self.entry_table.words.get(number)? >> 32) as u32).to_be_bytes();
+        out.extend_from_slice(&self.common()?[..shared.min(common_len)]);
+        out.extend_from_slice(word.get(..shared.saturating_sub(common_len))?);
+        Some(())
     }
 
     /// The block's bytes.
@@ -165,7 +289,7 @@ impl Block {
 
     /// Memory held, for the cache's charge.
     pub fn memory_bytes(&self) -> usize {
-        self.data.capacity() + 8 * self.words.capacity() + size_of::<Self>()
+        self.data.capacity() + 8 * self.entry_table.words.capacity() + size_of::<Self>()
     }
 
     /// Offset behind the last entry.
@@ -178,12 +302,6 @@ impl Block {
     #[inline]
     pub(crate) fn separated(&self) -> bool {
         self.separated
-    }
-
-    /// The side array exists or is not needed, and values follow keys.
-    #[inline]
-    pub(crate) fn fast_scan(&self) -> bool {
-        !self.separated
     }
 
     #[inline]
@@ -262,58 +380,40 @@ impl Block {
         key.get(..key.len().checked_sub(TRAILER_LEN)?)
     }
 
-    /// The restart point to begin a forward walk to `target` at: the last whose key is less, or 0.
+    /// The restart point to begin a forward walk to a target at: the last whose key is less, or 0.
     /// `is_less` compares a restart key with the target. `None` if the block is damaged.
     pub(crate) fn seek_restart(&self, mut is_less: impl FnMut(&[u8]) -> bool) -> Option<usize> {
-        self.seek_restart_within(0, self.num_restarts, &mut is_less)
-    }
-
-    fn seek_restart_within(
-        &self,
-        mut lo: usize,
-        mut hi: usize,
-        is_less: &mut impl FnMut(&[u8]) -> bool,
-    ) -> Option<usize> {
+        let (mut lo, mut hi) = (0, self.num_restarts);
         while lo < hi {
             let mid = lo + (hi - lo) / 2;
             if is_less(self.restart_key(mid)?) { lo = mid + 1 } else { hi = mid }
         }
         Some(lo.saturating_sub(1))
     }
+}
 
-    /// `seek_restart` for bytewise order, through the side array.
-    #[inline]
-    pub(crate) fn seek_restart_bytewise(
-        &self,
-        user_target: &[u8],
-        mut is_less: impl FnMut(&[u8]) -> bool,
-    ) -> Option<usize> {
-        if self.words.is_empty() {
-            return if self.num_restarts > 1 { self.seek_restart(is_less) } else { Some(0) };
-        }
-        if self.common_len > 0 {
-            let common = self.restart_user_key(0)?.get(..self.common_len)?;
-            let head = &user_target[..user_target.len().min(self.common_len)];
-            match head.cmp(common) {
-                Ordering::Less => return Some(0),
-                Ordering::Greater => return Some(self.num_restarts - 1),
-                Ordering::Equal => {}
-            }
-        }
-        let word = prefix_word(&user_target[self.common_len..]);
-        let lo = count_below(&self.words, word);
-        let ties = self.words[lo..].iter().take_while(|&&w| w == word).count();
-        if ties == 0 {
-            return Some(lo.saturating_sub(1));
-        }
-        self.seek_restart_within(lo, lo + ties, &mut is_less)
+/// Replaces the bytes of a table word that the entry does not share. The word covers the key from
+/// `common_len` on; what is behind the key is zero.
+#[inline]
+fn update_word(word: &mut [u8; WORD_LEN], common_len: usize, shared: usize, suffix: &[u8]) {
+    if shared >= common_len + WORD_LEN {
+        return;
+    }
+    let kept = shared.saturating_sub(common_len);
+    let skip = common_len.saturating_sub(shared);
+    let fresh = suffix.get(skip..).unwrap_or(&[]);
+    for (i, byte) in word[kept..].iter_mut().enumerate() {
+        *byte = fresh.get(i).copied().unwrap_or(0);
     }
 }
+
+/// Arrays up to this length are searched from front to back: all cache lines load at once.
+const LINEAR_WORDS_MAX: usize = 96;
 
 /// Words of an ascending array that are below `word`.
 #[inline]
 pub(crate) fn count_below(words: &[u64], word: u64) -> usize {
-    if words.len() <= 16 {
+    if words.len() <= LINEAR_WORDS_MAX {
         return words.iter().map(|&w| usize::from(w < word)).sum();
     }
     words.partition_point(|&w| w < word)

@@ -20,6 +20,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-continue", crate::compat::run_continue),
     ("rocksdb-write", crate::compat::run_write),
     ("open", crate::errors::run_open),
+    ("faults", crate::faults::run),
     ("crash", crate::crash::run),
     ("corruption", crate::corruption::run),
 ];

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pumice::{Db, Options, WriteOptions};
+use pumice::{ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, Options, WriteOptions};
 use pumice_testkit::{Op, Store};
 use tempfile::TempDir;
 
@@ -94,7 +94,9 @@ fn a_missing_database_is_not_created_unasked() {
         format!("{}/CURRENT: does not exist (create_if_missing is false)", path.display());
     assert_eq!(error, format!("Invalid argument: {expected}"));
     assert!(!path.exists(), "the refused open made a folder");
-    let error = Db::open_read_only(&Options::default(), &path, false).err().unwrap().to_string();
+    let only = [ColumnFamilyDescriptor::new("default", ColumnFamilyOptions::default())];
+    let read_only = Db::open_read_only(&DbOptions::default(), &path, &only, false);
+    let error = read_only.err().unwrap().to_string();
     assert!(error.starts_with("IO error: No such file or directory: "), "{error}");
     assert!(error.contains(&format!("{}/CURRENT", path.display())), "{error}");
     assert!(!path.exists(), "the refused open made a folder");
@@ -148,7 +150,7 @@ fn requests_that_contradict_themselves_are_refused() {
     assert_eq!(error, "Invalid argument: end key comes before start key");
     let again = db.create_column_family(&Default::default(), "family1").err().unwrap();
     assert_eq!(again.to_string(), "Invalid argument: Column family already exists");
-    let dropped = db.drop_column_family(&db.default_column_family()).unwrap_err().to_string();
+    let dropped = db.drop_column_family(db.default_column_family()).unwrap_err().to_string();
     assert_eq!(dropped, "Invalid argument: Can't drop default column family");
     let error = db.set_options(family, &[("nope", "1")]).unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: Extra option not recognized: nope");

@@ -53,6 +53,10 @@ impl ErrorState {
     pub fn current(&self) -> Option<&Error> {
         self.error.as_ref()
     }
+    /// The error, unless a resume is under way and may clear it.
+    pub fn stopping(&self) -> Option<&Error> {
+        self.error.as_ref().filter(|_| !self.resuming)
+    }
     /// Flushes and compactions must not start.
     pub fn stops_jobs(&self) -> bool {
         !self.resuming && self.error.as_ref().is_some_and(|e| e.severity() >= Severity::Hard)
@@ -102,6 +106,13 @@ impl DbInner {
             self.attention.store(true, Ordering::Release);
         }
         self.changed.notify_all();
+        drop(state);
+        if worse
+            && error.is_no_space()
+            && let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade)
+        {
+            me.schedule_resume_if_full();
+        }
     }
 
     /// Memory no longer is what the log says: nothing may be written until reopening.
@@ -113,11 +124,7 @@ impl DbInner {
 
     /// The error that stops writes, if any.
     pub(crate) fn stopping_error(&self) -> Option<Error> {
-        if !self.attention.load(Ordering::Acquire) && !self.stalling.load(Ordering::Acquire) {
-            return None;
-        }
-        let state = self.state.lock();
-        state.errors.error.clone().filter(|_| !state.errors.resuming)
+        self.state.lock().errors.stopping().cloned()
     }
 
     /// Starts the automatic recovery from a full disk, if that is the error.

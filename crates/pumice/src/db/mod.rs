@@ -26,6 +26,7 @@ pub(crate) mod destroy;
 pub(crate) mod error_handler;
 pub(crate) mod events;
 pub(crate) mod flush_api;
+pub(crate) mod identity;
 pub(crate) mod info_dumps;
 pub(crate) mod live_files;
 pub(crate) mod manifest_log;

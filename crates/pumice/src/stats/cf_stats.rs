@@ -1,4 +1,5 @@
-//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and `rocksdb.levelstats`.
+//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and
+//! `rocksdb.levelstats`.
 //!
 //! The layout is RocksDB 10.10's, column for column: scripts cut these lines by position.
 //! Reading a report does not end its interval; only [`CfStats::end_interval`] does, which the

@@ -104,9 +104,9 @@ impl DbInner {
                 self.stalling.store(false, Ordering::Release);
                 return Err(Error::shutdown("the database is closing"));
             }
-            if let Some(error) = self.stopping_error() {
+            if let Some(error) = state.errors.stopping() {
                 self.stalling.store(false, Ordering::Release);
-                return Err(error);
+                return Err(error.clone());
             }
             state = self.changed.wait_timeout(state, STOP_POLL).0;
         }

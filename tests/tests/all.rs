@@ -5,6 +5,7 @@
 //! | `differential` | a million random operations give what the model gives, as does RocksDB |
 //! | `compat` | both engines and Debian's tools read each other's databases |
 //! | `crash` | a crash leaves a state that the write options allow |
+//! | `faults` | any single failing I/O operation keeps the promises |
 //! | `corruption` | a flipped byte is an error, harmless, or a documented tail drop |
 //! | `errors` | bad input is refused with the right words and changes nothing |
 //!
@@ -18,6 +19,8 @@ mod compat;
 mod corruption;
 mod crash;
 mod differential;
+mod errors;
+mod faults;
 mod stores;
 
 #[global_allocator]

@@ -1,12 +1,13 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command.
 //!
 //! Stages run in order and all of them run, whatever fails, so that one run shows all there is to
-//! mend: peers, fmt, clippy, tidy, then every test of the workspace in one profile. A stage other
-//! than the tests counts as one failed test when it fails and as nothing when it passes. The last
-//! line is `N passed, N failed`; a run that executed no test fails.
+//! mend: peers, fmt, clippy, tidy, every test of the workspace in one profile, then the released
+//! binary called as a stranger would call it. Each such call counts as one test; any other stage
+//! counts as one failed test when it fails and as nothing when it passes. The last line is
+//! `N passed, N failed`; a run that executed no test fails.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -25,6 +26,16 @@ struct Suite<'a> {
     /// (stage, seconds, passed)
     timings: Vec<(&'static str, f64, bool)>,
 }
+
+/// Calls of the released binary: name, arguments, what the output must have.
+const CALLS: &[(&str, &[&str], &[&str])] = &[
+    ("kills", &["stress", "--kills=200"], &["lost=0", "wrong=0"]),
+    (
+        "db_bench",
+        &["db_bench", "--num=200000", "--benchmarks=fillrandom,overwrite,readrandom,readseq"],
+        &["fillrandom", "overwrite", "readrandom", "readseq", "ops/sec"],
+    ),
+];
 
 /// Runs all stages; the exit code is success only when tests ran and nothing failed.
 pub fn run(root: &Path) -> ExitCode {
@@ -55,6 +66,15 @@ pub fn run(root: &Path) -> ExitCode {
     });
     suite.tally.passed += tally.passed;
     suite.tally.failed += tally.failed;
+    suite
+        .stage("build", |root| cargo(root, &["build", "--release", "--quiet", "-p", "pumice-cli"]));
+    for (name, args, wanted) in CALLS {
+        let before = suite.tally.failed;
+        suite.stage(name, |root| call(root, args, wanted));
+        if suite.tally.failed == before {
+            suite.tally.passed += 1;
+        }
+    }
     suite.finish()
 }
 
@@ -129,6 +149,31 @@ fn run_tests(root: &Path, library: Option<&Path>) -> (Tally, bool) {
     }
     let ok = child.wait().is_ok_and(|status| status.success());
     (tally, ok)
+}
+
+/// Runs the released binary on a database of its own; true when it succeeds and prints `wanted`.
+fn call(root: &Path, args: &[&str], wanted: &[&str]) -> bool {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let folder = parent.join(format!("pumice-xtask-{}", std::process::id()));
+    let database = format!("--db={}", folder.join("db").display());
+    let output = std::fs::create_dir_all(&folder).and_then(|()| {
+        let mut command = Command::new(target.join("release/pumice"));
+        command.args(args).arg(database).stdin(Stdio::null()).stderr(Stdio::inherit()).output()
+    });
+    let removed = std::fs::remove_dir_all(&folder);
+    match (output, removed) {
+        (Ok(output), Ok(())) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            print!("{text}");
+            output.status.success() && wanted.iter().all(|word| text.contains(word))
+        }
+        (output, removed) => {
+            eprintln!("{args:?}: {:?} {removed:?}", output.err());
+            false
+        }
+    }
 }
 
 /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.

@@ -29,11 +29,7 @@ pub struct CacheOptions {
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        CacheOptions {
-            capacity: 32 << 20,
-            estimated_entry_charge: 0,
-            strict_capacity_limit: false,
-        }
+        CacheOptions { capacity: 32 << 20, estimated_entry_charge: 0, strict_capacity_limit: false }
     }
 }
 
@@ -108,9 +104,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
                 table.discharge(charge);
                 Err(full())
             }
-            Err(value) => {
-                Ok(Handle::new(self.table, table.place_standalone(key, value, charge)))
-            }
+            Err(value) => Ok(Handle::new(self.table, table.place_standalone(key, value, charge))),
         }
     }
 
@@ -173,6 +167,12 @@ impl<V: Send + Sync + 'static> Cache<V> {
             return Err(full());
         }
         Ok(Reservation { cache: Arc::clone(self), charge })
+    }
+
+    /// Sum of all slots' displacement counts.
+    #[cfg(test)]
+    pub(crate) fn displacements(&self) -> u64 {
+        self.table().displacements()
     }
 
     /// A number that no other call on this cache returns, for cache keys. Never 0.

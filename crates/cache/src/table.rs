@@ -93,6 +93,10 @@ impl<V> Table<V> {
         NonNull::from(Box::leak(table))
     }
 
+    #[cfg(test)]
+    pub(crate) fn displacements(&self) -> u64 {
+        self.slots.iter().map(|slot| u64::from(slot.displacements.load(Relaxed))).sum()
+    }
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -169,8 +173,7 @@ impl<V> Table<V> {
         charge: usize,
         priority: Priority,
     ) -> Result<&Slot<V>, V> {
-        if self.entries.fetch_add(1, Relaxed) > self.occupancy_max
-            && self.evict(0, 1).entries == 0
+        if self.entries.fetch_add(1, Relaxed) > self.occupancy_max && self.evict(0, 1).entries == 0
         {
             self.entries.fetch_sub(1, Relaxed);
             return Err(value);
@@ -193,7 +196,12 @@ impl<V> Table<V> {
     }
 
     /// An entry outside the table, already charged, pinned.
-    pub(crate) fn place_standalone(&self, key: CacheKey, value: V, charge: usize) -> NonNull<Slot<V>> {
+    pub(crate) fn place_standalone(
+        &self,
+        key: CacheKey,
+        value: V,
+        charge: usize,
+    ) -> NonNull<Slot<V>> {
         self.entries.fetch_add(1, Relaxed);
         self.unevictable.fetch_add(charge, Relaxed);
         NonNull::from(Box::leak(Box::new(Slot::standalone(key, charge, value))))

@@ -42,10 +42,8 @@ pub(crate) fn entry_bytes(user_key: &[u8], value: &[u8]) -> usize {
 /// most `LEN_MAX`.
 #[inline]
 pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, value: &[u8]) {
-    let header = Entry {
-        key_len: (user_key.len() + TRAILER_LEN) as u32,
-        value_len: value.len() as u32,
-    };
+    let header =
+        Entry { key_len: (user_key.len() + TRAILER_LEN) as u32, value_len: value.len() as u32 };
     // SAFETY: all within `entry_bytes` from `at`, by the contract.
     unsafe {
         at.cast::<Entry>().write(header);

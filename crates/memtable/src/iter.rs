@@ -7,8 +7,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_base::iterator::InternalIterator;
 use pumice_base::Result;
+use pumice_base::iterator::InternalIterator;
 
 use crate::entry::{EntryRef, Target};
 use crate::memtable::{MemTable, Rep};

@@ -58,9 +58,8 @@ impl RangeDels {
         }
         let mut state = self.state.lock();
         let State { list, fragmented } = &mut *state;
-        let built = fragmented.get_or_insert_with(|| {
-            Arc::new(FragmentedTombstones::build(list.clone(), comparator))
-        });
+        let built = fragmented
+            .get_or_insert_with(|| Arc::new(FragmentedTombstones::build(list.clone(), comparator)));
         Some(Arc::clone(built))
     }
 }

@@ -391,8 +391,7 @@ impl SkipList {
             }
             let next = step.next;
             // The exact prefix, for the link before may hold too low a one.
-            let prefix =
-                if next.is_null() { u64::MAX } else { self.entry(next).prefix(order) };
+            let prefix = if next.is_null() { u64::MAX } else { self.entry(next).prefix(order) };
             // SAFETY: unpublished on this level; `prev` was reached on it.
             let before = unsafe {
                 init_link(node, level, next, prefix);
@@ -408,7 +407,7 @@ impl SkipList {
     /// Lets the index keep up, every so many inserts into `lane`.
     #[inline]
     fn advance_index<O: KeyOrder>(&self, order: O, lane: &Lane) {
-        if O::HAS_PREFIX && lane.entries.load(Relaxed) % INDEX_STRIDE == 0 {
+        if O::HAS_PREFIX && lane.entries.load(Relaxed).is_multiple_of(INDEX_STRIDE) {
             self.advance_index_now(order);
         }
     }

@@ -14,6 +14,7 @@
 //! It does not cover transactions, backups, custom comparators or callbacks; merge operators and
 //! everything else that RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
 
 mod api;
 mod batch;

@@ -46,6 +46,17 @@ impl Model {
         Model { families: families.collect(), ..Model::default() }
     }
 
+    /// The part of this state that a generator with `prefix` made: see [`crate::Shape::prefix`].
+    #[must_use]
+    pub fn part(&self, prefix: &str) -> Model {
+        let mine = |key: &Vec<u8>| key.get(1..).is_some_and(|k| k.starts_with(prefix.as_bytes()));
+        let part = |map: &Arc<Map>| {
+            let entries = map.iter().filter(|(key, _)| mine(key));
+            entries.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        Model::from_entries(self.families.iter().map(part).collect())
+    }
+
     /// Number of column families.
     pub fn families(&self) -> usize {
         self.families.len()

@@ -6,7 +6,10 @@ use crate::{LogEnd, LogReader, LogReaderOptions, LogWriter};
 use pumice_base::checksum::{crc32c, mask_crc};
 use pumice_base::random::Rng;
 use pumice_base::{Error, ErrorKind};
-use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions, write_file};
+use pumice_env::mem::CrashMode;
+use pumice_env::{
+    BufferedWriter, FileOptions, FileSystem, MemFs, PosixFs, WriterOptions, write_file,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -476,4 +479,108 @@ fn after_a_write_error_nothing_more_is_written() {
     let outcome =
         read_log(&fs.read_file(Path::new(LOG)).unwrap(), WalRecoveryMode::TolerateCorruptedTail);
     assert_eq!(outcome.records, [b"good".to_vec()]);
+}
+
+/// A power cut leaves every synced record, and of the others a prefix: never a hole.
+#[test]
+fn crashes_leave_a_prefix_with_all_synced_records() {
+    for seed in 0..3000 {
+        let mut rng = Rng::new(seed);
+        let fs = MemFs::new(seed);
+        let recycle = rng.one_in(3);
+        let file = if recycle {
+            let old: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 900]).collect();
+            let mut bytes = reference(&old, true);
+            // Records of an older log: the number is not ours.
+            let older = (NUMBER as u32 - 1).to_le_bytes();
+            (0..40).for_each(|i| bytes[i * 911 + 7..i * 911 + 11].copy_from_slice(&older));
+            bytes.truncate(32_000);
+            write_file(&fs, Path::new("/000006.log"), &bytes, true).unwrap();
+            fs.reuse(Path::new("/000006.log"), Path::new(LOG)).unwrap()
+        } else {
+            fs.create(Path::new(LOG), &FileOptions::default()).unwrap()
+        };
+        fs.sync_dir(Path::new("/")).unwrap();
+        let file = BufferedWriter::new(file, WriterOptions::default());
+        let mut log = LogWriter::new(file, NUMBER, recycle, false);
+        let (mut records, mut synced) = (Vec::new(), 0);
+        for _ in 0..rng.uniform(30) {
+            let bytes = rng.uniform(3000) as usize;
+            let record = rng.bytes(bytes);
+            log.add_record(&record).unwrap();
+            records.push(record);
+            if rng.one_in(6) {
+                log.sync().unwrap();
+                synced = records.len();
+            }
+        }
+        fs.crash(seed, CrashMode::MIXED);
+        let bytes = fs.read_file(Path::new(LOG)).unwrap();
+        let outcome = read_log(&bytes, WalRecoveryMode::PointInTime);
+        let kept = outcome.records.len();
+        assert!(records.starts_with(&outcome.records), "seed {seed}");
+        assert!(kept >= synced, "seed {seed}: {kept} of {synced}, {:?}", outcome.end);
+    }
+}
+
+/// Sequence, count and length of each record, as `ldb dump_wal` lists them.
+fn listing(bytes: &[u8]) -> Vec<(u64, u32, usize)> {
+    let outcome = read_log(bytes, WalRecoveryMode::AbsoluteConsistency);
+    assert!(outcome.error.is_none(), "{:?}", outcome.error);
+    let row = |r: &Vec<u8>| {
+        let sequence = u64::from_le_bytes(r[..8].try_into().unwrap());
+        (sequence, u32::from_le_bytes(r[8..12].try_into().unwrap()), r.len())
+    };
+    outcome.records.iter().map(row).collect()
+}
+
+/// Made by `db_bench --benchmarks=fillseq` of Debian's RocksDB 7.8.3 with values of 2000 bytes.
+#[test]
+fn a_log_of_rocksdb_is_read_and_written_alike() {
+    let bytes = include_bytes!("../testdata/rocksdb-7.8.3-plain.log");
+    let expected: Vec<_> = (1..=18).map(|sequence| (sequence, 1, 2032)).collect();
+    assert_eq!(listing(bytes), expected);
+    let records = read_log(bytes, WalRecoveryMode::PointInTime).records;
+    assert!(write_log(&records, false) == bytes);
+}
+
+/// The same with two values of 70000 bytes and `--wal_compression=zstd`.
+#[test]
+fn a_compressed_log_of_rocksdb_is_read() {
+    let bytes = include_bytes!("../testdata/rocksdb-7.8.3-zstd.log");
+    assert_eq!(listing(bytes), [(1, 1, 70_033), (2, 1, 70_033)]);
+}
+
+#[test]
+#[ignore = "needs ldb of Debian's rocksdb-tools"]
+fn ldb_reads_our_logs() {
+    let batch = |sequence: u64, value_bytes: usize| {
+        let mut batch = sequence.to_le_bytes().to_vec();
+        batch.extend_from_slice(&1u32.to_le_bytes());
+        batch.push(1);
+        pumice_base::coding::put_length_prefixed(&mut batch, format!("key{sequence}").as_bytes());
+        pumice_base::coding::put_length_prefixed(&mut batch, &vec![b'v'; value_bytes]);
+        batch
+    };
+    // Lengths around the block's end, and several blocks.
+    let lengths = (1..40).map(|i| 32_720 + i).chain([0, 1, 100_000, 300_000]);
+    let records: Vec<Vec<u8>> = (1..).zip(lengths).map(|(s, bytes)| batch(s, bytes)).collect();
+    let dir = std::path::PathBuf::from("/dev/shm/pumice-wal-ldb");
+    PosixFs.create_dir_all(&dir).unwrap();
+    let path = dir.join("000007.log");
+    for bytes in
+        [write_log(&records, false), write_log(&records, true), compressed_log(&records, false)]
+    {
+        write_file(&PosixFs, &path, &bytes, false).unwrap();
+        let walfile = format!("--walfile={}", path.display());
+        let ldb = std::process::Command::new("ldb").args(["dump_wal", &walfile]).output().unwrap();
+        let text = String::from_utf8(ldb.stdout).unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains("PUT(0)")).collect();
+        assert_eq!(rows.len(), records.len(), "{text}");
+        for (row, (sequence, record)) in rows.iter().zip((1..).zip(&records)) {
+            assert!(row.starts_with(&format!("{sequence},1,{},", record.len())), "{row}");
+        }
+    }
+    PosixFs.remove(&path).unwrap();
+    PosixFs.remove_dir(&dir).unwrap();
 }

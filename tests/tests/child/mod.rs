@@ -15,7 +15,15 @@ const SECONDS_MAX: u64 = 600;
 
 type Job = fn(&Path, &str) -> Result<(), String>;
 
-const JOBS: &[(&str, Job)] = &[("rocksdb-differential", crate::differential::run_rocksdb)];
+const JOBS: &[(&str, Job)] = &[
+    ("rocksdb-differential", crate::differential::run_rocksdb),
+    ("rocksdb-continue", crate::compat::run_continue),
+    ("rocksdb-write", crate::compat::run_write),
+    ("open", crate::errors::run_open),
+    ("faults", crate::faults::run),
+    ("crash", crate::crash::run),
+    ("corruption", crate::corruption::run),
+];
 
 /// Runs a job in a child process and waits for it.
 ///

@@ -112,7 +112,12 @@ fn what_debians_db_bench_wrote_is_read_with_its_unflushed_wal() {
         "--seed=1",
     ];
     run("db_bench", &[&common[..], &["--benchmarks=fillseq"]].concat());
-    let more = ["--benchmarks=overwrite,deleterandom", "--use_existing_db=1", "--writes=25000"];
+    let more = [
+        "--benchmarks=overwrite,deleterandom",
+        "--use_existing_db=1",
+        "--writes=25000",
+        "--deletes=20000",
+    ];
     run("db_bench", &[&common[..], &more].concat());
     let merges = ["--benchmarks=mergerandom", "--use_existing_db=1", "--writes=5000"];
     run("db_bench", &[&common[..], &merges].concat());

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | table, MANIFEST, CURRENT | an error, or the same data |
 //! | WAL, absolute consistency | an error, or the same data |
-//! | WAL, point in time and tolerate corrupted tail | the same, or P(k), k at least what was flushed |
+//! | WAL, point in time or tolerate tail | the same, or P(k), k at least what was flushed |
 //! | WAL, skip any corrupted | the same, or any batches whole |
 //!
 //! Forbidden everywhere: wrong data, a panic, a hang, a request for more than 64 MiB of memory.

@@ -11,6 +11,7 @@
 //! failing seed may need several tries. The suite runs in a child process: a hang fails it.
 
 mod life;
+mod writers;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,6 +25,8 @@ use life::Tally;
 
 const SEEDS: u64 = 10_000;
 const THREADS: u64 = 2;
+/// Each so-manieth seed has several writers and one crash.
+const WRITERS_EVERY: u64 = 8;
 const FAILURES_SHOWN: usize = 5;
 
 #[test]
@@ -71,7 +74,8 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
 /// One seed; a panic of the engine is a failure like others.
 fn live(seed: u64) -> Result<Tally, String> {
     let hint = || seed::replay_hint("crash", seed);
-    match std::panic::catch_unwind(|| life::run(seed)) {
+    let run = if seed % WRITERS_EVERY == 0 { writers::run } else { life::run };
+    match std::panic::catch_unwind(|| run(seed)) {
         Ok(Ok(tally)) => Ok(tally),
         Ok(Err(error)) => Err(format!("seed {seed}: {error}\n{}", hint())),
         Err(_) => Err(format!("seed {seed}: panicked (see above)\n{}", hint())),

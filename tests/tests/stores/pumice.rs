@@ -189,7 +189,7 @@ impl Store for Pumice {
             iterate_upper_bound: spec.upper.clone(),
             ..self.reads(spec.snapshot)
         };
-        let cursor = self.db().iter_cf(&reads, &self.families[spec.cf]);
+        let cursor = self.db().iter_cf(&reads, &self.families[spec.cf]).map_err(text)?;
         self.cursors.insert(name, cursor);
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Store for Pumice {
     }
 
     fn flush(&mut self, cf: usize) -> Result<(), String> {
-        self.db().flush_cf(&FlushOptions::default(), &self.families[cf]).map_err(text)
+        self.db().flush_cfs(&FlushOptions::default(), &[&self.families[cf]]).map_err(text)
     }
 
     fn compact(

@@ -6,9 +6,10 @@
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, NamedOption};
 use super::flags::Flags;
+use pumice::stats::Statistics;
 use pumice::{
-    BottommostLevelCompaction, CompactRangeOptions, Db, DbIterator, FlushOptions, Options,
-    ReadOptions, Statistics, WaitForCompactOptions, WriteBatch, WriteOptions,
+    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,
+    FlushOptions, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use std::path::Path;
@@ -71,7 +72,8 @@ impl Engine for Pumice {
 
     fn open(&self, path: &Path, read_only: bool) -> Result<PumiceDb> {
         let db = if read_only {
-            Db::open_read_only(&self.options, path, false)
+            let family = ColumnFamilyDescriptor::new("default", self.options.cf.clone());
+            Db::open_read_only(&self.options.db, path, &[family], false).map(|(db, _)| db)
         } else {
             Db::open(&self.options, path)
         };

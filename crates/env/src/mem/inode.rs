@@ -2,6 +2,9 @@
 //!
 //! Invariant: `stable` with `pending` applied in order gives `data`, except after an injected sync
 //! failure that lost changes: then they are in `data` until the crash and nowhere else.
+//!
+//! A file takes space while it has a name or an open handle (`pins`), not while only a crash could
+//! bring it back.
 
 use pumice_base::random::Rng;
 use pumice_port::sync::Mutex;
@@ -30,6 +33,11 @@ impl Default for SpaceMeter {
 impl SpaceMeter {
     pub(super) fn set_quota(&self, bytes: Option<u64>) {
         self.quota.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+    /// A meter of nothing with the same quota.
+    pub(super) fn emptied(&self) -> Self {
+        let quota = AtomicU64::new(self.quota.load(Ordering::Relaxed));
+        SpaceMeter { used: AtomicU64::new(0), quota }
     }
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -78,6 +86,7 @@ struct Content {
     stable: Vec<u8>,
     pending: Vec<Change>,
     modified_seconds: u64,
+    pins: usize,
 }
 
 /// See the head of this file.
@@ -93,11 +102,26 @@ impl Inode {
 
     /// A file whose bytes are all durable.
     fn with_stable(stable: Vec<u8>, space: &Arc<SpaceMeter>) -> Self {
-        space.resized(0, stable.len());
-        let data = stable.clone();
-        let content =
-            Content { data, stable, pending: Vec::new(), modified_seconds: wall_seconds() };
+        let (data, modified_seconds) = (stable.clone(), wall_seconds());
+        let content = Content { data, stable, pending: Vec::new(), modified_seconds, pins: 0 };
         Inode { content: Mutex::new(content), space: Arc::clone(space) }
+    }
+
+    /// Notes one more name or handle.
+    pub(super) fn pin(&self) {
+        let mut content = self.content.lock();
+        if content.pins == 0 {
+            self.space.resized(0, content.data.len());
+        }
+        content.pins += 1;
+    }
+    /// Notes one name or handle less.
+    pub(super) fn unpin(&self) {
+        let mut content = self.content.lock();
+        content.pins -= 1;
+        if content.pins == 0 {
+            self.space.resized(content.data.len(), 0);
+        }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -184,13 +208,6 @@ impl Inode {
             apply_some(&mut stable, &content.pending, rng, loss);
         }
         Inode::with_stable(stable, space)
-    }
-}
-
-impl Drop for Inode {
-    fn drop(&mut self) {
-        let bytes = self.content.get_mut().data.len();
-        self.space.resized(bytes, 0);
     }
 }
 

@@ -1,10 +1,10 @@
 //! A file system in memory that crashes and fails on command.
 //!
-//! It keeps what is durable apart from what is not. A file has `stable` bytes and an ordered list of
-//! changes since the last sync; a directory has `stable` names and an ordered list of name changes
-//! since its last sync. Syncing a file moves that file's changes, syncing a directory moves that
-//! directory's names, nothing moves anything else. [`MemFs::crash`] builds one of the states that a
-//! power cut could leave: it depends only on the history, the seed and the mode.
+//! It keeps what is durable apart from what is not. A file has `stable` bytes and an ordered list
+//! of changes since the last sync; a directory has `stable` names and an ordered list of name
+//! changes since its last sync. Syncing a file moves that file's changes, syncing a directory moves
+//! that directory's names, nothing moves anything else. [`MemFs::crash`] builds one of the states
+//! that a power cut could leave: it depends only on the history, the seed and the mode.
 //!
 //! Invariants:
 //! 1. Handles, locks and iterators from before a crash fail for good: they carry the epoch in
@@ -52,12 +52,12 @@ struct World {
     epoch: u64,
     names: Names,
     locks: BTreeSet<PathBuf>,
+    space: Arc<SpaceMeter>,
 }
 
 struct Shared {
     world: RwLock<World>,
     faults: FaultTable,
-    space: Arc<SpaceMeter>,
 }
 
 /// See the head of this file.
@@ -78,9 +78,8 @@ impl MemFs {
     }
 
     fn with_names(names: Names, space: Arc<SpaceMeter>, seed: u64) -> Self {
-        let world = World { epoch: 0, names, locks: BTreeSet::new() };
-        let world = RwLock::new(world);
-        MemFs { shared: Arc::new(Shared { world, faults: FaultTable::new(seed), space }) }
+        let world = RwLock::new(World { epoch: 0, names, locks: BTreeSet::new(), space });
+        MemFs { shared: Arc::new(Shared { world, faults: FaultTable::new(seed) }) }
     }
 
     /// This file system as the engine takes it.
@@ -92,7 +91,9 @@ impl MemFs {
     /// handles and locks, and removes all faults. The file system serves that state from then on.
     pub fn crash(&self, seed: u64, mode: CrashMode) {
         let mut world = self.shared.world.write();
-        world.names = world.names.survivors(&mut Rng::new(seed), mode, &self.shared.space);
+        let space = Arc::new(world.space.emptied());
+        world.names = world.names.survivors(&mut Rng::new(seed), mode, &space);
+        world.space = space;
         world.epoch += 1;
         world.locks.clear();
         self.shared.faults.clear();
@@ -101,7 +102,7 @@ impl MemFs {
     /// Another file system with what a crash now would leave; this one goes on.
     pub fn crashed_copy(&self, seed: u64, mode: CrashMode) -> MemFs {
         let world = self.shared.world.read();
-        let space = Arc::new(SpaceMeter::default());
+        let space = Arc::new(world.space.emptied());
         let names = world.names.survivors(&mut Rng::new(seed), mode, &space);
         MemFs::with_names(names, space, seed)
     }
@@ -129,11 +130,11 @@ impl MemFs {
     }
     /// Limits the bytes all files together may hold; `None` for no limit.
     pub fn set_quota(&self, bytes: Option<u64>) {
-        self.shared.space.set_quota(bytes);
+        self.shared.world.read().space.set_quota(bytes);
     }
     /// The bytes all files together hold.
     pub fn used_bytes(&self) -> u64 {
-        self.shared.space.used()
+        self.shared.world.read().space.used()
     }
 
     /// Changes a file's bytes behind everybody's back, durably: rot on the medium.
@@ -151,6 +152,7 @@ impl MemFs {
     }
 
     fn handle(&self, world: &World, inode: Arc<Inode>, path: &Path, position: u64) -> MemFile {
+        inode.pin();
         let shared = Arc::clone(&self.shared);
         MemFile { shared, inode, epoch: world.epoch, position, path: path.to_path_buf() }
     }
@@ -174,7 +176,7 @@ impl MemFs {
         let inode = match world.names.find(path) {
             Some(inode) => inode,
             None => {
-                let inode = Arc::new(Inode::new(&self.shared.space));
+                let inode = Arc::new(Inode::new(&world.space));
                 let made = world.names.set(path, Arc::clone(&inode));
                 made.map_err(|errno| os_error(operation, path, errno))?;
                 inode
@@ -309,7 +311,7 @@ impl FileSystem for MemFs {
 
     fn free_space(&self, path: &Path) -> Result<u64> {
         self.shared.faults.check(FaultOp::Stat, operation::FREE_SPACE, path)?;
-        Ok(self.shared.space.free())
+        Ok(self.shared.world.read().space.free())
     }
 }
 

@@ -116,16 +116,19 @@ impl Names {
 
     /// Applies a step to the names now and notes it as pending.
     fn change(&mut self, unset: Option<Entry>, set: Option<Entry>) {
+        let mut gone = Vec::new();
         if let Some(e) = &unset
             && let Some(live) = self.live(e.dir)
         {
-            live.remove(&e.name);
+            gone.extend(live.remove(&e.name));
         }
         if let Some(e) = &set
             && let Some(live) = self.live(e.dir)
         {
-            live.insert(e.name.clone(), Arc::clone(&e.inode));
+            e.inode.pin();
+            gone.extend(live.insert(e.name.clone(), Arc::clone(&e.inode)));
         }
+        gone.iter().for_each(|inode| inode.unpin());
         self.pending.push(NameChange { number: self.next_change, unset, set });
         self.next_change += 1;
     }
@@ -270,6 +273,7 @@ impl Names {
                 let new = renewed
                     .entry(Arc::as_ptr(inode))
                     .or_insert_with(|| Arc::new(inode.survivor(rng, mode.files, space)));
+                new.pin();
                 *inode = Arc::clone(new);
             }
             names.dirs.insert(id, Dir { live: entries.clone(), stable: entries });

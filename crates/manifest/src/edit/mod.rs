@@ -7,8 +7,6 @@
 mod debug;
 mod decode;
 mod encode;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

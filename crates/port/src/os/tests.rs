@@ -1,1 +1,139 @@
+//! Files, locks between processes, identity and priorities.
+#![allow(clippy::unwrap_used)]
 
+use super::*;
+use crate::thread;
+use std::path::PathBuf;
+
+/// A directory of its own for a test, removed with the value.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("pumice-port-{name}-{}", pid()));
+        create_dir_all(&dir).unwrap();
+        TempDir(dir)
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn files_are_written_read_and_measured() {
+    let dir = TempDir::new("files");
+    let path = dir.path("f");
+    let mut file = File::open(&path, OpenFlags::CREATE).unwrap();
+    file.write_all(b"hello ").unwrap();
+    file.write_all(b"world").unwrap();
+    file.write_all_at(b"J", 0).unwrap();
+    file.allocate(0, 1 << 20, true).unwrap();
+    file.range_sync(0, 11).unwrap();
+    file.advise(0, 0, Advice::DontNeed).unwrap();
+    file.sync_data().unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(file.stat().unwrap().bytes, 11);
+    assert!(file.stat().unwrap().allocated_bytes >= 1 << 20);
+    file.truncate(11).unwrap();
+    file.close().unwrap();
+    assert_eq!(read_file(&path).unwrap(), b"Jello world");
+
+    let mut file = File::open(&path, OpenFlags::READ).unwrap();
+    let mut buf = [0; 20];
+    assert_eq!(file.read_at(&mut buf, 6).unwrap(), 5);
+    assert_eq!(&buf[..5], b"world");
+    assert_eq!(file.read(&mut buf).unwrap(), 11);
+    assert_eq!(file.read(&mut buf).unwrap(), 0);
+    assert!(file.write_all(b"x").is_err(), "opened for reading");
+
+    let append = OpenFlags { append: true, ..OpenFlags::READ };
+    File::open(&path, append).unwrap().write_all(b"!").unwrap();
+    let exclusive = OpenFlags { exclusive: true, ..OpenFlags::CREATE };
+    assert!(File::open(&path, exclusive).is_err());
+    truncate(&path, 5).unwrap();
+    assert_eq!(read_file(&path).unwrap(), b"Jello");
+    assert!(!stat(&path).unwrap().is_dir && stat(&dir.0).unwrap().is_dir);
+    sync_dir(&dir.0).unwrap();
+    assert!(free_space(&dir.0).unwrap() > 0);
+    assert_eq!(read_dir(&dir.0).unwrap(), ["f"]);
+}
+
+const CHILD_LOCK: &str = "PUMICE_TEST_CHILD_LOCK";
+
+/// Started again as another process, with the file's path in the environment, this test tries to
+/// take the lock and says by its exit code what happened.
+#[test]
+fn a_lock_keeps_other_processes_out() {
+    if let Some(path) = std::env::var_os(CHILD_LOCK) {
+        let code = match FileLock::acquire(std::path::Path::new(&path)) {
+            Ok(_) => 0,
+            Err(LockFailure::Lock(e)) if e.raw_os_error() == Some(libc::EAGAIN) => 10,
+            Err(_) => 20,
+        };
+        std::process::exit(code);
+    }
+    let dir = TempDir::new("lock");
+    let path = dir.path("LOCK");
+    let child = || {
+        let name = "os::tests::a_lock_keeps_other_processes_out";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", name]).env(CHILD_LOCK, &path).output().unwrap();
+        output.status.code().unwrap()
+    };
+    let lock = FileLock::acquire(&path).unwrap();
+    assert_eq!(child(), 10);
+    // Failing here must not have let go of it.
+    assert!(matches!(FileLock::acquire(&path), Err(LockFailure::HeldHere { .. })));
+    assert_eq!(child(), 10);
+    drop(lock);
+    assert_eq!(child(), 0);
+    drop(FileLock::acquire(&path).unwrap());
+    let none = dir.path("none/LOCK");
+    assert!(matches!(FileLock::acquire(&none), Err(LockFailure::Open(_))));
+}
+
+#[test]
+fn the_process_knows_itself() {
+    assert!(!hostname().is_empty());
+    assert!(total_memory_bytes() > 1 << 20);
+    assert!(current_cpu() < 4096);
+    let (mut a, mut b) = ([0; 300], [0; 300]);
+    read_random_bytes(&mut a);
+    read_random_bytes(&mut b);
+    assert_ne!(a, b);
+    let other = thread::spawn("other", || (thread_id(), thread::current_id())).join().unwrap();
+    assert_ne!(other, (thread_id(), thread::current_id()));
+    assert_eq!(thread::current_id(), thread::current_id());
+}
+
+#[test]
+fn priorities_are_lowered_for_one_thread_only() {
+    let own = nice_of(thread_id()).unwrap();
+    let lowered = thread::spawn("nice", || {
+        set_thread_cpu_priority(CpuPriority::Low).unwrap();
+        set_thread_io_priority(IoPriority::Idle).unwrap();
+        nice_of(thread_id()).unwrap()
+    });
+    assert_eq!(lowered.join().unwrap(), 19);
+    assert_eq!(nice_of(thread_id()).unwrap(), own);
+    assert!(nice_of(u64::from(u32::MAX >> 2)).is_err());
+}
+
+#[test]
+fn a_panic_is_the_result_of_joining() {
+    let handle = thread::spawn("doomed", || panic!("because"));
+    let e = handle.join().unwrap_err();
+    assert!(e.to_string().contains("doomed panicked: because"), "{e}");
+    let sleeper = thread::spawn("parked", thread::park);
+    while !sleeper.is_finished() {
+        sleeper.task().unpark();
+        thread::yield_now();
+    }
+    sleeper.join().unwrap();
+}

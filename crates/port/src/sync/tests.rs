@@ -1,1 +1,122 @@
+//! Locks, waiting, and what a panic does to them: nothing.
+#![allow(clippy::unwrap_used)]
 
+use super::*;
+use crate::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+#[test]
+fn a_panic_under_a_lock_does_not_poison() {
+    let mutex = Mutex::new(1);
+    let lock = RwLock::new(1);
+    catch_unwind(AssertUnwindSafe(|| {
+        let (mut a, mut b) = (mutex.lock(), lock.write());
+        (*a, *b) = (2, 2);
+        panic!("on purpose");
+    }))
+    .unwrap_err();
+    assert_eq!(*mutex.lock(), 2);
+    assert!(mutex.try_lock().is_some_and(|value| *value == 2));
+    assert_eq!(*lock.read(), 2);
+    assert!(lock.try_write().is_some_and(|value| *value == 2));
+    assert_eq!((mutex.into_inner(), lock.into_inner()), (2, 2));
+}
+
+#[test]
+fn mutexes_exclude() {
+    let counter = Arc::new(Mutex::new(0u64));
+    let add = || {
+        let counter = Arc::clone(&counter);
+        thread::spawn("adder", move || (0..20_000).for_each(|_| *counter.lock() += 1))
+    };
+    for handle in [add(), add(), add(), add()] {
+        handle.join().unwrap();
+    }
+    assert_eq!(*counter.lock(), 80_000);
+    let held = counter.lock();
+    assert!(counter.try_lock().is_none());
+    assert_eq!(format!("{counter:?}"), "Mutex(<locked>)");
+    drop(held);
+    assert_eq!(format!("{counter:?}"), "Mutex(80000)");
+}
+
+#[test]
+fn readers_share_and_writers_do_not() {
+    let lock = RwLock::new(0);
+    let reader = lock.read();
+    assert!(lock.try_read().is_some());
+    assert!(lock.try_write().is_none());
+    drop(reader);
+    *lock.write() += 1;
+    let writer = lock.write();
+    assert!(lock.try_read().is_none());
+    assert_eq!(*writer, 1);
+}
+
+#[test]
+fn condvars_wake_and_time_out() {
+    let turn = Arc::new((Mutex::new(0), Condvar::new()));
+    let other = Arc::clone(&turn);
+    let handle = thread::spawn("ponger", move || {
+        for expected in [1, 3, 5] {
+            let guard = other.1.wait_while(other.0.lock(), |turn| *turn != expected);
+            let mut guard = guard;
+            *guard += 1;
+            other.1.notify_all();
+        }
+    });
+    for expected in [0, 2, 4] {
+        let mut guard = turn.1.wait_while(turn.0.lock(), |turn| *turn != expected);
+        *guard += 1;
+        turn.1.notify_all();
+    }
+    handle.join().unwrap();
+    let (guard, timed_out) = turn.1.wait_timeout(turn.0.lock(), Duration::from_millis(1));
+    assert_eq!(*guard, 6);
+    assert!(timed_out);
+}
+
+#[test]
+fn semaphores_bound_how_many_are_inside() {
+    let semaphore = Semaphore::new(2);
+    let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    semaphore.acquire(1);
+                    let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    semaphore.release(1);
+                }
+            });
+        }
+    });
+    assert!(most.load(Ordering::SeqCst) <= 2);
+    assert_eq!(semaphore.available(), 2);
+    assert!(!semaphore.try_acquire(3));
+    assert!(semaphore.try_acquire(2) && !semaphore.try_acquire(1));
+}
+
+#[test]
+fn events_happen_once_for_everybody() {
+    let event = Event::new();
+    assert!(!event.is_set() && !event.wait_timeout(Duration::from_millis(1)));
+    let seen = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                event.wait();
+                seen.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        event.set();
+    });
+    assert_eq!(seen.load(Ordering::SeqCst), 4);
+    event.wait();
+    assert!(event.wait_timeout(Duration::ZERO));
+}

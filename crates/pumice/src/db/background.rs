@@ -32,13 +32,13 @@ impl CfState {
         StallInputs {
             immutable_memtables: self.imm.len(),
             l0_files: self.version.num_level_files(0),
-            pending_bytes: self.scores.estimated_pending_bytes(),
+            pending_bytes: self.plan.estimated_pending_bytes(),
         }
     }
 
     /// Automatic compaction has something to do.
     pub fn wants_compaction(&self) -> bool {
-        !self.data.options().disable_auto_compactions && self.scores.needs_compaction()
+        !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
     }
 }
 
@@ -79,7 +79,7 @@ impl DbInner {
             let slowdown = i64::from(options.level0_slowdown_writes_trigger);
             let l0 = cf.version.num_level_files(0) as i64;
             let soft = options.soft_pending_compaction_bytes_limit;
-            let pending = cf.scores.estimated_pending_bytes();
+            let pending = cf.plan.estimated_pending_bytes();
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
@@ -104,8 +104,8 @@ impl DbInner {
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let snapshots = self.snapshots.sequences();
-        let oldest = snapshots.first().copied().unwrap_or(u64::MAX);
-        cf.refresh_scores(oldest);
+        let oldest = self.oldest_snapshot();
+        let version = Arc::clone(&cf.version);
+        cf.plan.refresh(&version, &cf.data.options(), oldest);
     }
 }

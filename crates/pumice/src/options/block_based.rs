@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use pumice_base::Result;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{BlockCache, IndexShortening, TableOptions};
 
+use super::component_values::only_bloom;
 use super::enums::IndexShorteningMode;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
@@ -37,12 +39,10 @@ option_table! {
         block_restart_interval: i32 = 16, mutable, saved, at_least(1);
         /// Keys between restart points of an index block.
         index_block_restart_interval: i32 = 1, mutable, saved, at_least(1);
-        /// Bytes of a partition of index or filter.
-        metadata_block_size: u64 = 4096, mutable, saved, at_least(1);
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = true, mutable, unsaved;
         /// Filter, for instance `bloomfilter:10:false`; None writes none.
-        filter_policy: Option<FilterPolicy> = None, mutable, saved;
+        filter_policy: Option<FilterPolicy> = None, mutable, saved, only_bloom;
         /// Put whole keys into the filter.
         whole_key_filtering: bool = true, mutable, saved;
         /// Decompress every written block and compare.
@@ -60,14 +60,16 @@ option_table! {
         initial_auto_readahead_size: u64 = 8 << 10, mutable, saved;
         /// Largest size of automatic read-ahead; 0 turns it off.
         max_auto_readahead_size: u64 = 256 << 10, mutable, saved;
-        /// Sequential reads before automatic read-ahead starts.
-        num_file_reads_for_auto_readahead: u64 = 2, mutable, saved;
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
         block_cache: Option<Arc<BlockCache>> = None;
     }
     hints {
+        /// Bytes of a partition of index or filter; partitions are not written.
+        "metadata_block_size": u64 = "4096", mutable, saved;
+        /// Sequential reads before automatic read-ahead starts; always two.
+        "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
         /// Filters sized for the allocator; Pumice sizes them exactly.
         "optimize_filters_for_memory": bool = "true", mutable, saved;
         /// Pinning of top-level partitions, which are not written.
@@ -118,18 +120,20 @@ option_table! {
 
 impl BlockBasedTableOptions {
     /// The settings that table builders and readers take.
-    pub fn to_table_options(&self) -> TableOptions {
-        TableOptions {
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported for settings that contradict each other.
+    pub fn to_table_options(&self) -> Result<TableOptions> {
+        let options = TableOptions {
             block_cache: self.block_cache.clone(),
             no_block_cache: self.no_block_cache,
             block_size: self.block_size,
             block_size_deviation: self.block_size_deviation as u32,
             block_restart_interval: self.block_restart_interval as u32,
             index_block_restart_interval: self.index_block_restart_interval as u32,
-            metadata_block_size: self.metadata_block_size as usize,
             checksum: self.checksum,
             format_version: self.format_version,
-            filter_policy: self.filter_policy.clone(),
+            filter_policy: self.filter_policy,
             whole_key_filtering: self.whole_key_filtering,
             cache_index_and_filter_blocks: self.cache_index_and_filter_blocks,
             cache_index_and_filter_blocks_with_high_priority: self
@@ -149,6 +153,8 @@ impl BlockBasedTableOptions {
             initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
             max_auto_readahead_size: self.max_auto_readahead_size as usize,
             ..TableOptions::default()
-        }
+        };
+        options.validate_for_building()?;
+        Ok(options)
     }
 }

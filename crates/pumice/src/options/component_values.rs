@@ -11,7 +11,8 @@ use pumice_base::extension::{
     CappedPrefix, FixedPrefix, MergeOperator, SliceTransform, builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::FilterPolicy;
+use pumice_filter::{FilterKind, FilterPolicy};
+use pumice_wal::WalRecoveryMode;
 
 use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
@@ -268,23 +269,49 @@ impl OptionValue for ChecksumType {
     }
 }
 
+impl OptionValue for WalRecoveryMode {
+    const TYPE: &'static str = "WalRecoveryMode";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        WalRecoveryMode::from_name(text.trim())
+            .ok_or_else(|| Refusal::expected("a recovery mode such as kPointInTimeRecovery", text))
+    }
+    fn format(&self) -> String {
+        self.name().to_string()
+    }
+}
+
 impl OptionValue for Option<FilterPolicy> {
     const TYPE: &'static str = "FilterPolicy";
     fn parse(text: &str) -> Result<Self, Refusal> {
         let text = text.trim();
-        if is_null(text) {
-            return Ok(None);
-        }
-        // What RocksDB 10 accepts for "some built-in filter": reading needs no parameters.
+        // RocksDB's name for "whichever built-in filter": reading needs no parameters.
         if matches!(text, "rocksdb.BuiltinBloomFilter" | "rocksdb.internal.BuiltinFilter") {
             return Ok(None);
         }
         FilterPolicy::parse(text)
-            .map(Some)
-            .ok_or_else(|| Refusal::expected("a filter such as bloomfilter:10:false", text))
+            .map_err(|_| Refusal::expected("a filter such as bloomfilter:10:false", text))
     }
     fn format(&self) -> String {
-        self.as_ref().map_or(NULL.to_string(), FilterPolicy::option_text)
+        let Some(policy) = self else {
+            return NULL.to_string();
+        };
+        let bits = f64::from(policy.millibits_per_key()) / 1000.0;
+        match policy.kind() {
+            FilterKind::Bloom => format!("bloomfilter:{bits}:false"),
+            FilterKind::Ribbon { bloom_before_level } => {
+                format!("ribbonfilter:{bits}:{bloom_before_level}")
+            }
+        }
+    }
+}
+
+/// Refuses Ribbon filters, which this build reads and does not write.
+pub(super) fn only_bloom(policy: &Option<FilterPolicy>) -> Result<(), Refusal> {
+    match policy.as_ref().map(FilterPolicy::kind) {
+        Some(FilterKind::Ribbon { .. }) => Err(Refusal::Unsupported(
+            "ribbonfilter is not supported by this build; bloomfilter is".to_string(),
+        )),
+        _ => Ok(()),
     }
 }
 

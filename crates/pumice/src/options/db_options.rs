@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use pumice_env::{FileSystem, PosixFs};
 use pumice_memtable::WriteBufferManager;
+use pumice_wal::WalRecoveryMode;
 
-use super::enums::{InfoLogLevel, WalRecoveryMode};
+use super::enums::InfoLogLevel;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::stats::{EventListener, Logger, Statistics};
@@ -78,7 +79,7 @@ option_table! {
         /// Let the members of a write group insert into the memtable at the same time.
         allow_concurrent_memtable_write: bool = true, fixed, saved;
         /// What recovery does at a damaged WAL record.
-        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery, fixed, saved;
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.
         avoid_flush_during_recovery: bool = false, fixed, saved;
         /// Do not flush unsaved data (written with disable_wal) on close.

@@ -66,21 +66,6 @@ option_enum! {
 }
 
 option_enum! {
-    /// What recovery does at a damaged WAL record.
-    pub enum WalRecoveryMode {
-        /// A damaged tail of the last record is dropped, any other damage fails.
-        TolerateCorruptedTailRecords = "kTolerateCorruptedTailRecords",
-        /// Any damage fails the open.
-        AbsoluteConsistency = "kAbsoluteConsistency",
-        /// Replay stops at the first damage.
-        #[default]
-        PointInTimeRecovery = "kPointInTimeRecovery",
-        /// Damaged records are skipped.
-        SkipAnyCorruptedRecords = "kSkipAnyCorruptedRecords",
-    }
-}
-
-option_enum! {
     /// How the keys of an index block are shortened.
     pub enum IndexShorteningMode {
         /// Whole last keys.

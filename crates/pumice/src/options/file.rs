@@ -60,7 +60,7 @@ pub struct LoadedOptions {
 }
 
 /// The text of an OPTIONS file for a database with exactly these live column families.
-pub fn write_options_file(
+pub fn format_options_file(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
 ) -> String {

@@ -40,13 +40,13 @@ pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
 pub use db_options::DbOptions;
 pub use enums::{
     CompactionPri, CompactionStyle, IndexShorteningMode, InfoLogLevel, MemtableFactory,
-    WalRecoveryMode,
 };
 pub use file::{
-    ColumnFamilyEntry, FileRules, LoadedOptions, parse_options_file, write_options_file,
+    ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
 };
 pub use merge_operators::merge_operator_by_name;
-pub use row::OptionSet;
+pub use row::{OptionSet, check_all};
+pub use sanitize::check_column_family;
 
 /// Options of a database and of its default column family.
 #[derive(Clone, Default)]

@@ -5,10 +5,10 @@
 //! Thread safety: pure functions.
 
 use pumice_base::{Error, Result};
+use pumice_wal::WalRecoveryMode;
 
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
-use super::enums::WalRecoveryMode;
 use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0.
@@ -39,7 +39,7 @@ impl DbOptions {
         // Under these modes a reused file's old tail could pass for a corrupted record.
         let tail_matters = matches!(
             o.wal_recovery_mode,
-            WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::AbsoluteConsistency
+            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::AbsoluteConsistency
         );
         if tail_matters {
             o.recycle_log_file_num = 0;
@@ -67,8 +67,7 @@ impl ColumnFamilyOptions {
     /// # Errors
     /// InvalidArgument or NotSupported naming the option that cannot be used.
     pub fn sanitized(&self) -> Result<Self> {
-        check_all(self)?;
-        check_all(&self.table_factory)?;
+        check_column_family(self)?;
         let mut o = self.clone();
         o.write_buffer_size = o.write_buffer_size.max(MIN_WRITE_BUFFER_BYTES);
         if o.arena_block_size == 0 {
@@ -101,27 +100,27 @@ impl ColumnFamilyOptions {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
-        o.check_table()?;
         Ok(o)
     }
+}
 
-    fn check_table(&self) -> Result<()> {
-        let table = &self.table_factory;
-        if table.block_align && !table.block_size.is_power_of_two() {
-            return Err(Error::invalid_argument(
-                "Block alignment requested but block size is not a power of 2: block_size",
-            ));
-        }
-        if table.no_block_cache && table.block_cache.is_some() {
-            return Err(Error::invalid_argument(
-                "no_block_cache is set, but block_cache is not empty",
-            ));
-        }
-        if table.no_block_cache && table.cache_index_and_filter_blocks {
-            return Err(Error::invalid_argument(
-                "Enable cache_index_and_filter_blocks, but block cache is disabled",
-            ));
-        }
-        Ok(())
+/// Whether a column family can work with these options: every row's bounds, and what rows say
+/// about each other.
+///
+/// # Errors
+/// InvalidArgument or NotSupported naming the option that cannot be used.
+pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
+    check_all(options)?;
+    let table = &options.table_factory;
+    check_all(table)?;
+    table.to_table_options()?;
+    if table.no_block_cache && table.block_cache.is_some() {
+        return Err(Error::invalid_argument("no_block_cache is set, but block_cache is not empty"));
     }
+    if table.no_block_cache && table.cache_index_and_filter_blocks {
+        return Err(Error::invalid_argument(
+            "Enable cache_index_and_filter_blocks, but block cache is disabled: no_block_cache",
+        ));
+    }
+    Ok(())
 }

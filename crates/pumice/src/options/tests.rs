@@ -131,7 +131,7 @@ fn own_files_round_trip() {
         let loaded = load(original);
         let families: Vec<_> =
             loaded.column_families.iter().map(|cf| (cf.name.as_str(), &cf.options)).collect();
-        let text = write_options_file(&loaded.db, &families);
+        let text = format_options_file(&loaded.db, &families);
         let again = load(&text);
         for row in DbOptions::rows().iter().filter(|row| row.saved) {
             assert_eq!(row.get(&again.db), row.get(&loaded.db), "{}", row.name);
@@ -155,7 +155,7 @@ fn written_names_are_known_to_7_8() {
     // RocksDB writes these only when they are set.
     let silent = ["db_log_dir", "wal_dir", "compression_per_level"];
     let (db, cf) = (DbOptions::default(), ColumnFamilyOptions::default());
-    for (section, name, _) in assignments(&write_options_file(&db, &[("default", &cf)])) {
+    for (section, name, _) in assignments(&format_options_file(&db, &[("default", &cf)])) {
         let section = section.split(' ').next().unwrap().to_string();
         let ok = silent.contains(&name.as_str()) || known.contains(&(section, name.clone()));
         assert!(ok, "{name} is unknown to RocksDB 7.8");
@@ -166,7 +166,7 @@ fn written_names_are_known_to_7_8() {
 fn column_family_names_are_escaped() {
     let name = "a:b \"c\" #d\\";
     let cf = ColumnFamilyOptions::default();
-    let text = write_options_file(&DbOptions::default(), &[("default", &cf), (name, &cf)]);
+    let text = format_options_file(&DbOptions::default(), &[("default", &cf), (name, &cf)]);
     assert_eq!(load(&text).column_families[1].name, name);
     assert_eq!(load(ROCKSDB_10_10).column_families[1].name, "two: #x");
 }
@@ -250,17 +250,19 @@ fn refusals_name_the_option() {
         ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
         ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
         ("table_factory", "{index_type=kTwoLevelIndexSearch}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=ribbonfilter:10:0}", ErrorKind::NotSupported),
+        ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
         ("use_direct_reads", "true", ErrorKind::NotSupported),
         ("enable_blob_files", "true", ErrorKind::NotSupported),
         ("force_consistency_checks", "false", ErrorKind::NotSupported),
     ];
-    let before = write_options_file(&o.db, &[("default", &o.cf)]);
+    let before = format_options_file(&o.db, &[("default", &o.cf)]);
     for (name, value, kind) in cases {
         let err = o.set(name, value).unwrap_err();
         assert_eq!(err.kind(), kind, "{name}={value}: {err}");
         assert!(err.message().contains(name), "{name}={value}: {err}");
     }
-    assert_eq!(write_options_file(&o.db, &[("default", &o.cf)]), before);
+    assert_eq!(format_options_file(&o.db, &[("default", &o.cf)]), before);
     assert_eq!(
         message(o.set("use_direct_reads", "true")),
         "Not implemented: use_direct_reads=true is not supported by this build; only false is"
@@ -314,15 +316,17 @@ fn rules_turn_errors_into_notes() {
 
 #[test]
 fn contradictions_are_brought_into_order() {
-    let mut cf = ColumnFamilyOptions::default();
-    cf.write_buffer_size = 1;
-    cf.max_write_buffer_number = 1;
-    cf.min_write_buffer_number_to_merge = 9;
-    cf.level0_slowdown_writes_trigger = 1;
-    cf.level0_stop_writes_trigger = 0;
-    cf.soft_pending_compaction_bytes_limit = 0;
-    cf.max_bytes_for_level_multiplier = -1.0;
-    cf.num_levels = 12;
+    let mut cf = ColumnFamilyOptions {
+        write_buffer_size: 1,
+        max_write_buffer_number: 1,
+        min_write_buffer_number_to_merge: 9,
+        level0_slowdown_writes_trigger: 1,
+        level0_stop_writes_trigger: 0,
+        soft_pending_compaction_bytes_limit: 0,
+        max_bytes_for_level_multiplier: -1.0,
+        num_levels: 12,
+        ..ColumnFamilyOptions::default()
+    };
     let s = cf.sanitized().unwrap();
     assert_eq!(s.write_buffer_size, 64 << 10);
     assert_eq!(s.arena_block_size, 8 << 10);
@@ -373,4 +377,25 @@ fn the_reference_page_has_every_row() {
             assert!(page.contains(&format!("| {} |", row.name)));
         }
     }
+}
+
+/// `docs/options.md` is made from the rows; `REWRITE=1` makes it anew.
+#[test]
+fn the_committed_page_is_current() {
+    use pumice_env::{FileSystem, PosixFs, write_file};
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
+    let page = docs::reference_page();
+    if std::env::var_os("REWRITE").is_some() {
+        write_file(&PosixFs, &path, page.as_bytes(), false).unwrap();
+    }
+    let committed = PosixFs.read_file(&path).unwrap();
+    assert!(committed == page.as_bytes(), "docs/options.md is stale: run this test with REWRITE=1");
+}
+
+#[test]
+fn info_log_lines_name_values() {
+    let mut o = Options::new();
+    o.set("write_buffer_size", "1M").unwrap();
+    let lines: Vec<String> = docs::info_log_lines(&o.cf).collect();
+    assert!(lines.iter().any(|l| l.trim_start() == "Options.write_buffer_size: 1048576"));
 }

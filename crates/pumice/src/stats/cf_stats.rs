@@ -1,4 +1,5 @@
-//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and `rocksdb.levelstats`.
+//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and
+//! `rocksdb.levelstats`.
 //!
 //! The layout is RocksDB 10.10's, column for column: scripts cut these lines by position.
 //! Reading a report does not end its interval; only [`CfStats::end_interval`] does, which the
@@ -13,7 +14,7 @@ use std::fmt::{self, Write};
 
 use pumice_base::histogram::Histogram;
 
-use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count};
+use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
 /// What compactions into a level did, or one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,8 +136,15 @@ impl StallCounts {
         self.stops.iter().sum()
     }
 
-    /// Names as in property `rocksdb.cf-write-stall-stats`, in print order.
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    /// The text of property `rocksdb.cf-write-stall-stats`.
+    pub fn report(&self) -> String {
+        let counts: Vec<String> =
+            self.named().iter().map(|(name, n)| format!("{name}: {n}")).collect();
+        format!("Write Stall (count): {}\n", counts.join(", "))
+    }
+
+    /// The counts by name, in print order.
+    fn named(&self) -> [(&'static str, u64); 10] {
         let [memtable_delays, l0_delays, pending_delays] = self.delays;
         let [memtable_stops, l0_stops, pending_stops] = self.stops;
         let (with_delays, with_stops) =
@@ -383,9 +391,7 @@ impl CfStats {
     }
 
     fn print_stalls(&self, out: &mut String, now: &Snapshot) -> fmt::Result {
-        let counts: Vec<String> =
-            self.stalls.named().iter().map(|(name, n)| format!("{name}: {n}")).collect();
-        writeln!(out, "Write Stall (count): {}", counts.join(", "))?;
+        out.push_str(&self.stalls.report());
         if now.stalls > 0 {
             writeln!(out, "interval: {} total count", now.stalls - self.interval_start.stalls)?;
         }
@@ -473,6 +479,13 @@ fn print_compaction(
     )
 }
 
+/// The text of property `rocksdb.block-cache-entry-stats`.
+pub fn block_cache_report(cache: &BlockCacheView) -> String {
+    let mut out = String::new();
+    print_block_cache(&mut out, cache).expect("writing to a String cannot fail");
+    out
+}
+
 fn print_block_cache(out: &mut String, cache: &BlockCacheView) -> fmt::Result {
     writeln!(
         out,
@@ -484,26 +497,15 @@ fn print_block_cache(out: &mut String, cache: &BlockCacheView) -> fmt::Result {
         cache.table_size,
         cache.occupancy,
         cache.collections,
-        cache.last_secs,
+        general(cache.last_secs),
         cache.secs_since
     )?;
     write!(out, "Block cache entry stats(count,size,portion):")?;
     for (role, entries, size) in cache.roles.iter().filter(|(_, entries, _)| *entries > 0) {
         let portion = *size as f64 * 100.0 / cache.capacity.max(1) as f64;
-        write!(out, " {role}({entries},{},{})", bytes(*size), percent(portion))?;
+        write!(out, " {role}({entries},{},{}%)", bytes(*size), general(portion))?;
     }
     writeln!(out)
-}
-
-/// Six significant digits without trailing zeros, as a C++ stream prints.
-fn percent(portion: f64) -> String {
-    if portion == 0.0 {
-        return "0%".to_string();
-    }
-    let whole_digits = (portion.log10().floor() as i32 + 1).clamp(-4, 6);
-    let text = format!("{portion:.*}", (6 - whole_digits) as usize);
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}%")
 }
 
 /// The text of property `rocksdb.cf-file-histogram`.

@@ -17,23 +17,6 @@ use super::human::{GB, MB, MICROS_PER_SECOND, count, duration};
 /// Shortest time that rates are computed over.
 const MIN_SECONDS: f64 = 0.001;
 
-/// What one write group did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupWrite {
-    /// Batches in the group.
-    pub batches: u64,
-    /// Entries in them.
-    pub keys: u64,
-    /// Bytes of the batches.
-    pub bytes: u64,
-    /// Batches that went to the WAL.
-    pub wal_batches: u64,
-    /// Bytes written to the WAL.
-    pub wal_bytes: u64,
-    /// Syncs of the WAL.
-    pub wal_syncs: u64,
-}
-
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Snapshot {
@@ -86,9 +69,19 @@ pub struct DbStats {
     interval_start: Mutex<Snapshot>,
 }
 
+impl Default for DbStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl DbStats {
-    /// Counters of a database opened at `now_micros` (monotonic).
-    pub fn new(now_micros: u64) -> Self {
+    /// Counters of a database opened now.
+    pub fn new() -> Self {
+        Self::opened_at(pumice_port::time::now_micros())
+    }
+
+    fn opened_at(now_micros: u64) -> Self {
         DbStats {
             counters: CachePadded::new(Counters::default()),
             opened_micros: now_micros,
@@ -96,30 +89,30 @@ impl DbStats {
         }
     }
 
-    /// Counts a write group. Called by its leader.
+    /// Counts a group of `batches` with `keys` entries in `bytes` bytes, `logged` in the WAL.
     #[inline]
-    pub fn add_group(&self, group: &GroupWrite) {
+    pub fn written(&self, batches: u64, keys: u64, bytes: u64, logged: bool) {
         let c = &*self.counters;
         c.groups.fetch_add(1, Relaxed);
-        c.batches.fetch_add(group.batches, Relaxed);
-        c.keys.fetch_add(group.keys, Relaxed);
-        c.bytes.fetch_add(group.bytes, Relaxed);
-        if group.wal_batches > 0 {
-            c.wal_batches.fetch_add(group.wal_batches, Relaxed);
-            c.wal_bytes.fetch_add(group.wal_bytes, Relaxed);
-        }
-        if group.wal_syncs > 0 {
-            c.wal_syncs.fetch_add(group.wal_syncs, Relaxed);
+        c.batches.fetch_add(batches, Relaxed);
+        c.keys.fetch_add(keys, Relaxed);
+        c.bytes.fetch_add(bytes, Relaxed);
+        if logged {
+            c.wal_batches.fetch_add(batches, Relaxed);
         }
     }
 
-    /// Counts syncs of the WAL outside write groups.
-    pub fn add_wal_sync(&self) {
-        self.counters.wal_syncs.fetch_add(1, Relaxed);
+    /// Counts bytes that went to the WAL, and its sync.
+    #[inline]
+    pub fn wal_written(&self, bytes: u64, synced: bool) {
+        self.counters.wal_bytes.fetch_add(bytes, Relaxed);
+        if synced {
+            self.counters.wal_syncs.fetch_add(1, Relaxed);
+        }
     }
 
     /// Counts the time that a writer was held back.
-    pub fn add_stall_micros(&self, micros: u64) {
+    pub fn stalled(&self, micros: u64) {
         self.counters.stall_micros.fetch_add(micros, Relaxed);
     }
 
@@ -223,69 +216,4 @@ fn print_writes(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Printed by RocksDB 10.10.1 after 700,000 puts with stalls, then again at once.
-    const FIRST: &str = "
-** DB Stats **
-Uptime(secs): 5.4 total, 5.4 interval
-Cumulative writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 0.08 GB, 15.85 MB/s
-Cumulative WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
-Cumulative stall: 00:00:1.064 H:M:S, 19.7 percent
-Interval writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 85.45 MB, 15.85 MB/s
-Interval WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
-Interval stall: 00:00:1.064 H:M:S, 19.7 percent
-Write Stall (count): write-buffer-manager-limit-stops: 0
-";
-    const SECOND: &str = "
-** DB Stats **
-Uptime(secs): 5.4 total, 0.0 interval
-Cumulative writes: 700K writes, 700K keys, 700K commit groups, 1.0 writes per commit group, ingest: 0.08 GB, 15.85 MB/s
-Cumulative WAL: 700K writes, 0 syncs, 700000.00 writes per sync, written: 0.08 GB, 15.85 MB/s
-Cumulative stall: 00:00:1.064 H:M:S, 19.7 percent
-Interval writes: 0 writes, 0 keys, 0 commit groups, 0.0 writes per commit group, ingest: 0.00 MB, 0.00 MB/s
-Interval WAL: 0 writes, 0 syncs, 0.00 writes per sync, written: 0.00 GB, 0.00 MB/s
-Interval stall: 00:00:0.000 H:M:S, 0.0 percent
-Write Stall (count): write-buffer-manager-limit-stops: 0
-";
-
-    fn busy() -> DbStats {
-        let stats = DbStats::new(1_000_000);
-        let one = GroupWrite {
-            batches: 1,
-            keys: 1,
-            bytes: 128,
-            wal_batches: 1,
-            wal_bytes: 128,
-            wal_syncs: 0,
-        };
-        (0..700_000).for_each(|_| stats.add_group(&one));
-        stats.add_stall_micros(1_064_000);
-        stats
-    }
-
-    #[test]
-    fn report_is_that_of_rocksdb_and_ends_the_interval() {
-        let stats = busy();
-        let now = 1_000_000 + 5_391_000;
-        assert_eq!(stats.report(now), FIRST);
-        assert_eq!(stats.report(now), SECOND);
-        assert_eq!((stats.bytes_written(), stats.stall_micros()), (89_600_000, 1_064_000));
-    }
-
-    #[test]
-    fn groups_and_syncs_divide() {
-        let stats = DbStats::new(0);
-        for _ in 0..10 {
-            stats.add_group(&GroupWrite { batches: 5, wal_batches: 5, ..GroupWrite::default() });
-        }
-        (0..4).for_each(|_| stats.add_wal_sync());
-        stats.add_buffer_manager_stop();
-        let text = stats.report(1_000_000);
-        assert!(text.contains("50 writes, 0 keys, 10 commit groups, 5.0 writes per commit group"));
-        assert!(text.contains("WAL: 50 writes, 4 syncs, 12.50 writes per sync"));
-        assert!(text.contains("limit-stops: 1\ninterval: 1 total count\n"));
-        assert!(!stats.report(2_000_000).contains("interval: 1"));
-    }
-}
+mod tests;

@@ -65,12 +65,14 @@ impl Event {
         self.raw(name, format_args!("{value}"))
     }
 
-    /// Adds a number with a fraction.
+    /// Adds a number with a fraction, two digits of it; `null` for what JSON cannot express.
     #[must_use]
     pub fn real(self, name: &str, value: f64) -> Self {
-        // JSON knows no infinity; a score can be one.
-        let value = if value.is_finite() { value } else { f64::MAX };
-        self.raw(name, format_args!("{}", (value * 100.0).round() / 100.0))
+        let rounded = (value * 100.0).round() / 100.0;
+        if rounded.is_finite() {
+            return self.raw(name, format_args!("{rounded}"));
+        }
+        self.raw(name, format_args!("null"))
     }
 
     /// Adds a text.

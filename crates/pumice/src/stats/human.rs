@@ -36,6 +36,29 @@ pub fn duration(micros: u64) -> String {
     format!("{:02}:{:02}:{within_minute:.3}", seconds / 3600, seconds / 60 % 60)
 }
 
+/// Six significant digits without trailing zeros, as a C++ stream prints a double.
+pub fn general(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return "0".to_string();
+    }
+    let scientific = format!("{number:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        let text = format!("{number:.*}", (5 - exponent) as usize);
+        return trim_zeros(&text).to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim_zeros(digits), exponent.abs())
+}
+
+fn trim_zeros(text: &str) -> &str {
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +77,22 @@ mod tests {
         assert_eq!(bytes(5 << 40), "5.00 TB");
         assert_eq!(duration(1_064_000), "00:00:1.064");
         assert_eq!(duration(3_723_000_000), "01:02:3.000");
+    }
+
+    #[test]
+    fn doubles_print_as_from_a_stream() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.5, "1.5"),
+            (12.345_678, "12.3457"),
+            (100.0, "100"),
+            (0.000_123_456_7, "0.000123457"),
+            (2.7e-5, "2.7e-05"),
+            (7e-12, "7e-12"),
+            (999_999.7, "1e+06"),
+            (123_456.4, "123456"),
+        ] {
+            assert_eq!(general(value), text);
+        }
     }
 }

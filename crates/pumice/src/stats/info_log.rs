@@ -118,8 +118,7 @@ impl InfoLog {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn open(db_path: &Path, options: &DbOptions) -> Result<Arc<dyn Logger>> {
-        let fs = Arc::clone(&options.file_system);
+    pub fn open(fs: Arc<dyn FileSystem>, db_path: &Path, options: &DbOptions) -> Result<Self> {
         let (dir, name) = location(db_path, &options.db_log_dir);
         fs.create_dir_all(&dir)?;
         let log = InfoLog {
@@ -130,15 +129,28 @@ impl InfoLog {
             max_bytes: options.max_log_file_size,
             roll_micros: options.log_file_time_to_roll.saturating_mul(1_000_000),
             keep: usize::try_from(options.keep_log_file_num).unwrap_or(usize::MAX).max(1),
-            open: Mutex::new(OpenFile {
-                file: None,
-                bytes: 0,
-                opened_micros: 0,
-                dropped_lines: 0,
-            }),
+            open: Mutex::new(OpenFile { file: None, bytes: 0, opened_micros: 0, dropped_lines: 0 }),
         };
         log.roll(&mut log.open.lock())?;
-        Ok(Arc::new(log))
+        Ok(log)
+    }
+
+    /// The info logs of the database at `db_path`, present and old.
+    ///
+    /// # Errors
+    /// Those of listing the directory, unless it does not exist.
+    pub fn files(options: &DbOptions, db_path: &Path) -> Result<Vec<PathBuf>> {
+        let (dir, name) = location(db_path, &options.db_log_dir);
+        let names = match options.file_system.list(&dir) {
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            names => names?,
+        };
+        let old = format!("{name}.old.");
+        let is_ours = |found: &String| {
+            let micros = found.strip_prefix(&old);
+            *found == name || micros.is_some_and(|m| m.parse::<u64>().is_ok())
+        };
+        Ok(names.into_iter().filter(is_ours).map(|found| dir.join(found)).collect())
     }
 
     /// Lines that could not be written.

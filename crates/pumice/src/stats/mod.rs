@@ -2,7 +2,7 @@
 //!
 //! | module | role |
 //! |---|---|
-//! | `names`, `statistics` | tickers and histograms |
+//! | `names`, `statistics`, `table_stats` | tickers and histograms |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
@@ -15,7 +15,10 @@ pub mod info_log;
 pub mod listener;
 pub mod names;
 pub mod statistics;
+mod table_stats;
 
+pub use cf_stats::{CfStats, CfView, CompactionStats, LevelView};
+pub use db_stats::DbStats;
 pub use info_log::{InfoLog, Logger, NullLogger};
 pub use listener::EventListener;
 pub use names::{HistogramKind, Ticker};

@@ -3,11 +3,10 @@
 
 use super::*;
 use pumice_env::MemFs;
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 
-fn options(fs: &Arc<MemFs>) -> DbOptions {
-    let mut options = DbOptions::default();
-    options.file_system = fs.clone();
-    options
+fn open(fs: &Arc<MemFs>, path: &str, options: &DbOptions) -> Arc<dyn Logger> {
+    Arc::new(InfoLog::open(fs.clone(), Path::new(path), options).unwrap())
 }
 
 fn read(fs: &MemFs, path: &str) -> String {
@@ -22,7 +21,7 @@ fn old_logs(fs: &MemFs) -> usize {
 #[test]
 fn lines_have_the_layout_of_rocksdb() {
     let fs = Arc::new(MemFs::new(1));
-    let log = InfoLog::open(Path::new("/db"), &options(&fs)).unwrap();
+    let log = open(&fs, "/db", &DbOptions::default());
     log.info(format_args!("hello {}", 7));
     log.warn(format_args!("careful"));
     log.debug(format_args!("hidden"));
@@ -42,9 +41,8 @@ fn lines_have_the_layout_of_rocksdb() {
 #[test]
 fn levels_hide_lower_lines() {
     let fs = Arc::new(MemFs::new(1));
-    let mut o = options(&fs);
-    o.info_log_level = InfoLogLevel::Error;
-    let log = InfoLog::open(Path::new("/db"), &o).unwrap();
+    let o = DbOptions { info_log_level: InfoLogLevel::Error, ..DbOptions::default() };
+    let log = open(&fs, "/db", &o);
     log.warn(format_args!("hidden"));
     log.log(InfoLogLevel::Warn, format_args!("hidden too"));
     log.error(format_args!("shown"));
@@ -56,10 +54,9 @@ fn levels_hide_lower_lines() {
 #[test]
 fn open_puts_the_previous_log_aside() {
     let fs = Arc::new(MemFs::new(1));
-    let mut o = options(&fs);
-    o.keep_log_file_num = 3;
+    let o = DbOptions { keep_log_file_num: 3, ..DbOptions::default() };
     for round in 0..6 {
-        let log = InfoLog::open(Path::new("/db"), &o).unwrap();
+        let log = open(&fs, "/db", &o);
         log.info(format_args!("round {round}"));
         assert_eq!(old_logs(&fs), round.min(2), "round {round}");
     }
@@ -72,9 +69,8 @@ fn open_puts_the_previous_log_aside() {
 #[test]
 fn a_full_log_rolls() {
     let fs = Arc::new(MemFs::new(1));
-    let mut o = options(&fs);
-    o.max_log_file_size = 200;
-    let log = InfoLog::open(Path::new("/db"), &o).unwrap();
+    let o = DbOptions { max_log_file_size: 200, ..DbOptions::default() };
+    let log = open(&fs, "/db", &o);
     for i in 0..20 {
         log.info(format_args!("line {i} {}", "x".repeat(40)));
     }
@@ -86,9 +82,8 @@ fn a_full_log_rolls() {
 #[test]
 fn a_foreign_directory_gets_a_flattened_name() {
     let fs = Arc::new(MemFs::new(1));
-    let mut o = options(&fs);
-    o.db_log_dir = "/logs".to_string();
-    let log = InfoLog::open(Path::new("/data/my db"), &o).unwrap();
+    let o = DbOptions { db_log_dir: "/logs".to_string(), ..DbOptions::default() };
+    let log = open(&fs, "/data/my db", &o);
     log.info(format_args!("elsewhere"));
     assert!(read(&fs, "/logs/data_my_db_LOG").contains("elsewhere"));
 }
@@ -110,4 +105,40 @@ fn null_logger_formats_nothing() {
     }
     let log: &dyn Logger = &NullLogger;
     log.error(format_args!("{Bomb}"));
+}
+
+#[test]
+fn a_broken_device_loses_lines_and_nothing_else() {
+    let fs = Arc::new(MemFs::new(1));
+    let log = InfoLog::open(fs.clone(), Path::new("/db"), &DbOptions::default()).unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Write, "*LOG*", Fault::Enospc));
+    let sink: &dyn Logger = &log;
+    sink.info(format_args!("lost"));
+    assert_eq!(log.dropped_lines(), 1);
+    fs.clear_faults();
+    sink.info(format_args!("kept"));
+    assert_eq!(log.dropped_lines(), 1);
+    assert!(read(&fs, "/db/LOG").contains("kept"));
+}
+
+#[test]
+fn lines_of_threads_do_not_mix() {
+    let fs = Arc::new(MemFs::new(1));
+    let log = open(&fs, "/db", &DbOptions::default());
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let log = Arc::clone(&log);
+            thread::spawn("writer", move || {
+                for i in 0..200 {
+                    log.header(format_args!("writer {writer} line {i} end"));
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    let text = read(&fs, "/db/LOG");
+    assert_eq!(text.lines().count(), 800);
+    assert!(text.lines().all(|l| l.ends_with(" end") && l.matches("writer").count() == 1));
 }

@@ -1,0 +1,377 @@
+//! A compaction job: picked, moved or run in parts, installed.
+//!
+//! Thread safety: picking and installing happen under the locks of `db`; running holds no lock.
+//! Input files are kept by the version the job holds. Failed jobs leave their outputs to the
+//! deletion of obsolete files and are retried later.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, Result};
+use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_port::time;
+
+use crate::compaction::picker::CompactionPick;
+use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
+use crate::db::column_family::CfData;
+use crate::db::error_handler::Reason;
+use crate::db::manual_compaction::ManualTicket;
+use crate::db::{DbInner, DbState};
+use crate::read::range_del::truncate_to_file;
+use crate::read::super_version::LiveVersion;
+use crate::stats::{CompactionStats, HistogramKind, Ticker};
+
+/// After a failure the next try waits this long, doubled per failure, up to a minute.
+const RETRY_BASE: Duration = Duration::from_millis(100);
+
+/// A picked compaction.
+pub(crate) struct CompactionWork {
+    pub cf: Arc<CfData>,
+    pub version: Arc<LiveVersion>,
+    pub pick: CompactionPick,
+    /// Number in the column family's list of running compactions.
+    pub id: u64,
+    pub base_level: usize,
+    pub max_subcompactions: usize,
+    pub manual: Option<ManualTicket>,
+}
+
+impl DbInner {
+    /// Runs one due compaction after the other. Body of a pool job.
+    pub(crate) fn background_compaction(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        while let Some(work) = self.pick_compaction(&mut state) {
+            state.running_compactions += 1;
+            drop(state);
+            let result = self.compact(&work);
+            state = self.state.lock();
+            state.running_compactions -= 1;
+            self.compaction_ended(&mut state, &work, &result);
+            if let Err(error) = &result {
+                let failures = state.errors.compaction_failures();
+                drop(state);
+                self.background_error(error, Reason::Compaction);
+                self.back_off(failures);
+                state = self.state.lock();
+            }
+        }
+        state.scheduled_compactions -= 1;
+        self.schedule_background(&mut state);
+        self.changed.notify_all();
+        drop(state);
+        self.delete_obsolete_files();
+    }
+
+    fn back_off(&self, failures: u32) {
+        let wait = RETRY_BASE * 2u32.pow(failures.min(9));
+        let mut state = self.state.lock();
+        let until = time::now_micros() + wait.as_micros() as u64;
+        while time::now_micros() < until && !self.shutting_down.load(Ordering::Acquire) {
+            state = self.changed.wait_timeout(state, RETRY_BASE).0;
+        }
+    }
+
+    /// The next compaction to run, manual ones first; registered as running.
+    fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stops_jobs()
+            || state.paused > 0
+        {
+            return None;
+        }
+        if let Some(work) = self.pick_manual(state) {
+            return Some(work);
+        }
+        if state.manual.excludes_automatic() {
+            return None;
+        }
+        let oldest = self.oldest_snapshot();
+        while let Some(id) = state.compaction_queue.pop_front() {
+            let Some(cf) = state.cfs.get_mut(&id) else { continue };
+            cf.compaction_queued = false;
+            if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
+                continue;
+            }
+            let version = Arc::clone(&cf.version);
+            let Some((running, pick)) = cf.plan.pick(&version, oldest) else { continue };
+            let work = CompactionWork {
+                cf: Arc::clone(&cf.data),
+                version,
+                pick,
+                id: running,
+                base_level: cf.plan.base_level(),
+                max_subcompactions: self.options().max_subcompactions.max(1) as usize,
+                manual: None,
+            };
+            // There may be more to do elsewhere in the tree.
+            self.queue_compaction(state, id);
+            self.schedule_background(state);
+            return Some(work);
+        }
+        None
+    }
+
+    fn compaction_ended(
+        &self,
+        state: &mut DbState,
+        work: &CompactionWork,
+        result: &Result<()>,
+    ) {
+        let oldest = self.oldest_snapshot();
+        if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+            let version = Arc::clone(&cf.version);
+            cf.plan.finished(&version, work.id, oldest);
+            self.update_stall(cf);
+        }
+        if result.is_ok() {
+            state.errors.compaction_succeeded();
+        }
+        if let Some(ticket) = &work.manual {
+            state.manual.piece_done(ticket, result.clone());
+        }
+        self.queue_compaction(state, work.cf.id);
+        self.changed.notify_all();
+    }
+
+    fn compact(self: &Arc<Self>, work: &CompactionWork) -> Result<()> {
+        if work.pick.is_trivial_move {
+            return self.move_files(work);
+        }
+        let started = time::now_micros();
+        let job = self.note_compaction_begin(work);
+        let result = self.rewrite(work, job, started);
+        if let Err(error) = &result {
+            self.note_compaction_failed(job, work, error);
+        }
+        result
+    }
+
+    fn rewrite(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+        job: u64,
+        started_micros: u64,
+    ) -> Result<()> {
+        let (files, part) = self.run_parts(work)?;
+        let numbers: Vec<u64> = files.iter().map(|f| f.number).collect();
+        let installed = self.install(work, &files);
+        {
+            let mut state = self.state.lock();
+            for number in &numbers {
+                state.pending_outputs.remove(number);
+            }
+        }
+        installed?;
+        let micros = time::now_micros() - started_micros;
+        let counts = self.count_compaction(work, &files, &part, micros);
+        self.note_compaction_end(job, work, &files, &counts);
+        Ok(())
+    }
+
+    /// Files change level without being read.
+    fn move_files(&self, work: &CompactionWork) -> Result<()> {
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        let mut bytes = 0;
+        for (level, file) in work.pick.input_files() {
+            edit.deleted_files.push((level, file.number));
+            edit.new_files.push((work.pick.output_level, Arc::clone(file)));
+            bytes += file.file_size;
+        }
+        self.add_cursor(work, &mut edit);
+        self.apply_edits(edit, |_| ())?;
+        self.info(format_args!(
+            "[{}] Moved {} files to level-{} {bytes} bytes",
+            work.cf.name,
+            work.pick.input_files().count(),
+            work.pick.output_level
+        ));
+        work.cf.stats.moved(work.pick.output_level, bytes);
+        Ok(())
+    }
+
+    fn add_cursor(&self, work: &CompactionWork, edit: &mut VersionEdit) {
+        if let Some(cursor) = &work.pick.next_cursor {
+            edit.compact_cursors.push((work.pick.start_level, cursor.clone()));
+        }
+    }
+
+    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
+    fn run_parts(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
+        let job = Arc::new(JobContext {
+            db: Arc::clone(self),
+            cf: Arc::clone(&work.cf),
+            version: Arc::clone(&work.version),
+            pick: work.pick.clone(),
+            base_level: work.base_level,
+            snapshots: self.snapshots.sequences(),
+            tombstones: input_tombstones(work)?,
+            oldest_ancestor_time: oldest_time(work),
+        });
+        let mut bounds = vec![None];
+        bounds.extend(split_points(work).into_iter().map(Some));
+        bounds.push(None);
+        let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
+        let mut handles = Vec::new();
+        for (start, end) in ranges[1..].iter().cloned() {
+            let job = Arc::clone(&job);
+            handles.push(pumice_port::thread::spawn("pumice:sub", move || {
+                subcompaction::run(&job, start, end)
+            }));
+        }
+        let first = subcompaction::run(&job, ranges[0].0.clone(), ranges[0].1.clone());
+        let mut results = vec![first];
+        for handle in handles {
+            results.push(handle.join().and_then(|result| result));
+        }
+        let mut files = Vec::new();
+        let mut sum = SubcompactionResult::default();
+        for result in results {
+            let part = result?;
+            files.extend(part.files);
+            sum.cpu_micros += part.cpu_micros;
+            sum.counts.entries_in += part.counts.entries_in;
+            sum.counts.dropped_hidden += part.counts.dropped_hidden;
+            sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
+            sum.counts.dropped_range_deleted += part.counts.dropped_range_deleted;
+            sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
+        }
+        self.fs.sync_dir(&self.path)?;
+        self.verify_entry_count(work, &sum)?;
+        Ok((files, sum))
+    }
+
+    /// What was read must be what the inputs' properties say they hold.
+    fn verify_entry_count(&self, work: &CompactionWork, sum: &SubcompactionResult) -> Result<()> {
+        if !self.options().compaction_verify_record_count {
+            return Ok(());
+        }
+        let mut expected = 0u64;
+        for (_, file) in work.pick.input_files() {
+            let Some(stats) = file.stats.get() else { return Ok(()) };
+            expected += stats.num_entries - stats.num_range_deletions.min(stats.num_entries);
+        }
+        if expected != sum.counts.entries_in {
+            return Err(Error::corruption(format!(
+                "Compaction number of input keys does not match number of keys processed. \
+                 Expected {expected} but processed {}.",
+                sum.counts.entries_in
+            )));
+        }
+        Ok(())
+    }
+
+    fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
+        if work.cf.is_dropped() {
+            return Err(Error::column_family_dropped(work.cf.name.clone()));
+        }
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        for (level, file) in work.pick.input_files() {
+            edit.deleted_files.push((level, file.number));
+        }
+        for file in files {
+            edit.new_files.push((work.pick.output_level, Arc::clone(file)));
+        }
+        self.add_cursor(work, &mut edit);
+        self.apply_edits(edit, |_| ())
+    }
+
+    fn count_compaction(
+        &self,
+        work: &CompactionWork,
+        files: &[Arc<FileMetaData>],
+        part: &SubcompactionResult,
+        micros: u64,
+    ) -> CompactionStats {
+        let bytes_at = |same: bool| -> u64 {
+            let inputs = work.pick.input_files();
+            let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
+            at.map(|(_, file)| file.file_size).sum()
+        };
+        let counts = &part.counts;
+        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
+        let job = CompactionStats {
+            count: 1,
+            micros,
+            cpu_micros: part.cpu_micros,
+            bytes_read_non_output_levels: bytes_at(false),
+            bytes_read_output_level: bytes_at(true),
+            bytes_written: files.iter().map(|f| f.file_size).sum(),
+            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
+            bytes_moved: 0,
+            num_input_records: counts.entries_in,
+            num_dropped_records: counts.dropped_hidden
+                + counts.dropped_obsolete
+                + counts.dropped_range_deleted
+                + counts.dropped_by_filter,
+        };
+        work.cf.stats.compacted(work.pick.output_level, &job);
+        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
+        self.tick(Ticker::CompactReadBytes, read);
+        self.tick(Ticker::CompactWriteBytes, job.bytes_written);
+        self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
+        self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
+        self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
+        self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
+        self.measure(HistogramKind::CompactionTime, micros);
+        job
+    }
+
+    /// The oldest sequence a reader may still ask for.
+    pub(crate) fn oldest_snapshot(&self) -> u64 {
+        let snapshots = self.snapshots.sequences();
+        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
+    }
+}
+
+/// All range tombstones of the inputs, cut to their files' bounds.
+fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
+    let comparator = work.cf.comparator();
+    let tables = work.cf.tables();
+    let mut all = Vec::new();
+    for (_, file) in work.pick.input_files() {
+        if let Some(list) = tables.table(file)?.range_tombstones() {
+            truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
+        }
+    }
+    Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
+}
+
+fn oldest_time(work: &CompactionWork) -> u64 {
+    let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
+    times.filter(|time| *time > 0).min().unwrap_or(0)
+}
+
+/// User keys that cut the inputs into parts of about equal bytes.
+fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
+    let parts = work.max_subcompactions;
+    let worthwhile = work.pick.start_level == 0 || work.manual.is_some();
+    if parts < 2 || !worthwhile {
+        return Vec::new();
+    }
+    let comparator = work.cf.comparator();
+    let mut starts: Vec<(&[u8], u64)> = work
+        .pick
+        .input_files()
+        .map(|(_, file)| (file.smallest_user_key(), file.file_size))
+        .collect();
+    starts.sort_by(|a, b| comparator.compare(a.0, b.0));
+    let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
+    let share = total / parts as u64 + 1;
+    let mut points: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0;
+    let mut last = starts.first().map(|(key, _)| *key).unwrap_or_default();
+    for (key, size) in &starts {
+        let fresh = comparator.compare(key, last).is_gt();
+        if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
+            points.push(key.to_vec());
+            last = key;
+        }
+        bytes += size;
+    }
+    points
+}

@@ -1,0 +1,46 @@
+//! Compaction: merging table files down the levels.
+//!
+//! | part | is |
+//! |---|---|
+//! | `picker` | what to compact: pure, from versions and scores |
+//! | `plan` | a column family's scores, targets and running compactions |
+//! | `iterator` | which entries survive |
+//! | `cut` | where one output file ends and the next begins |
+//! | `output` | one output file |
+//! | `subcompaction` | one key range of a job: merge, filter, write |
+//! | `job` | a job: move or split, run, install |
+
+pub(crate) mod cut;
+pub(crate) mod iterator;
+pub(crate) mod job;
+pub(crate) mod output;
+pub(crate) mod picker;
+pub(crate) mod plan;
+pub(crate) mod subcompaction;
+pub(crate) mod tombstones;
+
+use pumice_compress::{CompressionOptions, CompressionType};
+
+use crate::options::ColumnFamilyOptions;
+
+/// Compression of a file written to `level`, and its parameters.
+pub(crate) fn compression_of(
+    options: &ColumnFamilyOptions,
+    level: usize,
+    base_level: usize,
+    bottommost: bool,
+) -> (CompressionType, CompressionOptions) {
+    if bottommost && options.bottommost_compression != CompressionType::Disable {
+        let own = &options.bottommost_compression_opts;
+        let parameters = if own.enabled { own } else { &options.compression_opts };
+        return (options.bottommost_compression, parameters.clone());
+    }
+    let kind = match options.compression_per_level.len() {
+        0 => options.compression,
+        len => {
+            let index = if level == 0 { 0 } else { (level + 1).saturating_sub(base_level) };
+            options.compression_per_level[index.min(len - 1)]
+        }
+    };
+    (kind, options.compression_opts.clone())
+}

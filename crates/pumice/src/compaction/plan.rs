@@ -1,0 +1,173 @@
+//! What a column family knows about its need for compaction.
+//!
+//! Kept beside the version under the state lock, and recomputed when the version, the options or
+//! the set of running compactions changes.
+
+use pumice_compress::CompressionType;
+use pumice_manifest::{
+    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Version,
+};
+
+use crate::compaction::picker::{
+    self, CompactionPick, ManualPick, ManualRange, PickContext, PriorityCache, RunningCompactions,
+};
+use crate::options::{ColumnFamilyOptions, CompactionPri};
+
+/// See the module head.
+pub(crate) struct CompactionPlan {
+    options: LeveledOptions,
+    targets: LevelTargets,
+    scores: LevelScores,
+    marks: FileMarks,
+    running: RunningCompactions,
+    cache: PriorityCache,
+}
+
+impl CompactionPlan {
+    /// The plan of a column family at `version`.
+    pub fn new(version: &Version, options: &ColumnFamilyOptions, oldest_snapshot: u64) -> Self {
+        let options = shape(options);
+        let mut plan = CompactionPlan {
+            targets: LevelTargets::compute(version, &options),
+            options,
+            scores: LevelScores::default(),
+            marks: FileMarks::default(),
+            running: RunningCompactions::default(),
+            cache: PriorityCache::default(),
+        };
+        plan.rescore(version, oldest_snapshot);
+        plan
+    }
+
+    /// Takes over changed options or a new version.
+    pub fn refresh(
+        &mut self,
+        version: &Version,
+        options: &ColumnFamilyOptions,
+        oldest_snapshot: u64,
+    ) {
+        self.options = shape(options);
+        self.targets = LevelTargets::compute(version, &self.options);
+        self.rescore(version, oldest_snapshot);
+    }
+
+    fn rescore(&mut self, version: &Version, oldest_snapshot: u64) {
+        self.scores =
+            LevelScores::compute(version, &self.targets, &self.options, self.running.files());
+        let rules = MarkRules {
+            oldest_snapshot,
+            now: pumice_port::time::wall_seconds(),
+            bottommost_delay: 0,
+            ttl: 0,
+            periodic: 0,
+            allow_ingest_behind: false,
+        };
+        self.marks = FileMarks::compute(version, &rules);
+    }
+
+    /// A snapshot was released: files of the bottommost level may have become compactable.
+    pub fn bottommost_threshold(&self) -> u64 {
+        self.marks.bottommost_threshold
+    }
+
+    /// Something should be compacted.
+    pub fn needs_compaction(&self) -> bool {
+        self.scores.needs_compaction() || !self.marks.is_empty()
+    }
+
+    /// Bytes that compactions have to rewrite to bring every level to its target.
+    pub fn estimated_pending_bytes(&self) -> u64 {
+        self.scores.estimated_compaction_needed_bytes
+    }
+
+    /// The level that L0 is compacted into.
+    pub fn base_level(&self) -> usize {
+        self.targets.base_level
+    }
+
+    /// The score of `level`.
+    pub fn score(&self, level: usize) -> f64 {
+        self.scores.score(level)
+    }
+
+    /// Compactions that run now.
+    pub fn running(&self) -> &RunningCompactions {
+        &self.running
+    }
+
+    /// The most urgent compaction; registered as running.
+    pub fn pick(&mut self, version: &Version, oldest_snapshot: u64) -> Option<(u64, CompactionPick)> {
+        let context = PickContext {
+            version,
+            targets: &self.targets,
+            options: &self.options,
+            running: &self.running,
+        };
+        let pick = picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?;
+        let id = self.running.register(&pick, version.comparator());
+        self.rescore(version, oldest_snapshot);
+        Some((id, pick))
+    }
+
+    /// A piece of a manual compaction; not yet registered.
+    pub fn pick_range(&self, version: &Version, range: &ManualRange<'_>) -> ManualPick {
+        let context = PickContext {
+            version,
+            targets: &self.targets,
+            options: &self.options,
+            running: &self.running,
+        };
+        picker::pick_range(&context, range)
+    }
+
+    /// Registers a manual pick as running.
+    pub fn register(&mut self, version: &Version, pick: &CompactionPick, oldest: u64) -> u64 {
+        let id = self.running.register(pick, version.comparator());
+        self.rescore(version, oldest);
+        id
+    }
+
+    /// A compaction ended.
+    pub fn finished(&mut self, version: &Version, id: u64, oldest_snapshot: u64) {
+        self.running.unregister(id);
+        self.rescore(version, oldest_snapshot);
+    }
+}
+
+/// The options that shape the tree, as the picker wants them.
+fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
+    let bottommost = options.bottommost_compression;
+    LeveledOptions {
+        level0_file_num_compaction_trigger: options.level0_file_num_compaction_trigger as usize,
+        max_bytes_for_level_base: options.max_bytes_for_level_base,
+        max_bytes_for_level_multiplier: options.max_bytes_for_level_multiplier,
+        max_bytes_for_level_multiplier_additional: options
+            .max_bytes_for_level_multiplier_additional
+            .iter()
+            .map(|n| (*n).max(1) as u32)
+            .collect(),
+        level_compaction_dynamic_level_bytes: options.level_compaction_dynamic_level_bytes,
+        level_compaction_dynamic_file_size: true,
+        target_file_size_base: options.target_file_size_base,
+        target_file_size_multiplier: options.target_file_size_multiplier.max(1) as u32,
+        max_compaction_bytes: options.max_compaction_bytes,
+        compaction_pri: priority(options.compaction_pri),
+        compression: CompressionChoice {
+            default: options.compression as u8,
+            bottommost: (bottommost != CompressionType::Disable).then_some(bottommost as u8),
+            per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
+        },
+        single_path: true,
+    }
+}
+
+fn priority(option: CompactionPri) -> pumice_manifest::CompactionPri {
+    use pumice_manifest::CompactionPri as Pri;
+    match option {
+        CompactionPri::ByCompensatedSize => Pri::ByCompensatedSize,
+        CompactionPri::OldestLargestSeqFirst => Pri::OldestLargestSeqFirst,
+        CompactionPri::OldestSmallestSeqFirst => Pri::OldestSmallestSeqFirst,
+        CompactionPri::MinOverlappingRatio => Pri::MinOverlappingRatio,
+        CompactionPri::RoundRobin => Pri::RoundRobin,
+    }
+}

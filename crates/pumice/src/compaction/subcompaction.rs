@@ -1,0 +1,241 @@
+//! One key range of a compaction: merge the inputs, filter, write output files.
+//!
+//! Thread safety: subcompactions of a job run in parallel and share only immutable data. They poll
+//! the shutdown flag, so a closing database does not wait for them. Suspends on I/O.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::dbformat::user_key;
+use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
+use pumice_base::{Error, FileNumber, Result};
+use pumice_manifest::{FileMetaData, Level};
+use pumice_table::TableReadOptions;
+
+use crate::compaction::cut::OutputCut;
+use crate::compaction::iterator::{
+    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
+};
+use crate::compaction::output::{OutputFile, OutputSpec};
+use crate::compaction::picker::CompactionPick;
+use crate::compaction::tombstones;
+use crate::db::DbInner;
+use crate::db::column_family::CfData;
+use crate::read::level_iterator::LevelIterator;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::source::Source;
+use crate::read::super_version::LiveVersion;
+
+/// Keys between two looks at the shutdown flag.
+const KEYS_PER_POLL: u32 = 1024;
+
+/// What all subcompactions of a job share.
+pub(crate) struct JobContext {
+    pub db: Arc<DbInner>,
+    pub cf: Arc<CfData>,
+    pub version: Arc<LiveVersion>,
+    pub pick: CompactionPick,
+    pub base_level: usize,
+    pub snapshots: Vec<u64>,
+    pub tombstones: Option<Arc<FragmentedTombstones>>,
+    pub oldest_ancestor_time: u64,
+}
+
+/// What a subcompaction produced.
+#[derive(Default)]
+pub(crate) struct SubcompactionResult {
+    pub files: Vec<Arc<FileMetaData>>,
+    pub counts: IterationCounts,
+    pub cpu_micros: u64,
+}
+
+struct Writer<'a> {
+    job: &'a JobContext,
+    cut: OutputCut,
+    output: Option<OutputFile>,
+    /// Lower bound of the tombstones that the next output is responsible for.
+    low: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+    files: Vec<Arc<FileMetaData>>,
+}
+
+/// Compacts user keys in `[start, end)`; None is an open end.
+///
+/// # Errors
+/// I/O, corruption of an input, a failed merge, Aborted when the database closes.
+pub(crate) fn run(
+    job: &JobContext,
+    start: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+) -> Result<SubcompactionResult> {
+    let cpu = pumice_port::time::thread_cpu_nanos();
+    let options = job.cf.options();
+    let settings = CompactionSettings {
+        comparator: job.cf.icmp.clone(),
+        snapshots: job.snapshots.clone(),
+        merge_operator: job.cf.merge_operator(),
+        compaction_filter: options.compaction_filter.clone(),
+        level: job.pick.output_level as i32,
+        bottommost: job.pick.bottommost,
+        tombstones: job.tombstones.clone(),
+        end: end.clone(),
+        beyond: Some(Beyond {
+            cursor: job.version.beyond_cursor(job.pick.output_level),
+            version: Arc::clone(&job.version),
+        }),
+    };
+    let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
+    let mut entries = CompactionIterator::new(input, settings);
+    let mut writer = Writer {
+        job,
+        cut: OutputCut::new(
+            job.cf.comparator().clone(),
+            job.pick.grandparents.clone(),
+            job.pick.target_output_file_size,
+            job.pick.max_output_file_size,
+            job.pick.max_compaction_bytes,
+        ),
+        output: None,
+        low: start.clone(),
+        end,
+        files: Vec::new(),
+    };
+    match &start {
+        Some(start) => entries.seek(start),
+        None => entries.seek_to_first(),
+    }
+    let mut until_poll = KEYS_PER_POLL;
+    while entries.valid() {
+        writer.add(entries.key(), entries.value())?;
+        entries.next();
+        until_poll -= 1;
+        if until_poll == 0 {
+            until_poll = KEYS_PER_POLL;
+            if job.db.shutting_down.load(Ordering::Acquire) || job.cf.is_dropped() {
+                return Err(Error::aborted("compaction cancelled: the database is closing"));
+            }
+        }
+    }
+    entries.status()?;
+    writer.finish()?;
+    Ok(SubcompactionResult {
+        files: writer.files,
+        counts: entries.counts(),
+        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
+    })
+}
+
+/// The inputs: each L0 file by itself, every other level as one.
+fn sources(job: &JobContext) -> Result<Vec<Source>> {
+    let options = TableReadOptions {
+        fill_cache: false,
+        readahead_size: job.db.options().compaction_readahead_size as usize,
+        total_order_seek: true,
+        ..TableReadOptions::default()
+    };
+    let tables = job.cf.tables();
+    let mut sources = Vec::new();
+    for input in &job.pick.inputs {
+        if input.level == 0 {
+            for file in &input.files {
+                sources.push(Source::Table(tables.table(file)?.iter(&options)));
+            }
+        } else {
+            let level =
+                Level::new(input.level, input.files.clone(), job.cf.comparator());
+            sources.push(Source::Level(LevelIterator::new(
+                Arc::clone(&tables),
+                job.cf.icmp.clone(),
+                Arc::new(level),
+                options.clone(),
+            )));
+        }
+    }
+    Ok(sources)
+}
+
+impl Writer<'_> {
+    #[inline]
+    fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let key = user_key(ikey);
+        let split = match &self.output {
+            None => false,
+            // Versions of one user key never go to different files.
+            Some(output) => {
+                let last = output.last_key();
+                let same = last.len() == ikey.len() && user_key(last) == key;
+                !same
+                    && self.cut.before(key, output.estimated_bytes())
+                    && self.job.cf.comparator().compare(user_key(last), key).is_ne()
+            }
+        };
+        if split {
+            let boundary = key.to_vec();
+            self.close(Some(boundary))?;
+        }
+        if self.output.is_none() {
+            self.open()?;
+        }
+        match &mut self.output {
+            Some(output) => output.add(ikey, value),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let number = self.job.db.new_file_number();
+        self.job.db.state.lock().pending_outputs.insert(number);
+        self.output = Some(OutputFile::create(&self.job.db, &self.job.cf, self.spec(number))?);
+        self.cut.started();
+        Ok(())
+    }
+
+    fn spec(&self, number: FileNumber) -> OutputSpec {
+        OutputSpec {
+            number,
+            level: self.job.pick.output_level,
+            base_level: self.job.base_level,
+            bottommost: self.job.pick.bottommost,
+            epoch: self.job.pick.output_epoch(),
+            oldest_ancestor_time: self.job.oldest_ancestor_time,
+        }
+    }
+
+    /// Tombstones between `low` and `high` that have to be written.
+    fn tombstones(&self, high: Option<&[u8]>) -> Vec<RangeTombstone> {
+        match &self.job.tombstones {
+            None => Vec::new(),
+            Some(list) => tombstones::surviving(
+                list,
+                self.job.cf.comparator(),
+                self.low.as_deref(),
+                high,
+                &self.job.snapshots,
+                self.job.pick.bottommost,
+            ),
+        }
+    }
+
+    /// Ends the present output; it is responsible for tombstones up to `high`.
+    fn close(&mut self, high: Option<Vec<u8>>) -> Result<()> {
+        let tombstones = self.tombstones(high.as_deref());
+        if self.output.is_none() {
+            if tombstones.is_empty() {
+                return Ok(());
+            }
+            self.open()?;
+        }
+        let Some(mut output) = self.output.take() else { return Ok(()) };
+        for tombstone in &tombstones {
+            output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
+        }
+        self.low = high;
+        self.files.push(output.finish(&self.job.db)?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let end = self.end.clone();
+        self.close(end)
+    }
+}

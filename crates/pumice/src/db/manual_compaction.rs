@@ -1,0 +1,305 @@
+//! `CompactRange`: compacting a key range level by level on request.
+//!
+//! The caller's thread walks the levels; each piece of a level is queued, picked by a background
+//! job when nothing conflicts, and reported back here.
+//!
+//! Thread safety: `ManualQueue` belongs to the state lock. Suspends.
+
+use std::collections::BTreeSet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+use pumice_manifest::{UserRange, VersionEdit};
+
+use crate::compaction::job::CompactionWork;
+use crate::compaction::picker::{ManualPick, ManualRange};
+use crate::db::column_family::CfData;
+use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
+use crate::db::{DbInner, DbState};
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// Identifies a request in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct ManualTicket {
+    id: u64,
+    resume_at: Option<Vec<u8>>,
+}
+
+/// One level of a manual compaction, done in pieces.
+struct Request {
+    id: u64,
+    family: u32,
+    input_level: usize,
+    output_level: Option<usize>,
+    begin: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+    ignore_from_file: u64,
+    forbid_move: bool,
+    exclusive: bool,
+    max_subcompactions: usize,
+    running: bool,
+    /// Level the pieces went to.
+    wrote_to: Option<usize>,
+    done: Option<Result<()>>,
+}
+
+/// Requests in the order they came.
+#[derive(Default)]
+pub(crate) struct ManualQueue {
+    requests: VecDeque<Request>,
+    next_id: u64,
+}
+
+impl ManualQueue {
+    /// Requests that a job could take up.
+    pub fn waiting(&self) -> usize {
+        self.requests.iter().filter(|r| r.done.is_none() && !r.running).count()
+    }
+    /// Automatic compactions must not start.
+    pub fn excludes_automatic(&self) -> bool {
+        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
+    }
+    /// A piece ended.
+    pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
+        let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };
+        request.running = false;
+        match (result, &ticket.resume_at) {
+            (Err(error), _) => request.done = Some(Err(error)),
+            (Ok(()), None) => request.done = Some(Ok(())),
+            (Ok(()), Some(next)) => request.begin = Some(next.clone()),
+        }
+    }
+}
+
+impl DbInner {
+    /// Picks a piece of the first request that nothing conflicts with. State lock held.
+    pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
+        let oldest = self.oldest_snapshot();
+        let default_parts = self.options().max_subcompactions.max(1) as usize;
+        let mut settled = false;
+        let mut found = None;
+        for request in &mut state.manual.requests {
+            if request.running || request.done.is_some() {
+                continue;
+            }
+            let Some(cf) = state.cfs.get_mut(&request.family) else {
+                request.done = Some(Err(Error::column_family_dropped("")));
+                settled = true;
+                continue;
+            };
+            if request.exclusive && !cf.plan.running().is_empty() {
+                continue;
+            }
+            let range = ManualRange {
+                input_level: request.input_level,
+                output_level: request.output_level,
+                begin: request.begin.as_deref(),
+                end: request.end.as_deref(),
+                ignore_from_file: request.ignore_from_file,
+                forbid_move: request.forbid_move,
+            };
+            match cf.plan.pick_range(&cf.version, &range) {
+                ManualPick::Nothing => {
+                    request.done = Some(Ok(()));
+                    settled = true;
+                }
+                ManualPick::Conflict => {}
+                ManualPick::Pick { pick, resume_at } => {
+                    request.running = true;
+                    request.wrote_to = Some(pick.output_level);
+                    let version = Arc::clone(&cf.version);
+                    let id = cf.plan.register(&version, &pick, oldest);
+                    let parts = match request.max_subcompactions {
+                        0 => default_parts,
+                        given => given,
+                    };
+                    found = Some(CompactionWork {
+                        cf: Arc::clone(&cf.data),
+                        version,
+                        pick: *pick,
+                        id,
+                        base_level: cf.plan.base_level(),
+                        max_subcompactions: parts,
+                        manual: Some(ManualTicket { id: request.id, resume_at }),
+                    });
+                    break;
+                }
+            }
+        }
+        if settled {
+            self.changed.notify_all();
+        }
+        found
+    }
+
+    /// Compacts `[begin, end]` of a column family.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &Arc<CfData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let first_new_file = self.new_file_number();
+        let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
+        self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
+        let deepest = self.deepest_overlap(cf, begin, end);
+        let Some(deepest) = deepest else { return Ok(()) };
+        let has_filter = cf.options().compaction_filter.is_some();
+        let mut level = 0;
+        let mut final_level = deepest;
+        while level <= deepest {
+            let last = level == deepest;
+            if last && level > 0 {
+                let force = match options.bottommost_level_compaction {
+                    BottommostLevelCompaction::Skip => false,
+                    BottommostLevelCompaction::IfHaveCompactionFilter => has_filter,
+                    BottommostLevelCompaction::Force
+                    | BottommostLevelCompaction::ForceOptimized => true,
+                };
+                if force {
+                    let optimized = options.bottommost_level_compaction
+                        == BottommostLevelCompaction::ForceOptimized;
+                    let ignore = if optimized { first_new_file } else { u64::MAX };
+                    self.compact_level(options, cf, (level, Some(level)), (begin, end), ignore)?;
+                }
+                break;
+            }
+            let output = if level == 0 { None } else { Some(level + 1) };
+            let wrote =
+                self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
+            let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
+            final_level = final_level.max(next);
+            if last {
+                break;
+            }
+            level = next.max(level + 1);
+        }
+        if options.change_level {
+            self.change_level(cf, final_level, options.target_level)?;
+        }
+        Ok(())
+    }
+
+    fn next_level(&self, cf: &CfData, level: usize) -> usize {
+        let state = self.state.lock();
+        let base = state.cfs.get(&cf.id).map_or(1, |family| family.plan.base_level());
+        if level == 0 { base } else { level + 1 }
+    }
+
+    /// The deepest level with a file in the range.
+    fn deepest_overlap(
+        &self,
+        cf: &CfData,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Option<usize> {
+        let state = self.state.lock();
+        let version = &state.cfs.get(&cf.id)?.version;
+        let range = UserRange::closed(begin, end);
+        (0..version.num_levels()).rev().find(|level| version.range_overlaps(*level, &range))
+    }
+
+    /// Compacts one level of the range; returns the level written to, if anything was.
+    fn compact_level(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &CfData,
+        levels: (usize, Option<usize>),
+        range: (Option<&[u8]>, Option<&[u8]>),
+        ignore_from_file: u64,
+    ) -> Result<Option<usize>> {
+        let mut state = self.state.lock();
+        let id = state.manual.next_id;
+        state.manual.next_id += 1;
+        let family_options = cf.options();
+        state.manual.requests.push_back(Request {
+            id,
+            family: cf.id,
+            input_level: levels.0,
+            output_level: levels.1,
+            begin: range.0.map(<[u8]>::to_vec),
+            end: range.1.map(<[u8]>::to_vec),
+            ignore_from_file,
+            forbid_move: family_options.compaction_filter.is_some(),
+            exclusive: options.exclusive_manual_compaction,
+            max_subcompactions: options.max_subcompactions as usize,
+            running: false,
+            wrote_to: None,
+            done: None,
+        });
+        self.schedule_background(&mut state);
+        loop {
+            let at = state.manual.requests.iter().position(|r| r.id == id);
+            let Some(at) = at else { return Err(Error::aborted("manual compaction lost")) };
+            if let Some(result) = state.manual.requests[at].done.clone() {
+                let request = state.manual.requests.remove(at);
+                result?;
+                return Ok(request.and_then(|r| r.wrote_to));
+            }
+            if let Err(error) = self.check_alive(&state)
+                && !state.manual.requests[at].running
+            {
+                state.manual.requests.remove(at);
+                return Err(error);
+            }
+            if state.paused > 0 && !state.manual.requests[at].running {
+                state.manual.requests.remove(at);
+                return Err(Error::incomplete("Manual compaction paused")
+                    .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
+            }
+            self.schedule_background(&mut state);
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Moves the files of `from` to `target`, or to the highest empty level above (negative).
+    fn change_level(self: &Arc<Self>, cf: &CfData, from: usize, target: i32) -> Result<()> {
+        let (edit, to) = {
+            let state = self.state.lock();
+            let Some(family) = state.cfs.get(&cf.id) else {
+                return Err(Error::column_family_dropped(cf.name.clone()));
+            };
+            let version = &family.version;
+            let to = if target >= 0 {
+                target as usize
+            } else {
+                // The lowest level number such that everything between is empty.
+                (1..=from).rev().take_while(|l| *l == from || version.level(*l).is_empty()).last()
+                    .unwrap_or(from)
+            };
+            if to >= version.num_levels() {
+                return Err(Error::invalid_argument("Target level exceeds number of levels"));
+            }
+            if to == from || version.level(from).is_empty() {
+                return Ok(());
+            }
+            let between = if to < from { to..from } else { from + 1..to + 1 };
+            if between.clone().any(|level| !version.level(level).is_empty()) {
+                return Err(Error::not_supported(
+                    "Levels between source and target are not empty for a move.",
+                ));
+            }
+            if to == 0 && version.level(from).len() > 1 {
+                return Err(Error::aborted(
+                    "Moving more than one file from non-L0 to L0 is not supported",
+                ));
+            }
+            let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
+            for file in version.level(from).files() {
+                if file.is_being_compacted() {
+                    return Err(Error::busy("a file to be moved is being compacted"));
+                }
+                edit.deleted_files.push((from, file.number));
+                edit.new_files.push((to, Arc::clone(file)));
+            }
+            (edit, to)
+        };
+        self.info(format_args!("[{}] Moving files from level {from} to {to}", cf.name));
+        self.apply_edits(edit, |_| ())
+    }
+}

@@ -17,8 +17,9 @@ pub mod histogram;
 pub mod iterator;
 pub mod random;
 pub mod range_tombstone;
+mod simd;
 
 pub use comparator::Comparator;
-pub use dbformat::{InternalKeyComparator, SequenceNumber, ValueType};
+pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use iterator::InternalIterator;

@@ -3,7 +3,11 @@
 //! Each subcommand is a module that takes the words after its name and gives an exit code. The
 //! parsers, texts and exit codes of `db_bench`, `ldb` and `sst_dump` follow RocksDB's tools.
 
+mod arguments;
 mod db_bench;
+mod ldb;
+mod sst_dump;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,10 @@ fn main() -> ExitCode {
     match command.as_str() {
         "db_bench" => db_bench::run(&args),
         db_bench::CHILD => db_bench::run_child(&args),
+        "ldb" => ldb::run(&args),
+        "sst_dump" => sst_dump::run(&args),
+        "stress" => stress::run(&args),
+        stress::CHILD => stress::run_child(&args),
         "--version" | "-V" | "version" => {
             println!("pumice {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS

@@ -9,7 +9,7 @@
 //! Thread safety: one owner. It does not make names durable (`sync_dir` does), and dropping it
 //! without `close` throws buffered bytes away.
 
-use crate::file_system::WritableFile;
+use crate::file_system::{FileSyncer, WritableFile};
 use crate::rate_limiter::{IoClass, RateLimiter};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, Result};
@@ -94,22 +94,39 @@ impl BufferedWriter {
         self.append_slow(data)
     }
 
-    /// Grows the buffer or writes it; data larger than the whole buffer is not copied.
+    /// Data larger than the whole buffer is written without being copied.
     fn append_slow(&mut self, data: &[u8]) -> Result<()> {
-        self.check()?;
-        let max = self.options.buffer_bytes_max;
-        if self.buffer.len() + data.len() <= max {
-            let wanted = (self.buffer.capacity() * 2).max(self.buffer.len() + data.len()).min(max);
-            self.buffer.reserve_exact(wanted - self.buffer.len());
-            self.buffer.extend_from_slice(data);
+        if data.len() <= self.options.buffer_bytes_max {
+            self.buffer_for(data.len())?.extend_from_slice(data);
             return Ok(());
         }
         self.flush_buffer()?;
-        if data.len() < max {
-            return self.append(data);
-        }
         let result = self.write_through(data);
         self.note(result)
+    }
+
+    /// The buffer, with room for `bytes` more bytes: for callers that put their bytes together in
+    /// place. They only add to it.
+    #[inline]
+    pub fn buffer_for(&mut self, bytes: usize) -> Result<&mut Vec<u8>> {
+        if bytes > self.buffer.capacity() - self.buffer.len() || self.failed.is_some() {
+            self.make_room(bytes)?;
+        }
+        Ok(&mut self.buffer)
+    }
+
+    /// Grows the buffer, or writes it when it has its full size.
+    #[cold]
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        self.check()?;
+        let max = self.options.buffer_bytes_max;
+        if self.buffer.len() + bytes > max {
+            self.flush_buffer()?;
+        }
+        let needed = self.buffer.len() + bytes;
+        let wanted = (self.buffer.capacity() * 2).min(max).max(needed);
+        self.buffer.reserve_exact(wanted - self.buffer.len());
+        Ok(())
     }
 
     /// Adds `bytes` zeros.
@@ -141,6 +158,17 @@ impl BufferedWriter {
             self.unsynced = false;
         }
         Ok(())
+    }
+
+    /// A handle with which another task makes the flushed bytes durable; this writer goes on.
+    pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        self.check()?;
+        self.file.syncer()
+    }
+
+    /// Ends the writer with an error that came from elsewhere: a failed [`FileSyncer::sync`].
+    pub fn poison(&mut self, error: &Error) {
+        self.failed.get_or_insert_with(|| error.clone());
     }
 
     /// Flushes and ends the file. Not durable by itself: `sync` first where that is needed.

@@ -38,7 +38,7 @@ pub trait FileSystem: Send + Sync {
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>>;
     /// Opens a file, made when missing, for writing at its end.
     fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
-    /// Renames `old` to `new` and opens it for overwriting from its first byte, without emptying it.
+    /// Renames `old` to `new` and opens it for overwriting from its first byte; its bytes stay.
     fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>>;
     /// The whole content of a file.
     fn read_file(&self, path: &Path) -> Result<Vec<u8>>;
@@ -133,6 +133,9 @@ pub trait WritableFile: Send {
     fn truncate(&mut self, bytes: u64) -> Result<()>;
     /// Ends writing, gives back reserved space, reports late errors. Not durable by itself.
     fn close(&mut self) -> Result<()>;
+    /// A handle with which another task makes what was written so far durable, while this one goes
+    /// on writing.
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>>;
     /// The position of the next byte.
     fn len(&self) -> u64;
     /// Whether nothing was written.
@@ -141,6 +144,13 @@ pub trait WritableFile: Send {
     }
     /// The name it was opened with, for messages.
     fn path(&self) -> &Path;
+}
+
+/// Makes the bytes of a file durable that its writer has handed to the operating system.
+pub trait FileSyncer: Send + Sync {
+    /// As [`WritableFile::sync`]. After an error the writer must not be trusted any more either,
+    /// see [`crate::BufferedWriter::poison`].
+    fn sync(&self) -> Result<()>;
 }
 
 /// A held lock; dropping it releases.

@@ -19,8 +19,8 @@ pub mod readahead;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
 pub use file_system::{
-    FileLock, FileOptions, FileSystem, RandomAccessFile, ReadRequest, SequentialFile, WritableFile,
-    write_file,
+    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadRequest, SequentialFile,
+    WritableFile, write_file,
 };
 pub use filename::FileType;
 pub use mem::MemFs;

@@ -18,6 +18,7 @@ pub(crate) const LIST: &str = "While opendir";
 pub(crate) const OPEN_LOCK: &str = "while open a file for lock";
 pub(crate) const LOCK: &str = "While lock file";
 pub(crate) const FREE_SPACE: &str = "While doing statvfs";
+pub(crate) const PREAD: &str = "While pread";
 pub(crate) const READ_SEQUENTIAL: &str = "While reading file sequentially";
 pub(crate) const APPEND: &str = "While appending to file";
 pub(crate) const SYNC: &str = "While fdatasync";
@@ -27,7 +28,7 @@ pub(crate) const ALLOCATE: &str = "While fallocate";
 pub(crate) const CLOSE: &str = "While closing file after writing";
 
 pub(crate) fn pread(offset: u64, bytes: usize) -> String {
-    format!("While pread offset {offset} len {bytes}")
+    format!("{PREAD} offset {offset} len {bytes}")
 }
 pub(crate) fn truncate(bytes: u64) -> String {
     format!("While ftruncate file to size {bytes}")

@@ -4,7 +4,7 @@
 //! Thread safety: stateless; see the traits. Reads are `pread`, so a shared file needs no lock.
 
 use crate::file_system::{
-    FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
+    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
 };
 use crate::operation;
 use pumice_base::{Error, Result};
@@ -191,8 +191,8 @@ impl SequentialFile for PosixSequentialFile {
 
 /// Writes with `pwrite` at its own position, so truncating and reusing need no seek.
 struct PosixWritableFile {
-    /// `None` after `close`.
-    file: Option<File>,
+    /// `None` after `close`. Shared with the syncers that were given out.
+    file: Option<Arc<File>>,
     position: u64,
     /// End of the reserved space; the length may not have reached it.
     allocated_end: u64,
@@ -203,20 +203,19 @@ struct PosixWritableFile {
 impl PosixWritableFile {
     fn boxed(file: File, path: &Path, position: u64, may_allocate: bool) -> Box<dyn WritableFile> {
         let path = path.to_path_buf();
-        let file = Some(file);
+        let file = Some(Arc::new(file));
         Box::new(PosixWritableFile { file, position, allocated_end: 0, may_allocate, path })
     }
 
     /// Runs `call` on the open file and gives its error the text `operation`.
-    fn with(
-        &mut self,
-        operation: &str,
-        call: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<()> {
-        match self.file.as_mut() {
-            Some(file) => at(operation, &self.path, call(file)),
-            None => Err(Error::io_message(format!("{operation}: {}: closed", self.path.display()))),
-        }
+    fn with(&self, operation: &str, call: impl FnOnce(&File) -> io::Result<()>) -> Result<()> {
+        at(operation, &self.path, call(self.open_file(operation)?))
+    }
+
+    fn open_file(&self, operation: &str) -> Result<&Arc<File>> {
+        self.file.as_ref().ok_or_else(|| {
+            Error::io_message(format!("{operation}: {}: closed", self.path.display()))
+        })
     }
 }
 
@@ -266,15 +265,31 @@ impl WritableFile for PosixWritableFile {
             let position = self.position;
             self.with(&operation::truncate(position), |f| f.truncate(position))?;
         }
-        match self.file.take() {
-            Some(file) => at(operation::CLOSE, &self.path, file.close()),
-            None => Ok(()),
+        match self.file.take().map(Arc::try_unwrap) {
+            Some(Ok(file)) => at(operation::CLOSE, &self.path, file.close()),
+            // The last syncer closes it.
+            Some(Err(_)) | None => Ok(()),
         }
+    }
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        let file = Arc::clone(self.open_file(operation::SYNC)?);
+        Ok(Arc::new(PosixFileSyncer { file, path: self.path.clone() }))
     }
     fn len(&self) -> u64 {
         self.position
     }
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+struct PosixFileSyncer {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl FileSyncer for PosixFileSyncer {
+    fn sync(&self) -> Result<()> {
+        at(operation::SYNC, &self.path, self.file.sync_data())
     }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::filename::{current_file, set_current_file};
-use crate::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
+use crate::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use crate::{
     BufferedWriter, FileOptions, FileSystem, IoClass, MemFs, PosixFs, RateLimiter, ReadRequest,
     ReadaheadBuffer, WriterOptions, write_file,
@@ -28,7 +28,19 @@ fn on_each_backend(test: impl Fn(&dyn FileSystem, &Path)) {
     let dir = std::env::temp_dir().join(name);
     PosixFs.create_dir_all(&dir).unwrap();
     test(&PosixFs, &dir);
-    std::fs::remove_dir_all(&dir).unwrap();
+    remove_tree(&dir);
+}
+
+fn remove_tree(dir: &Path) {
+    for name in PosixFs.list(dir).unwrap() {
+        let path = dir.join(name);
+        if PosixFs.list(&path).is_ok() {
+            remove_tree(&path);
+        } else {
+            PosixFs.remove(&path).unwrap();
+        }
+    }
+    PosixFs.remove_dir(dir).unwrap();
 }
 
 fn create(fs: &dyn FileSystem, path: &Path) -> Box<dyn crate::WritableFile> {
@@ -305,6 +317,38 @@ fn a_failed_sync_ends_the_writer_for_good() {
         assert_eq!(writer.close().unwrap_err().to_string(), e);
         assert_eq!(fs.change_count(), before, "nothing reached the file system");
     }
+}
+
+#[test]
+fn a_syncer_works_beside_its_writer() {
+    on_each_backend(|fs, dir| {
+        let mut writer = buffered(fs, &dir.join("f"), WriterOptions::default());
+        writer.append(b"one").unwrap();
+        writer.flush().unwrap();
+        let syncer = writer.syncer().unwrap();
+        writer.append(b"two").unwrap();
+        syncer.sync().unwrap();
+        writer.close().unwrap();
+        syncer.sync().unwrap();
+        assert!(writer.syncer().is_err());
+        assert_eq!(fs.read_file(&dir.join("f")).unwrap(), b"onetwo");
+    });
+    let fs = MemFs::new(0);
+    let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::default());
+    writer.append(b"one").unwrap();
+    writer.flush().unwrap();
+    let syncer = writer.syncer().unwrap();
+    writer.append(b"two").unwrap();
+    writer.flush().unwrap();
+    syncer.sync().unwrap();
+    fs.sync_dir(Path::new("/")).unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Sync, "*", Fault::Eio));
+    let e = syncer.sync().unwrap_err();
+    writer.poison(&e);
+    assert_eq!(writer.flush().unwrap_err().to_string(), e.to_string());
+    fs.crash(0, CrashMode::UNSYNCED);
+    assert_eq!(fs.read_file(Path::new("/f")).unwrap(), b"onetwo");
+    assert!(syncer.sync().is_err());
 }
 
 #[test]

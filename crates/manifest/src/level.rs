@@ -151,7 +151,7 @@ pub struct Level {
 
 impl Level {
     /// A level of `files` that are in the order of invariant 1.
-    pub(crate) fn new(number: usize, files: Vec<Arc<FileMetaData>>, cmp: &Comparator) -> Self {
+    pub fn new(number: usize, files: Vec<Arc<FileMetaData>>, cmp: &Comparator) -> Self {
         let mut level = Level { number, ..Level::default() };
         level.by_number.reserve_exact(files.len());
         for (i, file) in files.iter().enumerate() {

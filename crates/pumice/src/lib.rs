@@ -1,3 +1,92 @@
-//! pumice (skeleton).
+//! Pumice: an embeddable, ordered, persistent key-value store, in Rust.
+//!
+//! A log-structured merge tree with RocksDB's files, options, properties and behaviour: a database
+//! that RocksDB wrote opens here, and the other way round.
+//!
+//! ```
+//! # fn main() -> Result<(), pumice::Error> {
+//! use pumice::{Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+//!
+//! # let dir = std::env::temp_dir().join(format!("pumice-crate-doc-{}", std::process::id()));
+//! let mut options = Options::default();
+//! options.db.create_if_missing = true;
+//! options.set("write_buffer_size", "8MB")?; // Any option by RocksDB's name.
+//! let db = Db::open(&options, &dir)?;
+//!
+//! // Single writes and batches; a batch takes effect whole or not at all.
+//! let write = WriteOptions::default();
+//! db.put(&write, b"apple", b"green")?;
+//! let mut batch = WriteBatch::new();
+//! batch.put(b"banana", b"yellow");
+//! batch.put(b"cherry", b"red");
+//! batch.delete(b"apple");
+//! db.write(&write, &mut batch)?;
+//!
+//! // A snapshot keeps its view, whatever is written or compacted later.
+//! let before = db.snapshot();
+//! db.put(&write, b"banana", b"brown")?;
+//! let then = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
+//! assert_eq!(db.get(&then, b"banana")?.as_deref(), Some(&b"yellow"[..]));
+//!
+//! // Iterators walk in key order.
+//! let mut cursor = db.iter(&ReadOptions::default())?;
+//! let mut keys = Vec::new();
+//! cursor.seek_to_first();
+//! while cursor.valid() {
+//!     keys.push(cursor.key().to_vec());
+//!     cursor.next();
+//! }
+//! cursor.status()?;
+//! assert_eq!(keys, [b"banana".to_vec(), b"cherry".to_vec()]);
+//!
+//! // From the memtable into a table file.
+//! db.flush(&FlushOptions::default())?;
+//! assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
+//! # drop(cursor);
+//! db.close()?;
+//! # Db::destroy(&options, &dir)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | need | see |
+//! |---|---|
+//! | open, read, write, maintain | [`Db`] |
+//! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
+//! | own order, merges, filters, prefixes | [`Comparator`], [`MergeOperator`], [`CompactionFilter`], [`SliceTransform`] |
+//! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
+//!
+//! Every call may wait for the disk unless its documentation says that it does not suspend. All
+//! handles are `Send` and `Sync` except iterators, which are `Send`.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compaction;
+mod db;
+mod flush;
 pub mod options;
+mod read;
 pub mod stats;
+mod table_cache;
+mod write;
+
+pub use db::Snapshot;
+pub use db::api::Db;
+pub use db::column_family::ColumnFamily;
+pub use db::live_files::LiveFile;
+pub use db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+pub use db::requests::{
+    BottommostLevelCompaction, CompactRangeOptions, FlushOptions, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
+};
+pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Options};
+pub use read::iterator::DbIterator;
+pub use read::pinned::PinnedSlice;
+pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
+pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
+
+pub use pumice_base::extension::{
+    CompactionFilter, FilterDecision, MergeOperator, SliceTransform,
+};
+pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
+pub use pumice_env::{FileSystem, MemFs, PosixFs};

@@ -152,6 +152,15 @@ impl TableCache {
         self.table_slow(file)
     }
 
+    /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.
+    pub(crate) fn memory(&self, file: &FileMetaData) -> usize {
+        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
+        match kept {
+            Some(table) => table.approximate_memory(),
+            None => self.open.lookup(file.number).map_or(0, |table| table.approximate_memory()),
+        }
+    }
+
     #[cold]
     fn table_slow<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
@@ -203,7 +212,7 @@ impl TableCache {
         let properties = table.properties();
         file.stats.get_or_init(|| FileStats {
             num_entries: properties.num_entries,
-            num_deletions: properties.deleted_keys,
+            num_deletions: properties.num_deletions,
             num_range_deletions: properties.num_range_deletions,
             raw_key_size: properties.raw_key_size,
             raw_value_size: properties.raw_value_size,

@@ -9,9 +9,10 @@
 //! when they are walked over; every access to block bytes is bounds-checked, so a damaged block
 //! yields an error or wrong entries, never a panic.
 //!
-//! For keys that order as bytes a side array holds, for every restart point, eight bytes of its
-//! user key behind the prefix common to all restart keys; the search touches the block's bytes
-//! only where those words tie.
+//! A block that goes into the cache also gets an entry table if its keys order as bytes: one word
+//! per entry, four bytes of the user key behind the prefix common to all keys, then the entry's
+//! offset. A search reads the table, which is contiguous, and then usually one entry; walking a
+//! restart interval instead would wait for one cache miss after the other.
 //!
 //! Immutable after construction, so shared freely between threads. The hash index is skipped.
 
@@ -34,10 +35,8 @@ const HASH_INDEX: u32 = 1 << 31;
 pub(crate) enum KeyForm {
     /// Strings of meta blocks.
     Raw,
-    /// Internal keys in an order of the user's.
+    /// Internal keys.
     Internal,
-    /// Internal keys whose user keys order as bytes: the side array is built.
-    InternalBytewise,
 }
 
 /// Header of an entry and where its parts lie.
@@ -57,22 +56,46 @@ pub(crate) struct Entry {
     pub next: usize,
 }
 
+/// Bytes of the common prefix that are kept beside the entry table.
+const COMMON_INLINE: usize = 16;
+/// Bytes of a key in a word of the entry table.
+const WORD_LEN: usize = 4;
+/// Words of an entry table that are allocated before they are counted.
+const MAX_WORDS_RESERVED: usize = 1 << 10;
+
+/// The entry table; see the head.
+#[derive(Debug, Default)]
+struct EntryTable {
+    /// `key bytes << 32 | offset`, strictly ascending.
+    words: Box<[u64]>,
+    common_len: u32,
+    common: [u8; COMMON_INLINE],
+}
+
+/// Where a search through the entry table leads.
+pub(crate) enum TableHit {
+    /// Walk from the entry at this offset. All before it are below the target; its word equals
+    /// the target's.
+    Walk(usize),
+    /// This entry is the first above the target, none equals it.
+    Above(usize),
+    /// All entries are below the target.
+    End,
+}
+
 /// A block of entries.
 #[derive(Debug, Default)]
 pub struct Block {
     data: Vec<u8>,
+    entry_table: EntryTable,
     /// End of the keys section; without separated values, of the entries.
-    keys_end: usize,
-    restarts_at: usize,
-    num_restarts: usize,
+    keys_end: u32,
+    restarts_at: u32,
+    num_restarts: u32,
     /// Start of the values section, 0 if values follow their keys.
-    values_at: usize,
+    values_at: u32,
+    min_key_len: u8,
     separated: bool,
-    min_key_len: usize,
-    /// Bytes that the user keys of all restart points begin with.
-    common_len: usize,
-    /// `prefix_word` of the rest of each restart key; empty if not built.
-    words: Vec<u64>,
 }
 
 impl Block {
@@ -82,10 +105,7 @@ impl Block {
         block.decode_layout()?;
         block.check_restarts()?;
         if form != KeyForm::Raw {
-            block.min_key_len = TRAILER_LEN;
-        }
-        if form == KeyForm::InternalBytewise && block.num_restarts > 1 {
-            block.build_words()?;
+            block.min_key_len = TRAILER_LEN as u8;
         }
         Ok(block)
     }
@@ -97,9 +117,11 @@ impl Block {
 
     fn decode_layout(&mut self) -> Result<(), &'static str> {
         let data = self.data.as_slice();
-        let fixed32_before = |end: usize| -> Option<u32> {
-            get_fixed32(data.get(end.checked_sub(4)?..end)?)
-        };
+        if u32::try_from(data.len()).is_err() {
+            return Err("block of 4 GiB");
+        }
+        let fixed32_before =
+            |end: usize| -> Option<u32> { get_fixed32(data.get(end.checked_sub(4)?..end)?) };
         let mut end = data.len();
         let packed = fixed32_before(end).ok_or("block too short")?;
         end -= 4;
@@ -109,7 +131,7 @@ impl Block {
         self.separated = packed & SEPARATED_VALUES != 0;
         let mut values_at = 0;
         if self.separated {
-            values_at = fixed32_before(end).ok_or("no values offset")? as usize;
+            values_at = fixed32_before(end).ok_or("no values offset")?;
             end -= 4;
         }
         if packed & HASH_INDEX != 0 {
@@ -117,9 +139,9 @@ impl Block {
             let buckets = get_fixed16(&data[at..]).ok_or("no hash index")? as usize;
             end = at.checked_sub(buckets).ok_or("hash index too large")?;
         }
-        self.num_restarts = (packed & RESTARTS_MASK) as usize;
-        self.restarts_at =
-            end.checked_sub(4 * self.num_restarts).ok_or("restart array too large")?;
+        self.num_restarts = packed & RESTARTS_MASK;
+        let restarts_len = 4 * self.num_restarts as usize;
+        self.restarts_at = end.checked_sub(restarts_len).ok_or("restart array too large")? as u32;
         self.keys_end = if self.separated { values_at } else { self.restarts_at };
         self.values_at = values_at;
         if self.keys_end > self.restarts_at {
@@ -133,9 +155,9 @@ impl Block {
             return Err("no restart point at the start");
         }
         let mut previous = 0;
-        for i in 1..self.num_restarts {
+        for i in 1..self.num_restarts() {
             let at = self.restart(i);
-            if at <= previous || at >= self.keys_end {
+            if at <= previous || at >= self.keys_end() {
                 return Err("restart points out of order");
             }
             previous = at;
@@ -143,18 +165,128 @@ impl Block {
         Ok(())
     }
 
-    fn build_words(&mut self) -> Result<(), &'static str> {
-        const BAD: &str = "bad key at a restart point";
-        let last = self.restart_user_key(self.num_restarts - 1).ok_or(BAD)?;
-        let common = common_prefix(self.restart_user_key(0).ok_or(BAD)?, last);
-        let mut words = Vec::with_capacity(self.num_restarts);
-        for i in 0..self.num_restarts {
-            let key = self.restart_user_key(i).ok_or(BAD)?;
-            words.push(prefix_word(key.get(common..).ok_or(BAD)?));
+    /// Builds the entry table, unless the block's shape does not allow one. Requires internal keys
+    /// whose user keys order as bytes.
+    pub(crate) fn build_entry_table(&mut self) {
+        if self.separated || self.keys_end == 0 {
+            return;
         }
-        self.common_len = common;
-        self.words = words;
-        Ok(())
+        if let Some(table) = self.entry_table() {
+            self.entry_table = table;
+        }
+    }
+
+    fn entry_table(&self) -> Option<EntryTable> {
+        let first = self.restart_user_key(0)?;
+        let common_len = common_prefix(first, &self.last_user_key()?);
+        let mut table = EntryTable { common_len: common_len as u32, ..Default::default() };
+        let inline = common_len.min(COMMON_INLINE);
+        table.common[..inline].copy_from_slice(&first[..inline]);
+        let mut words = Vec::with_capacity((16 * self.num_restarts()).min(MAX_WORDS_RESERVED));
+        let (mut at, mut key_bytes, mut previous_len) = (0, [0u8; WORD_LEN], 0);
+        let mut last_word = 0;
+        while at < self.keys_end() {
+            let entry = self.entry(at, 0, false)?;
+            let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
+            if entry.shared > previous_len || entry.shared > user_len {
+                // Shared bytes reach into a trailer: rare enough to do without a table.
+                return None;
+            }
+            let suffix_len = user_len - entry.shared;
+            let suffix = self.data.get(entry.suffix_at..entry.suffix_at + suffix_len)?;
+            update_word(&mut key_bytes, common_len, entry.shared, suffix);
+            let word = u64::from(u32::from_be_bytes(key_bytes)) << 32 | at as u64;
+            if word < last_word || user_len < common_len {
+                return None;
+            }
+            words.push(word);
+            (last_word, previous_len, at) = (word, user_len, entry.next);
+        }
+        table.words = words.into_boxed_slice();
+        Some(table)
+    }
+
+    /// The user key of the last entry.
+    fn last_user_key(&self) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        let mut at = self.restart(self.num_restarts() - 1);
+        while at < self.keys_end() {
+            let entry = self.entry(at, 0, false)?;
+            if entry.shared > key.len() {
+                return None;
+            }
+            key.truncate(entry.shared);
+            let suffix_end = entry.suffix_at + entry.suffix_len;
+            key.extend_from_slice(self.data.get(entry.suffix_at..suffix_end)?);
+            at = entry.next;
+        }
+        key.truncate(key.len().checked_sub(TRAILER_LEN)?);
+        Some(key)
+    }
+
+    /// Searches the entry table for a user key; `None` if there is no table.
+    #[inline]
+    pub(crate) fn search_table(&self, target: &[u8]) -> Option<TableHit> {
+        let words = &self.entry_table.words;
+        let common_len = self.entry_table.common_len as usize;
+        if words.is_empty() {
+            return None;
+        }
+        let head = &target[..target.len().min(common_len)];
+        match head.cmp(self.common()?) {
+            Ordering::Less => return Some(TableHit::Above(0)),
+            Ordering::Greater => return Some(TableHit::End),
+            Ordering::Equal => {}
+        }
+        let word = (prefix_word(&target[common_len..]) >> 32) << 32;
+        let at = count_below(words, word);
+        Some(match words.get(at) {
+            None => TableHit::End,
+            Some(found) if found >> 32 == word >> 32 => TableHit::Walk(*found as u32 as usize),
+            Some(_) => TableHit::Above(at),
+        })
+    }
+
+    /// The bytes that all keys begin with.
+    #[inline]
+    fn common(&self) -> Option<&[u8]> {
+        let table = &self.entry_table;
+        let len = table.common_len as usize;
+        match table.common.get(..len) {
+            Some(common) => Some(common),
+            None => self.restart_user_key(0)?.get(..len),
+        }
+    }
+
+    /// Bytes at the start of a key that the entry table knows.
+    #[inline]
+    pub(crate) fn table_depth(&self) -> usize {
+        self.entry_table.common_len as usize + WORD_LEN
+    }
+
+    /// Offset of an entry of the entry table.
+    pub(crate) fn table_entry(&self, number: usize) -> Option<usize> {
+        self.entry_table.words.get(number).map(|word| *word as u32 as usize)
+    }
+
+    /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table does
+    /// not know so many.
+    pub(crate) fn table_key_head(
+        &self,
+        number: usize,
+        shared: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let common_len = self.entry_table.common_len as usize;
+        let word = ((self.entry_table.words.get(number)? >> 32) as u32).to_be_bytes();
+        out.extend_from_slice(&self.common()?[..shared.min(common_len)]);
+        out.extend_from_slice(word.get(..shared.saturating_sub(common_len))?);
+        Some(())
+    }
+
+    /// The byte buffer, for reuse.
+    pub(crate) fn into_data(self) -> Vec<u8> {
+        self.data
     }
 
     /// The block's bytes.
@@ -165,13 +297,13 @@ impl Block {
 
     /// Memory held, for the cache's charge.
     pub fn memory_bytes(&self) -> usize {
-        self.data.capacity() + 8 * self.words.capacity() + size_of::<Self>()
+        self.data.capacity() + 8 * self.entry_table.words.len() + size_of::<Self>()
     }
 
     /// Offset behind the last entry.
     #[inline]
     pub(crate) fn keys_end(&self) -> usize {
-        self.keys_end
+        self.keys_end as usize
     }
 
     /// Values are stored apart from keys, so that walking needs to know restart points.
@@ -180,30 +312,24 @@ impl Block {
         self.separated
     }
 
-    /// The side array exists or is not needed, and values follow keys.
-    #[inline]
-    pub(crate) fn fast_scan(&self) -> bool {
-        !self.separated
-    }
-
     #[inline]
     pub(crate) fn num_restarts(&self) -> usize {
-        self.num_restarts
+        self.num_restarts as usize
     }
 
     /// Offset of restart point `i`, `keys_end` behind the last.
     #[inline]
     pub(crate) fn restart(&self, i: usize) -> usize {
-        if i >= self.num_restarts {
-            return self.keys_end;
+        if i >= self.num_restarts() {
+            return self.keys_end();
         }
-        let at = self.restarts_at + 4 * i;
-        self.data.get(at..).and_then(get_fixed32).map_or(self.keys_end, |v| v as usize)
+        let at = self.restarts_at as usize + 4 * i;
+        self.data.get(at..).and_then(get_fixed32).map_or(self.keys_end(), |v| v as usize)
     }
 
     /// Index of the last restart point at or before `offset`.
     pub(crate) fn restart_at_or_before(&self, offset: usize) -> usize {
-        let (mut lo, mut hi) = (0, self.num_restarts);
+        let (mut lo, mut hi) = (0, self.num_restarts());
         while hi - lo > 1 {
             let mid = lo + (hi - lo) / 2;
             if self.restart(mid) <= offset { lo = mid } else { hi = mid }
@@ -227,7 +353,7 @@ impl Block {
         if !self.separated {
             let value_at = at + suffix_len;
             let next = value_at + value_len;
-            if next > self.keys_end || shared + suffix_len < self.min_key_len {
+            if next > self.keys_end() || shared + suffix_len < usize::from(self.min_key_len) {
                 return None;
             }
             let (suffix_at, value_end) = (at, next);
@@ -236,12 +362,12 @@ impl Block {
         let mut value_at = value_from;
         if restart {
             let (offset_in_values, n) = get_varint32(data.get(at..)?)?;
-            value_at = self.values_at + offset_in_values as usize;
+            value_at = self.values_at as usize + offset_in_values as usize;
             at += n;
         }
         let (next, value_end) = (at + suffix_len, value_at + value_len);
-        let inside = next <= self.keys_end && value_end <= self.restarts_at;
-        if !inside || shared + suffix_len < self.min_key_len {
+        let inside = next <= self.keys_end() && value_end <= self.restarts_at as usize;
+        if !inside || shared + suffix_len < usize::from(self.min_key_len) {
             return None;
         }
         Some(Entry { shared, suffix_at: at, suffix_len, value_at, value_end, next })
@@ -250,7 +376,7 @@ impl Block {
     /// The key at restart point `i`.
     #[inline]
     pub(crate) fn restart_key(&self, i: usize) -> Option<&[u8]> {
-        let entry = self.entry(self.restart(i), self.values_at, true)?;
+        let entry = self.entry(self.restart(i), self.values_at as usize, true)?;
         if entry.shared != 0 {
             return None;
         }
@@ -262,58 +388,40 @@ impl Block {
         key.get(..key.len().checked_sub(TRAILER_LEN)?)
     }
 
-    /// The restart point to begin a forward walk to `target` at: the last whose key is less, or 0.
+    /// The restart point to begin a forward walk to a target at: the last whose key is less, or 0.
     /// `is_less` compares a restart key with the target. `None` if the block is damaged.
     pub(crate) fn seek_restart(&self, mut is_less: impl FnMut(&[u8]) -> bool) -> Option<usize> {
-        self.seek_restart_within(0, self.num_restarts, &mut is_less)
-    }
-
-    fn seek_restart_within(
-        &self,
-        mut lo: usize,
-        mut hi: usize,
-        is_less: &mut impl FnMut(&[u8]) -> bool,
-    ) -> Option<usize> {
+        let (mut lo, mut hi) = (0, self.num_restarts());
         while lo < hi {
             let mid = lo + (hi - lo) / 2;
             if is_less(self.restart_key(mid)?) { lo = mid + 1 } else { hi = mid }
         }
         Some(lo.saturating_sub(1))
     }
+}
 
-    /// `seek_restart` for bytewise order, through the side array.
-    #[inline]
-    pub(crate) fn seek_restart_bytewise(
-        &self,
-        user_target: &[u8],
-        mut is_less: impl FnMut(&[u8]) -> bool,
-    ) -> Option<usize> {
-        if self.words.is_empty() {
-            return if self.num_restarts > 1 { self.seek_restart(is_less) } else { Some(0) };
-        }
-        if self.common_len > 0 {
-            let common = self.restart_user_key(0)?.get(..self.common_len)?;
-            let head = &user_target[..user_target.len().min(self.common_len)];
-            match head.cmp(common) {
-                Ordering::Less => return Some(0),
-                Ordering::Greater => return Some(self.num_restarts - 1),
-                Ordering::Equal => {}
-            }
-        }
-        let word = prefix_word(&user_target[self.common_len..]);
-        let lo = count_below(&self.words, word);
-        let ties = self.words[lo..].iter().take_while(|&&w| w == word).count();
-        if ties == 0 {
-            return Some(lo.saturating_sub(1));
-        }
-        self.seek_restart_within(lo, lo + ties, &mut is_less)
+/// Replaces the bytes of a table word that the entry does not share. The word covers the key from
+/// `common_len` on; what is behind the key is zero.
+#[inline]
+fn update_word(word: &mut [u8; WORD_LEN], common_len: usize, shared: usize, suffix: &[u8]) {
+    if shared >= common_len + WORD_LEN {
+        return;
+    }
+    let kept = shared.saturating_sub(common_len);
+    let skip = common_len.saturating_sub(shared);
+    let fresh = suffix.get(skip..).unwrap_or(&[]);
+    for (i, byte) in word[kept..].iter_mut().enumerate() {
+        *byte = fresh.get(i).copied().unwrap_or(0);
     }
 }
+
+/// Arrays up to this length are searched from front to back: all cache lines load at once.
+const LINEAR_WORDS_MAX: usize = 96;
 
 /// Words of an ascending array that are below `word`.
 #[inline]
 pub(crate) fn count_below(words: &[u64], word: u64) -> usize {
-    if words.len() <= 16 {
+    if words.len() <= LINEAR_WORDS_MAX {
         return words.iter().map(|&w| usize::from(w < word)).sum();
     }
     words.partition_point(|&w| w < word)

@@ -12,10 +12,10 @@
 //! `back[back_at]`.
 
 use pumice_base::InternalKeyComparator;
-use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::dbformat::{TRAILER_LEN, trailer};
 
 use crate::block::{Block, Entry, GlobalSeqno};
-use crate::scan::{Landing, walk};
+use crate::scan::{Landing, find};
 
 /// Bytes that are copied at once when a key suffix is short.
 const CHUNK: usize = 32;
@@ -195,20 +195,12 @@ impl BlockCursor {
         if block.keys_end() == 0 {
             return;
         }
-        let global = self.global;
-        let is_less = |key: &[u8]| {
-            key.len() >= TRAILER_LEN && global.compare(cmp, key, target).is_lt()
-        };
-        let bytewise = cmp.user.is_bytewise();
-        let restart = if bytewise {
-            block.seek_restart_bytewise(user_key(target), is_less)
-        } else {
-            block.seek_restart(is_less)
-        };
-        let Some(restart) = restart else { return self.fail() };
-        if bytewise && block.fast_scan() && self.seek_without_keys(block, restart, target) {
+        if cmp.user.is_bytewise() && self.seek_without_keys(block, target) {
             return;
         }
+        let global = self.global;
+        let restart = block.seek_restart(|key| global.compare(cmp, key, target).is_lt());
+        let Some(restart) = restart else { return self.fail() };
         self.enter_restart(block, restart);
         self.step(block);
         while self.valid && cmp.compare(self.key.get(), target).is_lt() {
@@ -218,20 +210,25 @@ impl BlockCursor {
 
     /// The fast walk; `false` if it could not decide.
     #[inline]
-    fn seek_without_keys(&mut self, block: &Block, restart: usize, target: &[u8]) -> bool {
-        match walk(block, block.restart(restart), target, self.global) {
+    fn seek_without_keys(&mut self, block: &Block, target: &[u8]) -> bool {
+        match find(block, target, self.global) {
             Landing::At(position) => {
                 let mut key = std::mem::take(&mut self.scratch);
-                position.assemble(block, target, &mut key);
-                self.key.assign(&key);
+                let assembled = position.assemble(block, target, &mut key).is_some();
+                if assembled {
+                    self.key.assign(&key);
+                    self.settle(position.offset, &position.entry);
+                }
                 self.scratch = key;
-                self.settle(position.offset, &position.entry);
+                assembled
             }
-            Landing::End => {}
-            Landing::Damaged => self.fail(),
-            Landing::Undecided => return false,
+            Landing::End => true,
+            Landing::Damaged => {
+                self.fail();
+                true
+            }
+            Landing::Undecided => false,
         }
-        true
     }
 
     fn fail(&mut self) {

@@ -2,7 +2,8 @@
 //!
 //! In a prefix-compressed block an entry that shares more bytes with its predecessor than the
 //! predecessor shares with the target compares as the predecessor did; only the others need their
-//! suffix compared. Only for user keys that order as bytes and for blocks without separated values.
+//! suffix compared. The entry table, where there is one, tells where to begin. Only for user keys
+//! that order as bytes and for blocks without separated values.
 //!
 //! Invariants while walking: (1) the previous entry's user key is below the target's or equal to
 //! it; (2) `matched` is the length of their common prefix; (3) if they are equal, `trailer` holds
@@ -10,7 +11,7 @@
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 
-use crate::block::{Block, Entry, GlobalSeqno};
+use crate::block::{Block, Entry, GlobalSeqno, TableHit};
 
 /// Where a walk ended.
 pub(crate) enum Landing {
@@ -34,6 +35,16 @@ pub(crate) struct Position {
     pub equal: bool,
     /// Stored trailer of this entry if `equal`, else of the entry before if that one was equal.
     pub trailer: [u8; TRAILER_LEN],
+    head: Head,
+}
+
+/// Where the bytes come from that an entry shares with its predecessor.
+#[derive(Clone, Copy)]
+enum Head {
+    /// The target, and behind it the trailer of the position.
+    Target,
+    /// The entry table, under that number.
+    Table(usize),
 }
 
 /// What follows the entry at a position.
@@ -67,19 +78,65 @@ struct Walk<'a> {
     trailer: [u8; TRAILER_LEN],
 }
 
-/// Finds the first entry at or after internal key `target`, walking from the restart point at
-/// `offset`.
+/// Finds the first entry at or after internal key `target` in a block whose user keys order as
+/// bytes.
 #[inline]
-pub(crate) fn walk(block: &Block, offset: usize, target: &[u8], global: GlobalSeqno) -> Landing {
+pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
+    let user = user_key(target);
+    if block.separated() {
+        return Landing::Undecided;
+    }
+    match block.search_table(user) {
+        Some(TableHit::Walk(at)) => {
+            // What the entry shares with the one before must be within what the table compared.
+            let Some(entry) = block.entry(at, 0, false) else { return Landing::Damaged };
+            if entry.shared > block.table_depth().min(user.len()) {
+                return Landing::Undecided;
+            }
+            walk(block, at, entry.shared, target, global)
+        }
+        Some(TableHit::Above(number)) => above(block, number),
+        Some(TableHit::End) => Landing::End,
+        None => {
+            let cmp = |key: &[u8]| {
+                let order = user_key(key).cmp(user);
+                order.then_with(|| trailer(target).cmp(&global.apply(trailer(key)))).is_lt()
+            };
+            match block.seek_restart(cmp) {
+                Some(restart) => walk(block, block.restart(restart), 0, target, global),
+                None => Landing::Damaged,
+            }
+        }
+    }
+}
+
+fn above(block: &Block, number: usize) -> Landing {
+    let Some(offset) = block.table_entry(number) else { return Landing::Damaged };
+    let Some(entry) = block.entry(offset, 0, false) else { return Landing::Damaged };
+    let head = Head::Table(number);
+    Landing::At(Position { offset, entry, equal: false, trailer: [0; TRAILER_LEN], head })
+}
+
+/// `find`, walking from the entry at `offset`, of whose key `matched` bytes are those of the
+/// target and all entries before are below it.
+#[inline]
+fn walk(
+    block: &Block,
+    offset: usize,
+    matched: usize,
+    target: &[u8],
+    global: GlobalSeqno,
+) -> Landing {
     let target_trailer = trailer(target);
     let mut walk = Walk {
         data: block.data(),
         target: user_key(target),
-        matched: 0,
+        matched,
         previous_len: 0,
         equal: false,
         trailer: [0; TRAILER_LEN],
     };
+    let head = Head::Target;
     let mut at = offset;
     while at < block.keys_end() {
         let Some(entry) = block.entry(at, 0, false) else { return Landing::Damaged };
@@ -88,13 +145,14 @@ pub(crate) fn walk(block: &Block, offset: usize, target: &[u8], global: GlobalSe
             Step::Equal(stored) => {
                 walk.trailer = stored;
                 if global.apply(u64::from_le_bytes(stored)) <= target_trailer {
-                    let position = Position { offset: at, entry, equal: true, trailer: stored };
+                    let position =
+                        Position { offset: at, entry, equal: true, trailer: stored, head };
                     return Landing::At(position);
                 }
             }
             Step::Greater => {
                 let trailer = walk.trailer;
-                return Landing::At(Position { offset: at, entry, equal: false, trailer });
+                return Landing::At(Position { offset: at, entry, equal: false, trailer, head });
             }
             Step::Undecided => return Landing::Undecided,
             Step::Damaged => return Landing::Damaged,
@@ -180,21 +238,27 @@ fn extend_trailer(
 }
 
 impl Position {
-    /// The stored internal key, given the target that was searched for.
-    pub fn assemble(&self, block: &Block, target: &[u8], out: &mut Vec<u8>) {
+    /// Puts the stored internal key into `out`, given the target that was searched for; `None` if
+    /// the key has to be assembled from the entries before.
+    pub fn assemble(&self, block: &Block, target: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let user = user_key(target);
         out.clear();
-        if self.equal {
-            out.extend_from_slice(user);
-            out.extend_from_slice(&self.trailer);
-            return;
-        }
         let shared = self.entry.shared;
-        out.extend_from_slice(&user[..shared.min(user.len())]);
-        let from_trailer = shared.saturating_sub(user.len()).min(TRAILER_LEN);
-        out.extend_from_slice(&self.trailer[..from_trailer]);
+        match self.head {
+            Head::Target if self.equal => {
+                out.extend_from_slice(user);
+                out.extend_from_slice(&self.trailer);
+                return Some(());
+            }
+            Head::Target => {
+                out.extend_from_slice(&user[..shared.min(user.len())]);
+                out.extend_from_slice(self.trailer.get(..shared.saturating_sub(user.len()))?);
+            }
+            Head::Table(number) => block.table_key_head(number, shared, out)?,
+        }
         let suffix_end = self.entry.suffix_at + self.entry.suffix_len;
-        out.extend_from_slice(block.data().get(self.entry.suffix_at..suffix_end).unwrap_or(&[]));
+        out.extend_from_slice(block.data().get(self.entry.suffix_at..suffix_end)?);
+        Some(())
     }
 
     /// Moves to the next older version of the same user key. Requires `equal`.

@@ -26,7 +26,7 @@ use crate::handle::{BlockHandle, BlockKind};
 use crate::index::{IndexBlock, IndexEncoding};
 use crate::options::{TableOptions, TableReadOptions};
 use crate::properties::TableProperties;
-use crate::scan::{Landing, Next, walk};
+use crate::scan::{Landing, Next, find};
 
 /// An index or filter block: held by the table, or found through the cache each time.
 pub(crate) enum MetaBlock {
@@ -222,7 +222,7 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         let block = pin.block();
-        if !self.comparator.user.is_bytewise() || !block.fast_scan() {
+        if !self.comparator.user.is_bytewise() {
             return self.visit_slowly(pin, handle, target, f);
         }
         if block.keys_end() == 0 {
@@ -230,9 +230,7 @@ impl Table {
         }
         let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
         let user = user_key(target);
-        let is_less = |key: &[u8]| self.global.compare(&self.comparator, key, target).is_lt();
-        let restart = block.seek_restart_bytewise(user, is_less).ok_or_else(damaged)?;
-        let mut position = match walk(block, block.restart(restart), target, self.global) {
+        let mut position = match find(block, target, self.global) {
             Landing::At(position) if position.equal => position,
             Landing::At(_) => return Ok(Visit::Done),
             Landing::End => return Ok(Visit::BlockEnded),
@@ -458,17 +456,19 @@ impl Table {
     /// Puts a block that was read into the cache, if there is one and `fill` is set.
     pub(crate) fn admit(
         &self,
-        block: CachedBlock,
+        mut block: CachedBlock,
         handle: BlockHandle,
         fill: bool,
     ) -> Result<PinnedBlock> {
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };
+        if block.kind() == BlockKind::Data && self.comparator.user.is_bytewise() {
+            block.block.build_entry_table();
+        }
         let (kind, charge) = (block.kind(), block.charge());
         let high = self.options.cache_index_and_filter_blocks_with_high_priority;
-        let priority =
-            if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
+        let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
         let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
         if let Some(stats) = &self.file.stats {
             stats.cache_add(kind, charge);
@@ -494,12 +494,8 @@ impl Table {
             }
             BlockKind::Filter => Ok(CachedBlock::filter(contents)),
             BlockKind::Data | BlockKind::RangeDeletion => {
-                let form = if self.comparator.user.is_bytewise() {
-                    KeyForm::InternalBytewise
-                } else {
-                    KeyForm::Internal
-                };
-                Ok(CachedBlock::entries(Block::decode(contents, form).map_err(bad)?, kind))
+                let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
+                Ok(CachedBlock::entries(block, kind))
             }
             BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {
                 let block = Block::decode(contents, KeyForm::Raw).map_err(bad)?;

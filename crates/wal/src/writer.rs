@@ -1,13 +1,13 @@
 //! Appends logical records to a log.
 //!
-//! Nothing is joined or copied except into the file's buffer: the checksum runs over the caller's
-//! parts, then header and parts go to the buffer. Flushing is one system call for however many
-//! records were added.
+//! The caller's parts are copied once, into the file's buffer behind a header, and the checksum
+//! runs over them there: one pass over bytes that are in the cache, however many parts there are.
+//! Flushing is one system call for however many records were added.
 //!
 //! Invariants:
 //! 1. `block_offset` is the file's length modulo the block size, and never the block size itself.
-//! 2. After an error the file's tail is unknown, and every later call gives that error: the buffered
-//!    writer below refuses, and an error of the compressor does not happen between fragments.
+//! 2. After an error the file's tail is unknown, and every later call gives that error: the
+//!    buffered writer below refuses, and the compressor does not fail between fragments.
 //!
 //! Thread safety: one owner.
 
@@ -16,9 +16,10 @@ use crate::record::{
     BLOCK_BYTES, COMPRESSION_ZSTD, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE,
     RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
 };
-use pumice_base::Result;
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
-use pumice_env::BufferedWriter;
+use pumice_base::{Error, Result};
+use pumice_env::{BufferedWriter, FileSyncer};
+use std::sync::Arc;
 
 /// See the head of this file.
 pub struct LogWriter {
@@ -102,6 +103,14 @@ impl LogWriter {
     pub fn fsync(&mut self) -> Result<()> {
         self.file.sync(true)
     }
+    /// A handle with which another task makes the flushed records durable while this one goes on.
+    pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        self.file.syncer()
+    }
+    /// Ends the log with the error of a syncer.
+    pub fn poison(&mut self, error: &Error) {
+        self.file.poison(error);
+    }
     /// Flushes and ends the log. Not durable by itself.
     pub fn close(&mut self) -> Result<()> {
         self.file.close()
@@ -170,20 +179,21 @@ impl LogWriter {
         &mut self,
         kind: u8,
         bytes: usize,
-        pieces: impl Iterator<Item = &'a [u8]> + Clone,
+        pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<()> {
-        let crc = pieces.clone().fold(self.header_crcs[usize::from(kind)], crc32c_extend);
+        let buffer = self.file.buffer_for(self.header_bytes + bytes)?;
+        let start = buffer.len();
         if self.header_bytes == HEADER_BYTES {
-            self.file.append(&header(crc, bytes, kind))?;
+            buffer.extend_from_slice(&header(0, bytes, kind));
         } else {
-            let mut long = [0; RECYCLABLE_HEADER_BYTES];
-            long[..HEADER_BYTES].copy_from_slice(&header(crc, bytes, kind + RECYCLABLE_OFFSET));
-            long[HEADER_BYTES..].copy_from_slice(&(self.log_number as u32).to_le_bytes());
-            self.file.append(&long)?;
+            buffer.extend_from_slice(&header(0, bytes, kind + RECYCLABLE_OFFSET));
+            buffer.extend_from_slice(&(self.log_number as u32).to_le_bytes());
         }
-        for piece in pieces {
-            self.file.append(piece)?;
-        }
+        let payload = buffer.len();
+        pieces.for_each(|piece| buffer.extend_from_slice(piece));
+        debug_assert_eq!(buffer.len() - payload, bytes, "the pieces are the payload");
+        let crc = crc32c_extend(self.header_crcs[usize::from(kind)], &buffer[payload..]);
+        buffer[start..start + 4].copy_from_slice(&mask_crc(crc).to_le_bytes());
         self.block_offset = (self.block_offset + self.header_bytes + bytes) % BLOCK_BYTES;
         Ok(())
     }
@@ -206,7 +216,7 @@ struct PartsCursor<'a> {
 
 impl<'a> PartsCursor<'a> {
     /// The next `bytes` bytes, as pieces.
-    fn peek(&self, bytes: usize) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+    fn peek(&self, bytes: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut skip = self.offset;
         let mut left = bytes;
         self.parts.iter().map_while(move |part| {

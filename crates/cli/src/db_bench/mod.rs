@@ -19,6 +19,8 @@ mod work;
 mod worker;
 mod workload;
 
+pub use engine_options::codec;
+
 use driver::Driver;
 use engine::Engine;
 use flags::{Flags, Stop};

@@ -22,7 +22,8 @@ const ROUND_OPERATIONS: u64 = 4000;
 
 /// Runs `rounds` rounds (0 only verifies). The exit code for the parent.
 pub fn run(path: &Path, expected_path: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
-    let expected = Expected::open(expected_path).map_err(|error| format!("expected state: {error}"))?;
+    let expected =
+        Expected::open(expected_path).map_err(|error| format!("expected state: {error}"))?;
     let mut rng = Rng::new(seed);
     for round in 0..=rounds {
         let store = store::open(path, &mut rng).map_err(|error| format!("open: {error}"))?;
@@ -119,7 +120,8 @@ impl<'a> Worker<'a> {
             thread,
             rng,
             ids,
-            next_id: greatest + 1,
+            // A gap, so that no id of an operation that was under way at a kill is used again.
+            next_id: greatest + 1000,
             acked: expected.acked(thread).map_err(state_error)?,
             wrong: 0,
             batch: WriteBatch::new(),

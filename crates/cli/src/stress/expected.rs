@@ -77,7 +77,13 @@ impl Expected {
     pub fn create(path: &Path, threads: usize, keys: u64) -> io::Result<Expected> {
         let file = File::open(
             path,
-            OpenFlags { read: true, write: true, create: true, truncate: true, ..Default::default() },
+            OpenFlags {
+                read: true,
+                write: true,
+                create: true,
+                truncate: true,
+                ..Default::default()
+            },
         )?;
         let expected = Expected { file, threads, keys };
         let records = (FAMILIES * threads) as u64 * keys;
@@ -93,8 +99,7 @@ impl Expected {
     /// # Errors
     /// The operating system's; `InvalidData` if it is not such a file.
     pub fn open(path: &Path) -> io::Result<Expected> {
-        let file =
-            File::open(path, OpenFlags { read: true, write: true, ..Default::default() })?;
+        let file = File::open(path, OpenFlags { read: true, write: true, ..Default::default() })?;
         let mut expected = Expected { file, threads: 0, keys: 0 };
         if expected.number(0)? != MAGIC {
             return Err(io::ErrorKind::InvalidData.into());

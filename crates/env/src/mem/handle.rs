@@ -5,7 +5,7 @@
 use super::fault::{FaultOp, Verdict};
 use super::inode::Inode;
 use super::{Shared, World, os_error};
-use crate::file_system::{FileLock, RandomAccessFile, SequentialFile, WritableFile};
+use crate::file_system::{FileLock, FileSyncer, RandomAccessFile, SequentialFile, WritableFile};
 use crate::operation;
 use pumice_base::{Error, Result};
 use pumice_port::sync::RwLockReadGuard;
@@ -22,6 +22,19 @@ pub(super) struct MemFile {
     pub(super) epoch: u64,
     pub(super) position: u64,
     pub(super) path: PathBuf,
+}
+
+impl Clone for MemFile {
+    fn clone(&self) -> Self {
+        self.inode.pin();
+        MemFile {
+            shared: Arc::clone(&self.shared),
+            inode: Arc::clone(&self.inode),
+            epoch: self.epoch,
+            position: self.position,
+            path: self.path.clone(),
+        }
+    }
 }
 
 impl Drop for MemFile {
@@ -65,7 +78,7 @@ impl MemFile {
 
 impl RandomAccessFile for MemFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.read_as("While pread", offset, buf)
+        self.read_as(operation::PREAD, offset, buf)
     }
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {
@@ -135,11 +148,20 @@ impl WritableFile for MemFile {
         self.shared.faults.check(FaultOp::Close, operation::CLOSE, &self.path)?;
         self.enter(operation::CLOSE).map(drop)
     }
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        Ok(Arc::new(self.clone()))
+    }
     fn len(&self) -> u64 {
         self.position
     }
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl FileSyncer for MemFile {
+    fn sync(&self) -> Result<()> {
+        self.sync_as(operation::SYNC)
     }
 }
 

@@ -62,9 +62,10 @@ fn scores_text() {
         "define" => {
             version = text::define(command).unwrap();
             let sizes = version.levels().iter().filter(|l| !l.is_empty());
-            sizes.fold(String::new(), |out, l| {
+            let sizes = sizes.fold(String::new(), |out, l| {
                 format!("{out}L{}: {} files {} bytes\n", l.number(), l.len(), l.total_bytes())
-            })
+            });
+            if sizes.is_empty() { "empty".into() } else { sizes }
         }
         "scores" => show_scores(&version, command),
         "marks" => show_marks(&version, command),

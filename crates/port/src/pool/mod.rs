@@ -132,14 +132,16 @@ impl ThreadPools {
     /// are dropped. Suspends. The pools stay usable afterwards.
     pub fn join_all(&self, finish_queued: bool) {
         for pool in &self.pools {
-            pool.join_all(finish_queued);
+            pool.join_all(finish_queued, true);
         }
     }
 }
 
 impl Drop for ThreadPools {
     fn drop(&mut self) {
-        self.join_all(false);
+        for pool in &self.pools {
+            pool.join_all(false, false);
+        }
     }
 }
 

@@ -120,7 +120,8 @@ impl Pool {
         drop(self.quiet.wait_while(self.state.lock(), |s| !quiet(s)));
     }
 
-    pub(super) fn join_all(&self, finish_queued: bool) {
+    /// Ends all threads; with `reopen` later jobs start new ones.
+    pub(super) fn join_all(&self, finish_queued: bool, reopen: bool) {
         let mut state = self.state.lock();
         let dropped =
             if finish_queued { VecDeque::new() } else { std::mem::take(&mut state.queue) };
@@ -135,7 +136,7 @@ impl Pool {
             // A worker catches its jobs' panics; there is nothing else in it that could fail.
             handle.join().expect("a pool thread ends normally");
         }
-        self.state.lock().stopping = false;
+        self.state.lock().stopping = !reopen;
     }
 
     /// Starts threads while there are queued jobs without an idle thread. Requires: lock held.

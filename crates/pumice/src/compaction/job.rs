@@ -16,14 +16,12 @@ use pumice_port::time;
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::db::column_family::CfData;
-use crate::db::counters::LevelCounters;
 use crate::db::error_handler::Reason;
-use crate::db::events::CompactionReport;
 use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
 use crate::read::range_del::truncate_to_file;
 use crate::read::super_version::LiveVersion;
-use crate::stats::{HistogramKind, Ticker};
+use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
 /// After a failure the next try waits this long, doubled per failure, up to a minute.
 const RETRY_BASE: Duration = Duration::from_millis(100);
@@ -142,12 +140,21 @@ impl DbInner {
             return self.move_files(work);
         }
         let started = time::now_micros();
-        self.note_compaction_begin(&CompactionReport::begin(work));
-        let outcome = self.run_parts(work);
-        let (files, part) = match outcome {
-            Ok(done) => done,
-            Err(error) => return Err(error),
-        };
+        let job = self.note_compaction_begin(work);
+        let result = self.rewrite(work, job, started);
+        if let Err(error) = &result {
+            self.note_compaction_failed(job, work, error);
+        }
+        result
+    }
+
+    fn rewrite(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+        job: u64,
+        started_micros: u64,
+    ) -> Result<()> {
+        let (files, part) = self.run_parts(work)?;
         let numbers: Vec<u64> = files.iter().map(|f| f.number).collect();
         let installed = self.install(work, &files);
         {
@@ -157,9 +164,9 @@ impl DbInner {
             }
         }
         installed?;
-        let micros = time::now_micros() - started;
-        self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(&CompactionReport::end(work, &files, micros));
+        let micros = time::now_micros() - started_micros;
+        let counts = self.count_compaction(work, &files, &part, micros);
+        self.note_compaction_end(job, work, &files, &counts);
         Ok(())
     }
 
@@ -180,8 +187,7 @@ impl DbInner {
             work.pick.input_files().count(),
             work.pick.output_level
         ));
-        let job = LevelCounters { bytes_moved: bytes, ..LevelCounters::default() };
-        work.cf.stats.add(work.pick.output_level, &job);
+        work.cf.stats.moved(work.pick.output_level, bytes);
         Ok(())
     }
 
@@ -280,36 +286,39 @@ impl DbInner {
         files: &[Arc<FileMetaData>],
         part: &SubcompactionResult,
         micros: u64,
-    ) {
+    ) -> CompactionStats {
         let bytes_at = |same: bool| -> u64 {
             let inputs = work.pick.input_files();
             let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
             at.map(|(_, file)| file.file_size).sum()
         };
         let counts = &part.counts;
-        let job = LevelCounters {
-            jobs: 1,
+        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
+        let job = CompactionStats {
+            count: 1,
             micros,
             cpu_micros: part.cpu_micros,
-            bytes_read_start_level: bytes_at(false),
+            bytes_read_non_output_levels: bytes_at(false),
             bytes_read_output_level: bytes_at(true),
             bytes_written: files.iter().map(|f| f.file_size).sum(),
+            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
             bytes_moved: 0,
-            entries_in: counts.entries_in,
-            entries_dropped: counts.dropped_hidden
+            num_input_records: counts.entries_in,
+            num_dropped_records: counts.dropped_hidden
                 + counts.dropped_obsolete
                 + counts.dropped_range_deleted
                 + counts.dropped_by_filter,
-            files_written: files.len() as u64,
         };
-        work.cf.stats.add(work.pick.output_level, &job);
-        self.tick(Ticker::CompactReadBytes, job.bytes_read_start_level + job.bytes_read_output_level);
+        work.cf.stats.compacted(work.pick.output_level, &job);
+        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
+        self.tick(Ticker::CompactReadBytes, read);
         self.tick(Ticker::CompactWriteBytes, job.bytes_written);
         self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
         self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
         self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
         self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
         self.measure(HistogramKind::CompactionTime, micros);
+        job
     }
 
     /// The oldest sequence a reader may still ask for.

@@ -175,7 +175,7 @@ impl OutputFile {
         };
         meta.stats.get_or_init(|| FileStats {
             num_entries: properties.num_entries,
-            num_deletions: properties.deleted_keys,
+            num_deletions: properties.num_deletions,
             num_range_deletions: properties.num_range_deletions,
             raw_key_size: properties.raw_key_size,
             raw_value_size: properties.raw_value_size,
@@ -184,7 +184,10 @@ impl OutputFile {
     }
 
     /// Gives the file up; it stays on disk until obsolete files are deleted.
-    pub fn abandon(mut self) {
-        self.builder.abandon();
+    ///
+    /// # Errors
+    /// I/O of closing it.
+    pub fn abandon(self) -> Result<()> {
+        self.builder.abandon()
     }
 }

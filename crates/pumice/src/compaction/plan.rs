@@ -11,7 +11,7 @@ use pumice_manifest::{
 use crate::compaction::picker::{
     self, CompactionPick, ManualPick, ManualRange, PickContext, PriorityCache, RunningCompactions,
 };
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionPri};
 
 /// See the module head.
 pub(crate) struct CompactionPlan {
@@ -151,12 +151,23 @@ fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
         target_file_size_base: options.target_file_size_base,
         target_file_size_multiplier: options.target_file_size_multiplier.max(1) as u32,
         max_compaction_bytes: options.max_compaction_bytes,
-        compaction_pri: options.compaction_pri.into(),
+        compaction_pri: priority(options.compaction_pri),
         compression: CompressionChoice {
             default: options.compression as u8,
             bottommost: (bottommost != CompressionType::Disable).then_some(bottommost as u8),
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
         single_path: true,
+    }
+}
+
+fn priority(option: CompactionPri) -> pumice_manifest::CompactionPri {
+    use pumice_manifest::CompactionPri as Pri;
+    match option {
+        CompactionPri::ByCompensatedSize => Pri::ByCompensatedSize,
+        CompactionPri::OldestLargestSeqFirst => Pri::OldestLargestSeqFirst,
+        CompactionPri::OldestSmallestSeqFirst => Pri::OldestSmallestSeqFirst,
+        CompactionPri::MinOverlappingRatio => Pri::MinOverlappingRatio,
+        CompactionPri::RoundRobin => Pri::RoundRobin,
     }
 }

@@ -498,6 +498,25 @@ impl Db {
     pub fn verify_checksum(&self) -> Result<()> {
         self.inner().verify_checksum()
     }
+    /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
+    /// column family takes; memtables are not counted.
+    ///
+    /// # Errors
+    /// I/O errors and Corruption of reading indexes.
+    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        self.inner().approximate_sizes(&self.handle.default.data, ranges)
+    }
+    /// [`Db::approximate_sizes`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_sizes`].
+    pub fn approximate_sizes_cf(
+        &self,
+        cf: &ColumnFamily,
+        ranges: &[(&[u8], &[u8])],
+    ) -> Result<Vec<u64>> {
+        self.inner().approximate_sizes(self.data(cf)?, ranges)
+    }
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
     /// the rest copied.
     ///

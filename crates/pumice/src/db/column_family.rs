@@ -8,7 +8,7 @@
 //! change together under the state lock.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,7 @@ use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::{MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_port::sync::Mutex;
 use pumice_table::TableOptions;
 
 use crate::compaction::plan::CompactionPlan;
@@ -23,6 +24,7 @@ use crate::db::DbInner;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
 use crate::db::counters::CfCounters;
+use crate::stats::listener::FlushReason;
 use crate::table_cache::TableCache;
 use crate::write::controller::StallCause;
 
@@ -37,6 +39,13 @@ pub struct CfData {
     tables: ArcSwap<TableCache>,
     table_options: ArcSwap<TableOptions>,
     pub(crate) stats: CfCounters,
+    history: Mutex<History>,
+}
+
+/// How often readers were given a new state, and the versions that somebody still reads.
+struct History {
+    super_versions: u64,
+    versions: Vec<Weak<LiveVersion>>,
 }
 
 impl CfData {
@@ -49,7 +58,9 @@ impl CfData {
         tables: Arc<TableCache>,
         first: Arc<SuperVersion>,
     ) -> Self {
+        let versions = vec![Arc::downgrade(&first.version)];
         CfData {
+            history: Mutex::new(History { super_versions: 1, versions }),
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
@@ -99,6 +110,26 @@ impl CfData {
         self.tables.store(tables);
     }
 
+    fn installed(&self, version: &Arc<LiveVersion>) {
+        let mut history = self.history.lock();
+        history.super_versions += 1;
+        let newest = history.versions.last().map(Weak::as_ptr);
+        if newest != Some(Arc::as_ptr(version)) {
+            history.versions.retain(|v| v.strong_count() > 0);
+            history.versions.push(Arc::downgrade(version));
+        }
+    }
+
+    /// Number of the present super version, from 1.
+    pub(crate) fn super_version_number(&self) -> u64 {
+        self.history.lock().super_versions
+    }
+
+    /// The versions that somebody still reads, oldest first, the present one last.
+    pub(crate) fn live_versions(&self) -> Vec<Arc<LiveVersion>> {
+        self.history.lock().versions.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// The column family was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
@@ -111,6 +142,8 @@ pub(crate) struct ImmutableMemTable {
     /// The WAL that was current when the memtable was sealed: once the memtable is in a table
     /// file, logs below this number hold nothing of this column family.
     pub next_log: FileNumber,
+    /// Why it was sealed.
+    pub reason: FlushReason,
 }
 
 /// The part of a column family under the state lock.
@@ -164,6 +197,7 @@ impl CfState {
 
     /// Publishes (mem, imm, version) to readers.
     pub fn publish(&self) {
+        self.data.installed(&self.version);
         let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
         self.data.super_version.store(Arc::new(SuperVersion {
             mem: Arc::clone(&self.mem),
@@ -221,7 +255,7 @@ pub(crate) fn new_memtable(
 #[derive(Clone)]
 pub struct ColumnFamily {
     pub(crate) data: Arc<CfData>,
-    pub(crate) db: std::sync::Weak<DbInner>,
+    pub(crate) db: Weak<DbInner>,
 }
 
 impl ColumnFamily {

@@ -21,6 +21,7 @@ use pumice_base::{Error, ErrorKind, Result, Severity};
 use pumice_port::pool::Priority;
 
 use crate::db::DbInner;
+use crate::stats::listener::FlushReason;
 use crate::write::switch::all_ids;
 
 /// Time between automatic attempts to resume.
@@ -51,6 +52,10 @@ impl ErrorState {
     /// The error, if there is one.
     pub fn current(&self) -> Option<&Error> {
         self.error.as_ref()
+    }
+    /// The error, unless a resume is under way and may clear it.
+    pub fn stopping(&self) -> Option<&Error> {
+        self.error.as_ref().filter(|_| !self.resuming)
     }
     /// Flushes and compactions must not start.
     pub fn stops_jobs(&self) -> bool {
@@ -101,6 +106,13 @@ impl DbInner {
             self.attention.store(true, Ordering::Release);
         }
         self.changed.notify_all();
+        drop(state);
+        if worse
+            && error.is_no_space()
+            && let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade)
+        {
+            me.schedule_resume_if_full();
+        }
     }
 
     /// Memory no longer is what the log says: nothing may be written until reopening.
@@ -112,11 +124,7 @@ impl DbInner {
 
     /// The error that stops writes, if any.
     pub(crate) fn stopping_error(&self) -> Option<Error> {
-        if !self.attention.load(Ordering::Acquire) && !self.stalling.load(Ordering::Acquire) {
-            return None;
-        }
-        let state = self.state.lock();
-        state.errors.error.clone().filter(|_| !state.errors.resuming)
+        self.state.lock().errors.stopping().cloned()
     }
 
     /// Starts the automatic recovery from a full disk, if that is the error.
@@ -194,7 +202,7 @@ impl DbInner {
                 let number = self.new_file_number();
                 self.wal.lock().switch(number)?;
             }
-            self.switch_memtables(&ids)?;
+            self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
         self.flush_all_now(&ids)
     }

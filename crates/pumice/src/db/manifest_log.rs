@@ -33,6 +33,13 @@ pub(crate) struct ManifestLog {
     pub broken: bool,
 }
 
+impl ManifestLog {
+    /// The next change starts a new MANIFEST in place of `number`.
+    pub fn replacing(number: FileNumber) -> Self {
+        ManifestLog { number, ..ManifestLog::default() }
+    }
+}
+
 /// Edits for several column families that take effect together.
 #[derive(Default)]
 pub(crate) struct EditGroup {
@@ -263,5 +270,5 @@ fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Res
         writer.add_record(&record)?;
     }
     writer.flush()?;
-    writer.sync(use_fsync)
+    if use_fsync { writer.fsync() } else { writer.sync() }
 }

@@ -26,6 +26,9 @@ pub(crate) mod destroy;
 pub(crate) mod error_handler;
 pub(crate) mod events;
 pub(crate) mod flush_api;
+pub(crate) mod identity;
+pub(crate) mod info_dumps;
+pub(crate) mod live_files;
 pub(crate) mod manifest_log;
 pub(crate) mod manual_compaction;
 pub(crate) mod obsolete_files;
@@ -51,14 +54,15 @@ use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState};
-use crate::db::counters::DbCounters;
 use crate::db::error_handler::ErrorState;
+use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manual_compaction::ManualQueue;
 use crate::db::obsolete_files::ObsoleteFiles;
 pub use crate::db::snapshot::Snapshot;
 use crate::db::snapshot::SnapshotList;
 use crate::options::DbOptions;
+use crate::stats::db_stats::DbStats;
 use crate::stats::{HistogramKind, Logger, Statistics, Ticker};
 use crate::table_cache::OpenTables;
 use crate::write::batch::WriteBatch;
@@ -132,7 +136,8 @@ pub(crate) struct DbInner {
     pub open_tables: Arc<OpenTables>,
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
     pub pools: Arc<ThreadPools>,
-    pub stats: DbCounters,
+    pub stats: DbStats,
+    pub events: EventState,
     pub snapshots: Arc<SnapshotList>,
 
     pub cfs: ArcSwap<CfMap>,

@@ -18,7 +18,7 @@ use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
-use crate::db::counters::DbCounters;
+use crate::db::events::EventState;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
@@ -26,6 +26,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
 use crate::write::batch::WriteBatch;
 use crate::write::controller::WriteController;
@@ -101,7 +102,7 @@ pub(crate) fn open(
     {
         return Err(not_found(&unknown.name));
     }
-    let db_id = identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
+    let db_id = crate::db::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
     let info_log = open_info_log(options, &fs, path, mode)?;
     let inner = assemble(Assembly {
         options,
@@ -227,26 +228,6 @@ fn recover(
     Ok(recovered)
 }
 
-/// The database's identity: the MANIFEST's, else the file's, else a new one.
-fn identity(
-    fs: &dyn FileSystem,
-    path: &Path,
-    in_manifest: Option<&str>,
-    exists: bool,
-) -> Result<String> {
-    if let Some(id) = in_manifest {
-        return Ok(id.to_string());
-    }
-    let file = filename::identity_file(path);
-    if exists && fs.exists(&file)? {
-        let text = String::from_utf8_lossy(&fs.read_file(&file)?).trim().to_string();
-        if !text.is_empty() {
-            return Ok(text);
-        }
-    }
-    Ok(pumice_table::new_db_id())
-}
-
 fn open_info_log(
     options: &DbOptions,
     fs: &Arc<dyn FileSystem>,
@@ -287,7 +268,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     ));
     let manager = options.write_buffer_manager.clone().or_else(|| {
         let budget = options.db_write_buffer_size as usize;
-        (budget > 0).then(|| Arc::new(WriteBufferManager::new(budget, None, false)))
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
     });
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
@@ -304,14 +285,15 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         path: a.path.to_path_buf(),
         read_only: a.mode != Mode::ReadWrite,
         db_id: a.db_id,
-        session_id: pumice_table::new_session_id(),
+        session_id: crate::db::identity::new_session_id(),
         options: ArcSwap::from_pointee(options.clone()),
         info_log: a.info_log,
         statistics: options.statistics.clone(),
         open_tables,
         write_buffer_manager: manager,
         pools,
-        stats: DbCounters::new(),
+        stats: DbStats::new(),
+        events: EventState::default(),
         snapshots: Arc::new(SnapshotList::default()),
         cfs: ArcSwap::from_pointee(map),
         state: Mutex::new(DbState {
@@ -333,10 +315,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             options_file_number: 0,
         }),
         changed: Condvar::new(),
-        manifest: Mutex::new(ManifestLog {
-            number: a.recovered.manifest_number,
-            ..ManifestLog::default()
-        }),
+        manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
         queue: WriteQueue::default(),
         scratch: Mutex::new(WriteBatch::new()),
         wal: Mutex::new(Wals::new(
@@ -483,19 +462,6 @@ impl DbInner {
             self.create_family(descriptor)?;
         }
         Ok(())
-    }
-
-    fn write_identity(&self) -> Result<()> {
-        let path = filename::identity_file(&self.path);
-        let same = self.fs.exists(&path)?
-            && self.fs.read_file(&path)? == self.db_id.as_bytes();
-        if same || !self.options().write_identity_file {
-            return Ok(());
-        }
-        let temp = filename::temp_file(&self.path, 0);
-        pumice_env::write_file(&*self.fs, &temp, self.db_id.as_bytes(), true)?;
-        self.fs.rename(&temp, &path)?;
-        self.fs.sync_dir(&self.path)
     }
 
     fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {

@@ -10,7 +10,7 @@
 //! of the history.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
-use pumice_wal::{LogReader, ReaderOptions, WalRecoveryMode};
+use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::db::DbInner;
 use crate::db::column_family::{CfData, new_memtable};
@@ -102,30 +102,36 @@ impl Replay<'_> {
     fn log(&mut self, number: FileNumber, path: PathBuf) -> Result<()> {
         self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
         let file = self.db.fs.open_sequential(&path)?;
-        let mut reader = LogReader::new(
-            file,
-            ReaderOptions {
-                log_number: number,
-                recovery_mode: self.mode,
-                checksum: true,
-                is_manifest: false,
-            },
-        );
+        let mut reader =
+            LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
-        let mut ignored = false;
-        while reader.read_record(&mut record).map_err(|e| e.with_context(path.display()))? {
-            ignored |= !self
-                .record(number, &record)
-                .map_err(|e| if e.is_corruption() { e.with_context(path.display()) } else { e })?;
-        }
-        if let Some(damage) = reader.damage() {
-            self.db.info(format_args!("{}: dropping: {damage}", path.display()));
-            if self.mode == WalRecoveryMode::PointInTime {
-                self.stopped = true;
-                self.damaged_log.get_or_insert(number);
+        let mut set_aside = false;
+        loop {
+            match reader.read_record(&mut record) {
+                Ok(Some(_)) => {
+                    let applied = self.record(number, &record);
+                    set_aside |= !applied.map_err(|e| in_log(&e, &path))?;
+                }
+                Ok(None) => break,
+                Err(e) if e.is_corruption() && self.mode == WalRecoveryMode::PointInTime => {
+                    self.db.info(format_args!("{}: {e}", path.display()));
+                    set_aside = true;
+                    break;
+                }
+                Err(e) => return Err(in_log(&e, &path)),
             }
         }
-        if ignored || (reader.damage().is_some() && reader.skipped_bytes() > 0) {
+        if reader.end() != LogEnd::EndOfFile && self.mode == WalRecoveryMode::PointInTime {
+            self.db.info(format_args!(
+                "{}: stopped at offset {} ({:?})",
+                path.display(),
+                reader.last_record_offset(),
+                reader.end()
+            ));
+            self.stopped = true;
+            self.damaged_log.get_or_insert(number);
+        }
+        if set_aside {
             self.found.set_aside.push(number);
         }
         Ok(())
@@ -278,6 +284,11 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Names the log in a corruption.
+fn in_log(error: &Error, path: &Path) -> Error {
+    if error.is_corruption() { error.with_context(path.display()) } else { error.clone() }
 }
 
 fn unknown_family(id: u32) -> Error {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{Version, VersionBuilder, VersionEdit};
-use pumice_wal::{LogReader, ReaderOptions, WalRecoveryMode};
+use pumice_wal::{LogReader, LogReaderOptions};
 
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
@@ -118,17 +118,9 @@ pub(crate) fn for_each_edit(
     each: &mut dyn FnMut(VersionEdit) -> Result<()>,
 ) -> Result<()> {
     let file = fs.open_sequential(path)?;
-    let mut reader = LogReader::new(
-        file,
-        ReaderOptions {
-            log_number: 0,
-            recovery_mode: WalRecoveryMode::TolerateCorruptedTail,
-            checksum: true,
-            is_manifest: true,
-        },
-    );
+    let mut reader = LogReader::new(file, LogReaderOptions::manifest(), None);
     let mut record = Vec::new();
-    while reader.read_record(&mut record)? {
+    while reader.read_record(&mut record)?.is_some() {
         if record.is_empty() {
             continue;
         }
@@ -227,7 +219,12 @@ impl Replay {
             // A lower number than before is ignored, as RocksDB does.
             family.log_number = Some(family.log_number.unwrap_or(0).max(number));
         }
-        if edit.touches_files() {
+        let touches_files = !edit.new_files.is_empty()
+            || !edit.deleted_files.is_empty()
+            || !edit.compact_cursors.is_empty()
+            || !edit.blob_additions.is_empty()
+            || !edit.blob_garbage.is_empty();
+        if touches_files {
             family.edits.push(edit);
         }
         Ok(())

@@ -12,11 +12,11 @@ use pumice_memtable::MemTable;
 use pumice_port::time;
 
 use crate::db::column_family::CfData;
-use crate::db::counters::LevelCounters;
 use crate::db::error_handler::Reason;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
-use crate::stats::{HistogramKind, Ticker};
+use crate::stats::listener::FlushReason;
+use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
 /// What a flush works on.
 struct FlushWork {
@@ -25,6 +25,7 @@ struct FlushWork {
     next_log: FileNumber,
     number: FileNumber,
     epoch: u64,
+    reason: FlushReason,
 }
 
 impl DbInner {
@@ -79,6 +80,7 @@ impl DbInner {
                 next_log: cf.imm.back().map_or(0, |m| m.next_log),
                 number,
                 epoch,
+                reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
             };
             state.pending_outputs.insert(number);
             state.running_flushes += 1;
@@ -89,7 +91,7 @@ impl DbInner {
 
     fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
-        self.note_flush_begin(&work.cf, work.number, &work.mems);
+        let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let file = write_level0(self, &work.cf, &work.mems, work.number, work.epoch)?;
         let edit = VersionEdit {
             column_family: work.cf.id,
@@ -104,7 +106,7 @@ impl DbInner {
         let bytes = file.as_ref().map_or(0, |f| f.file_size);
         let micros = time::now_micros() - started.0;
         self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);
-        self.note_flush_end(&work.cf, work.number, file.as_deref(), micros);
+        self.note_flush_end(&work.cf, job, file.as_deref(), micros, work.reason);
         Ok(())
     }
 
@@ -122,16 +124,13 @@ impl DbInner {
     }
 
     fn count_flush(&self, work: &FlushWork, bytes: u64, micros: u64, cpu_micros: u64) {
-        work.cf.stats.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let job = LevelCounters {
-            jobs: 1,
+        work.cf.stats.flushed(&CompactionStats {
+            count: 1,
             micros,
             cpu_micros,
             bytes_written: bytes,
-            files_written: u64::from(bytes > 0),
-            ..LevelCounters::default()
-        };
-        work.cf.stats.add(0, &job);
+            ..CompactionStats::default()
+        });
         self.tick(Ticker::FlushWriteBytes, bytes);
         self.measure(HistogramKind::FlushTime, micros);
     }

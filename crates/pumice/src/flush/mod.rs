@@ -70,7 +70,7 @@ pub(crate) fn write_level0(
         }
     }
     if output.is_empty() {
-        output.abandon();
+        output.abandon()?;
         return Ok(None);
     }
     let file = output.finish(db)?;

@@ -39,8 +39,6 @@ option_table! {
         block_restart_interval: i32 = 16, mutable, saved, at_least(1);
         /// Keys between restart points of an index block.
         index_block_restart_interval: i32 = 1, mutable, saved, at_least(1);
-        /// Bytes of a partition of index or filter.
-        metadata_block_size: u64 = 4096, mutable, saved, at_least(1);
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = true, mutable, unsaved;
         /// Filter, for instance `bloomfilter:10:false`; None writes none.
@@ -62,14 +60,16 @@ option_table! {
         initial_auto_readahead_size: u64 = 8 << 10, mutable, saved;
         /// Largest size of automatic read-ahead; 0 turns it off.
         max_auto_readahead_size: u64 = 256 << 10, mutable, saved;
-        /// Sequential reads before automatic read-ahead starts.
-        num_file_reads_for_auto_readahead: u64 = 2, mutable, saved;
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
         block_cache: Option<Arc<BlockCache>> = None;
     }
     hints {
+        /// Bytes of a partition of index or filter; partitions are not written.
+        "metadata_block_size": u64 = "4096", mutable, saved;
+        /// Sequential reads before automatic read-ahead starts; always two.
+        "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
         /// Filters sized for the allocator; Pumice sizes them exactly.
         "optimize_filters_for_memory": bool = "true", mutable, saved;
         /// Pinning of top-level partitions, which are not written.
@@ -131,7 +131,6 @@ impl BlockBasedTableOptions {
             block_size_deviation: self.block_size_deviation as u32,
             block_restart_interval: self.block_restart_interval as u32,
             index_block_restart_interval: self.index_block_restart_interval as u32,
-            metadata_block_size: self.metadata_block_size as usize,
             checksum: self.checksum,
             format_version: self.format_version,
             filter_policy: self.filter_policy,

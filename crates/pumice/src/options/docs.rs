@@ -1,4 +1,5 @@
-//! The option reference page, made from the rows so that it cannot fall behind them.
+//! Texts made from the rows so that they cannot fall behind them: the reference page
+//! (`docs/options.md`) and the lines that an opened database writes into its info log.
 
 use super::block_based::BlockBasedTableOptions;
 use super::cf_options::ColumnFamilyOptions;
@@ -15,6 +16,12 @@ pub fn reference_page() -> String {
     section::<ColumnFamilyOptions>(&mut out, "Column-family options");
     section::<BlockBasedTableOptions>(&mut out, "Block-based table options");
     out
+}
+
+/// `Options.name: value` for every option that the engine obeys, as the info log lists them.
+pub fn info_log_lines<S: OptionSet>(options: &S) -> impl Iterator<Item = String> {
+    let supported = S::rows().iter().filter(|row| row.is_supported());
+    supported.map(|row| format!("{:>56}: {}", format!("Options.{}", row.name), row.get(options)))
 }
 
 fn section<S: OptionSet>(out: &mut String, title: &str) {

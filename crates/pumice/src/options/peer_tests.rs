@@ -1,9 +1,11 @@
 //! Debian's RocksDB 7.8 tools open databases whose OPTIONS file is ours.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use pumice_env::{FileSystem, PosixFs, write_file};
 
 use super::*;
 
@@ -15,14 +17,17 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("pumice-options-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        PosixFs.create_dir_all(&path).unwrap();
         Scratch(path)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
+        for name in PosixFs.list(&self.0).unwrap() {
+            PosixFs.remove(&self.0.join(name)).unwrap();
+        }
+        PosixFs.remove_dir(&self.0).unwrap();
     }
 }
 
@@ -45,11 +50,11 @@ fn database_with(text: &str, families: &str) -> Scratch {
         &["--benchmarks=fillseq,flush", "--num=1000", &db, families, "--key_size=16"],
     );
     assert!(ok, "{out}");
-    let files: Vec<_> = std::fs::read_dir(&dir.0).unwrap().map(|f| f.unwrap().path()).collect();
-    for file in files.iter().filter(|f| f.to_string_lossy().contains("OPTIONS-")) {
-        std::fs::remove_file(file).unwrap();
+    let names = PosixFs.list(&dir.0).unwrap();
+    for name in names.iter().filter(|name| name.starts_with("OPTIONS-")) {
+        PosixFs.remove(&dir.0.join(name)).unwrap();
     }
-    std::fs::write(dir.0.join("OPTIONS-009999"), text).unwrap();
+    write_file(&PosixFs, &dir.0.join("OPTIONS-009999"), text.as_bytes(), false).unwrap();
     dir
 }
 

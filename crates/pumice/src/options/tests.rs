@@ -378,3 +378,24 @@ fn the_reference_page_has_every_row() {
         }
     }
 }
+
+/// `docs/options.md` is made from the rows; `REWRITE=1` makes it anew.
+#[test]
+fn the_committed_page_is_current() {
+    use pumice_env::{FileSystem, PosixFs, write_file};
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
+    let page = docs::reference_page();
+    if std::env::var_os("REWRITE").is_some() {
+        write_file(&PosixFs, &path, page.as_bytes(), false).unwrap();
+    }
+    let committed = PosixFs.read_file(&path).unwrap();
+    assert!(committed == page.as_bytes(), "docs/options.md is stale: run this test with REWRITE=1");
+}
+
+#[test]
+fn info_log_lines_name_values() {
+    let mut o = Options::new();
+    o.set("write_buffer_size", "1M").unwrap();
+    let lines: Vec<String> = docs::info_log_lines(&o.cf).collect();
+    assert!(lines.iter().any(|l| l.trim_start() == "Options.write_buffer_size: 1048576"));
+}

@@ -1,4 +1,5 @@
-//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and `rocksdb.levelstats`.
+//! Numbers of a column family, and the text of properties `rocksdb.cfstats` and
+//! `rocksdb.levelstats`.
 //!
 //! The layout is RocksDB 10.10's, column for column: scripts cut these lines by position.
 //! Reading a report does not end its interval; only [`CfStats::end_interval`] does, which the
@@ -135,8 +136,15 @@ impl StallCounts {
         self.stops.iter().sum()
     }
 
-    /// Names as in property `rocksdb.cf-write-stall-stats`, in print order.
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    /// The text of property `rocksdb.cf-write-stall-stats`.
+    pub fn report(&self) -> String {
+        let counts: Vec<String> =
+            self.named().iter().map(|(name, n)| format!("{name}: {n}")).collect();
+        format!("Write Stall (count): {}\n", counts.join(", "))
+    }
+
+    /// The counts by name, in print order.
+    fn named(&self) -> [(&'static str, u64); 10] {
         let [memtable_delays, l0_delays, pending_delays] = self.delays;
         let [memtable_stops, l0_stops, pending_stops] = self.stops;
         let (with_delays, with_stops) =
@@ -383,9 +391,7 @@ impl CfStats {
     }
 
     fn print_stalls(&self, out: &mut String, now: &Snapshot) -> fmt::Result {
-        let counts: Vec<String> =
-            self.stalls.named().iter().map(|(name, n)| format!("{name}: {n}")).collect();
-        writeln!(out, "Write Stall (count): {}", counts.join(", "))?;
+        out.push_str(&self.stalls.report());
         if now.stalls > 0 {
             writeln!(out, "interval: {} total count", now.stalls - self.interval_start.stalls)?;
         }
@@ -471,6 +477,13 @@ fn print_compaction(
         per_second(stats.bytes_read()),
         stats.micros as f64 / MICROS_PER_SECOND
     )
+}
+
+/// The text of property `rocksdb.block-cache-entry-stats`.
+pub fn block_cache_report(cache: &BlockCacheView) -> String {
+    let mut out = String::new();
+    print_block_cache(&mut out, cache).expect("writing to a String cannot fail");
+    out
 }
 
 fn print_block_cache(out: &mut String, cache: &BlockCacheView) -> fmt::Result {

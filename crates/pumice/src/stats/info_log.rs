@@ -135,6 +135,24 @@ impl InfoLog {
         Ok(log)
     }
 
+    /// The info logs of the database at `db_path`, present and old.
+    ///
+    /// # Errors
+    /// Those of listing the directory, unless it does not exist.
+    pub fn files(options: &DbOptions, db_path: &Path) -> Result<Vec<PathBuf>> {
+        let (dir, name) = location(db_path, &options.db_log_dir);
+        let names = match options.file_system.list(&dir) {
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            names => names?,
+        };
+        let old = format!("{name}.old.");
+        let is_ours = |found: &String| {
+            let micros = found.strip_prefix(&old);
+            *found == name || micros.is_some_and(|m| m.parse::<u64>().is_ok())
+        };
+        Ok(names.into_iter().filter(is_ours).map(|found| dir.join(found)).collect())
+    }
+
     /// Lines that could not be written.
     pub fn dropped_lines(&self) -> u64 {
         self.open.lock().dropped_lines

@@ -44,26 +44,34 @@ impl FlushReason {
 
 /// Why a compaction runs. The text is RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // `name` says it.
 pub enum CompactionReason {
-    Unknown,
+    /// L0 has too many files or bytes.
     LevelL0FilesNum,
+    /// A level is larger than its target.
     LevelMaxLevelSize,
+    /// The user asked for a range.
     ManualCompaction,
+    /// A table property collector asked for the file.
     FilesMarkedForCompaction,
+    /// Sequence numbers and tombstones of the last level can go.
     BottommostFiles,
+    /// The data is older than `ttl`.
+    Ttl,
+    /// The file is older than `periodic_compaction_seconds`.
+    PeriodicCompaction,
 }
 
 impl CompactionReason {
     /// RocksDB's text.
     pub fn name(self) -> &'static str {
         match self {
-            CompactionReason::Unknown => "Unknown",
             CompactionReason::LevelL0FilesNum => "LevelL0FilesNum",
             CompactionReason::LevelMaxLevelSize => "LevelMaxLevelSize",
             CompactionReason::ManualCompaction => "ManualCompaction",
             CompactionReason::FilesMarkedForCompaction => "FilesMarkedForCompaction",
             CompactionReason::BottommostFiles => "BottommostFiles",
+            CompactionReason::Ttl => "Ttl",
+            CompactionReason::PeriodicCompaction => "PeriodicCompaction",
         }
     }
 }

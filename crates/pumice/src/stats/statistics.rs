@@ -1,27 +1,38 @@
 //! Tickers and histograms of a database.
 //!
-//! Counts are kept in shards. A task always uses the shard it was given first, so that counting
-//! is one uncontended atomic addition as long as there are no more busy tasks than shards; reading
-//! adds the shards up. A database without statistics pays one branch (see [`Record`]).
+//! Counts are kept in shards. A task claims a shard when it first counts something and keeps it
+//! until it ends, so that counting is a plain load and store of memory that no other task writes;
+//! reading adds the shards up. A shard's counts stay when its task ends, and the next task goes on
+//! from them. Resetting remembers the present counts as a baseline instead of writing to the
+//! shards. A database without statistics pays one branch (see [`Record`]).
 //!
-//! Cost: a shard has about 37 KB, most of it histogram buckets.
+//! Cost: 37 KB, most of it histogram buckets, for as many tasks as ever counted at the same time.
 //!
 //! Thread safety: everything may be called at any time from any thread. Readers see each count on
 //! its own; a report is not a snapshot of one instant.
 //!
-//! Invariant 1: counts are published by nothing and publish nothing, so all orders are relaxed.
+//! Invariants:
+//! 1. Only the task that claimed a shard writes to it (`taken` is released and acquired when it
+//!    changes hands), so that no count is lost without atomic additions. Exception: `reset` clears
+//!    minimum and maximum; an old extreme may survive it if its task counts at that moment.
+//! 2. Sums of shards only grow and are never below the baseline.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use crossbeam_utils::CachePadded;
 use pumice_base::histogram::{BUCKETS, Histogram, bucket_index};
+use pumice_port::sync::Mutex;
 
 use super::names::{HistogramKind, Ticker};
 
-/// Shards at most.
-const MAX_SHARDS: usize = 64;
+/// Shards of different statistics that a task keeps; more are claimed again for every count.
+const KEPT_SHARDS: usize = 4;
 
 /// How much is measured. Numbers are RocksDB's `StatsLevel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +67,13 @@ impl StatsLevel {
     }
 }
 
-/// A histogram that any thread may add to.
+/// Adds to a counter of a claimed shard.
+#[inline]
+fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+/// A histogram that one task at a time adds to and any task reads.
 struct SharedHistogram {
     buckets: [AtomicU64; BUCKETS],
     sum: AtomicU64,
@@ -78,37 +95,32 @@ impl SharedHistogram {
 
     #[inline]
     fn add(&self, value: u64) {
-        self.buckets[bucket_index(value)].fetch_add(1, Relaxed);
-        self.sum.fetch_add(value, Relaxed);
-        self.sum_squares.fetch_add(value.wrapping_mul(value), Relaxed);
+        bump(&self.buckets[bucket_index(value)], 1);
+        bump(&self.sum, value);
+        bump(&self.sum_squares, value.wrapping_mul(value));
         if value < self.min.load(Relaxed) {
-            self.min.fetch_min(value, Relaxed);
+            self.min.store(value, Relaxed);
         }
         if value > self.max.load(Relaxed) {
-            self.max.fetch_max(value, Relaxed);
+            self.max.store(value, Relaxed);
         }
-    }
-
-    fn snapshot(&self) -> Histogram {
-        Histogram::from_parts(
-            std::array::from_fn(|i| self.buckets[i].load(Relaxed)),
-            self.sum.load(Relaxed),
-            u128::from(self.sum_squares.load(Relaxed)),
-            self.min.load(Relaxed),
-            self.max.load(Relaxed),
-        )
-    }
-
-    fn reset(&self) {
-        self.buckets.iter().for_each(|b| b.store(0, Relaxed));
-        self.sum.store(0, Relaxed);
-        self.sum_squares.store(0, Relaxed);
-        self.min.store(u64::MAX, Relaxed);
-        self.max.store(0, Relaxed);
     }
 }
 
+/// The growing part of a histogram, added up over shards.
+#[derive(Clone)]
+struct HistogramSums {
+    buckets: [u64; BUCKETS],
+    sum: u64,
+    sum_squares: u64,
+}
+
+impl HistogramSums {
+    const ZERO: Self = HistogramSums { buckets: [0; BUCKETS], sum: 0, sum_squares: 0 };
+}
+
 struct Shard {
+    taken: AtomicBool,
     tickers: [AtomicU64; Ticker::COUNT],
     histograms: Box<[SharedHistogram]>,
 }
@@ -116,23 +128,43 @@ struct Shard {
 impl Shard {
     fn new() -> Self {
         Shard {
+            taken: AtomicBool::new(true),
             tickers: std::array::from_fn(|_| AtomicU64::new(0)),
             histograms: HistogramKind::ALL.iter().map(|_| SharedHistogram::new()).collect(),
         }
     }
 }
 
-/// Tickers and histograms, shared by `Arc`; several databases may share one.
-pub struct Statistics {
-    shards: Box<[CachePadded<Shard>]>,
-    level: AtomicU8,
+/// A claimed shard; given back when dropped.
+struct Claim {
+    statistics: u64,
+    shard: Arc<CachePadded<Shard>>,
 }
 
-/// Tasks are dealt to shards in the order in which they first count something.
-static NEXT_TASK: AtomicUsize = AtomicUsize::new(0);
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.shard.taken.store(false, Release);
+    }
+}
 
 pumice_port::task_local! {
-    static TASK: usize = NEXT_TASK.fetch_add(1, Relaxed);
+    /// The shards this task has claimed, by the number of their statistics.
+    static CLAIMS: RefCell<Vec<Claim>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts at the last reset.
+struct Baseline {
+    tickers: [u64; Ticker::COUNT],
+    histograms: Box<[HistogramSums]>,
+}
+
+/// Tickers and histograms, shared by `Arc`; several databases may share one.
+pub struct Statistics {
+    number: u64,
+    level: AtomicU8,
+    shards: Mutex<Vec<Arc<CachePadded<Shard>>>>,
+    /// Locked before `shards`.
+    baseline: Mutex<Baseline>,
 }
 
 impl Default for Statistics {
@@ -144,18 +176,59 @@ impl Default for Statistics {
 impl Statistics {
     /// Statistics with the default level.
     pub fn new() -> Self {
-        let shards = pumice_port::thread::available_parallelism().next_power_of_two();
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Statistics {
-            shards: (0..shards.min(MAX_SHARDS)).map(|_| CachePadded::new(Shard::new())).collect(),
+            number: NEXT.fetch_add(1, Relaxed),
             level: AtomicU8::new(StatsLevel::default() as u8),
+            shards: Mutex::new(Vec::new()),
+            baseline: Mutex::new(Baseline {
+                tickers: [0; Ticker::COUNT],
+                histograms: vec![HistogramSums::ZERO; HistogramKind::COUNT].into(),
+            }),
         }
     }
 
+    /// Runs `count` on this task's shard.
     #[inline]
-    fn shard(&self) -> &Shard {
-        // The number of shards is a power of two.
-        let task = TASK.with(|task| *task);
-        &self.shards[task & (self.shards.len() - 1)]
+    fn with_shard(&self, count: impl Fn(&Shard)) {
+        let counted = CLAIMS.try_with(|claims| {
+            let claims = claims.borrow();
+            let mine = claims.iter().find(|claim| claim.statistics == self.number);
+            mine.map(|claim| count(&claim.shard)).is_some()
+        });
+        // A task that is ending has no claims any more; it claims for every count.
+        if counted != Ok(true) {
+            self.claim_and_count(count);
+        }
+    }
+
+    #[cold]
+    fn claim_and_count(&self, count: impl Fn(&Shard)) {
+        let claim = self.claim();
+        count(&claim.shard);
+        // Not kept when the task is ending: dropping the claim gives the shard back.
+        CLAIMS
+            .try_with(|claims| {
+                let mut claims = claims.borrow_mut();
+                if claims.len() == KEPT_SHARDS {
+                    claims.remove(0);
+                }
+                claims.push(claim);
+            })
+            .ok();
+    }
+
+    /// A shard that no other task has. May suspend.
+    fn claim(&self) -> Claim {
+        let mut shards = self.shards.lock();
+        for shard in shards.iter() {
+            if shard.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
+                return Claim { statistics: self.number, shard: Arc::clone(shard) };
+            }
+        }
+        let shard = Arc::new(CachePadded::new(Shard::new()));
+        shards.push(Arc::clone(&shard));
+        Claim { statistics: self.number, shard }
     }
 
     /// How much is measured.
@@ -189,7 +262,7 @@ impl Statistics {
     #[inline]
     pub fn record_tick(&self, ticker: Ticker, count: u64) {
         if self.at_least(StatsLevel::ExceptHistogramOrTimers) {
-            self.shard().tickers[ticker as usize].fetch_add(count, Relaxed);
+            self.with_shard(|shard| bump(&shard.tickers[ticker as usize], count));
         }
     }
 
@@ -197,36 +270,75 @@ impl Statistics {
     #[inline]
     pub fn measure(&self, kind: HistogramKind, value: u64) {
         if self.at_least(StatsLevel::ExceptTimers) {
-            self.shard().histograms[kind as usize].add(value);
+            self.with_shard(|shard| shard.histograms[kind as usize].add(value));
         }
+    }
+
+    /// A ticker since the statistics were made.
+    fn ticker_sum(&self, ticker: Ticker) -> u64 {
+        let shards = self.shards.lock();
+        let counts = shards.iter().map(|shard| shard.tickers[ticker as usize].load(Relaxed));
+        counts.fold(0, u64::wrapping_add)
+    }
+
+    /// A histogram since the statistics were made, its minimum and its maximum.
+    fn histogram_sums(&self, kind: HistogramKind) -> (HistogramSums, u64, u64) {
+        let (mut sums, mut min, mut max) = (HistogramSums::ZERO, u64::MAX, 0);
+        for shard in self.shards.lock().iter() {
+            let histogram = &shard.histograms[kind as usize];
+            for (sum, bucket) in sums.buckets.iter_mut().zip(&histogram.buckets) {
+                *sum += bucket.load(Relaxed);
+            }
+            sums.sum = sums.sum.wrapping_add(histogram.sum.load(Relaxed));
+            let squares = histogram.sum_squares.load(Relaxed);
+            sums.sum_squares = sums.sum_squares.wrapping_add(squares);
+            min = min.min(histogram.min.load(Relaxed));
+            max = max.max(histogram.max.load(Relaxed));
+        }
+        (sums, min, max)
     }
 
     /// The present count of a ticker.
     pub fn ticker(&self, ticker: Ticker) -> u64 {
-        let counts = self.shards.iter().map(|s| s.tickers[ticker as usize].load(Relaxed));
-        counts.fold(0, u64::wrapping_add)
+        let baseline = self.baseline.lock();
+        self.ticker_sum(ticker).wrapping_sub(baseline.tickers[ticker as usize])
     }
 
     /// The count of a ticker, which starts again at 0.
     pub fn take_ticker(&self, ticker: Ticker) -> u64 {
-        let counts = self.shards.iter().map(|s| s.tickers[ticker as usize].swap(0, Relaxed));
-        counts.fold(0, u64::wrapping_add)
+        let mut baseline = self.baseline.lock();
+        let sum = self.ticker_sum(ticker);
+        let start = std::mem::replace(&mut baseline.tickers[ticker as usize], sum);
+        sum.wrapping_sub(start)
     }
 
     /// The present contents of a histogram.
     pub fn histogram(&self, kind: HistogramKind) -> Histogram {
-        let mut merged = Histogram::new();
-        for shard in &self.shards {
-            merged.merge(&shard.histograms[kind as usize].snapshot());
-        }
-        merged
+        let baseline = self.baseline.lock();
+        let start = &baseline.histograms[kind as usize];
+        let (sums, min, max) = self.histogram_sums(kind);
+        Histogram::from_parts(
+            std::array::from_fn(|i| sums.buckets[i] - start.buckets[i]),
+            sums.sum.wrapping_sub(start.sum),
+            u128::from(sums.sum_squares.wrapping_sub(start.sum_squares)),
+            min,
+            max,
+        )
     }
 
-    /// Sets everything to 0.
+    /// Starts every count again at 0.
     pub fn reset(&self) {
-        for shard in &self.shards {
-            shard.tickers.iter().for_each(|t| t.store(0, Relaxed));
-            shard.histograms.iter().for_each(SharedHistogram::reset);
+        let mut baseline = self.baseline.lock();
+        for &ticker in Ticker::ALL {
+            baseline.tickers[ticker as usize] = self.ticker_sum(ticker);
+        }
+        for &kind in HistogramKind::ALL {
+            baseline.histograms[kind as usize] = self.histogram_sums(kind).0;
+            for shard in self.shards.lock().iter() {
+                let histogram = &shard.histograms[kind as usize];
+                histogram.min.store(u64::MAX, Relaxed);
+                histogram.max.store(0, Relaxed);
+            }
         }
     }
 }
@@ -310,92 +422,4 @@ impl Timer {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn names_are_unique_and_found() {
-        let mut seen = BTreeSet::new();
-        for ticker in Ticker::ALL {
-            assert!(seen.insert(ticker.name()));
-            assert_eq!(Ticker::from_name(ticker.name()), Some(*ticker));
-        }
-        for kind in HistogramKind::ALL {
-            assert!(seen.insert(kind.name()));
-            assert_eq!(HistogramKind::from_name(kind.name()), Some(*kind));
-        }
-        assert_eq!(Ticker::from_name("rocksdb.nothing"), None);
-    }
-
-    #[test]
-    fn threads_add_up() {
-        let statistics = Arc::new(Statistics::new());
-        let workers: Vec<_> = (0..8u64)
-            .map(|worker| {
-                let s = Arc::clone(&statistics);
-                pumice_port::thread::spawn("adder", move || {
-                    for i in 0..1000 {
-                        s.record_tick(Ticker::BytesRead, 3);
-                        s.measure(HistogramKind::DbGet, worker * 1000 + i);
-                    }
-                })
-            })
-            .collect();
-        for worker in workers {
-            worker.join().unwrap();
-        }
-        assert_eq!(statistics.ticker(Ticker::BytesRead), 24_000);
-        let h = statistics.histogram(HistogramKind::DbGet);
-        assert_eq!((h.count(), h.min(), h.max()), (8000, 0, 7999));
-        assert_eq!(h.sum(), (0..8000).sum::<u64>());
-        assert_eq!(statistics.take_ticker(Ticker::BytesRead), 24_000);
-        assert_eq!(statistics.ticker(Ticker::BytesRead), 0);
-        statistics.reset();
-        assert_eq!(statistics.histogram(HistogramKind::DbGet).count(), 0);
-    }
-
-    #[test]
-    fn levels_gate_what_is_counted() {
-        let s = Some(Arc::new(Statistics::new()));
-        let inner = s.as_ref().unwrap();
-        assert!(inner.wants_timers() && !inner.wants_detailed_timers());
-        inner.set_level(StatsLevel::ExceptHistogramOrTimers);
-        s.tick(Ticker::MemtableHit);
-        s.record(HistogramKind::BytesPerRead, 1);
-        s.timer().stop(&s, HistogramKind::DbGet);
-        inner.set_level(StatsLevel::DisableAll);
-        s.tick(Ticker::MemtableHit);
-        assert_eq!(inner.level(), StatsLevel::DisableAll);
-        assert_eq!(inner.ticker(Ticker::MemtableHit), 1);
-        assert_eq!(inner.histogram(HistogramKind::BytesPerRead).count(), 0);
-        inner.set_level(StatsLevel::All);
-        s.timer().stop(&s, HistogramKind::DbGet);
-        assert_eq!(inner.histogram(HistogramKind::DbGet).count(), 1);
-        None::<Arc<Statistics>>.tick(Ticker::MemtableHit);
-    }
-
-    #[test]
-    fn text_has_rocksdb_layout() {
-        let s = Statistics::new();
-        s.record_tick(Ticker::BlockCacheHit, 4871);
-        for _ in 0..20_000 {
-            s.measure(HistogramKind::BytesPerWrite, 114);
-        }
-        let text = s.to_string();
-        let expected = [
-            "rocksdb.block.cache.miss COUNT : 0",
-            "rocksdb.block.cache.hit COUNT : 4871",
-            // RocksDB 10.10.1 printed these two lines.
-            "rocksdb.bytes.per.write P50 : 114.000000 P95 : 114.000000 P99 : 114.000000 \
-             P100 : 114.000000 COUNT : 20000 SUM : 2280000",
-            "rocksdb.db.seek.micros P50 : 0.000000 P95 : 0.000000 P99 : 0.000000 \
-             P100 : 0.000000 COUNT : 0 SUM : 0",
-        ];
-        for line in expected {
-            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-        }
-        assert_eq!(text.lines().count(), Ticker::COUNT + HistogramKind::COUNT);
-    }
-}
+mod tests;

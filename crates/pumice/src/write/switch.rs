@@ -14,6 +14,7 @@ use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
 use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
+use crate::stats::listener::FlushReason;
 use crate::write::queue::{Joined, QueuedBatch};
 
 /// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
@@ -87,7 +88,7 @@ impl DbInner {
         if full.is_empty() {
             return Ok(());
         }
-        self.switch_memtables(&full).map(|_| ())
+        self.switch_memtables(&full, FlushReason::WriteBufferFull)
     }
 
     /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
@@ -103,9 +104,9 @@ impl DbInner {
                 self.stalling.store(false, Ordering::Release);
                 return Err(Error::shutdown("the database is closing"));
             }
-            if let Some(error) = self.stopping_error() {
+            if let Some(error) = state.errors.stopping() {
                 self.stalling.store(false, Ordering::Release);
-                return Err(error);
+                return Err(error.clone());
             }
             state = self.changed.wait_timeout(state, STOP_POLL).0;
         }
@@ -140,7 +141,7 @@ impl DbInner {
             self.wal_bytes.load(Ordering::Relaxed),
             self.wal_bytes_limit.load(Ordering::Relaxed)
         ));
-        self.switch_memtables(&holders).map(|_| ())
+        self.switch_memtables(&holders, FlushReason::WalFull)
     }
 
     /// The write-buffer budget is used up: seals the largest memtable.
@@ -151,7 +152,9 @@ impl DbInner {
             candidates.max_by_key(|cf| cf.mem.memory_bytes()).map(|cf| cf.data.id)
         };
         match largest {
-            Some(id) => self.switch_memtables(&BTreeSet::from([id])).map(|_| ()),
+            Some(id) => {
+                self.switch_memtables(&BTreeSet::from([id]), FlushReason::WriteBufferManager)
+            }
             None => Ok(()),
         }
     }
@@ -161,7 +164,11 @@ impl DbInner {
     ///
     /// # Errors
     /// I/O of the logs, which is a background error.
-    pub(crate) fn switch_memtables(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    pub(crate) fn switch_memtables(
+        &self,
+        ids: &BTreeSet<u32>,
+        reason: FlushReason,
+    ) -> Result<()> {
         let log_number = self.start_log_if_used()?;
         let mut state = self.state.lock();
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
@@ -170,7 +177,7 @@ impl DbInner {
             if cf.mem.is_empty() || cf.data.is_dropped() {
                 continue;
             }
-            self.seal(cf, log_number, last_sequence);
+            self.seal(cf, log_number, last_sequence, reason);
         }
         // Column families without unflushed data need no older log.
         for cf in state.cfs.values_mut() {
@@ -185,7 +192,13 @@ impl DbInner {
         Ok(())
     }
 
-    fn seal(&self, cf: &mut CfState, log_number: u64, last_sequence: u64) {
+    fn seal(
+        &self,
+        cf: &mut CfState,
+        log_number: u64,
+        last_sequence: u64,
+        reason: FlushReason,
+    ) {
         let options = cf.data.options();
         let manager = self.write_buffer_manager.clone();
         let fresh =
@@ -199,7 +212,7 @@ impl DbInner {
             cf.imm.len()
         ));
         self.notify_memtable_sealed(&cf.data, &old);
-        cf.imm.push_back(ImmutableMemTable { mem: old, next_log: log_number });
+        cf.imm.push_back(ImmutableMemTable { mem: old, next_log: log_number, reason });
         cf.publish();
         self.update_stall(cf);
     }
@@ -236,7 +249,7 @@ impl DbInner {
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
-        self.switch_memtables(ids)
+        self.switch_memtables(ids, FlushReason::ManualFlush)
     }
 
     /// Queues a flush of column family `id` if it wants one. Requires: state lock held.

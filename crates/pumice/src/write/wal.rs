@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{BufferedWriter, FileOptions, FileSystem, filename};
+use pumice_env::{BufferedWriter, FileOptions, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
 /// See the module head.
@@ -107,7 +107,7 @@ impl Wals {
         }
         let path = filename::log_file(&self.dir, number);
         let file = self.fs.create(&path, &FileOptions::default())?;
-        let writer = BufferedWriter::new(file);
+        let writer = BufferedWriter::new(file, WriterOptions::default());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;
         self.sizes.push_back((number, 0));
@@ -120,7 +120,7 @@ impl Wals {
     fn finish(&mut self, log: &mut LogWriter) -> Result<()> {
         log.flush()?;
         if self.unsynced {
-            log.sync(self.use_fsync)?;
+            sync_file(log, self.use_fsync)?;
             self.sync_dir()?;
         }
         log.close()
@@ -187,7 +187,7 @@ impl Wals {
     fn sync(&mut self) -> Result<()> {
         if let Some(log) = self.current.as_mut() {
             log.flush()?;
-            log.sync(self.use_fsync)?;
+            sync_file(log, self.use_fsync)?;
         }
         self.unsynced = false;
         self.sync_dir()
@@ -217,4 +217,8 @@ impl Wals {
             None => flushed,
         }
     }
+}
+
+fn sync_file(log: &mut LogWriter, use_fsync: bool) -> Result<()> {
+    if use_fsync { log.fsync() } else { log.sync() }
 }

@@ -52,20 +52,23 @@ fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<Compaction
     ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, 0, inputs))
 }
 
-/// A compaction of L0 files that does not have to wait for the base level's compactions: a move,
-/// a merge of a small L0 with itself, or one of the oldest files with the base level.
+/// A compaction of L0 files: a move, or a merge of a small L0 with itself, or one of the oldest
+/// files with the base level. Only moves may run beside another compaction of L0.
 fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
         return None;
     }
-    let small = || inside_level0(ctx, ctx.pick_small_level0()?);
-    if ctx.running.level0_busy() {
-        return small();
-    }
     let base = ctx.targets.base_level;
     if let Some(inputs) = movable_level0_files(ctx) {
         let start = Start::new(CompactionReason::LevelL0FilesNum, base, inputs);
-        return ctx.complete(Start { is_l0_move: true, ..start });
+        let pick = ctx.complete(Start { is_l0_move: true, ..start });
+        if let Some(pick) = pick.filter(|pick| pick.is_trivial_move) {
+            return Some(pick);
+        }
+    }
+    let small = || inside_level0(ctx, ctx.pick_small_level0()?);
+    if ctx.running.level0_busy() {
+        return small();
     }
     small().or_else(|| {
         let oldest = ctx.version.files(0).last()?;
@@ -74,37 +77,34 @@ fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     })
 }
 
-/// The oldest L0 files that overlap neither each other nor the base level. Into an empty base
-/// level only all of L0 moves: a lone overlapping file there would not help.
+/// The L0 files that can change level as they are, in key order: no older file overlaps them, nor
+/// does the base level, nor what is being written there. Into an empty base level only all idle
+/// files move: a lone overlapping file there would not help.
 fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
-    if !ctx.options.single_path || !ctx.options.compression.per_level.is_empty() {
+    if !ctx.can_move(0, ctx.targets.base_level) {
         return None;
     }
     let cmp = &ctx.version.comparator().user;
     let base = ctx.version.level(ctx.targets.base_level);
-    let files = ctx.version.files(0);
-    let mut hull: Option<UserRange<'_>> = None;
-    let mut count = 0;
-    for file in files.iter().rev() {
+    let mut older: Vec<UserRange<'_>> = Vec::new();
+    let mut moved = Vec::new();
+    let mut idle = 0;
+    for file in ctx.version.files(0).iter().rev() {
         let own = UserRange::of_file(file);
-        let wider = match hull {
-            Some(hull) if hull.overlaps(&own, cmp) => break,
-            Some(hull) => hull.union(own, cmp),
-            None => own,
-        };
-        if file.is_being_compacted()
-            || base.overlaps(&wider, cmp)
-            || ctx.running.writes_into(base.number(), &wider, cmp)
+        idle += usize::from(!file.is_being_compacted());
+        if !file.is_being_compacted()
+            && !older.iter().any(|range| range.overlaps(&own, cmp))
+            && !base.overlaps(&own, cmp)
+            && !ctx.running.writes_into(base.number(), &own, cmp)
+            && ctx.moves_cheaply(file, base.number())
         {
-            break;
+            moved.push(file.clone());
         }
-        hull = Some(wider);
-        count += 1;
+        older.push(own);
     }
-    if count == 0 || (base.is_empty() && count < files.len()) {
+    if moved.is_empty() || (base.is_empty() && moved.len() < idle) {
         return None;
     }
-    let mut moved = files[files.len() - count..].to_vec();
     moved.sort_by(|a, b| ctx.version.comparator().compare(&a.smallest, &b.smallest));
     Some(InputLevel::new(0, moved))
 }
@@ -158,13 +158,16 @@ fn try_file(
 /// Takes neighbours along that may move, too.
 fn extend_move(ctx: &PickContext<'_>, inputs: &mut InputLevel, index: usize) {
     let options = ctx.options;
-    if inputs.files.len() != 1 || !options.single_path || !options.compression.per_level.is_empty()
+    let output_level = ctx.next_level(inputs.level);
+    if inputs.files.len() != 1
+        || !ctx.can_move(inputs.level, output_level)
+        || !ctx.moves_cheaply(&inputs.files[0], output_level)
     {
         return;
     }
     let cmp = &ctx.version.comparator().user;
     let level = ctx.version.level(inputs.level);
-    let output = ctx.version.level(ctx.next_level(inputs.level));
+    let output = ctx.version.level(output_level);
     let mut span = index..index + 1;
     let mut bytes = inputs.bytes();
     let mut admit = |span: &std::ops::Range<usize>, file: &FileMetaData| {
@@ -172,6 +175,7 @@ fn extend_move(ctx: &PickContext<'_>, inputs: &mut InputLevel, index: usize) {
         let range = UserRange::of_files(ctx.version.comparator(), &level.files()[span.clone()]);
         !file.is_being_compacted()
             && bytes <= options.compaction_limit()
+            && ctx.moves_cheaply(file, output_level)
             && !output.overlaps(&range, cmp)
             && level.clean_cut(span.clone(), cmp) == *span
             && !ctx.running.writes_into(output.number(), &range, cmp)

@@ -27,39 +27,7 @@ pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
 pub use running::RunningCompactions;
 
-/// Why a compaction runs. Names are RocksDB's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompactionReason {
-    /// L0 has too many files or bytes.
-    LevelL0FilesNum,
-    /// A level is larger than its target.
-    LevelMaxLevelSize,
-    /// The user asked for a range.
-    ManualCompaction,
-    /// A table property collector asked for the file.
-    FilesMarkedForCompaction,
-    /// Sequence numbers and tombstones of the last level can go.
-    BottommostFiles,
-    /// The data is older than `ttl`.
-    Ttl,
-    /// The file is older than `periodic_compaction_seconds`.
-    PeriodicCompaction,
-}
-
-impl CompactionReason {
-    /// RocksDB's name, as event logs print it.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompactionReason::LevelL0FilesNum => "LevelL0FilesNum",
-            CompactionReason::LevelMaxLevelSize => "LevelMaxLevelSize",
-            CompactionReason::ManualCompaction => "ManualCompaction",
-            CompactionReason::FilesMarkedForCompaction => "FilesMarkedForCompaction",
-            CompactionReason::BottommostFiles => "BottommostFiles",
-            CompactionReason::Ttl => "Ttl",
-            CompactionReason::PeriodicCompaction => "PeriodicCompaction",
-        }
-    }
-}
+pub use crate::stats::listener::CompactionReason;
 
 /// Input files of one level: L0 newest first, other levels in key order.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,8 @@ pub(super) struct Start {
     pub reason: CompactionReason,
     pub output_level: usize,
     pub inputs: InputLevel,
-    /// The inputs are L0 files that overlap neither each other nor the output level.
+    /// Each input is an L0 file that overlaps neither another input, nor the output level, nor
+    /// what is being written there. It must become a move: gaps between the files may be in use.
     pub is_l0_move: bool,
     /// A compaction filter must see every entry.
     pub forbid_move: bool,
@@ -229,24 +230,33 @@ impl PickContext<'_> {
         let [inputs] = pick.inputs.as_slice() else {
             return false;
         };
-        if pick.start_level == pick.output_level
-            || !self.options.single_path
+        if !self.can_move(pick.start_level, pick.output_level)
             || inputs.files.iter().any(|f| f.path_id != 0)
-            || self.compression(pick.start_level) != pick.output_compression
         {
             return false;
         }
         if pick.start_level == 0 && !is_l0_move && !self.files_disjoint(&inputs.files) {
             return false;
         }
-        let Some(behind) = self.version.levels().get(pick.output_level + 1) else {
+        inputs.files.iter().all(|file| self.moves_cheaply(file, pick.output_level))
+    }
+
+    /// `file` in `output_level` would not overlap more of the level behind than one compaction
+    /// may read.
+    pub(super) fn moves_cheaply(&self, file: &FileMetaData, output_level: usize) -> bool {
+        let Some(behind) = self.version.levels().get(output_level + 1) else {
             return true;
         };
-        inputs.files.iter().all(|file| {
-            let overlap = behind.overlapping_files(&UserRange::of_file(file), self.cmp());
-            let bytes = file.file_size.saturating_add(total_bytes(&overlap));
-            bytes <= pick.max_compaction_bytes
-        })
+        let overlap = behind.overlapping_files(&UserRange::of_file(file), self.cmp());
+        let bytes = file.file_size.saturating_add(total_bytes(&overlap));
+        bytes <= self.options.compaction_limit()
+    }
+
+    /// Files of `level` keep their path and compression in `output_level`.
+    pub(super) fn can_move(&self, level: usize, output_level: usize) -> bool {
+        level != output_level
+            && self.options.single_path
+            && self.compression(level) == self.compression(output_level)
     }
 
     /// No two of `files` share a user key.

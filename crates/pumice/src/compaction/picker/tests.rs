@@ -1,1 +1,172 @@
-//! placeholder
+//! The picker by text, and inside a simulated tree by seed.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../../manifest/tests/suite/text.rs"]
+mod text;
+
+mod simulation;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use pumice_manifest::{
+    FileMarks, FileMetaData, LevelScores, LevelTargets, MarkRules, Version, VersionBuilder,
+    VersionEdit,
+};
+
+use super::{
+    CompactionPick, ManualPick, ManualRange, PickContext, PriorityCache, RunningCompactions, pick,
+    pick_range,
+};
+
+const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
+
+fn list(files: &[Arc<FileMetaData>]) -> String {
+    files.iter().fold(String::new(), |out, f| format!("{out} {}", f.number))
+}
+
+fn show(pick: &CompactionPick) -> String {
+    let mut out = format!("{} L{}", pick.reason.name(), pick.start_level);
+    write!(out, " -> L{}", pick.output_level).unwrap();
+    if pick.score > 0.0 {
+        write!(out, " score={:.2}", pick.score).unwrap();
+    }
+    for (on, word) in [(pick.is_trivial_move, "move"), (pick.bottommost, "bottommost")] {
+        if on {
+            write!(out, " {word}").unwrap();
+        }
+    }
+    for input in &pick.inputs {
+        write!(out, "\n  L{}:{}", input.level, list(&input.files)).unwrap();
+    }
+    if !pick.grandparents.is_empty() {
+        write!(out, "\n  grandparents:{}", list(&pick.grandparents)).unwrap();
+    }
+    let (target, max) = (pick.target_output_file_size, pick.max_output_file_size);
+    if target != u64::MAX {
+        write!(out, "\n  outputs of {target}, at most {max}").unwrap();
+    }
+    if let Some(cursor) = &pick.next_cursor {
+        write!(out, "\n  cursor {}", text::show_key(cursor)).unwrap();
+    }
+    out
+}
+
+/// One column family as the engine would hold it.
+struct Tree {
+    version: Arc<Version>,
+    running: RunningCompactions,
+    cache: PriorityCache,
+    ids: Vec<u64>,
+}
+
+impl Tree {
+    fn new() -> Self {
+        Tree {
+            version: Version::empty(text::comparator(None), 7),
+            running: RunningCompactions::default(),
+            cache: PriorityCache::default(),
+            ids: Vec::new(),
+        }
+    }
+
+    fn register(&mut self, command: &text::Command, pick: &CompactionPick) {
+        if command.args.contains_key("run") {
+            self.ids.push(self.running.register(pick, self.version.comparator()));
+        }
+    }
+
+    fn pick(&mut self, command: &text::Command) -> String {
+        let options = text::leveled_options(command);
+        let targets = LevelTargets::compute(&self.version, &options);
+        let files = self.running.files();
+        let scores = LevelScores::compute(&self.version, &targets, &options, files);
+        let rules = MarkRules {
+            oldest_snapshot: command.number("snapshot").unwrap_or(0),
+            now: command.number("now").unwrap_or(0),
+            bottommost_delay: 0,
+            ttl: command.number("ttl").unwrap_or(0),
+            periodic: command.number("periodic").unwrap_or(0),
+            allow_ingest_behind: false,
+        };
+        let marks = FileMarks::compute(&self.version, &rules);
+        let ctx = PickContext {
+            version: &self.version,
+            targets: &targets,
+            options: &options,
+            running: &self.running,
+        };
+        match pick(&ctx, &scores, &marks, &mut self.cache) {
+            Some(pick) => {
+                self.register(command, &pick);
+                show(&pick)
+            }
+            None => "nothing".into(),
+        }
+    }
+
+    fn manual(&mut self, command: &text::Command) -> String {
+        let options = text::leveled_options(command);
+        let targets = LevelTargets::compute(&self.version, &options);
+        let bytes = |name| command.args.get(name).map(|text: &String| text.as_bytes());
+        let ctx = PickContext {
+            version: &self.version,
+            targets: &targets,
+            options: &options,
+            running: &self.running,
+        };
+        let range = ManualRange {
+            input_level: command.number("level").unwrap() as usize,
+            output_level: command.number("to").map(|n| n as usize),
+            begin: bytes("begin"),
+            end: bytes("end"),
+            ignore_from_file: command.number("ignore_from").unwrap_or(u64::MAX),
+            forbid_move: command.args.contains_key("forbid_move"),
+        };
+        match pick_range(&ctx, &range) {
+            ManualPick::Nothing => "nothing".into(),
+            ManualPick::Conflict => "conflict".into(),
+            ManualPick::Pick { pick, resume_at } => {
+                self.register(command, &pick);
+                let rest = resume_at.map(|key| String::from_utf8(key).unwrap());
+                let rest = rest.map(|key| format!("\n  then from {key}")).unwrap_or_default();
+                show(&pick) + &rest
+            }
+        }
+    }
+
+    fn run(&mut self, command: &text::Command) -> String {
+        match command.name.as_str() {
+            "define" => {
+                *self = Tree { version: text::define(command).unwrap(), ..Tree::new() };
+                text::show_version(&self.version)
+            }
+            "cursor" => {
+                let mut edit = VersionEdit::default();
+                let line = format!("1 {}..z", command.input[1]);
+                let key = text::parse_file(&line).smallest;
+                edit.compact_cursors.push((text::number(&command.input[0]) as usize, key));
+                let mut builder = VersionBuilder::new(self.version.clone());
+                builder.apply(&edit).unwrap();
+                self.version = builder.build().unwrap();
+                "ok".into()
+            }
+            "pick" => self.pick(command),
+            "manual" => self.manual(command),
+            "finish" => {
+                self.ids.drain(..).for_each(|id| self.running.unregister(id));
+                "ok".into()
+            }
+            other => panic!("unknown command {other}"),
+        }
+    }
+}
+
+#[test]
+fn picker_text() {
+    for name in ["level0", "levels", "marks", "manual"] {
+        let mut tree = Tree::new();
+        let path = format!("{TESTDATA}/{name}.txt");
+        text::run_file(&path, |command| tree.run(command));
+    }
+}

@@ -55,9 +55,9 @@ fn flush_info() -> FlushJobInfo {
 fn flushes_read_as_in_rocksdb() {
     assert_eq!(
         logged(|l| flush_started(l, &flush_info())),
-        r#""job": 2, "event": "flush_started", "num_memtables": 1, "total_num_input_entries": 14017, "#
-            .to_string()
-            + r#""num_deletes": 0, "total_data_size": 1724091, "memory_usage": 2033960, "#
+        r#""job": 2, "event": "flush_started", "num_memtables": 1, "#.to_string()
+            + r#""total_num_input_entries": 14017, "num_deletes": 0, "total_data_size": 1724091, "#
+            + r#""memory_usage": 2033960, "#
             + r#""num_range_deletes": 0, "flush_reason": "Write Buffer Full"}"#
     );
     assert_eq!(

@@ -3,6 +3,7 @@
 
 use super::*;
 use pumice_env::MemFs;
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 
 fn open(fs: &Arc<MemFs>, path: &str, options: &DbOptions) -> Arc<dyn Logger> {
     Arc::new(InfoLog::open(fs.clone(), Path::new(path), options).unwrap())
@@ -104,4 +105,40 @@ fn null_logger_formats_nothing() {
     }
     let log: &dyn Logger = &NullLogger;
     log.error(format_args!("{Bomb}"));
+}
+
+#[test]
+fn a_broken_device_loses_lines_and_nothing_else() {
+    let fs = Arc::new(MemFs::new(1));
+    let log = InfoLog::open(fs.clone(), Path::new("/db"), &DbOptions::default()).unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Write, "*LOG*", Fault::Enospc));
+    let sink: &dyn Logger = &log;
+    sink.info(format_args!("lost"));
+    assert_eq!(log.dropped_lines(), 1);
+    fs.clear_faults();
+    sink.info(format_args!("kept"));
+    assert_eq!(log.dropped_lines(), 1);
+    assert!(read(&fs, "/db/LOG").contains("kept"));
+}
+
+#[test]
+fn lines_of_threads_do_not_mix() {
+    let fs = Arc::new(MemFs::new(1));
+    let log = open(&fs, "/db", &DbOptions::default());
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let log = Arc::clone(&log);
+            thread::spawn("writer", move || {
+                for i in 0..200 {
+                    log.header(format_args!("writer {writer} line {i} end"));
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    let text = read(&fs, "/db/LOG");
+    assert_eq!(text.lines().count(), 800);
+    assert!(text.lines().all(|l| l.ends_with(" end") && l.matches("writer").count() == 1));
 }

@@ -1,0 +1,114 @@
+//! Commands about the database as a whole.
+
+use super::data::no_words;
+use super::manifest::{ManifestState, current_manifest};
+use super::open::text as failure;
+use super::output::Output;
+use super::text::parse;
+use super::{Failure, Invocation};
+use pumice::{CompactRangeOptions, Db};
+use pumice_env::PosixFs;
+use pumice_env::filename::table_file;
+
+/// `list_column_families`
+pub fn list_column_families(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "list_column_families")?;
+    let names = Db::list_column_families(&pumice::DbOptions::default(), &it.db)
+        .map_err(|error| format!("Error in processing db {} {error}", it.db.display()))?;
+    out.text(&format!("Column families in {}: \n{{{}}}\n", it.db.display(), names.join(", ")));
+    Ok(())
+}
+
+/// `create_column_family <name>`
+pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [name] = it.arguments.words.as_slice() else {
+        return Err("new column family name must be specified".into());
+    };
+    let options = it.options()?;
+    let default = options.families.iter().find(|family| family.name == "default");
+    let family = default.map(|family| family.options.clone()).unwrap_or_default();
+    let opened = it.open()?;
+    opened
+        .db
+        .create_column_family(&family, name)
+        .map_err(|error| format!("Fail to create new column family: {error}"))?;
+    opened.db.close().map_err(failure)?;
+    out.line(&[b"OK"]);
+    Ok(())
+}
+
+/// `drop_column_family <name>`
+pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [name] = it.arguments.words.as_slice() else {
+        return Err("The name of column family to drop must be specified".into());
+    };
+    let opened = it.open()?;
+    let Some(family) = opened.db.column_family(name) else {
+        return Err(format!("fail to drop column family: {name} does not exist"));
+    };
+    opened
+        .db
+        .drop_column_family(&family)
+        .map_err(|error| format!("Fail to drop column family: {error}"))?;
+    opened.db.close().map_err(failure)?;
+    out.line(&[b"OK"]);
+    Ok(())
+}
+
+/// `checkconsistency`: the MANIFEST can be replayed, and every live file is there with its size.
+pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "checkconsistency")?;
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let mut complaints = String::new();
+    for file in state.files() {
+        let path = table_file(&it.db, file.number);
+        match fs.file_size(&path) {
+            Ok(size) if size == file.file_size => {}
+            Ok(size) => complaints.push_str(&format!(
+                "Sst file size mismatch: {}. Size recorded in manifest {}, actual size {size}\n",
+                path.display(),
+                file.file_size
+            )),
+            Err(error) => {
+                complaints.push_str(&format!("Can't access {}: {error}\n", path.display()));
+            }
+        }
+    }
+    if !complaints.is_empty() {
+        return Err(format!("Corruption: {complaints}"));
+    }
+    it.open_read_only()?;
+    out.line(&[b"OK"]);
+    Ok(())
+}
+
+/// `get_property <name>`
+pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [name] = it.arguments.words.as_slice() else {
+        return Err("property name must be specified".into());
+    };
+    let opened = it.open_read_only()?;
+    match opened.db.property_cf(&opened.cf, name) {
+        Some(value) => {
+            out.text(&format!("{name}: {value}\n"));
+            Ok(())
+        }
+        None => Err(format!("failed to get property: {name}")),
+    }
+}
+
+/// `compact`
+pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "compact")?;
+    let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
+        it.arguments.text(flag).map(|text| parse(text, it.key_hex)).transpose()
+    };
+    let (begin, end) = (bound("from")?, bound("to")?);
+    let opened = it.open()?;
+    let options = CompactRangeOptions::default();
+    let (db, cf) = (&opened.db, &opened.cf);
+    db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref()).map_err(failure)?;
+    opened.db.close().map_err(failure)
+}

@@ -1,0 +1,192 @@
+//! `idump`: every version of every key, deletions too, from logs and table files.
+//!
+//! Reads the files themselves and not through the database, so that nothing is hidden: the
+//! entries of the logs are sorted in memory, tables are walked, and the smallest key goes first.
+
+use super::data::no_words;
+use super::manifest::{Family, ManifestState, current_manifest};
+use super::open::text as failure;
+use super::output::Output;
+use super::text::parse;
+use super::{Failure, Invocation};
+use pumice::{BatchRecord, WriteBatch};
+use pumice_base::coding::get_fixed64;
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
+use pumice_base::{InternalKeyComparator, Result, ValueType};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileSystem, PosixFs};
+use pumice_manifest::file_meta::{debug_bytes, debug_key};
+use pumice_table::{Table, TableIter, TableReadContext, TableReadOptions};
+use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+
+/// `idump`
+pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
+    no_words(it, "idump")?;
+    let key_hex_in = it.key_hex || it.arguments.flag("input_key_hex");
+    let bound = |flag: &str| -> std::result::Result<Option<Vec<u8>>, Failure> {
+        let given = it.arguments.text(flag).filter(|text| !text.is_empty());
+        given.map(|text| parse(text, key_hex_in)).transpose()
+    };
+    let (from, to) = (bound("from")?, bound("to")?);
+    let limit = it.arguments.number::<u64>("max_keys")?.unwrap_or(u64::MAX);
+    let count_only = it.arguments.flag("count_only");
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let Some((id, family)) = state.families.iter().find(|(_, family)| family.name == it.family)
+    else {
+        return Err(format!("Non-existing column family {}", it.family));
+    };
+    let mut sources = Sources::open(&*fs, &it.db, *id, family).map_err(failure)?;
+    sources.start(from.as_deref());
+    let order = family.version.comparator().clone();
+    let mut count = 0u64;
+    while count < limit {
+        let Some((key, value)) = sources.smallest(&order).map_err(failure)? else { break };
+        if let Some(end) = &to
+            && order.user.compare(user_key(key), end) != Ordering::Less
+        {
+            break;
+        }
+        count += 1;
+        if !count_only {
+            let key = debug_key(key, it.key_hex);
+            let value = match it.value_hex {
+                true => debug_bytes(value, true).into_bytes(),
+                false => value.to_vec(),
+            };
+            if !out.line(&[key.as_bytes(), b" => ", &value]) {
+                return Ok(());
+            }
+        }
+        sources.advance(&order);
+    }
+    out.text(&format!("Internal keys in range: {count}\n"));
+    Ok(())
+}
+
+/// Everything that has entries of one column family.
+struct Sources {
+    tables: Vec<TableIter>,
+    /// Entries of the logs, in order, and the place in them.
+    logged: Vec<(Vec<u8>, Vec<u8>)>,
+    next_logged: usize,
+}
+
+/// Where the smallest key was found.
+enum Found {
+    Table(usize),
+    Logged,
+}
+
+impl Sources {
+    fn open(fs: &dyn FileSystem, db: &Path, id: u32, family: &Family) -> Result<Sources> {
+        let order = family.version.comparator().clone();
+        let mut tables = Vec::new();
+        for (level, meta) in family.version.all_files() {
+            let file = fs.open_random(&filename::table_file(db, meta.number))?;
+            let context = TableReadContext {
+                comparator: order.clone(),
+                file_number: meta.number,
+                level: level as i32,
+                largest_seqno: meta.largest_seq,
+                skip_filters: true,
+                ..TableReadContext::default()
+            };
+            let table: Arc<Table> = Table::open(context, file, meta.file_size)?;
+            tables.push(table.iter(&TableReadOptions::default()));
+        }
+        let mut logged = Vec::new();
+        for name in fs.list(db)? {
+            if let Some((number, FileType::Wal)) = filename::parse(&name)
+                && number >= family.log_number
+            {
+                read_log(fs, db, number, id, &mut logged)?;
+            }
+        }
+        logged.sort_by(|a, b| order.compare(&a.0, &b.0));
+        Ok(Sources { tables, logged, next_logged: 0 })
+    }
+
+    /// Places every source at `from`, or at its beginning.
+    fn start(&mut self, from: Option<&[u8]>) {
+        let target = from.map(|key| seek_key(key, MAX_SEQUENCE));
+        for table in &mut self.tables {
+            match &target {
+                Some(target) => table.seek(target),
+                None => table.seek_to_first(),
+            }
+        }
+        if let Some(from) = from {
+            self.next_logged = self.logged.partition_point(|(key, _)| user_key(key) < from);
+        }
+    }
+
+    fn find(&self, order: &InternalKeyComparator) -> Option<Found> {
+        let logged = self.logged.get(self.next_logged).map(|(key, _)| key.as_slice());
+        let mut best = logged.map(|key| (key, Found::Logged));
+        for (index, table) in self.tables.iter().enumerate() {
+            if table.valid()
+                && best
+                    .as_ref()
+                    .is_none_or(|(key, _)| order.compare(table.key(), key) == Ordering::Less)
+            {
+                best = Some((table.key(), Found::Table(index)));
+            }
+        }
+        best.map(|(_, found)| found)
+    }
+
+    /// The smallest entry of all.
+    fn smallest(&self, order: &InternalKeyComparator) -> Result<Option<(&[u8], &[u8])>> {
+        for table in &self.tables {
+            table.status()?;
+        }
+        Ok(self.find(order).map(|found| match found {
+            Found::Table(index) => (self.tables[index].key(), self.tables[index].value()),
+            Found::Logged => {
+                let (key, value) = &self.logged[self.next_logged];
+                (key.as_slice(), value.as_slice())
+            }
+        }))
+    }
+
+    fn advance(&mut self, order: &InternalKeyComparator) {
+        match self.find(order) {
+            Some(Found::Table(index)) => self.tables[index].next(),
+            Some(Found::Logged) => self.next_logged += 1,
+            None => {}
+        }
+    }
+}
+
+/// Adds the entries of log `number` that belong to column family `id`.
+fn read_log(
+    fs: &dyn FileSystem,
+    db: &Path,
+    number: u64,
+    id: u32,
+    out: &mut Vec<(Vec<u8>, Vec<u8>)>,
+) -> Result<()> {
+    let file = fs.open_sequential(&filename::log_file(db, number))?;
+    let options = LogReaderOptions::wal(number, WalRecoveryMode::PointInTime);
+    let mut reader = LogReader::new(file, options, None);
+    let mut record = Vec::new();
+    while reader.read_record(&mut record)?.is_some() {
+        let batch = WriteBatch::from_data(&record)?;
+        let mut sequence = get_fixed64(&record).unwrap_or(0);
+        for entry in batch.iter() {
+            let BatchRecord::Entry { column_family, value_type, key, value } = entry? else {
+                continue;
+            };
+            if column_family == id && value_type != ValueType::RangeDeletion {
+                out.push((internal_key(key, sequence, value_type), value.to_vec()));
+            }
+            sequence += 1;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Reading a MANIFEST without opening the database, and `manifest_dump`.
+//!
+//! Thread safety: plain data. Does not look at table files.
+
+use super::data::no_words;
+use super::open::text as failure;
+use super::output::Output;
+use super::{Failure, Invocation};
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileSystem, PosixFs};
+use pumice_manifest::file_meta::debug_key;
+use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
+use pumice_wal::{LogReader, LogReaderOptions};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Levels of a version when no file is on a deeper one.
+const LEVELS: usize = 7;
+
+/// A column family as the MANIFEST leaves it.
+pub struct Family {
+    /// Its name.
+    pub name: String,
+    /// Name of its key order; the default one if the MANIFEST is silent.
+    pub comparator: String,
+    /// Logs from this number on may have data of it.
+    pub log_number: u64,
+    /// Its files.
+    pub version: Arc<Version>,
+}
+
+/// What a MANIFEST says in the end.
+pub struct ManifestState {
+    /// Column families by id.
+    pub families: BTreeMap<u32, Family>,
+    /// The next number for a file.
+    pub next_file_number: u64,
+    /// The last sequence number.
+    pub last_sequence: u64,
+    /// A number that only old databases use.
+    pub prev_log_number: u64,
+    /// The largest id of a column family.
+    pub max_column_family: u32,
+    /// Older logs are not needed.
+    pub min_log_number_to_keep: u64,
+}
+
+/// The MANIFEST that CURRENT names.
+///
+/// # Errors
+/// There is no CURRENT, or it names no MANIFEST.
+pub fn current_manifest(fs: &dyn FileSystem, db: &Path) -> Result<PathBuf> {
+    let path = filename::current_file(db);
+    let bytes = fs.read_file(&path)?;
+    let name = String::from_utf8_lossy(&bytes);
+    match filename::parse(name.trim_end_matches('\n')) {
+        Some((number, FileType::Descriptor)) => Ok(filename::manifest_file(db, number)),
+        _ => Err(Error::corruption(format!("CURRENT file corrupted: {}", path.display()))),
+    }
+}
+
+/// Calls `each` for every edit of the MANIFEST at `path`.
+///
+/// # Errors
+/// Damage, I/O errors, and those of `each`.
+pub fn for_each_edit(
+    fs: &dyn FileSystem,
+    path: &Path,
+    mut each: impl FnMut(VersionEdit) -> Result<()>,
+) -> Result<()> {
+    let file = fs.open_sequential(path)?;
+    let mut reader = LogReader::new(file, LogReaderOptions::manifest(), None);
+    let mut record = Vec::new();
+    while reader.read_record(&mut record)?.is_some() {
+        if !record.is_empty() {
+            each(VersionEdit::decode(&record)?)?;
+        }
+    }
+    Ok(())
+}
+
+struct Growing {
+    name: String,
+    comparator: Option<String>,
+    log_number: u64,
+    edits: Vec<VersionEdit>,
+}
+
+impl ManifestState {
+    /// Replays the MANIFEST at `path`.
+    ///
+    /// # Errors
+    /// As [`for_each_edit`]; edits that contradict each other; an unknown comparator.
+    pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<ManifestState> {
+        let grow =
+            |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
+        let mut growing = BTreeMap::from([(0u32, grow("default".into()))]);
+        let mut state = ManifestState {
+            families: BTreeMap::new(),
+            next_file_number: 0,
+            last_sequence: 0,
+            prev_log_number: 0,
+            max_column_family: 0,
+            min_log_number_to_keep: 0,
+        };
+        for_each_edit(fs, path, |edit| {
+            state.note(&edit);
+            let id = edit.column_family;
+            if let Some(name) = &edit.add_column_family {
+                growing.insert(id, grow(name.clone()));
+            }
+            if edit.drop_column_family {
+                growing.remove(&id);
+            } else if let Some(family) = growing.get_mut(&id) {
+                family.log_number = edit.log_number.unwrap_or(family.log_number);
+                family.comparator = edit.comparator.clone().or(family.comparator.take());
+                family.edits.push(edit);
+            }
+            Ok(())
+        })?;
+        for (id, family) in growing {
+            state.families.insert(id, family.build()?);
+        }
+        Ok(state)
+    }
+
+    fn note(&mut self, edit: &VersionEdit) {
+        self.next_file_number = edit.next_file_number.unwrap_or(self.next_file_number);
+        self.last_sequence = edit.last_sequence.unwrap_or(self.last_sequence);
+        self.prev_log_number = edit.prev_log_number.unwrap_or(self.prev_log_number);
+        self.max_column_family = edit.max_column_family.unwrap_or(self.max_column_family);
+        let min_log = edit.min_log_number_to_keep.unwrap_or(0);
+        self.min_log_number_to_keep = self.min_log_number_to_keep.max(min_log);
+    }
+
+    /// All live table files.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        self.families.values().flat_map(|family| family.version.all_files().map(|(_, file)| file))
+    }
+}
+
+impl Growing {
+    fn build(self) -> Result<Family> {
+        let comparator = self.comparator.unwrap_or_else(|| Comparator::default().name().into());
+        let order = Comparator::builtin(&comparator).ok_or_else(|| {
+            Error::not_supported(format!(
+                "comparator {comparator} of {} is not built in",
+                self.name
+            ))
+        })?;
+        let deepest = self.edits.iter().filter_map(VersionEdit::max_level).max().unwrap_or(0);
+        let levels = LEVELS.max(deepest + 1);
+        let empty = Version::empty(InternalKeyComparator::new(order), levels);
+        let mut builder = VersionBuilder::new(empty);
+        for edit in &self.edits {
+            builder.apply(edit)?;
+        }
+        Ok(Family {
+            name: self.name,
+            comparator,
+            log_number: self.log_number,
+            version: builder.build()?,
+        })
+    }
+}
+
+/// `manifest_dump`
+pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
+    no_words(it, "manifest_dump")?;
+    let fs = PosixFs::shared();
+    let path = match it.arguments.text("path") {
+        Some(path) => PathBuf::from(path),
+        None => current_manifest(&*fs, &it.db).map_err(failure)?,
+    };
+    let verbose = it.arguments.flag("verbose");
+    if verbose {
+        out.text(&format!("Processing Manifest file {}\n", path.display()));
+        let printed = for_each_edit(&*fs, &path, |edit| {
+            out.text(&edit.debug_string(it.key_hex));
+            Ok(())
+        });
+        printed.map_err(failure)?;
+    }
+    let state = ManifestState::read(&*fs, &path).map_err(failure)?;
+    // RocksDB numbers the versions it makes; replaying makes these last ones 2, 3 and so on.
+    for (version, (id, family)) in (2..).zip(&state.families) {
+        out.text(&format!(
+            "--------------- Column family \"{}\"  (ID {id}) --------------\n\
+             log number: {}\ncomparator: {}\n",
+            family.name, family.log_number, family.comparator
+        ));
+        for level in family.version.levels() {
+            out.text(&format!("--- level {} --- version# {version} ---\n", level.number()));
+            for file in level.files() {
+                out.text(&describe(file, it.key_hex));
+            }
+        }
+    }
+    out.text(&format!(
+        "next_file_number {} last_sequence {}  prev_log_number {} max_column_family {} \
+         min_log_number_to_keep {}\n",
+        state.next_file_number,
+        state.last_sequence,
+        state.prev_log_number,
+        state.max_column_family,
+        state.min_log_number_to_keep,
+    ));
+    if verbose {
+        out.text(&format!("Processing Manifest file {} done\n", path.display()));
+    }
+    Ok(())
+}
+
+/// ` 25:1006[4 .. 6]['c' seq:4, type:1 .. 'e' seq:6, type:1]`
+fn describe(file: &FileMetaData, hex: bool) -> String {
+    format!(
+        " {}:{}[{} .. {}][{} .. {}]\n",
+        file.number,
+        file.file_size,
+        file.smallest_seq,
+        file.largest_seq,
+        debug_key(&file.smallest, hex),
+        debug_key(&file.largest, hex)
+    )
+}

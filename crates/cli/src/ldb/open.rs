@@ -1,0 +1,160 @@
+//! Opening the database as it wants to be opened: all its column families, with the options of
+//! its newest OPTIONS file, over which the command line's flags go.
+
+use super::{Failure, Invocation};
+use crate::db_bench::codec;
+use pumice::options::{FileRules, merge_operator_by_name, parse_options_file};
+use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
+use pumice_env::PosixFs;
+use pumice_env::filename::{FileType, options_file, parse};
+
+/// An open database and the column family that the command is about.
+pub struct Opened {
+    /// The database.
+    pub db: Db,
+    /// The column family that `--column_family` names.
+    pub cf: ColumnFamily,
+}
+
+/// Options of a database at `path`: of the database, and of each column family.
+pub struct Found {
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Its column families with their options; only the default one if there is no database.
+    pub families: Vec<ColumnFamilyDescriptor>,
+}
+
+impl Invocation {
+    /// Opens for reading.
+    pub fn open_read_only(&self) -> Result<Opened, Failure> {
+        let found = self.options()?;
+        let opened = Db::open_read_only(&found.db, &self.db, &found.families, false);
+        self.pick(opened.map_err(text)?, &found)
+    }
+
+    /// Opens for writing; creates the database if `--create_if_missing` was given.
+    pub fn open(&self) -> Result<Opened, Failure> {
+        let found = self.options()?;
+        let opened = Db::open_cf(&found.db, &self.db, &found.families);
+        self.pick(opened.map_err(text)?, &found)
+    }
+
+    fn pick(
+        &self,
+        (db, handles): (Db, Vec<ColumnFamily>),
+        found: &Found,
+    ) -> Result<Opened, Failure> {
+        let at = found.families.iter().position(|family| family.name == self.family);
+        match at.and_then(|at| handles.into_iter().nth(at)) {
+            Some(cf) => Ok(Opened { db, cf }),
+            None => Err(format!("Non-existing column family {}", self.family)),
+        }
+    }
+
+    /// Finds the options to open with.
+    pub fn options(&self) -> Result<Found, Failure> {
+        let mut found = Found { db: DbOptions::default(), families: Vec::new() };
+        let mut family_options = Vec::new();
+        let try_load =
+            !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
+        if try_load && let Some(loaded) = self.load_latest()? {
+            found.db = loaded.db;
+            family_options = loaded.column_families;
+        }
+        found.db.create_if_missing = self.arguments.flag("create_if_missing");
+        let names = match Db::list_column_families(&found.db, &self.db) {
+            Ok(names) => names,
+            // No database, or none yet: opening it says so, or creates it.
+            Err(_) => vec!["default".to_string()],
+        };
+        for name in names {
+            let saved = family_options.iter().find(|entry| entry.name == name);
+            let mut options =
+                saved.map_or_else(ColumnFamilyOptions::default, |entry| entry.options.clone());
+            self.apply_flags(&mut found.db, &mut options)?;
+            if options.merge_operator.is_none() {
+                options.merge_operator = merge_operator_by_name("stringappend");
+            }
+            found.families.push(ColumnFamilyDescriptor::new(name, options));
+        }
+        Ok(found)
+    }
+
+    /// The newest OPTIONS file, if there is one.
+    fn load_latest(&self) -> Result<Option<pumice::options::LoadedOptions>, Failure> {
+        let fs = PosixFs::shared();
+        let names = fs.list(&self.db).unwrap_or_default();
+        let newest = names
+            .iter()
+            .filter_map(|name| match parse(name) {
+                Some((number, FileType::Options)) => Some(number),
+                _ => None,
+            })
+            .max();
+        let Some(number) = newest else { return Ok(None) };
+        let path = options_file(&self.db, number);
+        let bytes = fs.read_file(&path).map_err(text)?;
+        // A database of a newer RocksDB can be looked at although it has options unknown here.
+        let rules = FileRules {
+            ignore_unknown_options: self.arguments.flag("ignore_unknown_options"),
+            ignore_unsupported_options: true,
+        };
+        let parsed = parse_options_file(&String::from_utf8_lossy(&bytes), rules);
+        parsed.map(Some).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn apply_flags(
+        &self,
+        db: &mut DbOptions,
+        options: &mut ColumnFamilyOptions,
+    ) -> Result<(), Failure> {
+        let arguments = &self.arguments;
+        let value = |flag: &str| -> Result<Option<String>, Failure> {
+            match (arguments.has(flag), arguments.text(flag)) {
+                (false, _) => Ok(None),
+                (true, Some(value)) => Ok(Some(value.to_string())),
+                (true, None) => Err(format!("{flag} has an invalid value")),
+            }
+        };
+        for (flag, name) in
+            [("write_buffer_size", "write_buffer_size"), ("file_size", "target_file_size_base")]
+        {
+            if let Some(value) = value(flag)? {
+                options.set(name, &value).map_err(text)?;
+            }
+        }
+        if let Some(value) = value("db_write_buffer_size")? {
+            db.set("db_write_buffer_size", &value).map_err(text)?;
+        }
+        if let Some(bits) = value("bloom_bits")? {
+            let policy = format!("bloomfilter:{bits}:false");
+            options.table_factory.set("filter_policy", &policy).map_err(text)?;
+        }
+        if let Some(bytes) = value("block_size")? {
+            options.table_factory.set("block_size", &bytes).map_err(text)?;
+        }
+        if let Some(len) = value("fix_prefix_len")? {
+            options.set("prefix_extractor", &format!("fixed:{len}")).map_err(text)?;
+        }
+        if let Some(name) = value("compression_type")? {
+            let name = if name == "no" { "none" } else { name.as_str() };
+            options.set("compression", codec(name)?).map_err(text)?;
+        }
+        if let Some(bytes) = value("compression_max_dict_bytes")? {
+            options.set("compression_opts.max_dict_bytes", &bytes).map_err(text)?;
+        }
+        if arguments.has("auto_compaction") {
+            let off = !arguments.flag("auto_compaction");
+            options.set("disable_auto_compactions", &off.to_string()).map_err(text)?;
+        }
+        if arguments.flag("disable_consistency_checks") {
+            options.set("force_consistency_checks", "false").map_err(text)?;
+        }
+        Ok(())
+    }
+}
+
+/// An engine's error as the tool prints it.
+pub fn text(error: pumice::Error) -> Failure {
+    error.to_string()
+}

@@ -1,0 +1,330 @@
+//! A tree that is flushed into and compacted by picks, with contents, by seed.
+//!
+//! Several compactions run at once and end in any order. After every step the newest version of
+//! each key must be found first, by the order in which a read looks at files; picks must keep
+//! the invariants of the picker; and a tree left alone must come to rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pumice_base::dbformat::{ValueType, internal_key};
+use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_manifest::{
+    CompactionPri, FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules,
+    UserRange, Version, VersionBuilder, VersionEdit,
+};
+
+use super::super::{CompactionPick, PickContext, PriorityCache, RunningCompactions, pick};
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+/// Key and sequence number, newest version of a key first.
+type Entries = Vec<(u32, u64)>;
+
+struct Simulation {
+    options: LeveledOptions,
+    version: Arc<Version>,
+    running: RunningCompactions,
+    cache: PriorityCache,
+    jobs: Vec<(u64, CompactionPick)>,
+    contents: BTreeMap<u64, Entries>,
+    newest: BTreeMap<u32, u64>,
+    next_file: u64,
+    next_seq: u64,
+    next_epoch: u64,
+    /// Versions of a key are kept, so that keys span files.
+    keep_versions: bool,
+    rewritten: u64,
+    moved: u64,
+}
+
+fn user_key(key: u32) -> [u8; 4] {
+    key.to_be_bytes()
+}
+
+impl Simulation {
+    fn new(options: LeveledOptions, levels: usize, keep_versions: bool) -> Self {
+        let icmp = InternalKeyComparator::new(Comparator::Bytewise);
+        Simulation {
+            options,
+            version: Version::empty(icmp, levels),
+            running: RunningCompactions::default(),
+            cache: PriorityCache::default(),
+            jobs: Vec::new(),
+            contents: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            next_file: 1,
+            next_seq: 1,
+            next_epoch: 1,
+            keep_versions,
+            rewritten: 0,
+            moved: 0,
+        }
+    }
+
+    fn new_file(&mut self, entries: Entries, epoch: u64) -> Arc<FileMetaData> {
+        let ikey = |(key, seq): (u32, u64)| internal_key(&user_key(key), seq, ValueType::Value);
+        let number = self.next_file;
+        self.next_file += 1;
+        let seqs = || entries.iter().map(|&(_, seq)| seq);
+        let file = FileMetaData {
+            number,
+            file_size: entries.len() as u64,
+            smallest: ikey(*entries.first().unwrap()),
+            largest: ikey(*entries.last().unwrap()),
+            smallest_seq: seqs().min().unwrap(),
+            largest_seq: seqs().max().unwrap(),
+            epoch_number: epoch,
+            ..Default::default()
+        };
+        self.contents.insert(number, entries);
+        Arc::new(file)
+    }
+
+    fn install(&mut self, edit: &VersionEdit) {
+        let mut builder = VersionBuilder::new(self.version.clone());
+        builder.apply(edit).unwrap();
+        self.version = builder.build().unwrap();
+    }
+
+    fn flush(&mut self, keys: impl IntoIterator<Item = u32>) {
+        let mut entries = Entries::new();
+        for key in keys {
+            entries.push((key, self.next_seq));
+            self.newest.insert(key, self.next_seq);
+            self.next_seq += 1;
+        }
+        entries.sort_by_key(|&(key, seq)| (key, u64::MAX - seq));
+        let epoch = self.next_epoch;
+        self.next_epoch += 1;
+        let mut edit = VersionEdit::default();
+        edit.add_file(0, self.new_file(entries, epoch));
+        self.install(&edit);
+    }
+
+    fn targets(&self) -> LevelTargets {
+        LevelTargets::compute(&self.version, &self.options)
+    }
+
+    fn scores(&self) -> LevelScores {
+        let files = self.running.files();
+        LevelScores::compute(&self.version, &self.targets(), &self.options, files)
+    }
+
+    /// Starts the next compaction, if there is one.
+    fn start(&mut self) -> bool {
+        let targets = self.targets();
+        let scores = self.scores();
+        let rules = MarkRules {
+            oldest_snapshot: 0,
+            now: 0,
+            bottommost_delay: 0,
+            ttl: 0,
+            periodic: 0,
+            allow_ingest_behind: false,
+        };
+        let marks = FileMarks::compute(&self.version, &rules);
+        let ctx = PickContext {
+            version: &self.version,
+            targets: &targets,
+            options: &self.options,
+            running: &self.running,
+        };
+        let Some(pick) = pick(&ctx, &scores, &marks, &mut self.cache) else {
+            return false;
+        };
+        self.check_pick(&pick);
+        let id = self.running.register(&pick, self.version.comparator());
+        self.jobs.push((id, pick));
+        true
+    }
+
+    /// The invariants of picks.
+    fn check_pick(&self, pick: &CompactionPick) {
+        let icmp = self.version.comparator();
+        let inside: BTreeSet<u64> = pick.input_files().map(|(_, f)| f.number).collect();
+        let all = UserRange::of_files(icmp, pick.inputs.iter().flat_map(|i| &i.files));
+        assert!(pick.input_files().all(|(_, f)| !f.is_being_compacted()));
+        let into_level0 = pick.output_level == 0;
+        assert!(into_level0 || !self.running.writes_into(pick.output_level, &all, &icmp.user));
+        for input in &pick.inputs {
+            for file in &input.files {
+                let own = UserRange::of_file(file);
+                let outside =
+                    self.version.files(input.level).iter().filter(|f| !inside.contains(&f.number));
+                for other in outside {
+                    let older = other.age_key() < file.age_key();
+                    let clash = own.overlaps(&UserRange::of_file(other), &icmp.user);
+                    let allowed = input.level == 0 && (into_level0 || !older);
+                    assert!(!clash || allowed, "{other:?} left out beside {file:?}");
+                }
+            }
+        }
+        for other in self.version.files(pick.output_level) {
+            let outside = !inside.contains(&other.number);
+            let clash = UserRange::of_file(other).overlaps(&all, &icmp.user);
+            let disjoint_moves = pick.is_trivial_move
+                && pick.input_files().all(|(_, f)| {
+                    !UserRange::of_file(f).overlaps(&UserRange::of_file(other), &icmp.user)
+                });
+            assert!(into_level0 || !outside || !clash || disjoint_moves, "{other:?} not an input");
+        }
+    }
+
+    /// Ends job `index`: moves its files, or merges and splits them.
+    fn finish(&mut self, index: usize, rng: &mut Rng) {
+        let (id, pick) = self.jobs.swap_remove(index);
+        let mut edit = VersionEdit::default();
+        let mut merged = Entries::new();
+        for (level, file) in pick.input_files() {
+            edit.delete_file(level, file.number);
+            if pick.is_trivial_move {
+                self.moved += file.file_size;
+                edit.add_file(pick.output_level, file.clone());
+            } else {
+                self.rewritten += file.file_size;
+                merged.extend(self.contents.remove(&file.number).unwrap());
+            }
+        }
+        merged.sort_by_key(|&(key, seq)| (key, u64::MAX - seq));
+        if !self.keep_versions {
+            merged.dedup_by_key(|&mut (key, _)| key);
+        }
+        while !merged.is_empty() {
+            let size = match pick.output_level {
+                0 => merged.len(),
+                _ => (pick.target_output_file_size as usize - rng.below(3) as usize).max(1),
+            };
+            let rest = merged.split_off(size.min(merged.len()));
+            let file = self.new_file(merged, pick.output_epoch());
+            edit.add_file(pick.output_level, file);
+            merged = rest;
+        }
+        self.install(&edit);
+        self.running.unregister(id);
+    }
+
+    /// A read meets the newest version of every key first.
+    fn check_reads(&self) {
+        for (&key, &newest) in &self.newest {
+            let ikey = internal_key(&user_key(key), newest, ValueType::Value);
+            let find = |f: &Arc<FileMetaData>| {
+                let entries = &self.contents[&f.number];
+                entries.iter().find(|&&(k, _)| k == key).map(|&(_, seq)| seq)
+            };
+            let seek = pumice_base::dbformat::seek_key(&user_key(key), u64::MAX >> 8);
+            let found = (0..self.version.num_levels())
+                .find_map(|level| self.version.candidates(level, &seek).find_map(find));
+            assert_eq!(found, Some(newest), "key {key} ({ikey:?})\n{:?}", self.version);
+        }
+    }
+
+    /// Compacts until nothing needs compaction.
+    fn settle(&mut self, rng: &mut Rng) {
+        for _ in 0..10_000 {
+            while self.start() {}
+            if self.jobs.is_empty() {
+                let scores = self.scores();
+                assert!(!scores.needs_compaction(), "{scores:?}\n{:?}", self.version);
+                return;
+            }
+            let index = rng.below(self.jobs.len() as u64) as usize;
+            self.finish(index, rng);
+        }
+        panic!("the tree does not come to rest\n{:?}", self.version);
+    }
+}
+
+fn random_options(rng: &mut Rng) -> LeveledOptions {
+    LeveledOptions {
+        level0_file_num_compaction_trigger: 2 + rng.below(4) as usize,
+        max_bytes_for_level_base: 40 + rng.below(100),
+        max_bytes_for_level_multiplier: [2.0, 4.0, 10.0][rng.below(3) as usize],
+        level_compaction_dynamic_level_bytes: rng.below(2) == 0,
+        target_file_size_base: 10 + rng.below(20),
+        target_file_size_multiplier: 1 + rng.below(2) as u32,
+        max_compaction_bytes: [0, 60, 200][rng.below(3) as usize],
+        compaction_pri: [
+            CompactionPri::ByCompensatedSize,
+            CompactionPri::OldestLargestSeqFirst,
+            CompactionPri::OldestSmallestSeqFirst,
+            CompactionPri::MinOverlappingRatio,
+            CompactionPri::RoundRobin,
+        ][rng.below(5) as usize],
+        ..Default::default()
+    }
+}
+
+#[test]
+fn random_trees_stay_correct_and_come_to_rest() {
+    for seed in 0..150 {
+        let rng = &mut Rng(seed);
+        let options = random_options(rng);
+        println!("seed {seed} {options:?}");
+        let levels = 2 + rng.below(6) as usize;
+        let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
+        let (keys, max_jobs) = (50 + rng.below(400), 1 + rng.below(4) as usize);
+        for _ in 0..120 {
+            match rng.below(3) {
+                0 => {
+                    let base = rng.below(keys);
+                    let spread = 1 + rng.below(keys);
+                    let n = 1 + rng.below(30);
+                    let picked: Vec<u32> =
+                        (0..n).map(|_| (base + rng.below(spread)) as u32).collect();
+                    tree.flush(picked);
+                }
+                1 if tree.jobs.len() < max_jobs => {
+                    tree.start();
+                }
+                _ if !tree.jobs.is_empty() => {
+                    let index = rng.below(tree.jobs.len() as u64) as usize;
+                    tree.finish(index, rng);
+                    tree.check_reads();
+                }
+                _ => {}
+            }
+        }
+        tree.settle(rng);
+        tree.check_reads();
+        assert!(tree.running.is_empty());
+        assert!(tree.version.all_files().all(|(_, f)| !f.is_being_compacted()));
+    }
+}
+
+#[test]
+fn sequential_loads_are_never_rewritten() {
+    for (seed, dynamic) in [(1, true), (2, false)] {
+        let rng = &mut Rng(seed);
+        let options = LeveledOptions {
+            max_bytes_for_level_base: 200,
+            target_file_size_base: 20,
+            max_bytes_for_level_multiplier: 4.0,
+            level_compaction_dynamic_level_bytes: dynamic,
+            ..Default::default()
+        };
+        let mut tree = Simulation::new(options, 7, false);
+        for n in 0..400 {
+            tree.flush(n * 20..n * 20 + 20);
+            if tree.jobs.len() < 3 {
+                tree.start();
+            } else {
+                tree.finish(rng.below(3) as usize, rng);
+            }
+        }
+        tree.settle(rng);
+        tree.check_reads();
+        assert_eq!(tree.rewritten, 0);
+        assert!(tree.moved > 7000, "{}", tree.moved);
+    }
+}

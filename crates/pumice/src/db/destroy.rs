@@ -1,0 +1,89 @@
+//! Deleting a whole database, and nothing that is not part of one.
+//!
+//! Thread safety: holds the database's lock file throughout, so that nobody has it open. Files with
+//! names that the engine does not give (`filename::parse`) stay, and with them their directory.
+
+use std::path::{Path, PathBuf};
+
+use pumice_base::{Error, Result};
+use pumice_env::filename::{self, FileType};
+use pumice_env::FileSystem;
+
+use crate::options::DbOptions;
+use crate::stats::InfoLog;
+
+/// Deletes the files of the database at `path`, then its directories where nothing is left. A
+/// directory that does not exist is no error.
+///
+/// # Errors
+/// IoError if the database is open; the first failure to delete a file, after trying all.
+pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
+    let fs = &*options.file_system;
+    let names = match fs.list(path) {
+        Ok(names) => names,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let lock_file = filename::lock_file(path);
+    let lock = fs.lock(&lock_file)?;
+    let mut sweep = Sweep { fs, failure: None };
+    for name in &names {
+        match filename::parse(name) {
+            None | Some((_, FileType::Lock | FileType::MetaDatabase)) => {}
+            Some(_) => sweep.remove(&path.join(name)),
+        }
+    }
+    let wal_dir = match options.wal_dir.as_str() {
+        "" => path.to_path_buf(),
+        dir => PathBuf::from(dir),
+    };
+    sweep.remove_logs(&filename::archive_dir(path));
+    if wal_dir != path {
+        sweep.remove_logs(&filename::archive_dir(&wal_dir));
+        sweep.remove_logs(&wal_dir);
+    }
+    if !options.db_log_dir.is_empty() {
+        for file in InfoLog::files(options, path)? {
+            sweep.remove(&file);
+        }
+    }
+    // While the lock is held: a file that someone else has locked since must stay.
+    sweep.remove(&lock_file);
+    drop(lock);
+    sweep.remove_dir_if_empty(path);
+    sweep.failure.map_or(Ok(()), Err)
+}
+
+/// Deletes on after failures and remembers the first.
+struct Sweep<'a> {
+    fs: &'a dyn FileSystem,
+    failure: Option<Error>,
+}
+
+impl Sweep<'_> {
+    fn remove(&mut self, path: &Path) {
+        if let Err(error) = self.fs.remove(path)
+            && !error.is_not_found()
+        {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Deletes the logs in `dir`, and `dir` if that empties it.
+    fn remove_logs(&mut self, dir: &Path) {
+        let Ok(names) = self.fs.list(dir) else { return };
+        for name in names {
+            if let Some((_, FileType::Wal)) = filename::parse(&name) {
+                self.remove(&dir.join(name));
+            }
+        }
+        self.remove_dir_if_empty(dir);
+    }
+
+    /// A directory with strangers' files in it stays, which is no failure.
+    fn remove_dir_if_empty(&self, dir: &Path) {
+        if self.fs.list(dir).is_ok_and(|names| names.is_empty()) {
+            drop(self.fs.remove_dir(dir));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Names of databases and of their incarnations.
+//!
+//! The identity (a UUID) stays with a database for its life; the session id names one open and
+//! goes into every table written in it (format spec sections 5.1 and 5.5).
+
+use std::fmt::Write;
+use std::path::Path;
+
+use pumice_base::Result;
+use pumice_env::{FileSystem, filename};
+use pumice_port::os::read_random_bytes;
+
+use crate::db::DbInner;
+
+/// A fresh random (version 4) UUID.
+fn new_db_id() -> String {
+    let mut bytes = [0u8; 16];
+    read_random_bytes(&mut bytes);
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let mut id = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            id.push('-');
+        }
+        write!(id, "{byte:02x}").expect("writing to a String cannot fail");
+    }
+    id
+}
+
+/// A fresh session id.
+pub(crate) fn new_session_id() -> String {
+    let mut bytes = [0u8; 16];
+    read_random_bytes(&mut bytes);
+    let (high, low) = bytes.split_at(8);
+    let number = |half: &[u8]| half.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    pumice_table::session_id([number(high), number(low)])
+}
+
+/// The database's identity: the MANIFEST's, else the file's, else a new one.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn identity(
+    fs: &dyn FileSystem,
+    path: &Path,
+    in_manifest: Option<&str>,
+    exists: bool,
+) -> Result<String> {
+    if let Some(id) = in_manifest {
+        return Ok(id.to_string());
+    }
+    let file = filename::identity_file(path);
+    if exists && fs.exists(&file)? {
+        let text = String::from_utf8_lossy(&fs.read_file(&file)?).trim().to_string();
+        if !text.is_empty() {
+            return Ok(text);
+        }
+    }
+    Ok(new_db_id())
+}
+
+impl DbInner {
+    /// Makes the file IDENTITY say what the MANIFEST will say.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn write_identity(&self) -> Result<()> {
+        let path = filename::identity_file(&self.path);
+        let same = self.fs.exists(&path)? && self.fs.read_file(&path)? == self.db_id.as_bytes();
+        if same || !self.options().write_identity_file {
+            return Ok(());
+        }
+        let temp = filename::temp_file(&self.path, 0);
+        pumice_env::write_file(&*self.fs, &temp, self.db_id.as_bytes(), true)?;
+        self.fs.rename(&temp, &path)?;
+        self.fs.sync_dir(&self.path)
+    }
+}

@@ -1,0 +1,93 @@
+//! The engine end to end on a real directory: write, read, flush, compact, reopen.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use pumice::{CompactRangeOptions, Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+use pumice_base::random::Rng;
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.cf.write_buffer_size = 256 << 10;
+    options.cf.target_file_size_base = 128 << 10;
+    options.cf.max_bytes_for_level_base = 512 << 10;
+    options
+}
+
+fn check(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first();
+    for (key, value) in model {
+        assert!(iter.valid(), "iterator ended before {key:?}: {:?}", iter.status());
+        assert_eq!(iter.key(), key);
+        assert_eq!(iter.value(), value);
+        iter.next();
+    }
+    assert!(!iter.valid());
+    iter.status().unwrap();
+    iter.seek_to_last();
+    for (key, value) in model.iter().rev() {
+        assert!(iter.valid());
+        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        iter.prev();
+    }
+    assert!(!iter.valid());
+    iter.status().unwrap();
+}
+
+#[test]
+fn random_updates_survive_flush_compaction_and_reopen() {
+    let dir = std::env::temp_dir().join(format!("pumice-basic-{}", std::process::id()));
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut rng = Rng::new(7);
+    for round in 0..6 {
+        let db = Db::open(&options(), &dir).unwrap();
+        check(&db, &model);
+        for _ in 0..20_000 {
+            let key = format!("key{:06}", rng.uniform(10_000)).into_bytes();
+            match rng.uniform(10) {
+                0 => {
+                    db.delete(&WriteOptions::default(), &key).unwrap();
+                    model.remove(&key);
+                }
+                1 => {
+                    let end = format!("key{:06}", rng.uniform(10_000)).into_bytes();
+                    if rng.one_in(20) && key <= end {
+                        db.delete_range(&WriteOptions::default(), &key, &end).unwrap();
+                        let gone: Vec<_> = model.range(key..end).map(|(k, _)| k.clone()).collect();
+                        for key in gone {
+                            model.remove(&key);
+                        }
+                    }
+                }
+                _ => {
+                    let value = rng.next_u64().to_string().repeat(5).into_bytes();
+                    db.put(&WriteOptions::default(), &key, &value).unwrap();
+                    model.insert(key, value);
+                }
+            }
+        }
+        let mut batch = WriteBatch::new();
+        for n in 0..10 {
+            batch.put(format!("batch{n}").as_bytes(), b"value");
+            model.insert(format!("batch{n}").into_bytes(), b"value".to_vec());
+        }
+        db.write(&WriteOptions::default(), &mut batch).unwrap();
+        check(&db, &model);
+        for (key, value) in model.iter().step_by(7) {
+            let found = db.get(&ReadOptions::default(), key).unwrap();
+            assert_eq!(found.as_deref(), Some(&value[..]));
+        }
+        if round % 2 == 0 {
+            db.flush(&FlushOptions::default()).unwrap();
+            check(&db, &model);
+        }
+        if round % 3 == 0 {
+            db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+            check(&db, &model);
+        }
+        db.close().unwrap();
+    }
+    Db::destroy(&options(), &dir).unwrap();
+}

@@ -65,7 +65,8 @@ impl CompactionPlan {
         self.marks = FileMarks::compute(version, &rules);
     }
 
-    /// A snapshot was released: files of the bottommost level may have become compactable.
+    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
+    /// rid of tombstones and sequence numbers.
     pub fn bottommost_threshold(&self) -> u64 {
         self.marks.bottommost_threshold
     }
@@ -96,7 +97,11 @@ impl CompactionPlan {
     }
 
     /// The most urgent compaction; registered as running.
-    pub fn pick(&mut self, version: &Version, oldest_snapshot: u64) -> Option<(u64, CompactionPick)> {
+    pub fn pick(
+        &mut self,
+        version: &Version,
+        oldest_snapshot: u64,
+    ) -> Option<(u64, CompactionPick)> {
         let context = PickContext {
             version,
             targets: &self.targets,

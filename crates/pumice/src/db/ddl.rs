@@ -49,7 +49,6 @@ impl DbInner {
         let log_number = self.wal.lock().number();
         let family = RecoveredFamily {
             name: name.to_string(),
-            comparator: Some(comparator.name().to_string()),
             log_number,
             version: Version::empty(
                 InternalKeyComparator::new(comparator.clone()),

@@ -4,10 +4,10 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
@@ -83,18 +83,9 @@ pub(crate) fn open(
     if mode == Mode::ReadWrite && wal_dir != path {
         fs.create_dir_all(&wal_dir)?;
     }
-    let recovered = if exists {
-        recover(&*fs, path, descriptors, mode)?
-    } else {
-        RecoveredVersions {
-            families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
-            manifest_number: 0,
-            next_file_number: 1,
-            last_sequence: 0,
-            min_log_to_keep: 0,
-            max_column_family: 0,
-            db_id: None,
-        }
+    let recovered = match exists {
+        true => recover(&*fs, path, descriptors, mode)?,
+        false => nothing_yet(descriptors),
     };
     if !options.create_missing_column_families
         && let Some(unknown) =
@@ -181,13 +172,25 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Re
     Ok(exists)
 }
 
+/// A database that is about to be created.
+fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
+    RecoveredVersions {
+        families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
+        manifest_number: 0,
+        next_file_number: 1,
+        last_sequence: 0,
+        min_log_to_keep: 0,
+        max_column_family: 0,
+        db_id: None,
+    }
+}
+
 fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> RecoveredFamily {
     let options = descriptors.iter().find(|d| d.name == name).map(|d| &d.options);
     let comparator = options.map_or(Comparator::Bytewise, |o| o.comparator.clone());
     let levels = options.map_or(7, |o| o.num_levels as usize);
     RecoveredFamily {
         name: name.to_string(),
-        comparator: Some(comparator.name().to_string()),
         log_number: 0,
         version: pumice_manifest::Version::empty(InternalKeyComparator::new(comparator), levels),
     }
@@ -298,21 +301,9 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         cfs: ArcSwap::from_pointee(map),
         state: Mutex::new(DbState {
             cfs,
-            flush_queue: VecDeque::new(),
-            compaction_queue: VecDeque::new(),
-            running_flushes: 0,
-            running_compactions: 0,
-            scheduled_flushes: 0,
-            scheduled_compactions: 0,
-            pending_outputs: BTreeSet::new(),
-            manual: Default::default(),
-            obsolete: Default::default(),
-            errors: Default::default(),
-            paused: 0,
-            deletions_disabled: 0,
             max_column_family: a.recovered.max_column_family,
             min_log_to_keep: a.recovered.min_log_to_keep,
-            options_file_number: 0,
+            ..DbState::default()
         }),
         changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
@@ -335,6 +326,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         unlogged_writes: AtomicBool::new(false),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        bottommost_threshold: AtomicU64::new(u64::MAX),
         shutting_down: AtomicBool::new(false),
         obsolete_waiting: AtomicUsize::new(0),
         lock: Mutex::new(a.lock),
@@ -372,14 +364,8 @@ pub(crate) fn new_family_state(
         imm: Vec::new(),
         version: Arc::clone(&version),
     });
-    let data = Arc::new(CfData::new(
-        id,
-        &family.name,
-        options.clone(),
-        table_options,
-        tables,
-        first,
-    ));
+    let data =
+        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
     Ok(CfState::new(data, mem, version, family.log_number))
 }
 
@@ -391,7 +377,7 @@ impl DbInner {
     ) -> Result<()> {
         self.write_identity()?;
         let recovered = if exists {
-            let mode = self.options().wal_recovery_mode.into();
+            let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
             self.replay_logs(mode, false)?
         } else {
@@ -465,7 +451,7 @@ impl DbInner {
     }
 
     fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
-        let recovered = self.replay_logs(self.options().wal_recovery_mode.into(), true)?;
+        let recovered = self.replay_logs(self.options().wal_recovery_mode, true)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

@@ -4,10 +4,12 @@
 //! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
 use pumice_port::sync::Mutex;
+
+use crate::db::DbInner;
 
 /// The live snapshots of a database, with how often each sequence is held and since when.
 #[derive(Default)]
@@ -27,6 +29,7 @@ impl SnapshotList {
     pub fn acquire(
         self: &Arc<Self>,
         now_seconds: u64,
+        db: Weak<DbInner>,
         latest: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
         let mut held = self.held.lock();
@@ -34,7 +37,7 @@ impl SnapshotList {
         let entry = held.entry(sequence).or_insert(Held { count: 0, since_seconds: now_seconds });
         entry.count += 1;
         drop(held);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }) }
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
     }
 
     /// All live sequences, ascending.
@@ -66,11 +69,15 @@ impl SnapshotList {
 struct SnapshotInner {
     sequence: SequenceNumber,
     list: Arc<SnapshotList>,
+    db: Weak<DbInner>,
 }
 
 impl Drop for SnapshotInner {
     fn drop(&mut self) {
         self.list.release(self.sequence);
+        if let Some(db) = self.db.upgrade() {
+            db.snapshot_released();
+        }
     }
 }
 

@@ -85,7 +85,7 @@ impl DbInner {
     }
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
-    fn lead(&self, options: &WriteOptions, rep: &mut Vec<u8>) -> Result<()> {
+    fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
         let mut followers = Followers::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
             self.queue.take_followers(rep.len(), options, &mut followers);
@@ -227,9 +227,7 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
             if ignore_missing {
                 continue;
             }
-            return Err(Error::invalid_argument(
-                "Invalid column family specified in write batch",
-            ));
+            return Err(Error::invalid_argument("Invalid column family specified in write batch"));
         };
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}

@@ -160,7 +160,7 @@ impl BufferedWriter {
         Ok(())
     }
 
-    /// A handle with which another task makes the flushed bytes durable without stopping this writer.
+    /// A handle with which another task makes the flushed bytes durable; this writer goes on.
     pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
         self.check()?;
         self.file.syncer()

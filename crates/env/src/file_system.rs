@@ -38,7 +38,7 @@ pub trait FileSystem: Send + Sync {
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>>;
     /// Opens a file, made when missing, for writing at its end.
     fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
-    /// Renames `old` to `new` and opens it for overwriting from its first byte, without emptying it.
+    /// Renames `old` to `new` and opens it for overwriting from its first byte; its bytes stay.
     fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>>;
     /// The whole content of a file.
     fn read_file(&self, path: &Path) -> Result<Vec<u8>>;
@@ -148,8 +148,8 @@ pub trait WritableFile: Send {
 
 /// Makes the bytes of a file durable that its writer has handed to the operating system.
 pub trait FileSyncer: Send + Sync {
-    /// As [`WritableFile::sync`]. After an error the writer must not be trusted any more either: see
-    /// [`crate::BufferedWriter::poison`].
+    /// As [`WritableFile::sync`]. After an error the writer must not be trusted any more either,
+    /// see [`crate::BufferedWriter::poison`].
     fn sync(&self) -> Result<()>;
 }
 

@@ -28,7 +28,19 @@ fn on_each_backend(test: impl Fn(&dyn FileSystem, &Path)) {
     let dir = std::env::temp_dir().join(name);
     PosixFs.create_dir_all(&dir).unwrap();
     test(&PosixFs, &dir);
-    std::fs::remove_dir_all(&dir).unwrap();
+    remove_tree(&dir);
+}
+
+fn remove_tree(dir: &Path) {
+    for name in PosixFs.list(dir).unwrap() {
+        let path = dir.join(name);
+        if PosixFs.list(&path).is_ok() {
+            remove_tree(&path);
+        } else {
+            PosixFs.remove(&path).unwrap();
+        }
+    }
+    PosixFs.remove_dir(dir).unwrap();
 }
 
 fn create(fs: &dyn FileSystem, path: &Path) -> Box<dyn crate::WritableFile> {

@@ -8,8 +8,12 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Scoped tasks: may borrow from the caller, are joined before `scope` returns.
-pub use std::thread::{Scope, ScopedJoinHandle, scope};
+pub use std::thread::{Scope, ScopedJoinHandle};
+
+/// Runs `f`, which may start tasks that borrow from the caller; they have ended on return.
+pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    std::thread::scope(f)
+}
 
 /// Waits for a task and takes its result.
 #[derive(Debug)]

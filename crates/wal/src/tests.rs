@@ -6,7 +6,10 @@ use crate::{LogEnd, LogReader, LogReaderOptions, LogWriter};
 use pumice_base::checksum::{crc32c, mask_crc};
 use pumice_base::random::Rng;
 use pumice_base::{Error, ErrorKind};
-use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions, write_file};
+use pumice_env::mem::CrashMode;
+use pumice_env::{
+    BufferedWriter, FileOptions, FileSystem, MemFs, PosixFs, WriterOptions, write_file,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -478,6 +481,48 @@ fn after_a_write_error_nothing_more_is_written() {
     assert_eq!(outcome.records, [b"good".to_vec()]);
 }
 
+/// A power cut leaves every synced record, and of the others a prefix: never a hole.
+#[test]
+fn crashes_leave_a_prefix_with_all_synced_records() {
+    for seed in 0..3000 {
+        let mut rng = Rng::new(seed);
+        let fs = MemFs::new(seed);
+        let recycle = rng.one_in(3);
+        let file = if recycle {
+            let old: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 900]).collect();
+            let mut bytes = reference(&old, true);
+            // Records of an older log: the number is not ours.
+            let older = (NUMBER as u32 - 1).to_le_bytes();
+            (0..40).for_each(|i| bytes[i * 911 + 7..i * 911 + 11].copy_from_slice(&older));
+            bytes.truncate(32_000);
+            write_file(&fs, Path::new("/000006.log"), &bytes, true).unwrap();
+            fs.reuse(Path::new("/000006.log"), Path::new(LOG)).unwrap()
+        } else {
+            fs.create(Path::new(LOG), &FileOptions::default()).unwrap()
+        };
+        fs.sync_dir(Path::new("/")).unwrap();
+        let file = BufferedWriter::new(file, WriterOptions::default());
+        let mut log = LogWriter::new(file, NUMBER, recycle, false);
+        let (mut records, mut synced) = (Vec::new(), 0);
+        for _ in 0..rng.uniform(30) {
+            let bytes = rng.uniform(3000) as usize;
+            let record = rng.bytes(bytes);
+            log.add_record(&record).unwrap();
+            records.push(record);
+            if rng.one_in(6) {
+                log.sync().unwrap();
+                synced = records.len();
+            }
+        }
+        fs.crash(seed, CrashMode::MIXED);
+        let bytes = fs.read_file(Path::new(LOG)).unwrap();
+        let outcome = read_log(&bytes, WalRecoveryMode::PointInTime);
+        let kept = outcome.records.len();
+        assert!(records.starts_with(&outcome.records), "seed {seed}");
+        assert!(kept >= synced, "seed {seed}: {kept} of {synced}, {:?}", outcome.end);
+    }
+}
+
 /// Sequence, count and length of each record, as `ldb dump_wal` lists them.
 fn listing(bytes: &[u8]) -> Vec<(u64, u32, usize)> {
     let outcome = read_log(bytes, WalRecoveryMode::AbsoluteConsistency);
@@ -521,12 +566,12 @@ fn ldb_reads_our_logs() {
     let lengths = (1..40).map(|i| 32_720 + i).chain([0, 1, 100_000, 300_000]);
     let records: Vec<Vec<u8>> = (1..).zip(lengths).map(|(s, bytes)| batch(s, bytes)).collect();
     let dir = std::path::PathBuf::from("/dev/shm/pumice-wal-ldb");
-    std::fs::create_dir_all(&dir).unwrap();
+    PosixFs.create_dir_all(&dir).unwrap();
     let path = dir.join("000007.log");
     for bytes in
         [write_log(&records, false), write_log(&records, true), compressed_log(&records, false)]
     {
-        std::fs::write(&path, bytes).unwrap();
+        write_file(&PosixFs, &path, &bytes, false).unwrap();
         let walfile = format!("--walfile={}", path.display());
         let ldb = std::process::Command::new("ldb").args(["dump_wal", &walfile]).output().unwrap();
         let text = String::from_utf8(ldb.stdout).unwrap();
@@ -536,5 +581,6 @@ fn ldb_reads_our_logs() {
             assert!(row.starts_with(&format!("{sequence},1,{},", record.len())), "{row}");
         }
     }
-    std::fs::remove_dir_all(&dir).unwrap();
+    PosixFs.remove(&path).unwrap();
+    PosixFs.remove_dir(&dir).unwrap();
 }

@@ -1,13 +1,13 @@
 //! Appends logical records to a log.
 //!
-//! The caller's parts are copied once, into the file's buffer behind a header, and the checksum runs
-//! over them there: one pass over bytes that are in the cache, however many parts there are.
+//! The caller's parts are copied once, into the file's buffer behind a header, and the checksum
+//! runs over them there: one pass over bytes that are in the cache, however many parts there are.
 //! Flushing is one system call for however many records were added.
 //!
 //! Invariants:
 //! 1. `block_offset` is the file's length modulo the block size, and never the block size itself.
-//! 2. After an error the file's tail is unknown, and every later call gives that error: the buffered
-//!    writer below refuses, and an error of the compressor does not happen between fragments.
+//! 2. After an error the file's tail is unknown, and every later call gives that error: the
+//!    buffered writer below refuses, and the compressor does not fail between fragments.
 //!
 //! Thread safety: one owner.
 

@@ -188,8 +188,8 @@ impl File {
     pub fn sync_all(&self) -> io::Result<()> {
         retry(|| self.0.sync_all())
     }
-    /// Starts writing the dirty pages of a range to the device, without waiting and without a promise
-    /// of durability. ENOSYS where the file system cannot do it.
+    /// Starts writing the dirty pages of a range to the device, without waiting and without a
+    /// promise of durability. ENOSYS where the file system cannot do it.
     pub fn range_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let flags = libc::SYNC_FILE_RANGE_WRITE;
         let fd = self.0.as_raw_fd();

@@ -8,7 +8,8 @@ use super::engine_options::{self, NamedOption};
 use super::flags::Flags;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,
-    FlushOptions, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
+    FlushOptions, Options, ReadOptions, Statistics, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use std::path::Path;

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, filename};
+use pumice_env::{FileSystem, FileType, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -428,10 +428,15 @@ impl DbInner {
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
+    /// An old info log's "number" is its time.
     fn raise_file_number(&self) -> Result<()> {
         for name in self.fs.list(&self.path)? {
-            if let Some((number, _)) = filename::parse(&name) {
-                self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            match filename::parse(&name) {
+                None | Some((_, FileType::InfoLog)) => {}
+                Some((number, _)) => {
+                    let next = number.saturating_add(1);
+                    self.next_file_number.fetch_max(next, Ordering::Relaxed);
+                }
             }
         }
         Ok(())

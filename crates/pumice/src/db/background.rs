@@ -48,7 +48,7 @@ impl DbInner {
         if self.read_only
             || state.paused > 0
             || self.shutting_down.load(Ordering::Acquire)
-            || state.errors.stops_jobs()
+            || state.errors.stopping_jobs().is_some()
         {
             return;
         }

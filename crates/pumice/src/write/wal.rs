@@ -106,8 +106,14 @@ impl Wals {
             }
         }
         let path = filename::log_file(&self.dir, number);
-        let file = self.fs.create(&path, &FileOptions::default())?;
-        let writer = BufferedWriter::new(file, WriterOptions::default());
+        let file = match self.fs.create(&path, &FileOptions::default()) {
+            Ok(file) => file,
+            Err(error) => {
+                self.failed.get_or_insert_with(|| error.clone());
+                return Err(error);
+            }
+        };
+        let writer = BufferedWriter::new(file, self.writer_options.clone());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;
         self.sizes.push_back((number, 0));

@@ -13,8 +13,6 @@
 //! table files and so suspend.
 
 mod reports;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

@@ -208,6 +208,7 @@ impl DbInner {
     }
 
     fn job_context(self: &Arc<Self>, work: &CompactionWork) -> Result<Arc<JobContext>> {
+        let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
         Ok(Arc::new(JobContext {
             db: Arc::clone(self),
             cf: Arc::clone(&work.cf),
@@ -217,6 +218,7 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
+            expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             outputs: Mutex::new(Vec::new()),
         }))
     }

@@ -40,6 +40,8 @@ pub(crate) struct JobContext {
     pub snapshots: Vec<u64>,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
+    /// Bytes of an output file, roughly.
+    pub expected_bytes: u64,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
 }
@@ -202,6 +204,7 @@ impl Writer<'_> {
             bottommost: self.job.pick.bottommost,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
+            expected_bytes: self.job.expected_bytes,
         }
     }
 
@@ -234,7 +237,7 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
         }
         self.low = high;
-        self.files.push(output.finish(&self.job.db)?);
+        self.files.push(output.finish(&self.job.db, &self.job.cf)?);
         Ok(())
     }
 

@@ -31,6 +31,7 @@ pub(crate) struct Wals {
     failed: Option<Error>,
     use_fsync: bool,
     manual_flush: bool,
+    writer_options: WriterOptions,
 }
 
 impl Wals {
@@ -53,12 +54,18 @@ impl Wals {
             failed: None,
             use_fsync,
             manual_flush,
+            writer_options: WriterOptions::default(),
         }
     }
 
     /// Keeps logs that recovery read and that memtables still depend on.
     pub fn keep(&mut self, logs: &[(FileNumber, u64)]) {
         self.sizes.extend(logs);
+    }
+
+    /// How the next log is written.
+    pub fn set_writer_options(&mut self, options: WriterOptions) {
+        self.writer_options = options;
     }
 
     /// Directory of the logs.

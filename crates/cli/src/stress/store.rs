@@ -35,7 +35,6 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         ("level0_file_num_compaction_trigger", &["2", "4"]),
         ("max_background_jobs", &["2", "4"]),
         ("max_subcompactions", &["1", "3"]),
-        ("recycle_log_file_num", &["0", "2"]),
         ("allow_concurrent_memtable_write", &["true", "false"]),
         ("max_open_files", &["-1", "20"]),
         ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kSnappyCompression"]),

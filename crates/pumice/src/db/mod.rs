@@ -213,8 +213,8 @@ impl DbInner {
         }
     }
 
-    /// Recomputes the limit on the bytes of all logs.
-    pub fn refresh_wal_limit(&self, state: &DbState) {
+    /// Recomputes what options decide about logs: their bytes together, and how they are written.
+    pub fn refresh_wal_settings(&self, state: &DbState) {
         let configured = self.options().max_total_wal_size;
         let limit = if configured > 0 {
             configured
@@ -226,5 +226,8 @@ impl DbInner {
             4 * state.cfs.values().map(budget).sum::<u64>()
         };
         self.wal_bytes_limit.store(limit, Ordering::Relaxed);
+        let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
+        let writer = self.options().wal_writer(budgets.max().unwrap_or(0));
+        self.wal.lock().set_writer_options(writer);
     }
 }

@@ -50,6 +50,11 @@ impl ColumnFamilyDescriptor {
     pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
+
+    /// With the options that an open column family works with.
+    pub(crate) fn sanitized(&self) -> Result<Self> {
+        Ok(ColumnFamilyDescriptor::new(self.name.clone(), self.options.sanitized()?))
+    }
 }
 
 /// How a database is opened.
@@ -66,7 +71,10 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    check_request(options, descriptors)?;
+    check_request(descriptors)?;
+    let options = &options.sanitized()?;
+    let descriptors: &[ColumnFamilyDescriptor] =
+        &descriptors.iter().map(ColumnFamilyDescriptor::sanitized).collect::<Result<Vec<_>>>()?;
     let fs = Arc::clone(&options.file_system);
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
@@ -130,12 +138,9 @@ fn not_found(name: &str) -> Error {
     Error::invalid_argument(format!("Column family not found: {name}"))
 }
 
-fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
-    crate::options::check_all(options)?;
+fn check_request(descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
-        crate::options::check_all(&descriptor.options)?;
-        crate::options::check_column_family(&descriptor.options)?;
         if !names.insert(descriptor.name.as_str()) {
             return Err(Error::invalid_argument(format!(
                 "Column family named twice: {}",
@@ -281,7 +286,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     }
     let map = CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)));
     let pools = shared_pools();
-    let (flushes, compactions) = crate::db::background::job_limits(options);
+    let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
     Ok(DbInner {
@@ -307,7 +312,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         }),
         changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
-        queue: WriteQueue::default(),
+        queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
         scratch: Mutex::new(WriteBatch::new()),
         wal: Mutex::new(Wals::new(
             Arc::clone(&a.fs),
@@ -376,6 +381,7 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
+        self.refresh_wal_settings(&self.state.lock());
         let recovered = if exists {
             let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
@@ -387,7 +393,6 @@ impl DbInner {
         self.create_missing(descriptors)?;
         self.write_options_file()?;
         let mut state = self.state.lock();
-        self.refresh_wal_limit(&state);
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {

@@ -5,7 +5,6 @@
 //! Thread safety: pure functions.
 
 use pumice_base::{Error, Result};
-use pumice_wal::WalRecoveryMode;
 
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
@@ -35,14 +34,6 @@ impl DbOptions {
         }
         if o.delayed_write_rate == 0 {
             o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
-        }
-        // Under these modes a reused file's old tail could pass for a corrupted record.
-        let tail_matters = matches!(
-            o.wal_recovery_mode,
-            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::AbsoluteConsistency
-        );
-        if tail_matters {
-            o.recycle_log_file_num = 0;
         }
         Ok(o)
     }

@@ -83,7 +83,7 @@ pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Option
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
-pub use write::batch::WriteBatch;
+pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
 pub use pumice_base::extension::{
     CompactionFilter, FilterDecision, MergeOperator, SliceTransform,

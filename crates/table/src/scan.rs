@@ -145,7 +145,8 @@ fn walk(
             Step::Equal(stored) => {
                 walk.trailer = stored;
                 if global.apply(u64::from_le_bytes(stored)) <= target_trailer {
-                    let position = Position { offset: at, entry, equal: true, trailer: stored, head };
+                    let position =
+                        Position { offset: at, entry, equal: true, trailer: stored, head };
                     return Landing::At(position);
                 }
             }

@@ -137,12 +137,7 @@ fn check_iteration(table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     check_position(&iter, None, "backward");
 }
 
-fn check_seeks(
-    rng: &mut Rng,
-    table: &Arc<Table>,
-    list: &Entries,
-    ro: &TableReadOptions,
-) {
+fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     let cmp = table.comparator().clone();
     let mut iter = table.iter(&TableReadOptions { total_order_seek: true, ..ro.clone() });
     for _ in 0..300 {

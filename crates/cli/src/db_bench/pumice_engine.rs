@@ -6,7 +6,6 @@
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, NamedOption};
 use super::flags::Flags;
-use pumice::options::OptionSet;
 use pumice::stats::Statistics;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,

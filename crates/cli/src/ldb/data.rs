@@ -57,7 +57,7 @@ pub fn put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 /// `batchput <key> <value> [<key> <value>]...`
 pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let words = &it.arguments.words;
-    if words.is_empty() {
+    if words.len() < 2 {
         return Err("At least one <key> <value> pair must be specified batchput.".into());
     }
     if words.len() % 2 != 0 {

@@ -9,7 +9,7 @@ use super::open::text as failure;
 use super::output::Output;
 use super::text::parse;
 use super::{Failure, Invocation};
-use pumice::write::batch::{BatchRecord, WriteBatch};
+use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::{InternalKeyComparator, Result, ValueType};

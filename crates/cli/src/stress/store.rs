@@ -2,7 +2,6 @@
 
 use super::expected::FAMILIES;
 use super::values::COUNTERS;
-use pumice::options::OptionSet;
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result};
 use pumice_base::random::Rng;
 use std::path::Path;

@@ -22,9 +22,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        crate::options::check_all(&descriptor.options)?;
-        crate::options::check_column_family(&descriptor.options)?;
-        let handle = self.create_family(descriptor)?;
+        let handle = self.create_family(&descriptor.sanitized()?)?;
         self.write_options_file()?;
         Ok(handle)
     }

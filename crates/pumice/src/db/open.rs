@@ -50,6 +50,11 @@ impl ColumnFamilyDescriptor {
     pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
+
+    /// The descriptor with the options the column family will work with.
+    pub(crate) fn sanitized(&self) -> Result<Self> {
+        Ok(Self::new(self.name.as_str(), self.options.sanitized()?))
+    }
 }
 
 /// How a database is opened.
@@ -66,7 +71,8 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    check_request(options, descriptors)?;
+    let (options, descriptors) = sanitize_request(options, descriptors)?;
+    let (options, descriptors) = (&options, &descriptors[..]);
     let fs = Arc::clone(&options.file_system);
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
@@ -139,12 +145,13 @@ fn not_found(name: &str) -> Error {
     Error::invalid_argument(format!("Column family not found: {name}"))
 }
 
-fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
-    crate::options::check_all(options)?;
+/// What the database will work with; refuses what cannot work.
+fn sanitize_request(
+    options: &DbOptions,
+    descriptors: &[ColumnFamilyDescriptor],
+) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
-        crate::options::check_all(&descriptor.options)?;
-        crate::options::check_column_family(&descriptor.options)?;
         if !names.insert(descriptor.name.as_str()) {
             return Err(Error::invalid_argument(format!(
                 "Column family named twice: {}",
@@ -155,7 +162,8 @@ fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) ->
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    Ok(())
+    let families = descriptors.iter().map(ColumnFamilyDescriptor::sanitized);
+    Ok((options.sanitized()?, families.collect::<Result<_>>()?))
 }
 
 /// Whether there is a database; refuses what the options forbid. Writes nothing.

@@ -52,8 +52,7 @@ impl DbInner {
         }
         {
             let _alone = self.exclusive();
-            let changed = cf.options().with_changes(changes)?;
-            crate::options::check_column_family(&changed)?;
+            let changed = cf.options().with_changes(changes)?.sanitized()?;
             let table = Arc::new(changed.table_factory.to_table_options()?);
             let tables = Arc::new(TableCache::new(
                 Arc::clone(&self.open_tables),
@@ -84,8 +83,7 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
-        let changed = self.options().with_changes(changes)?;
-        crate::options::check_all(&changed)?;
+        let changed = self.options().with_changes(changes)?.sanitized()?;
         self.open_tables.set_max_open_files(changed.max_open_files);
         self.controller.set_max_rate(changed.delayed_write_rate);
         let (flushes, compactions) = crate::db::background::job_limits(&changed);

@@ -278,9 +278,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
         match &mut self.settings.beyond {
             None => false,
-            Some(beyond) => {
-                beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current)
-            }
+            Some(beyond) => beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current),
         }
     }
 

@@ -113,12 +113,7 @@ impl DbInner {
         None
     }
 
-    fn compaction_ended(
-        &self,
-        state: &mut DbState,
-        work: &CompactionWork,
-        result: &Result<()>,
-    ) {
+    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
         let oldest = self.oldest_snapshot();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
@@ -321,10 +316,9 @@ impl DbInner {
         job
     }
 
-    /// The oldest sequence a reader may still ask for.
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
     pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let snapshots = self.snapshots.sequences();
-        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pumice_base::SequenceNumber;
 use pumice_port::sync::Mutex;
@@ -13,6 +14,9 @@ use pumice_port::sync::Mutex;
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SequenceNumber, Held>>,
+    /// A snapshot was released since `catch_up_limit` looked.
+    released: AtomicBool,
+    catch_up_limit: AtomicU64,
 }
 
 #[derive(Clone, Copy)]
@@ -52,12 +56,24 @@ impl SnapshotList {
         self.held.lock().values().map(|h| h.since_seconds).min().unwrap_or(0)
     }
 
+    /// Files of the bottommost level that are wholly older than this may hold what only snapshots
+    /// kept that are gone by now: compaction should look at them again. It grows when a snapshot is
+    /// released, and only then: without snapshots, compactions have dropped all there was to drop.
+    pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if self.released.swap(false, Ordering::AcqRel) {
+            let oldest = self.held.lock().keys().next().copied();
+            self.catch_up_limit.fetch_max(oldest.unwrap_or_else(latest), Ordering::AcqRel);
+        }
+        self.catch_up_limit.load(Ordering::Acquire)
+    }
+
     fn release(&self, sequence: SequenceNumber) {
         let mut held = self.held.lock();
         if let Some(entry) = held.get_mut(&sequence) {
             entry.count -= 1;
             if entry.count == 0 {
                 held.remove(&sequence);
+                self.released.store(true, Ordering::Release);
             }
         }
     }

@@ -232,7 +232,7 @@ impl Table {
         let user = user_key(target);
         let mut position = match find(block, target, self.global) {
             Landing::At(position) if position.equal => position,
-            Landing::At(_) => return Ok(Visit::Done),
+            Landing::At(_) | Landing::Above(_) => return Ok(Visit::Done),
             Landing::End => return Ok(Visit::BlockEnded),
             Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
             Landing::Damaged => return Err(damaged()),

@@ -350,7 +350,8 @@ mod tests {
         let printed = repeats.add("fillrandom", &second).unwrap();
         assert_eq!(printed, format!("fillrandom [AVG 2 runs] : 191447 {}", &line[4..]));
         assert!(repeats.summary("fillrandom").contains(
-            "fillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) MB/sec\n\
+            "fillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) \
+             MB/sec\n\
              fillrandom [MEDIAN 2 runs] : 191447 ops/sec;   21.2 MB/sec\n"
         ));
     }

@@ -249,10 +249,9 @@ fn process(
         }
         Command::Raw => {
             let target = dump_path(path);
-            let mut text = String::new();
-            dump::raw_text(&table, &mut text)?;
+            let text = dump::raw_text(&table)?;
             let mut file = fs.create(&target, &FileOptions::default())?;
-            file.append(text.as_bytes())?;
+            file.append(&text)?;
             file.close()?;
             out.text(&format!("raw dump written to file {}\n", target.display()));
         }

@@ -15,7 +15,7 @@ use pumice::stats::listener::{
 };
 use pumice::{
     BottommostLevelCompaction, CompactRangeOptions, Db, EventListener, FileSystem, Options,
-    WriteOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::sync::Mutex;
@@ -165,6 +165,7 @@ fn a_compaction_is_told_with_its_files() {
     assert_eq!((info.num_input_records, info.num_output_records), (200, 100));
     assert!(info.total_output_bytes > 0 && info.total_input_bytes > info.total_output_bytes);
     assert!(info.error.is_none());
+    assert_eq!(info.num_subcompactions, 1);
     assert_eq!(recorder.heard("created by compaction"), info.output_files.len());
     let log = log_text(&fs);
     let job = info.job_id;
@@ -283,4 +284,22 @@ fn reports_are_dumped_when_due() {
     // The dump ended the interval.
     let stats = db.property("rocksdb.cfstats").unwrap();
     assert!(stats.contains("\n Int      0/0      0.00 KB"), "{stats}");
+}
+
+/// Files in key order are moved down, never rewritten, as long as no snapshot was released.
+#[test]
+fn sequential_files_are_not_rewritten() {
+    let (_, fs) = memory();
+    let (db, recorder) = open(&fs, |o| {
+        o.cf.disable_auto_compactions = false;
+        o.cf.level0_file_num_compaction_trigger = 2;
+    });
+    for round in 0..8 {
+        fill(&db, round * 100..round * 100 + 100, "v");
+        flush(&db);
+    }
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(recorder.heard("flush end"), 8);
+    assert_eq!(recorder.heard("created by compaction"), 0);
+    assert!(db.property_int("rocksdb.num-files-at-level6").unwrap() > 0);
 }

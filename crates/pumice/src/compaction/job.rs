@@ -161,7 +161,7 @@ impl DbInner {
         installed?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(job, work, &files, &counts);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
 
@@ -229,6 +229,7 @@ impl DbInner {
             let part = result?;
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
             sum.counts.entries_in += part.counts.entries_in;
             sum.counts.dropped_hidden += part.counts.dropped_hidden;
             sum.counts.dropped_obsolete += part.counts.dropped_obsolete;

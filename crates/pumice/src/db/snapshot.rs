@@ -108,3 +108,24 @@ impl std::fmt::Debug for Snapshot {
         write!(f, "Snapshot({})", self.inner.sequence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_grows_only_when_snapshots_go() {
+        let list = Arc::new(SnapshotList::default());
+        assert_eq!(list.catch_up_limit(|| 100), 0);
+        let (old, new) = (list.acquire(0, || 10), list.acquire(0, || 20));
+        let clone = old.clone();
+        drop(old);
+        assert_eq!(list.catch_up_limit(|| 100), 0, "a clone still holds it");
+        drop(clone);
+        assert_eq!(list.catch_up_limit(|| 100), 20, "the next snapshot limits it");
+        drop(new);
+        assert_eq!(list.catch_up_limit(|| 100), 100);
+        assert_eq!(list.catch_up_limit(|| 200), 100, "nothing was released since");
+        assert_eq!(list.len(), 0);
+    }
+}

@@ -25,7 +25,7 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.create_missing_column_families = true;
-    let choices: [(&str, &[&str]); 13] = [
+    let choices: [(&str, &[&str]); 12] = [
         ("write_buffer_size", &["65536", "262144", "1048576"]),
         ("max_write_buffer_number", &["2", "3", "5"]),
         ("min_write_buffer_number_to_merge", &["1", "2"]),

@@ -4,8 +4,8 @@
 //! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
 use pumice_port::sync::Mutex;
@@ -124,7 +124,7 @@ mod tests {
     fn the_limit_grows_only_when_snapshots_go() {
         let list = Arc::new(SnapshotList::default());
         assert_eq!(list.catch_up_limit(|| 100), 0);
-        let (old, new) = (list.acquire(0, || 10), list.acquire(0, || 20));
+        let (old, new) = (list.acquire(0, Weak::new(), || 10), list.acquire(0, Weak::new(), || 20));
         let clone = old.clone();
         drop(old);
         assert_eq!(list.catch_up_limit(|| 100), 0, "a clone still holds it");

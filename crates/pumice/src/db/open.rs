@@ -328,6 +328,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
         full_memtables: Mutex::new(BTreeSet::new()),
+        compaction_behind: AtomicBool::new(false),
         stalling: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),

@@ -43,7 +43,9 @@ impl DbInner {
     /// Runs one due compaction after the other. Body of a pool job.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
         let mut state = self.state.lock();
+        let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
+            worked = true;
             state.running_compactions += 1;
             drop(state);
             let result = self.compact(&work);
@@ -59,7 +61,10 @@ impl DbInner {
             }
         }
         state.scheduled_compactions -= 1;
-        self.schedule_background(&mut state);
+        // What nothing could be picked from waits for a running job, which looks again itself.
+        if worked {
+            self.schedule_background(&mut state);
+        }
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
@@ -88,7 +93,7 @@ impl DbInner {
         if state.manual.excludes_automatic() {
             return None;
         }
-        let oldest = self.oldest_snapshot();
+        let freed = self.snapshots.freed_below();
         while let Some(id) = state.compaction_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
@@ -96,7 +101,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, oldest) else { continue };
+            let Some((running, pick)) = cf.plan.pick(&version, freed) else { continue };
             let work = CompactionWork {
                 cf: Arc::clone(&cf.data),
                 version,
@@ -120,10 +125,10 @@ impl DbInner {
         work: &CompactionWork,
         result: &Result<()>,
     ) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.snapshots.freed_below();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
-            cf.plan.finished(&version, work.id, oldest);
+            cf.plan.finished(&version, work.id, freed);
             self.update_stall(cf);
         }
         if result.is_ok() {
@@ -337,12 +342,6 @@ impl DbInner {
         self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
         self.measure(HistogramKind::CompactionTime, micros);
         job
-    }
-
-    /// The oldest sequence a reader may still ask for.
-    pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let snapshots = self.snapshots.sequences();
-        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

@@ -92,8 +92,8 @@ impl DbInner {
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.snapshots.freed_below();
         let version = Arc::clone(&cf.version);
-        cf.plan.refresh(&version, &cf.data.options(), oldest);
+        cf.plan.refresh(&version, &cf.data.options(), freed);
     }
 }

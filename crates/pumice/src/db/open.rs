@@ -309,6 +309,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             running_compactions: 0,
             scheduled_flushes: 0,
             scheduled_compactions: 0,
+            running_deletions: 0,
             pending_outputs: BTreeSet::new(),
             manual: Default::default(),
             obsolete: Default::default(),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::SequenceNumber;
 use pumice_port::sync::Mutex;
@@ -13,6 +14,8 @@ use pumice_port::sync::Mutex;
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SequenceNumber, Held>>,
+    /// See the method.
+    freed_below: AtomicU64,
 }
 
 #[derive(Clone, Copy)]
@@ -42,6 +45,12 @@ impl SnapshotList {
         self.held.lock().keys().copied().collect()
     }
 
+    /// Released snapshots may have left versions below this sequence behind, which compactions had
+    /// to keep while they lived; 0 before the first release.
+    pub fn freed_below(&self) -> SequenceNumber {
+        self.freed_below.load(Ordering::Relaxed)
+    }
+
     /// Number of live snapshots.
     pub fn len(&self) -> usize {
         self.held.lock().values().map(|h| h.count).sum()
@@ -58,6 +67,8 @@ impl SnapshotList {
             entry.count -= 1;
             if entry.count == 0 {
                 held.remove(&sequence);
+                let oldest = held.keys().next().copied().unwrap_or(sequence);
+                self.freed_below.fetch_max(oldest, Ordering::Relaxed);
             }
         }
     }

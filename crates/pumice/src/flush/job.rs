@@ -47,9 +47,8 @@ impl DbInner {
                 }
             }
             state.pending_outputs.remove(&work.number);
-            if result.is_ok() {
-                self.queue_flush(&mut state, work.cf.id);
-            }
+            // After a failure too: whoever resumes may have asked while this one still ran.
+            self.queue_flush(&mut state, work.cf.id);
             self.changed.notify_all();
         }
         state.scheduled_flushes -= 1;

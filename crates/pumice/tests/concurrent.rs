@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind,
-    FlushOptions, Options, ReadOptions, Result, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, FlushOptions, Options,
+    ReadOptions, Result, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::filename::{self, FileType};
@@ -76,8 +76,13 @@ fn options() -> Options {
     options
 }
 
-fn families(options: &ColumnFamilyOptions) -> Vec<ColumnFamilyDescriptor> {
-    ["default", "mirror"].map(|n| ColumnFamilyDescriptor::new(n, options.clone())).into()
+/// Descriptors of all column families in `dir`, and of the two that the test needs first.
+fn families(dir: &Path, options: &Options) -> Vec<ColumnFamilyDescriptor> {
+    let mut names = vec!["default".to_string(), "mirror".to_string()];
+    if let Ok(existing) = Db::list_column_families(&options.db, dir) {
+        names.extend(existing.into_iter().filter(|n| n != "default" && n != "mirror"));
+    }
+    names.into_iter().map(|n| ColumnFamilyDescriptor::new(n, options.cf.clone())).collect()
 }
 
 fn key(writer: u64, n: u64) -> Vec<u8> {
@@ -100,7 +105,7 @@ struct World {
 impl World {
     fn open(dir: &Path) -> Arc<Self> {
         let options = options();
-        let (db, handles) = Db::open_cf(&options.db, dir, &families(&options.cf)).unwrap();
+        let (db, handles) = Db::open_cf(&options.db, dir, &families(dir, &options)).unwrap();
         Arc::new(World {
             db,
             mirror: handles[1].clone(),
@@ -285,13 +290,8 @@ impl World {
             let before: Vec<u64> =
                 self.acknowledged.iter().map(|n| n.load(Ordering::Acquire)).collect();
             self.db.checkpoint(dir)?;
-            let names = Db::list_column_families(&options.db, dir)?;
-            let all: Vec<_> = names
-                .iter()
-                .map(|n| ColumnFamilyDescriptor::new(n.as_str(), options.cf.clone()))
-                .collect();
-            let (copy, handles) = Db::open_cf(&options.db, dir, &all)?;
-            let mirror = &handles[names.iter().position(|n| n == "mirror").unwrap()];
+            let (copy, handles) = Db::open_cf(&options.db, dir, &families(dir, &options))?;
+            let mirror = &handles[1];
             for writer in 0..WRITERS {
                 let here = copy.get(&ReadOptions::default(), &counter(writer))?;
                 let there = copy.get_cf(&ReadOptions::default(), mirror, &counter(writer))?;
@@ -392,7 +392,7 @@ fn everything_at_once() {
 
     let mut options = options();
     options.cf.disable_auto_compactions = true;
-    let (db, handles) = Db::open_cf(&options.db, &dir, &families(&options.cf)).unwrap();
+    let (db, handles) = Db::open_cf(&options.db, &dir, &families(&dir, &options)).unwrap();
     for (writer, expected) in numbers.iter().enumerate() {
         let key = counter(writer as u64);
         let here = db.get(&ReadOptions::default(), &key).unwrap();

@@ -34,9 +34,8 @@ impl DbInner {
         let mut state = self.state.lock();
         while let Some(work) = self.pick_flush(&mut state) {
             drop(state);
-            let result = self.flush(&work);
-            if let Err(error) = &result {
-                self.background_error(error, Reason::Flush);
+            if let Err(error) = self.flush(&work) {
+                self.background_error(&error, Reason::Flush);
             }
             state = self.state.lock();
             state.running_flushes -= 1;

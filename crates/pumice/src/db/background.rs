@@ -92,15 +92,15 @@ impl DbInner {
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         let version = Arc::clone(&cf.version);
-        cf.plan.refresh(&version, &cf.data.options(), oldest);
+        cf.plan.refresh(&version, &cf.data.options(), freed);
         self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
     }
 
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
     pub(crate) fn snapshot_released(&self) {
-        if self.oldest_snapshot() <= self.bottommost_threshold.load(Ordering::Acquire)
+        if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
             || self.shutting_down.load(Ordering::Acquire)
         {
             return;

@@ -171,7 +171,7 @@ impl DbInner {
         installed?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(job, work, &files, &counts);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
 
@@ -247,6 +247,7 @@ impl DbInner {
             let part = result?;
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
             sum.counts.entries_in += part.counts.entries_in;
             sum.counts.dropped_hidden += part.counts.dropped_hidden;
             sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
@@ -334,10 +335,9 @@ impl DbInner {
         job
     }
 
-    /// The oldest sequence a reader may still ask for.
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
     pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let snapshots = self.snapshots.sequences();
-        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

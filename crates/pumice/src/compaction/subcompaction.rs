@@ -52,6 +52,8 @@ pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     pub cpu_micros: u64,
+    /// Subcompactions summed up here.
+    pub parts: usize,
 }
 
 struct Writer<'a> {
@@ -126,6 +128,7 @@ pub(crate) fn run(
     Ok(SubcompactionResult {
         files: writer.files,
         counts: entries.counts(),
+        parts: 1,
         cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
     })
 }

@@ -71,11 +71,11 @@ impl DbInner {
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
-        let urgent = self.controller.is_stopped()
+        let behind = self.controller.is_stopped()
             || self.controller.is_delayed()
-            || state.manual.waiting() > 0
             || state.cfs.values().any(pressed);
-        if urgent { limit } else { 1 }
+        self.compaction_behind.store(behind, Ordering::Release);
+        if behind || state.manual.waiting() > 0 { limit } else { 1 }
     }
 
     /// Queues column family `id` for compaction if it wants one. Requires: state lock held.

@@ -154,6 +154,8 @@ pub(crate) struct DbInner {
     /// Something in `attend` may hold; the leader looks there.
     pub attention: AtomicBool,
     pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// Compaction needs all its threads: low-priority writes make way.
+    pub compaction_behind: AtomicBool,
     /// A leader waits in a stall.
     pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,

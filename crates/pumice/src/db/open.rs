@@ -51,9 +51,9 @@ impl ColumnFamilyDescriptor {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
 
-    /// With the options that an open column family works with.
+    /// The descriptor with the options the column family will work with.
     pub(crate) fn sanitized(&self) -> Result<Self> {
-        Ok(ColumnFamilyDescriptor::new(self.name.clone(), self.options.sanitized()?))
+        Ok(Self::new(self.name.as_str(), self.options.sanitized()?))
     }
 }
 
@@ -71,10 +71,8 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    check_request(descriptors)?;
-    let options = &options.sanitized()?;
-    let descriptors: &[ColumnFamilyDescriptor] =
-        &descriptors.iter().map(ColumnFamilyDescriptor::sanitized).collect::<Result<Vec<_>>>()?;
+    let (options, descriptors) = sanitize_request(options, descriptors)?;
+    let (options, descriptors) = (&options, &descriptors[..]);
     let fs = Arc::clone(&options.file_system);
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
@@ -138,7 +136,11 @@ fn not_found(name: &str) -> Error {
     Error::invalid_argument(format!("Column family not found: {name}"))
 }
 
-fn check_request(descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
+/// What the database will work with; refuses what cannot work.
+fn sanitize_request(
+    options: &DbOptions,
+    descriptors: &[ColumnFamilyDescriptor],
+) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
         if !names.insert(descriptor.name.as_str()) {
@@ -151,7 +153,8 @@ fn check_request(descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    Ok(())
+    let families = descriptors.iter().map(ColumnFamilyDescriptor::sanitized);
+    Ok((options.sanitized()?, families.collect::<Result<_>>()?))
 }
 
 /// Whether there is a database; refuses what the options forbid. Writes nothing.
@@ -325,6 +328,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
         full_memtables: Mutex::new(BTreeSet::new()),
+        compaction_behind: AtomicBool::new(false),
         stalling: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),

@@ -86,10 +86,7 @@ impl EventListener for Recorder {
     }
 }
 
-fn open(
-    fs: &Arc<dyn FileSystem>,
-    change: impl FnOnce(&mut Options),
-) -> (Db, Arc<Recorder>) {
+fn open(fs: &Arc<dyn FileSystem>, change: impl FnOnce(&mut Options)) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let mut options = options(fs);
     options.cf.disable_auto_compactions = true;
@@ -128,8 +125,10 @@ fn a_flush_is_told_from_seal_to_end() {
         format!("[default] [JOB {job}] Level-0 flush table #{}: started", file.file_number),
         format!("#{}: {} bytes OK", file.file_number, file.size),
         "Level summary: base level 6 files[1 0 0 0 0 0 0] max score 0.".to_string(),
-        format!("\"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": 1, \
-                 \"total_num_input_entries\": 101, \"num_deletes\": 1"),
+        format!(
+            "\"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": 1, \
+                 \"total_num_input_entries\": 101, \"num_deletes\": 1"
+        ),
         format!("\"job\": {job}, \"event\": \"table_file_creation\""),
         "\"flush_reason\": \"Manual Flush\"".to_string(),
         "\"lsm_state\": [1, 0, 0, 0, 0, 0, 0], \"immutable_memtables\": 0".to_string(),
@@ -168,7 +167,10 @@ fn a_compaction_is_told_with_its_files() {
     let job = info.job_id;
     for line in [
         format!("[default] [JOB {job}] Compacting 2@0 files to L6, score "),
-        format!("[default] [JOB {job}] Compacted 2@0 files to L6 => {} bytes", info.total_output_bytes),
+        format!(
+            "[default] [JOB {job}] Compacted 2@0 files to L6 => {} bytes",
+            info.total_output_bytes
+        ),
         "[default] compacted to: base level 6 files[0 0 0 0 0 0 1] max score 0.00".to_string(),
         "files in(2, 0) out(1) MB in(0.0, 0.0) out(0.0)".to_string(),
         "OK, records in: 200, records dropped: 100 output_compression: ".to_string(),
@@ -229,8 +231,7 @@ fn stalls_are_logged_counted_and_told() {
     assert!(log.contains("[WARN] [default] Stopping writes because we have 4 level-0 files\n"));
     // The trigger goes up: writes go on.
     let cf = db.default_column_family();
-    let changes =
-        [("level0_stop_writes_trigger", "40"), ("level0_slowdown_writes_trigger", "30")];
+    let changes = [("level0_stop_writes_trigger", "40"), ("level0_slowdown_writes_trigger", "30")];
     db.set_options(&cf, &changes).unwrap();
     recorder.wait_for("stall Normal");
     assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(0));

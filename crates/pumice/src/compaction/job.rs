@@ -113,12 +113,7 @@ impl DbInner {
         None
     }
 
-    fn compaction_ended(
-        &self,
-        state: &mut DbState,
-        work: &CompactionWork,
-        result: &Result<()>,
-    ) {
+    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
         let oldest = self.oldest_snapshot();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);

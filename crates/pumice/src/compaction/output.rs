@@ -49,8 +49,12 @@ impl OutputFile {
         let path = filename::table_file(&db.path, spec.number);
         let file = db.fs.create(&path, &FileOptions::default())?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) =
-            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.bottommost);
+        let (compression, compression_opts) = crate::compaction::compression_of(
+            &options,
+            spec.level,
+            spec.base_level,
+            spec.bottommost,
+        );
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),

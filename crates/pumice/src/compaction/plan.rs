@@ -96,7 +96,11 @@ impl CompactionPlan {
     }
 
     /// The most urgent compaction; registered as running.
-    pub fn pick(&mut self, version: &Version, oldest_snapshot: u64) -> Option<(u64, CompactionPick)> {
+    pub fn pick(
+        &mut self,
+        version: &Version,
+        oldest_snapshot: u64,
+    ) -> Option<(u64, CompactionPick)> {
         let context = PickContext {
             version,
             targets: &self.targets,

@@ -141,8 +141,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
                 sources.push(Source::Table(tables.table(file)?.iter(&options)));
             }
         } else {
-            let level =
-                Level::new(input.level, input.files.clone(), job.cf.comparator());
+            let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
             sources.push(Source::Level(LevelIterator::new(
                 Arc::clone(&tables),
                 job.cf.icmp.clone(),

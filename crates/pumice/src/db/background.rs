@@ -17,7 +17,8 @@ use crate::write::controller::StallInputs;
 
 /// (flushes, compactions) that may run at once: RocksDB's split of `max_background_jobs`.
 pub(crate) fn job_limits(options: &DbOptions) -> (usize, usize) {
-    let (flushes, compactions) = (options.max_background_flushes, options.max_background_compactions);
+    let (flushes, compactions) =
+        (options.max_background_flushes, options.max_background_compactions);
     if flushes == -1 && compactions == -1 {
         let jobs = options.max_background_jobs.max(1);
         let flushes = (jobs / 4).max(1);

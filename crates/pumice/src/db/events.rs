@@ -318,10 +318,7 @@ impl DbInner {
 
     /// The compaction `job` failed.
     pub(crate) fn note_compaction_failed(&self, job: u64, work: &CompactionWork, error: &Error) {
-        let info = CompactionJobInfo {
-            error: Some(error.clone()),
-            ..compaction_info(work, job)
-        };
+        let info = CompactionJobInfo { error: Some(error.clone()), ..compaction_info(work, job) };
         self.warn(format_args!("[{}] [JOB {job}] Compaction failed: {error}", work.cf.name));
         let shape = self.tree_shape(&work.cf);
         self.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));

@@ -170,8 +170,7 @@ impl DbInner {
                 break;
             }
             let output = if level == 0 { None } else { Some(level + 1) };
-            let wrote =
-                self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
+            let wrote = self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
             let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
             final_level = final_level.max(next);
             if last {
@@ -269,7 +268,10 @@ impl DbInner {
                 target as usize
             } else {
                 // The lowest level number such that everything between is empty.
-                (1..=from).rev().take_while(|l| *l == from || version.level(*l).is_empty()).last()
+                (1..=from)
+                    .rev()
+                    .take_while(|l| *l == from || version.level(*l).is_empty())
+                    .last()
                     .unwrap_or(from)
             };
             if to >= version.num_levels() {

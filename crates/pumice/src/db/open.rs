@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
@@ -372,14 +372,8 @@ pub(crate) fn new_family_state(
         imm: Vec::new(),
         version: Arc::clone(&version),
     });
-    let data = Arc::new(CfData::new(
-        id,
-        &family.name,
-        options.clone(),
-        table_options,
-        tables,
-        first,
-    ));
+    let data =
+        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
     Ok(CfState::new(data, mem, version, family.log_number))
 }
 

@@ -135,4 +135,3 @@ impl DbInner {
         self.measure(HistogramKind::FlushTime, micros);
     }
 }
-

@@ -227,9 +227,7 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
             if ignore_missing {
                 continue;
             }
-            return Err(Error::invalid_argument(
-                "Invalid column family specified in write batch",
-            ));
+            return Err(Error::invalid_argument("Invalid column family specified in write batch"));
         };
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}

@@ -99,10 +99,8 @@ impl WriteQueue {
                 state.busy = true;
                 return Joined::Leader(batch);
             }
-            let waiter = Arc::new(Waiter {
-                slot: Mutex::new(Slot::Waiting(batch)),
-                wake: Condvar::new(),
-            });
+            let waiter =
+                Arc::new(Waiter { slot: Mutex::new(Slot::Waiting(batch)), wake: Condvar::new() });
             state.queue.push_back(Arc::clone(&waiter));
             waiter
         };

@@ -36,11 +36,8 @@ impl Drop for Exclusive<'_> {
 impl DbInner {
     /// Waits for leadership and keeps it until the guard drops. Suspends.
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
-        let batch = QueuedBatch {
-            rep: Vec::new(),
-            options: WriteOptions::default(),
-            exclusive: true,
-        };
+        let batch =
+            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
         match self.queue.join(batch) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
@@ -164,11 +161,7 @@ impl DbInner {
     ///
     /// # Errors
     /// I/O of the logs, which is a background error.
-    pub(crate) fn switch_memtables(
-        &self,
-        ids: &BTreeSet<u32>,
-        reason: FlushReason,
-    ) -> Result<()> {
+    pub(crate) fn switch_memtables(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
         let log_number = self.start_log_if_used()?;
         let mut state = self.state.lock();
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
@@ -192,13 +185,7 @@ impl DbInner {
         Ok(())
     }
 
-    fn seal(
-        &self,
-        cf: &mut CfState,
-        log_number: u64,
-        last_sequence: u64,
-        reason: FlushReason,
-    ) {
+    fn seal(&self, cf: &mut CfState, log_number: u64, last_sequence: u64, reason: FlushReason) {
         let options = cf.data.options();
         let manager = self.write_buffer_manager.clone();
         let fresh =
@@ -268,4 +255,3 @@ impl DbInner {
 pub(crate) fn all_ids(state: &DbState) -> BTreeSet<u32> {
     state.cfs.keys().copied().collect()
 }
-

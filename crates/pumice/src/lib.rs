@@ -53,7 +53,8 @@
 //! |---|---|
 //! | open, read, write, maintain | [`Db`] |
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
-//! | own order, merges, filters, prefixes | [`Comparator`], [`MergeOperator`], [`CompactionFilter`], [`SliceTransform`] |
+//! | own order and merges | [`Comparator`], [`MergeOperator`] |
+//! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All

@@ -25,7 +25,7 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.create_missing_column_families = true;
-    let choices: [(&str, &[&str]); 13] = [
+    let choices: [(&str, &[&str]); 12] = [
         ("write_buffer_size", &["65536", "262144", "1048576"]),
         ("max_write_buffer_number", &["2", "3", "5"]),
         ("min_write_buffer_number_to_merge", &["1", "2"]),
@@ -35,7 +35,6 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         ("level0_file_num_compaction_trigger", &["2", "4"]),
         ("max_background_jobs", &["2", "4"]),
         ("max_subcompactions", &["1", "3"]),
-        ("recycle_log_file_num", &["0", "2"]),
         ("allow_concurrent_memtable_write", &["true", "false"]),
         ("max_open_files", &["-1", "20"]),
         ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kSnappyCompression"]),

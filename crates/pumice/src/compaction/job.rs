@@ -11,6 +11,7 @@ use std::time::Duration;
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_port::sync::Mutex;
 use pumice_port::time;
 
 use crate::compaction::picker::CompactionPick;
@@ -76,7 +77,7 @@ impl DbInner {
     /// The next compaction to run, manual ones first; registered as running.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.shutting_down.load(Ordering::Acquire)
-            || state.errors.stops_jobs()
+            || state.errors.stopping_jobs().is_some()
             || state.paused > 0
         {
             return None;
@@ -149,8 +150,17 @@ impl DbInner {
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
-        let (files, part) = self.run_parts(work)?;
-        let numbers: Vec<u64> = files.iter().map(|f| f.number).collect();
+        let context = self.job_context(work)?;
+        let written = self.run_parts(work, &context);
+        let numbers = std::mem::take(&mut *context.outputs.lock());
+        let (files, part) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                let mut state = self.state.lock();
+                numbers.iter().for_each(|number| self.discard_output(&mut state, *number));
+                return Err(error);
+            }
+        };
         let installed = self.install(work, &files);
         {
             let mut state = self.state.lock();
@@ -161,7 +171,7 @@ impl DbInner {
         installed?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(job, work, &files, &counts);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
 
@@ -192,12 +202,9 @@ impl DbInner {
         }
     }
 
-    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
-    fn run_parts(
-        self: &Arc<Self>,
-        work: &CompactionWork,
-    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
-        let job = Arc::new(JobContext {
+    fn job_context(self: &Arc<Self>, work: &CompactionWork) -> Result<Arc<JobContext>> {
+        let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
+        Ok(Arc::new(JobContext {
             db: Arc::clone(self),
             cf: Arc::clone(&work.cf),
             version: Arc::clone(&work.version),
@@ -206,19 +213,30 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
-        });
+            expected_bytes: input_bytes.min(work.pick.max_output_file_size),
+            outputs: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
+    /// The output files are durable after that.
+    fn run_parts(
+        &self,
+        work: &CompactionWork,
+        job: &Arc<JobContext>,
+    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
         let mut bounds = vec![None];
         bounds.extend(split_points(work).into_iter().map(Some));
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
         for (start, end) in ranges[1..].iter().cloned() {
-            let job = Arc::clone(&job);
+            let job = Arc::clone(job);
             handles.push(pumice_port::thread::spawn("pumice:sub", move || {
                 subcompaction::run(&job, start, end)
             }));
         }
-        let first = subcompaction::run(&job, ranges[0].0.clone(), ranges[0].1.clone());
+        let first = subcompaction::run(job, ranges[0].0.clone(), ranges[0].1.clone());
         let mut results = vec![first];
         for handle in handles {
             results.push(handle.join().and_then(|result| result));
@@ -229,6 +247,7 @@ impl DbInner {
             let part = result?;
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
             sum.counts.entries_in += part.counts.entries_in;
             sum.counts.dropped_hidden += part.counts.dropped_hidden;
             sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
@@ -237,6 +256,9 @@ impl DbInner {
         }
         self.fs.sync_dir(&self.path)?;
         self.verify_entry_count(work, &sum)?;
+        if work.cf.is_dropped() {
+            return Err(Error::column_family_dropped(work.cf.name.clone()));
+        }
         Ok((files, sum))
     }
 
@@ -261,9 +283,6 @@ impl DbInner {
     }
 
     fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
-        if work.cf.is_dropped() {
-            return Err(Error::column_family_dropped(work.cf.name.clone()));
-        }
         let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
         for (level, file) in work.pick.input_files() {
             edit.deleted_files.push((level, file.number));
@@ -316,10 +335,9 @@ impl DbInner {
         job
     }
 
-    /// The oldest sequence a reader may still ask for.
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
     pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let snapshots = self.snapshots.sequences();
-        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

@@ -65,7 +65,8 @@ impl CompactionPlan {
         self.marks = FileMarks::compute(version, &rules);
     }
 
-    /// A snapshot was released: files of the bottommost level may have become compactable.
+    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
+    /// rid of tombstones and sequence numbers.
     pub fn bottommost_threshold(&self) -> u64 {
         self.marks.bottommost_threshold
     }

@@ -10,6 +10,7 @@ use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::{FileMetaData, Level};
+use pumice_port::sync::Mutex;
 use pumice_table::TableReadOptions;
 
 use crate::compaction::cut::OutputCut;
@@ -39,6 +40,10 @@ pub(crate) struct JobContext {
     pub snapshots: Vec<u64>,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
+    /// Bytes of an output file, roughly.
+    pub expected_bytes: u64,
+    /// Numbers of the output files so far, finished or not.
+    pub outputs: Mutex<Vec<FileNumber>>,
 }
 
 /// What a subcompaction produced.
@@ -47,6 +52,8 @@ pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     pub cpu_micros: u64,
+    /// Subcompactions summed up here.
+    pub parts: usize,
 }
 
 struct Writer<'a> {
@@ -121,6 +128,7 @@ pub(crate) fn run(
     Ok(SubcompactionResult {
         files: writer.files,
         counts: entries.counts(),
+        parts: 1,
         cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
     })
 }
@@ -184,6 +192,7 @@ impl Writer<'_> {
     fn open(&mut self) -> Result<()> {
         let number = self.job.db.new_file_number();
         self.job.db.state.lock().pending_outputs.insert(number);
+        self.job.outputs.lock().push(number);
         self.output = Some(OutputFile::create(&self.job.db, &self.job.cf, self.spec(number))?);
         self.cut.started();
         Ok(())
@@ -197,6 +206,7 @@ impl Writer<'_> {
             bottommost: self.job.pick.bottommost,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
+            expected_bytes: self.job.expected_bytes,
         }
     }
 
@@ -229,7 +239,7 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
         }
         self.low = high;
-        self.files.push(output.finish(&self.job.db)?);
+        self.files.push(output.finish(&self.job.db, &self.job.cf)?);
         Ok(())
     }
 

@@ -163,7 +163,6 @@ pub(crate) struct CfState {
     pub flush_running: bool,
     pub flush_queued: bool,
     pub compaction_queued: bool,
-    pub compactions_running: usize,
     pub stall: StallCause,
 }
 
@@ -190,7 +189,6 @@ impl CfState {
             flush_running: false,
             flush_queued: false,
             compaction_queued: false,
-            compactions_running: 0,
             stall: StallCause::None,
         }
     }

@@ -22,9 +22,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        crate::options::check_all(&descriptor.options)?;
-        crate::options::check_column_family(&descriptor.options)?;
-        let handle = self.create_family(descriptor)?;
+        let handle = self.create_family(&descriptor.sanitized()?)?;
         self.write_options_file()?;
         Ok(handle)
     }
@@ -49,7 +47,6 @@ impl DbInner {
         let log_number = self.wal.lock().number();
         let family = RecoveredFamily {
             name: name.to_string(),
-            comparator: Some(comparator.name().to_string()),
             log_number,
             version: Version::empty(
                 InternalKeyComparator::new(comparator.clone()),
@@ -116,12 +113,12 @@ impl DbInner {
         }
         self.obsolete_waiting.fetch_add(1, Ordering::AcqRel);
         self.publish_families(state);
-        self.refresh_wal_limit(state);
+        self.refresh_wal_settings(state);
     }
 
     fn publish_families(&self, state: &DbState) {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
-        self.refresh_wal_limit(state);
+        self.refresh_wal_settings(state);
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
+use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, VersionBuilder, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_wal::LogWriter;
@@ -195,7 +195,7 @@ impl DbInner {
         let path = filename::manifest_file(&self.path, number);
         let file = self.fs.create(&path, &FileOptions::default())?;
         let mut writer = LogWriter::new(
-            BufferedWriter::new(file, WriterOptions::default()),
+            BufferedWriter::new(file, self.options().manifest_writer()),
             number,
             false,
             true,

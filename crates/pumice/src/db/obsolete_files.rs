@@ -65,6 +65,13 @@ impl DbInner {
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
+    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
+    /// the next deletion. Requires: state lock held.
+    pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
+        state.pending_outputs.remove(&number);
+        state.obsolete.file(filename::table_file(&self.path, number));
+    }
+
     /// An iterator let go of its super version: files may have become deletable.
     pub(crate) fn super_version_released(self: &Arc<Self>) {
         if self.obsolete_waiting.load(Ordering::Acquire) == 0

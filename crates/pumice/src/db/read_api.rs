@@ -178,7 +178,8 @@ impl DbInner {
 
     /// A snapshot of the present state.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.snapshots.acquire(pumice_port::time::wall_seconds(), || {
+        let me = self.me.get().cloned().unwrap_or_default();
+        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, || {
             self.last_sequence.load(Ordering::Acquire)
         })
     }

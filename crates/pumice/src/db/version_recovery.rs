@@ -16,7 +16,6 @@ use pumice_wal::{LogReader, LogReaderOptions};
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
     pub name: String,
-    pub comparator: Option<String>,
     pub log_number: FileNumber,
     pub version: Arc<Version>,
 }
@@ -156,7 +155,6 @@ impl Family {
         }
         Ok(RecoveredFamily {
             name: self.name,
-            comparator: self.comparator,
             log_number: self.log_number.unwrap_or(0),
             version: builder.build()?,
         })

@@ -61,7 +61,7 @@ impl DbInner {
 
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
-        if self.shutting_down.load(Ordering::Acquire) || state.errors.stops_jobs() {
+        if self.shutting_down.load(Ordering::Acquire) || state.errors.stopping_jobs().is_some() {
             return None;
         }
         while let Some(id) = state.flush_queue.pop_front() {
@@ -92,7 +92,11 @@ impl DbInner {
     fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
-        let file = write_level0(self, &work.cf, &work.mems, work.number, work.epoch)?;
+        let written = write_level0(self, &work.cf, &work.mems, work.number, work.epoch);
+        if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
+            self.discard_output(&mut self.state.lock(), work.number);
+        }
+        let file = written?;
         let edit = VersionEdit {
             column_family: work.cf.id,
             log_number: Some(work.next_log),

@@ -85,7 +85,7 @@ impl DbInner {
     }
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
-    fn lead(&self, options: &WriteOptions, rep: &mut Vec<u8>) -> Result<()> {
+    fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
         let mut followers = Followers::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
             self.queue.take_followers(rep.len(), options, &mut followers);

@@ -101,7 +101,7 @@ impl DbInner {
                 self.stalling.store(false, Ordering::Release);
                 return Err(Error::shutdown("the database is closing"));
             }
-            if let Some(error) = state.errors.stopping() {
+            if let Some(error) = state.errors.current() {
                 self.stalling.store(false, Ordering::Release);
                 return Err(error.clone());
             }

@@ -31,6 +31,7 @@ pub(crate) struct Wals {
     failed: Option<Error>,
     use_fsync: bool,
     manual_flush: bool,
+    writer_options: WriterOptions,
 }
 
 impl Wals {
@@ -53,12 +54,18 @@ impl Wals {
             failed: None,
             use_fsync,
             manual_flush,
+            writer_options: WriterOptions::default(),
         }
     }
 
     /// Keeps logs that recovery read and that memtables still depend on.
     pub fn keep(&mut self, logs: &[(FileNumber, u64)]) {
         self.sizes.extend(logs);
+    }
+
+    /// How the next log is written.
+    pub fn set_writer_options(&mut self, options: WriterOptions) {
+        self.writer_options = options;
     }
 
     /// Directory of the logs.
@@ -106,8 +113,14 @@ impl Wals {
             }
         }
         let path = filename::log_file(&self.dir, number);
-        let file = self.fs.create(&path, &FileOptions::default())?;
-        let writer = BufferedWriter::new(file, WriterOptions::default());
+        let file = match self.fs.create(&path, &FileOptions::default()) {
+            Ok(file) => file,
+            Err(error) => {
+                self.failed.get_or_insert_with(|| error.clone());
+                return Err(error);
+            }
+        };
+        let writer = BufferedWriter::new(file, self.writer_options.clone());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;
         self.sizes.push_back((number, 0));

@@ -258,7 +258,11 @@ impl Driver<'_> {
         for (cf, entries) in found.iter().enumerate() {
             let expected: Vec<Entry> =
                 self.model.family(cf).iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-            contents::same(&expected, entries).map_err(|e| format!("cf {cf}, full scan: {e}"))?;
+            contents::same(&expected, entries).map_err(|e| {
+                let keys = expected.iter().zip(entries).find(|(a, b)| a != b);
+                let key = keys.map_or(&[][..], |(a, b)| a.0.as_slice().min(b.0.as_slice()));
+                format!("cf {cf}, full scan: {e}\n{}", self.history_of(key))
+            })?;
         }
         Ok(())
     }

@@ -29,6 +29,9 @@ use pumice_manifest::BeyondCursor;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::super_version::LiveVersion;
 
+/// No stripe: sequences begin at 1, so no stripe ends at 0.
+const NO_STRIPE: SequenceNumber = 0;
+
 /// What decides besides the entries themselves.
 pub(crate) struct CompactionSettings {
     pub comparator: InternalKeyComparator,
@@ -102,7 +105,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             queue: VecDeque::new(),
             current: Vec::new(),
             has_current: false,
-            last_stripe: 0,
+            last_stripe: NO_STRIPE,
             status: Ok(()),
             counts: IterationCounts::default(),
         }
@@ -309,10 +312,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
             if same_key && self.stripe(older) == stripe {
                 match ValueType::from_u8(older_tag) {
                     Some(ValueType::Value | ValueType::WideColumnEntity) => {
-                        // The pair annihilates. Still older versions stay hidden by the stripe.
                         self.counts.entries_in += 1;
                         self.counts.dropped_obsolete += 2;
                         self.input.next();
+                        self.show_older_tombstone();
                         return false;
                     }
                     Some(ValueType::Deletion | ValueType::SingleDeletion) => {
@@ -332,6 +335,19 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.queue.push_back((self.key.clone(), Vec::new()));
         self.out = Out::Queued;
         true
+    }
+
+    /// A single deletion and its value are gone. A tombstone right below them is now the newest of
+    /// its stripe and must stay: it may hide versions of lower levels, which the pair did not.
+    fn show_older_tombstone(&mut self) {
+        if !self.input.valid() {
+            return;
+        }
+        let (_, tag) = dbformat::sequence_and_type(self.input.key());
+        if matches!(ValueType::from_u8(tag), Some(ValueType::Deletion | ValueType::SingleDeletion))
+        {
+            self.last_stripe = NO_STRIPE;
+        }
     }
 
     fn filter_value(&mut self, sequence: SequenceNumber) -> bool {
@@ -422,7 +438,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 Some(ValueType::BlobIndex) => {
                     // The base cannot be read here: leave everything as it is.
                     self.counts.entries_in -= 1;
-                    self.last_stripe = 0;
+                    self.last_stripe = NO_STRIPE;
                     return Ok(Base::Unknown);
                 }
                 _ => Base::Value(plain_value(tag, self.input.value())?.to_vec()),

@@ -40,12 +40,7 @@ impl CompactionPlan {
     }
 
     /// Takes over changed options or a new version.
-    pub fn refresh(
-        &mut self,
-        version: &Version,
-        options: &ColumnFamilyOptions,
-        freed_below: u64,
-    ) {
+    pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
         self.options = shape(options);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
@@ -97,11 +92,7 @@ impl CompactionPlan {
     }
 
     /// The most urgent compaction; registered as running.
-    pub fn pick(
-        &mut self,
-        version: &Version,
-        freed_below: u64,
-    ) -> Option<(u64, CompactionPick)> {
+    pub fn pick(&mut self, version: &Version, freed_below: u64) -> Option<(u64, CompactionPick)> {
         let context = PickContext {
             version,
             targets: &self.targets,

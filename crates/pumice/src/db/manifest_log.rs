@@ -129,7 +129,13 @@ impl DbInner {
         state: &DbState,
         edit: &VersionEdit,
     ) -> Result<Option<Arc<LiveVersion>>> {
-        let Some(cf) = state.cfs.get(&edit.column_family) else { return Ok(None) };
+        let Some(cf) = state.cfs.get(&edit.column_family) else {
+            if edit.add_column_family.is_some() {
+                return Ok(None);
+            }
+            // Dropped meanwhile. In the MANIFEST the edit would make it unreadable.
+            return Err(Error::column_family_dropped(edit.column_family.to_string()));
+        };
         if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
             return Ok(None);
         }

@@ -244,10 +244,12 @@ impl DbInner {
                 && !state.manual.requests[at].running
             {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(error);
             }
             if state.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(Error::incomplete("Manual compaction paused")
                     .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
             }

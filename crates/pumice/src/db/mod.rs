@@ -162,6 +162,8 @@ pub(crate) struct DbInner {
     pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,
     pub wal_bytes_limit: AtomicU64,
+    /// The log that flushes were last asked for to make it obsolete.
+    pub relieved_log: AtomicU64,
     /// A write skipped the log since the last flush of everything.
     pub unlogged_writes: AtomicBool,
 

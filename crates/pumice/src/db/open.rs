@@ -332,6 +332,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         stalling: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),
+        relieved_log: AtomicU64::new(0),
         unlogged_writes: AtomicBool::new(false),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),

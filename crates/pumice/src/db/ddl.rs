@@ -7,6 +7,7 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::db::column_family::ColumnFamily;
+use crate::db::error_handler::Reason;
 use crate::db::manifest_log::EditGroup;
 use crate::db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
 use crate::db::version_recovery::RecoveredFamily;
@@ -65,10 +66,13 @@ impl DbInner {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
+        let created = self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
             state.cfs.insert(id, family);
             self.publish_families(state);
-        })?;
+        });
+        drop(manifest);
+        // Still alone: nobody writes before the error stops writes.
+        created.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         self.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily { data, db: Arc::downgrade(self) })
     }
@@ -97,7 +101,11 @@ impl DbInner {
             let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
                 self.remove_family(state, cf.id());
             });
+            drop(manifest);
             if let Err(error) = dropped {
+                // The drop may be durable all the same: no write may be accepted until a new
+                // MANIFEST says otherwise.
+                self.background_error(&error, Reason::Manifest);
                 cf.data.dropped.store(false, Ordering::Release);
                 return Err(error);
             }

@@ -89,7 +89,7 @@ fn a_failed_manifest_deletes_nothing_until_a_new_one_is_durable() {
 #[test]
 fn a_failed_drop_accepts_no_write_that_could_vanish() {
     for (what, rule) in failures() {
-        let mut f = busy();
+        let f = busy();
         let cf = f.db().create_column_family(&f.options().cf, "more").unwrap();
         f.db().put_cf(&SYNC, &cf, b"before", b"1").unwrap();
         f.fs.add_fault(rule);

@@ -66,8 +66,8 @@ impl DbInner {
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
-    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
-    /// the next deletion. Requires: state lock held.
+    /// Table `number` was written, at least in part, for an edit that was never tried (for one that
+    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
         state.pending_outputs.remove(&number);
         state.obsolete.file(filename::table_file(&self.path, number));

@@ -237,9 +237,6 @@ fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
     if rng.one_in(3) {
         settings = settings.with("max_total_wal_size", "20000");
     }
-    if rng.one_in(3) {
-        settings = settings.with("recycle_log_file_num", "2");
-    }
     if rng.one_in(4) {
         settings = settings.with("avoid_flush_during_recovery", "true");
     }

@@ -11,6 +11,10 @@
 //! | SingleDeletion | as Deletion; or the next version is a Value of its stripe: both go |
 //! | Merge | combined with its base, or with other operands of its stripe |
 //!
+//! A SingleDeletion under a Value of its stripe stays as well, until it meets its own value or nothing
+//! is below: a newer SingleDeletion may take the upper Value away, and what the lower one hides in
+//! deeper levels must not come back then.
+//!
 //! At the bottommost level entries that every snapshot sees get sequence 0.
 //!
 //! Thread safety: one owner. It does no I/O of its own; the input may suspend.
@@ -88,6 +92,8 @@ pub(crate) struct CompactionIterator<I> {
     current: Vec<u8>,
     has_current: bool,
     last_stripe: SequenceNumber,
+    /// That one is a Value: a later SingleDeletion may take it away (see the module head).
+    top_is_value: bool,
     status: Result<()>,
     counts: IterationCounts,
 }
@@ -106,6 +112,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             current: Vec::new(),
             has_current: false,
             last_stripe: NO_STRIPE,
+            top_is_value: false,
             status: Ok(()),
             counts: IterationCounts::default(),
         }
@@ -211,6 +218,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
             self.counts.entries_in += 1;
             let stripe = self.stripe(sequence);
             if !first && stripe == self.last_stripe {
+                if self.top_is_value && tag == ValueType::SingleDeletion as u8 {
+                    if self.decide_single_deletion(sequence, tag, stripe) {
+                        return;
+                    }
+                    continue;
+                }
                 self.counts.dropped_hidden += 1;
                 self.input.next();
                 continue;
@@ -223,6 +236,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 continue;
             }
             self.last_stripe = stripe;
+            self.top_is_value = tag == ValueType::Value as u8;
             if self.decide(sequence, tag, stripe, first) {
                 return;
             }

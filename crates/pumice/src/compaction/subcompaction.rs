@@ -86,7 +86,8 @@ pub(crate) fn run(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        beyond: Some(Beyond {
+        // A compaction inside L0 leaves older files of L0 behind, which the cursor does not see.
+        beyond: (job.pick.output_level > 0).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),

@@ -50,6 +50,10 @@ struct Life {
 /// A broken promise, or an error where there was no reason for one.
 pub fn run(seed: u64) -> Result<Tally, String> {
     let mut life = Life::new(seed);
+    live(&mut life).map_err(|e| format!("{e}\noptions {:?}", life.settings.options))
+}
+
+fn live(life: &mut Life) -> Result<Tally, String> {
     for _ in 0..2 + life.rng.uniform(3) {
         let mut store = life.open_through_crashes()?;
         life.judge(&mut store)?;

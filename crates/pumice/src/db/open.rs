@@ -419,7 +419,7 @@ impl DbInner {
         {
             let mut wal = self.wal.lock();
             if recovered.in_memory {
-                wal.keep(&recovered.logs);
+                wal.keep(&recovered.logs)?;
             }
             wal.switch(number)?;
         }

@@ -14,8 +14,6 @@
 //! It does not cover transactions, backups, custom comparators or callbacks; merge operators and
 //! everything else that RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
-// A tool for benchmarks and tests, no part of the engine: it needs no port seam.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
 
 mod api;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use pumice::{CompactRangeOptions, Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+use pumice::{
+    CompactRangeOptions, Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+};
 use pumice_base::random::Rng;
 
 fn options() -> Options {

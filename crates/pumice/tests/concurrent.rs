@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, FlushOptions, Options,
-    ReadOptions, Result, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, FlushOptions,
+    Options, ReadOptions, Result, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::filename::{self, FileType};
@@ -385,8 +385,7 @@ fn everything_at_once() {
     for (name, result) in results {
         result.and_then(|r| r).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
-    let numbers: Vec<u64> =
-        world.acknowledged.iter().map(|n| n.load(Ordering::Acquire)).collect();
+    let numbers: Vec<u64> = world.acknowledged.iter().map(|n| n.load(Ordering::Acquire)).collect();
     assert!(numbers.iter().all(|n| *n > 100), "hardly anything was written: {numbers:?}");
     world.db.close().unwrap();
     drop(world);

@@ -15,7 +15,7 @@ use pumice::stats::listener::{
 };
 use pumice::{
     BottommostLevelCompaction, CompactRangeOptions, Db, EventListener, FileSystem, Options,
-    WriteOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::sync::Mutex;
@@ -27,6 +27,8 @@ struct Recorder {
     flushes: Mutex<Vec<FlushJobInfo>>,
     compactions: Mutex<Vec<CompactionJobInfo>>,
     stalls: Mutex<Vec<WriteStallInfo>>,
+    /// Compactions wait at their beginning while the test holds it.
+    hold_compactions: Mutex<()>,
 }
 
 impl Recorder {
@@ -61,6 +63,7 @@ impl EventListener for Recorder {
     }
     fn on_compaction_begin(&self, _info: &CompactionJobInfo) {
         self.note("compaction begin");
+        drop(self.hold_compactions.lock());
     }
     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
         self.note("compaction end");
@@ -86,10 +89,7 @@ impl EventListener for Recorder {
     }
 }
 
-fn open(
-    fs: &Arc<dyn FileSystem>,
-    change: impl FnOnce(&mut Options),
-) -> (Db, Arc<Recorder>) {
+fn open(fs: &Arc<dyn FileSystem>, change: impl FnOnce(&mut Options)) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let mut options = options(fs);
     options.cf.disable_auto_compactions = true;
@@ -128,8 +128,10 @@ fn a_flush_is_told_from_seal_to_end() {
         format!("[default] [JOB {job}] Level-0 flush table #{}: started", file.file_number),
         format!("#{}: {} bytes OK", file.file_number, file.size),
         "Level summary: base level 6 files[1 0 0 0 0 0 0] max score 0.".to_string(),
-        format!("\"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": 1, \
-                 \"total_num_input_entries\": 101, \"num_deletes\": 1"),
+        format!(
+            "\"job\": {job}, \"event\": \"flush_started\", \"num_memtables\": 1, \
+                 \"total_num_input_entries\": 101, \"num_deletes\": 1"
+        ),
         format!("\"job\": {job}, \"event\": \"table_file_creation\""),
         "\"flush_reason\": \"Manual Flush\"".to_string(),
         "\"lsm_state\": [1, 0, 0, 0, 0, 0, 0], \"immutable_memtables\": 0".to_string(),
@@ -163,12 +165,16 @@ fn a_compaction_is_told_with_its_files() {
     assert_eq!((info.num_input_records, info.num_output_records), (200, 100));
     assert!(info.total_output_bytes > 0 && info.total_input_bytes > info.total_output_bytes);
     assert!(info.error.is_none());
+    assert_eq!(info.num_subcompactions, 1);
     assert_eq!(recorder.heard("created by compaction"), info.output_files.len());
     let log = log_text(&fs);
     let job = info.job_id;
     for line in [
         format!("[default] [JOB {job}] Compacting 2@0 files to L6, score "),
-        format!("[default] [JOB {job}] Compacted 2@0 files to L6 => {} bytes", info.total_output_bytes),
+        format!(
+            "[default] [JOB {job}] Compacted 2@0 files to L6 => {} bytes",
+            info.total_output_bytes
+        ),
         "[default] compacted to: base level 6 files[0 0 0 0 0 0 1] max score 0.00".to_string(),
         "files in(2, 0) out(1) MB in(0.0, 0.0) out(0.0)".to_string(),
         "OK, records in: 200, records dropped: 100 output_compression: ".to_string(),
@@ -208,12 +214,13 @@ fn stalls_are_logged_counted_and_told() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |o| {
         o.cf.disable_auto_compactions = false;
-        o.cf.level0_file_num_compaction_trigger = 100;
+        o.cf.level0_file_num_compaction_trigger = 2;
         o.cf.level0_slowdown_writes_trigger = 2;
         o.cf.level0_stop_writes_trigger = 4;
     });
+    let gate = recorder.hold_compactions.lock();
     for round in 0..4 {
-        fill(&db, round..round + 1, "v");
+        fill(&db, 0..round + 1, "v");
         flush(&db);
     }
     recorder.wait_for("stall Delayed");
@@ -224,17 +231,15 @@ fn stalls_are_logged_counted_and_told() {
     assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(1));
     let counts = db.property("rocksdb.cf-write-stall-stats").unwrap();
     assert!(counts.contains(" l0-file-count-limit-stops: 1,"), "{counts}");
+    assert!(counts.contains("-stops-with-ongoing-compaction: 1,"), "{counts}");
     let log = log_text(&fs);
     assert!(log.contains("[WARN] [default] Stalling writes because we have 2 level-0 files rate "));
     assert!(log.contains("[WARN] [default] Stopping writes because we have 4 level-0 files\n"));
-    // The trigger goes up: writes go on.
-    let cf = db.default_column_family();
-    let changes =
-        [("level0_stop_writes_trigger", "40"), ("level0_slowdown_writes_trigger", "30")];
-    db.set_options(&cf, &changes).unwrap();
+    drop(gate);
     recorder.wait_for("stall Normal");
-    assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(0));
+    // A write waits until it may go on.
     fill(&db, 0..1, "v");
+    assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(0));
 }
 
 #[test]
@@ -279,4 +284,22 @@ fn reports_are_dumped_when_due() {
     // The dump ended the interval.
     let stats = db.property("rocksdb.cfstats").unwrap();
     assert!(stats.contains("\n Int      0/0      0.00 KB"), "{stats}");
+}
+
+/// Files in key order are moved down, never rewritten, as long as no snapshot was released.
+#[test]
+fn sequential_files_are_not_rewritten() {
+    let (_, fs) = memory();
+    let (db, recorder) = open(&fs, |o| {
+        o.cf.disable_auto_compactions = false;
+        o.cf.level0_file_num_compaction_trigger = 2;
+    });
+    for round in 0..8 {
+        fill(&db, round * 100..round * 100 + 100, "v");
+        flush(&db);
+    }
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(recorder.heard("flush end"), 8);
+    assert_eq!(recorder.heard("created by compaction"), 0);
+    assert!(db.property_int("rocksdb.num-files-at-level6").unwrap() > 0);
 }

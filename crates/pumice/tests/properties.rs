@@ -183,7 +183,9 @@ fn overlapping_files_are_not_live_data_twice() {
 fn reports_have_rocksdb_layout() {
     let db = filled();
     let stats = text(&db, "stats");
-    assert!(stats.starts_with("\n** Compaction Stats [default] **\nLevel    Files   Size     Score"));
+    assert!(
+        stats.starts_with("\n** Compaction Stats [default] **\nLevel    Files   Size     Score")
+    );
     assert!(stats.contains("\n  L0      1/0 "), "{stats}");
     assert!(stats.contains("Flush(GB): cumulative 0.000, interval 0.000\n"));
     assert!(stats.contains("\nBlock cache HyperClockCache@0x"));
@@ -197,7 +199,9 @@ fn reports_have_rocksdb_layout() {
     assert_eq!(text(&db, "cf-file-histogram"), histogram);
     assert!(text(&db, "dbstats").starts_with("\n** DB Stats **\nUptime(secs): "));
     let levels = text(&db, "levelstats");
-    assert!(levels.starts_with("Level Files Size(MB)\n--------------------\n  0        1        0\n"));
+    assert!(
+        levels.starts_with("Level Files Size(MB)\n--------------------\n  0        1        0\n")
+    );
     assert_eq!(levels.lines().count(), 9);
     let stalls = text(&db, "cf-write-stall-stats");
     assert!(stalls.starts_with("Write Stall (count): cf-l0-file-count-limit-delays-with"));
@@ -274,9 +278,8 @@ fn live_files_and_sizes_describe_the_tree() {
     assert!(!new.being_compacted);
     db.verify_checksum().unwrap();
     let (zero, low, high, end) = (key(0), key(1000), key(4000), key(9999));
-    let sizes = db
-        .approximate_sizes(&[(&zero, &end), (&low, &high), (&high, &low), (&end, b"z")])
-        .unwrap();
+    let sizes =
+        db.approximate_sizes(&[(&zero, &end), (&low, &high), (&high, &low), (&end, b"z")]).unwrap();
     assert_eq!(sizes[0], old.size + new.size);
     let share = sizes[1] as f64 / old.size as f64;
     assert!((0.5..0.7).contains(&share), "{share}");

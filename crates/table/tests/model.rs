@@ -66,6 +66,7 @@ fn random_context(rng: &mut Rng, cmp: &Comparator) -> TableBuildContext {
     let codecs = [
         CompressionType::None,
         CompressionType::Snappy,
+        CompressionType::Zlib,
         CompressionType::Bzip2,
         CompressionType::Lz4,
         CompressionType::Lz4hc,

@@ -24,6 +24,19 @@ pub enum Op {
     DeleteRange { cf: usize, begin: Vec<u8>, end: Vec<u8> },
 }
 
+impl Op {
+    /// Whether the write may change `key`, in whichever column family.
+    pub fn touches(&self, key: &[u8]) -> bool {
+        match self {
+            Op::DeleteRange { begin, end, .. } => begin.as_slice() <= key && key < end.as_slice(),
+            Op::Put { key: own, .. }
+            | Op::Delete { key: own, .. }
+            | Op::SingleDelete { key: own, .. }
+            | Op::Merge { key: own, .. } => own == key,
+        }
+    }
+}
+
 /// What the generated work looks like.
 #[derive(Clone, Debug)]
 pub struct Shape {

@@ -125,14 +125,43 @@ impl CrashOracle {
                 for cf in 0..found.families() {
                     let same = |model: &Model| model.family(cf) == found.family(cf);
                     self.find_state(self.flushed[cf], same)
-                        .map_err(|e| format!("column family {cf}: {e}"))?;
+                        .map_err(|e| format!("family {cf}: {e}{}", self.difference(found)))?;
                 }
             }
-            _ => self.find_state(lowest, |model| model == found)?,
+            _ => self
+                .find_state(lowest, |model| model == found)
+                .map_err(|e| format!("{e}{}", self.difference(found)))?,
         }
         let families = found.families();
         *self = CrashOracle { base: found.clone(), ..CrashOracle::new(families, self.logging) };
         Ok(())
+    }
+
+    /// What distinguishes `found` from the state that holds all that was acknowledged, and the
+    /// batches that touched the first key that differs.
+    fn difference(&self, found: &Model) -> String {
+        let mut model = self.base.clone();
+        self.log[..self.acked].iter().for_each(|batch| model.apply(batch));
+        for cf in 0..found.families() {
+            let (a, b) = (model.family(cf), found.family(cf));
+            let differs = |key: &&Vec<u8>| a.get(*key) != b.get(*key);
+            let Some(key) = a.keys().chain(b.keys()).find(differs) else { continue };
+            let touches = |op: &&Op| family_of(op) == cf && op.touches(key);
+            let history = self.log.iter().enumerate().flat_map(|(n, batch)| {
+                batch.iter().filter(touches).map(move |op| format!("  {}: {op:?}", n + 1))
+            });
+            let show =
+                |value: Option<&Vec<u8>>| value.map(|v| String::from_utf8_lossy(v).into_owned());
+            return format!(
+                "\nfirst difference to P(acked), in family {cf}: {} is {:?}, expected {:?}; \
+                 batches:\n{}",
+                String::from_utf8_lossy(key),
+                show(b.get(key)),
+                show(a.get(key)),
+                history.collect::<Vec<_>>().join("\n")
+            );
+        }
+        String::new()
     }
 
     /// Some P(k) with k from `lowest` on satisfies `same`.

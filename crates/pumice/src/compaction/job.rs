@@ -93,7 +93,7 @@ impl DbInner {
         if state.manual.excludes_automatic() {
             return None;
         }
-        let freed = self.snapshots.freed_below();
+        let freed = self.caught_up_below();
         while let Some(id) = state.compaction_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
@@ -119,13 +119,8 @@ impl DbInner {
         None
     }
 
-    fn compaction_ended(
-        &self,
-        state: &mut DbState,
-        work: &CompactionWork,
-        result: &Result<()>,
-    ) {
-        let freed = self.snapshots.freed_below();
+    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
+        let freed = self.caught_up_below();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
             cf.plan.finished(&version, work.id, freed);
@@ -185,7 +180,7 @@ impl DbInner {
         installed?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(job, work, &files, &counts);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
 
@@ -261,6 +256,7 @@ impl DbInner {
             let part = result?;
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
             sum.counts.entries_in += part.counts.entries_in;
             sum.counts.dropped_hidden += part.counts.dropped_hidden;
             sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
@@ -346,6 +342,11 @@ impl DbInner {
         self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
         self.measure(HistogramKind::CompactionTime, micros);
         job
+    }
+
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
+    pub(crate) fn caught_up_below(&self) -> u64 {
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

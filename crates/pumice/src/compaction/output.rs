@@ -54,8 +54,12 @@ impl OutputFile {
         let path = filename::table_file(&db.path, spec.number);
         let file = db.fs.create(&path, &FileOptions::default())?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) =
-            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.bottommost);
+        let (compression, compression_opts) = crate::compaction::compression_of(
+            &options,
+            spec.level,
+            spec.base_level,
+            spec.bottommost,
+        );
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),
@@ -144,11 +148,6 @@ impl OutputFile {
     /// Nothing was added.
     pub fn is_empty(&self) -> bool {
         self.smallest.is_empty()
-    }
-
-    /// Number of the file.
-    pub fn number(&self) -> FileNumber {
-        self.spec.number
     }
 
     /// The last internal key added; empty before the first.

@@ -40,12 +40,7 @@ impl CompactionPlan {
     }
 
     /// Takes over changed options or a new version.
-    pub fn refresh(
-        &mut self,
-        version: &Version,
-        options: &ColumnFamilyOptions,
-        freed_below: u64,
-    ) {
+    pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
         self.options = shape(options);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
@@ -63,6 +58,12 @@ impl CompactionPlan {
             allow_ingest_behind: false,
         };
         self.marks = FileMarks::compute(version, &rules);
+    }
+
+    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
+    /// rid of tombstones and sequence numbers.
+    pub fn bottommost_threshold(&self) -> u64 {
+        self.marks.bottommost_threshold
     }
 
     /// Something should be compacted.

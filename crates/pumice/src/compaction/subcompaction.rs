@@ -52,6 +52,8 @@ pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     pub cpu_micros: u64,
+    /// Subcompactions summed up here.
+    pub parts: usize,
 }
 
 struct Writer<'a> {
@@ -84,7 +86,8 @@ pub(crate) fn run(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        beyond: Some(Beyond {
+        // Older L0 files may lie beside an output of L0: nothing is known to be below it.
+        beyond: (job.pick.output_level > 0).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),
@@ -126,6 +129,7 @@ pub(crate) fn run(
     Ok(SubcompactionResult {
         files: writer.files,
         counts: entries.counts(),
+        parts: 1,
         cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
     })
 }
@@ -146,8 +150,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
                 sources.push(Source::Table(tables.table(file)?.iter(&options)));
             }
         } else {
-            let level =
-                Level::new(input.level, input.files.clone(), job.cf.comparator());
+            let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
             sources.push(Source::Level(LevelIterator::new(
                 Arc::clone(&tables),
                 job.cf.icmp.clone(),
@@ -164,7 +167,10 @@ impl Writer<'_> {
     fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(ikey);
         let split = match &self.output {
-            None => false,
+            None => {
+                self.cut.before(key, 0);
+                false
+            }
             // Versions of one user key never go to different files.
             Some(output) => {
                 let last = output.last_key();

@@ -30,10 +30,8 @@ impl DbInner {
             && self.stopping_error().is_none()
         {
             let ids = all_ids(&self.state.lock());
-            result = self.flush_families(
-                &FlushOptions { wait: true, allow_write_stall: true },
-                &ids,
-            );
+            result =
+                self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids);
         }
         self.stop(&mut result);
         result

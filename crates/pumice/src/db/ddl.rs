@@ -48,7 +48,6 @@ impl DbInner {
         let log_number = self.wal.lock().number();
         let family = RecoveredFamily {
             name: name.to_string(),
-            comparator: Some(comparator.name().to_string()),
             log_number,
             version: Version::empty(
                 InternalKeyComparator::new(comparator.clone()),
@@ -90,7 +89,7 @@ impl DbInner {
         {
             let _alone = self.exclusive();
             let mut manifest = self.manifest.lock();
-            if cf.data.dropped.swap(true, Ordering::AcqRel) {
+            if cf.data.is_dropped() {
                 return Err(Error::invalid_argument("Column family already dropped!"));
             }
             let edit = VersionEdit {
@@ -98,17 +97,15 @@ impl DbInner {
                 drop_column_family: true,
                 ..VersionEdit::default()
             };
+            // Only then: a MANIFEST that starts with this edit must still have the family.
             let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+                cf.data.dropped.store(true, Ordering::Release);
                 self.remove_family(state, cf.id());
             });
             drop(manifest);
-            if let Err(error) = dropped {
-                // The drop may be durable all the same: no write may be accepted until a new
-                // MANIFEST says otherwise.
-                self.background_error(&error, Reason::Manifest);
-                cf.data.dropped.store(false, Ordering::Release);
-                return Err(error);
-            }
+            // The drop may be durable all the same: no write may be accepted until a new MANIFEST
+            // says otherwise.
+            dropped.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         }
         self.info(format_args!("Dropped column family with id {}", cf.id()));
         self.write_options_file()

@@ -78,7 +78,7 @@ impl ManualQueue {
 impl DbInner {
     /// Picks a piece of the first request that nothing conflicts with. State lock held.
     pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
-        let freed = self.snapshots.freed_below();
+        let freed = self.caught_up_below();
         let default_parts = self.options().max_subcompactions.max(1) as usize;
         let mut settled = false;
         let mut found = None;
@@ -171,8 +171,7 @@ impl DbInner {
                 break;
             }
             let output = if level == 0 { None } else { Some(level + 1) };
-            let wrote =
-                self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
+            let wrote = self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
             let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
             final_level = final_level.max(next);
             if last {
@@ -246,10 +245,12 @@ impl DbInner {
                 && !state.manual.requests[at].running
             {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(error);
             }
             if state.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(Error::incomplete("Manual compaction paused")
                     .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
             }
@@ -270,7 +271,10 @@ impl DbInner {
                 target as usize
             } else {
                 // The lowest level number such that everything between is empty.
-                (1..=from).rev().take_while(|l| *l == from || version.level(*l).is_empty()).last()
+                (1..=from)
+                    .rev()
+                    .take_while(|l| *l == from || version.level(*l).is_empty())
+                    .last()
                     .unwrap_or(from)
             };
             if to >= version.num_levels() {

@@ -43,8 +43,8 @@ pub(crate) mod version_recovery;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use pumice_base::FileNumber;
@@ -99,6 +99,7 @@ impl CfMap {
 }
 
 /// What the state lock guards.
+#[derive(Default)]
 pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
@@ -155,16 +156,22 @@ pub(crate) struct DbInner {
     /// Something in `attend` may hold; the leader looks there.
     pub attention: AtomicBool,
     pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// Compaction needs all its threads: low-priority writes make way.
+    pub compaction_behind: AtomicBool,
     /// A leader waits in a stall.
     pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,
     pub wal_bytes_limit: AtomicU64,
+    /// The log that flushes were last asked for to make it obsolete.
+    pub relieved_log: AtomicU64,
     /// A write skipped the log since the last flush of everything.
     pub unlogged_writes: AtomicBool,
 
     /// Sequence of the newest write that readers may see.
     pub last_sequence: AtomicU64,
     pub next_file_number: AtomicU64,
+    /// When the oldest snapshot passes this, there may be more to compact.
+    pub bottommost_threshold: AtomicU64,
     pub shutting_down: AtomicBool,
     /// Files that wait for their last reader; lets iterators skip the state lock when zero.
     pub obsolete_waiting: AtomicUsize,

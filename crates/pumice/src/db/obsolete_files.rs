@@ -92,12 +92,17 @@ impl DbInner {
     /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again
     /// by the next open.
     pub(crate) fn delete_obsolete_files(&self) {
-        if self.read_only || self.manifest.lock().broken {
+        if self.read_only {
             return;
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
         {
+            // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
+            let manifest = self.manifest.lock();
+            if manifest.broken {
+                return;
+            }
             let mut state = self.state.lock();
             if state.deletions_disabled > 0 || self.shutting_down.load(Ordering::Acquire) {
                 return;

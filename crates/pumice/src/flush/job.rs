@@ -59,7 +59,10 @@ impl DbInner {
 
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
-        if self.shutting_down.load(Ordering::Acquire) || state.errors.stopping_jobs().is_some() {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stopping_jobs().is_some()
+            || state.paused > 0
+        {
             return None;
         }
         while let Some(id) = state.flush_queue.pop_front() {
@@ -143,4 +146,3 @@ impl DbInner {
         self.measure(HistogramKind::FlushTime, micros);
     }
 }
-

@@ -18,11 +18,11 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
 
 use crate::db::Snapshot;
+use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::db::column_family::CfData;
 use crate::read::super_version::SuperVersionHold;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -103,10 +103,8 @@ impl WriteQueue {
                 state.busy = true;
                 return Joined::Leader(batch);
             }
-            let waiter = Arc::new(Waiter {
-                slot: Mutex::new(Slot::Waiting(batch)),
-                wake: Condvar::new(),
-            });
+            let waiter =
+                Arc::new(Waiter { slot: Mutex::new(Slot::Waiting(batch)), wake: Condvar::new() });
             state.queue.push_back(Arc::clone(&waiter));
             waiter
         };
@@ -131,8 +129,7 @@ impl WriteQueue {
     ) {
         let mut state = self.state.lock();
         let extra = self.group_bytes_max / SMALL_LEADER_SHARE;
-        let limit =
-            if leader_bytes <= extra { leader_bytes + extra } else { self.group_bytes_max };
+        let limit = if leader_bytes <= extra { leader_bytes + extra } else { self.group_bytes_max };
         let mut bytes = leader_bytes;
         while let Some(waiter) = state.queue.front() {
             let mut slot = waiter.slot.lock();

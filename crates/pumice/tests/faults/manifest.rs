@@ -13,12 +13,10 @@ fn failures() -> Vec<(&'static str, FaultRule)> {
     vec![
         ("write", FaultRule::once(FaultOp::Write, "*MANIFEST*", 0, Fault::Eio)),
         ("short", FaultRule::once(FaultOp::Write, "*MANIFEST*", 0, Fault::ShortWrite)),
-        ("lost", FaultRule::once(
-            FaultOp::Sync,
-            "*MANIFEST*",
-            0,
-            sync(FsyncFailure::ReadableThenLost),
-        )),
+        (
+            "lost",
+            FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, sync(FsyncFailure::ReadableThenLost)),
+        ),
         ("old", FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, sync(FsyncFailure::OldData))),
         ("durable", FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, sync(FsyncFailure::Durable))),
     ]

@@ -146,8 +146,8 @@ impl Fixture {
     }
     fn open_copy(&self, what: &str, mode: CrashMode, must_have: &BTreeMap<Vec<u8>, Vec<u8>>) {
         let copy = self.fs.crashed_copy(5, mode);
-        let db = Db::open(&options_on(&copy), DIR)
-            .unwrap_or_else(|e| panic!("{what}, {mode:?}: {e}"));
+        let db =
+            Db::open(&options_on(&copy), DIR).unwrap_or_else(|e| panic!("{what}, {mode:?}: {e}"));
         let mut may_have = self.may_have.clone();
         may_have.extend(self.model.clone());
         check_against(&db, must_have, &may_have);

@@ -1,7 +1,8 @@
-//! Reads tables that a real RocksDB (10.10, behind its C library) wrote: every format version it
+//! Tables against a real RocksDB (10.10, behind its C library), both ways: every format version it
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -160,9 +161,8 @@ fn check(table: &Arc<Table>, mut want: Entries, what: &str) {
     }
 }
 
-#[test]
-fn every_table_option_is_read() {
-    let Some(peer) = peer() else { return };
+/// Column family and table options to write with.
+fn cases() -> Vec<(String, String)> {
     let mut cases: Vec<(String, String)> = Vec::new();
     let mut add = |settings: &str, table: &str| cases.push((settings.into(), table.into()));
     for version in 2..=7 {
@@ -216,7 +216,13 @@ fn every_table_option_is_read() {
         );
         add(&settings, "block_size=1000");
     }
-    for (settings, table) in &cases {
+    cases
+}
+
+#[test]
+fn every_table_option_is_read() {
+    let Some(peer) = peer() else { return };
+    for (settings, table) in &cases() {
         let what = format!("{settings} | {table}");
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let block_align = table.contains("block_align");

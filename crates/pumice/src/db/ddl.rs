@@ -103,12 +103,9 @@ impl DbInner {
                 self.remove_family(state, cf.id());
             });
             drop(manifest);
-            if let Err(error) = dropped {
-                // The drop may be durable all the same: no write may be accepted until a new
-                // MANIFEST says otherwise.
-                self.background_error(&error, Reason::Manifest);
-                return Err(error);
-            }
+            // The drop may be durable all the same: no write may be accepted until a new MANIFEST
+            // says otherwise.
+            dropped.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         }
         self.info(format_args!("Dropped column family with id {}", cf.id()));
         self.write_options_file()

@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pumice::{CompactRangeOptions, Db, FlushOptions, MemFs, Result, WriteOptions};
-use pumice_env::mem::{CrashMode, Fault, FaultRule, FsyncFailure};
+use pumice::{
+    ColumnFamilyDescriptor, CompactRangeOptions, Db, FlushOptions, MemFs, Result, WriteOptions,
+};
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 
 use crate::support::{DIR, check_against, eventually, key, options_on};
 
@@ -164,5 +166,47 @@ fn a_power_cut_at_every_change() {
         for prepared in [false, true] {
             happen_everywhere(Mishap::Crash(mode), prepared);
         }
+    }
+}
+
+/// Two column families share a log that tears; the power is cut at the i-th change of the resume.
+/// False when the resume ended before that.
+fn cut_a_resume(i: u64, mode: CrashMode) -> bool {
+    let what = format!("resume cut at {i}, {mode:?}");
+    let fs = MemFs::new(i);
+    let mut options = options_on(&fs);
+    options.db.create_missing_column_families = true;
+    options.db.max_bgerror_resume_count = 0;
+    let all = ["default", "other"].map(|n| ColumnFamilyDescriptor::new(n, options.cf.clone()));
+    let (db, handles) = Db::open_cf(&options.db, DIR, &all).unwrap();
+    let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+    for n in 0..4 {
+        db.put_cf(&sync, &handles[(n % 2) as usize], &key(n), b"v").unwrap();
+    }
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::ShortWrite));
+    db.put(&sync, &key(9), &[b'x'; 3000]).unwrap_err();
+    let before = fs.change_count();
+    fs.halt_after(i);
+    let resumed = db.resume().is_ok();
+    let happened = !resumed || fs.change_count() > before + i;
+    fs.crash(i, mode);
+    drop((db, handles));
+    let (db, handles) =
+        Db::open_cf(&options.db, DIR, &all).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for n in 0..4 {
+        let found = db.get_cf(&Default::default(), &handles[(n % 2) as usize], &key(n)).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"v"[..]), "{what}: key {n}");
+    }
+    happened
+}
+
+#[test]
+fn a_power_cut_at_every_change_of_a_resume() {
+    for mode in [CrashMode::UNSYNCED, CrashMode::MIXED, CrashMode::PROCESS] {
+        let mut i = 0;
+        while cut_a_resume(i, mode) {
+            i += 1;
+        }
+        assert!(i > 8, "a resume with only {i} changes");
     }
 }

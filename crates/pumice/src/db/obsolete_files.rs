@@ -95,6 +95,11 @@ impl DbInner {
         if self.read_only {
             return;
         }
+        // Held to the end: once the database is closed, its files belong to the next opener.
+        let opened = self.lock.lock();
+        if opened.is_none() {
+            return;
+        }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
         {

@@ -153,7 +153,7 @@ fn running_out_of_descriptors_passes() {
     let mut f = Fixture::new();
     f.fill(0..50);
     f.db().flush(&FlushOptions::default()).unwrap();
-    f.reopen();
+    f.reopen_with(|_| ());
     f.fs.add_fault(FaultRule::always(FaultOp::Open, "*.sst", Fault::Emfile));
     let error = f.db().get(&Default::default(), &key(3)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IoError);

@@ -60,7 +60,7 @@ pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     if words.len() < 2 {
         return Err("At least one <key> <value> pair must be specified batchput.".into());
     }
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err("Equal number of <key>s and <value>s must be specified for batchput.".into());
     }
     let pairs =

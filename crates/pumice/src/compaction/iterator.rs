@@ -11,10 +11,8 @@
 //! | SingleDeletion | as Deletion; or the next version is a Value of its stripe: both go |
 //! | Merge | combined with its base, or with other operands of its stripe |
 //!
-//! A SingleDeletion under a Value of its stripe stays as well, until it meets its own value or nothing
-//! is below: a newer SingleDeletion may take the upper Value away, and what the lower one hides in
-//! deeper levels must not come back then.
-//!
+//! A SingleDeletion is kept even below a newer version of its stripe: the Value it cancels may lie
+//! in another file, and would show again once that newer version is single-deleted too.
 //! At the bottommost level entries that every snapshot sees get sequence 0.
 //!
 //! Thread safety: one owner. It does no I/O of its own; the input may suspend.
@@ -33,8 +31,8 @@ use pumice_manifest::BeyondCursor;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::super_version::LiveVersion;
 
-/// No stripe: sequences begin at 1, so no stripe ends at 0.
-const NO_STRIPE: SequenceNumber = 0;
+/// `last_stripe` while no version of the current key was kept.
+const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
 
 /// What decides besides the entries themselves.
 pub(crate) struct CompactionSettings {
@@ -92,8 +90,6 @@ pub(crate) struct CompactionIterator<I> {
     current: Vec<u8>,
     has_current: bool,
     last_stripe: SequenceNumber,
-    /// That one is a Value: a later SingleDeletion may take it away (see the module head).
-    top_is_value: bool,
     status: Result<()>,
     counts: IterationCounts,
 }
@@ -112,7 +108,6 @@ impl<I: InternalIterator> CompactionIterator<I> {
             current: Vec::new(),
             has_current: false,
             last_stripe: NO_STRIPE,
-            top_is_value: false,
             status: Ok(()),
             counts: IterationCounts::default(),
         }
@@ -214,16 +209,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 self.current.clear();
                 self.current.extend_from_slice(user_key);
                 self.has_current = true;
+                self.last_stripe = NO_STRIPE;
             }
             self.counts.entries_in += 1;
             let stripe = self.stripe(sequence);
-            if !first && stripe == self.last_stripe {
-                if self.top_is_value && tag == ValueType::SingleDeletion as u8 {
-                    if self.decide_single_deletion(sequence, tag, stripe) {
-                        return;
-                    }
-                    continue;
-                }
+            let hidden = stripe == self.last_stripe;
+            if hidden && tag != ValueType::SingleDeletion as u8 {
                 self.counts.dropped_hidden += 1;
                 self.input.next();
                 continue;
@@ -236,8 +227,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 continue;
             }
             self.last_stripe = stripe;
-            self.top_is_value = tag == ValueType::Value as u8;
-            if self.decide(sequence, tag, stripe, first) {
+            let write = if tag == ValueType::SingleDeletion as u8 {
+                self.decide_single_deletion(sequence, stripe, hidden)
+            } else {
+                self.decide(sequence, tag, stripe, first)
+            };
+            if write {
                 return;
             }
         }
@@ -260,8 +255,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 }
                 self.emit_input(sequence, tag)
             }
-            Some(ValueType::Deletion) => self.decide_deletion(sequence, tag),
-            Some(ValueType::SingleDeletion) => self.decide_single_deletion(sequence, tag, stripe),
+            Some(ValueType::Deletion) => self.decide_deletion(sequence),
             Some(ValueType::Merge) => self.merge(sequence, stripe),
             Some(
                 ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno,
@@ -299,7 +293,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    fn decide_deletion(&mut self, sequence: SequenceNumber, _tag: u8) -> bool {
+    fn decide_deletion(&mut self, sequence: SequenceNumber) -> bool {
         if sequence <= self.earliest_snapshot && self.nothing_below() {
             self.counts.dropped_obsolete += 1;
             self.input.next();
@@ -309,59 +303,57 @@ impl<I: InternalIterator> CompactionIterator<I> {
         true
     }
 
+    /// The input is on a single deletion; `hidden` if a newer version of its stripe was kept.
     fn decide_single_deletion(
         &mut self,
         sequence: SequenceNumber,
-        tag: u8,
         stripe: SequenceNumber,
+        hidden: bool,
     ) -> bool {
-        self.key.clear();
-        dbformat::append_internal_key(&mut self.key, &self.current, sequence, tag);
         self.input.next();
-        if self.input.valid() {
-            let ikey = self.input.key();
-            let (older, older_tag) = dbformat::sequence_and_type(ikey);
-            let same_key =
-                self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current);
-            if same_key && self.stripe(older) == stripe {
-                match ValueType::from_u8(older_tag) {
-                    Some(ValueType::Value | ValueType::WideColumnEntity) => {
-                        self.counts.entries_in += 1;
-                        self.counts.dropped_obsolete += 2;
-                        self.input.next();
-                        self.show_older_tombstone();
-                        return false;
-                    }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                        // The older tombstone says the same and is at least as strong.
-                        self.counts.dropped_hidden += 1;
-                        self.counts.entries_in += 1;
-                        return self.decide(older, older_tag, stripe, false);
-                    }
-                    _ => {}
+        match self.next_in_stripe(stripe) {
+            Some(ValueType::Value | ValueType::WideColumnEntity) => {
+                // The pair annihilates. Still older versions stay hidden by the stripe, but a
+                // tombstone right below is now its newest and may hide versions of lower levels.
+                self.counts.entries_in += 1;
+                self.counts.dropped_obsolete += 2;
+                self.input.next();
+                let below = self.next_in_stripe(stripe);
+                if !hidden && matches!(below, Some(ValueType::Deletion | ValueType::SingleDeletion))
+                {
+                    self.last_stripe = NO_STRIPE;
                 }
+                return false;
             }
+            Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                // The older tombstone says the same and is at least as strong.
+                self.counts.dropped_hidden += 1;
+                if !hidden {
+                    self.last_stripe = NO_STRIPE;
+                }
+                return false;
+            }
+            _ => {}
         }
         if sequence <= self.earliest_snapshot && self.nothing_below() {
             self.counts.dropped_obsolete += 1;
             return false;
         }
-        self.queue.push_back((self.key.clone(), Vec::new()));
+        let key = dbformat::internal_key(&self.current, sequence, ValueType::SingleDeletion);
+        self.queue.push_back((key, Vec::new()));
         self.out = Out::Queued;
         true
     }
 
-    /// A single deletion and its value are gone. A tombstone right below them is now the newest of
-    /// its stripe and must stay: it may hide versions of lower levels, which the pair did not.
-    fn show_older_tombstone(&mut self) {
+    /// Type of the input's entry if it is a version of the current key in `stripe`.
+    fn next_in_stripe(&self, stripe: SequenceNumber) -> Option<ValueType> {
         if !self.input.valid() {
-            return;
+            return None;
         }
-        let (_, tag) = dbformat::sequence_and_type(self.input.key());
-        if matches!(ValueType::from_u8(tag), Some(ValueType::Deletion | ValueType::SingleDeletion))
-        {
-            self.last_stripe = NO_STRIPE;
-        }
+        let ikey = self.input.key();
+        let (sequence, tag) = dbformat::sequence_and_type(ikey);
+        let same_key = self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current);
+        if same_key && self.stripe(sequence) == stripe { ValueType::from_u8(tag) } else { None }
     }
 
     fn filter_value(&mut self, sequence: SequenceNumber) -> bool {
@@ -527,3 +519,6 @@ enum Base {
     /// In another stripe or another file.
     Unknown,
 }
+
+#[cfg(test)]
+mod tests;

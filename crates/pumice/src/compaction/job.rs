@@ -43,7 +43,9 @@ impl DbInner {
     /// Runs one due compaction after the other. Body of a pool job.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
         let mut state = self.state.lock();
+        let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
+            worked = true;
             state.running_compactions += 1;
             drop(state);
             let result = self.compact(&work);
@@ -59,7 +61,10 @@ impl DbInner {
             }
         }
         state.scheduled_compactions -= 1;
-        self.schedule_background(&mut state);
+        // What nothing could be picked from waits for a running job, which looks again itself.
+        if worked {
+            self.schedule_background(&mut state);
+        }
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
@@ -88,7 +93,7 @@ impl DbInner {
         if state.manual.excludes_automatic() {
             return None;
         }
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         while let Some(id) = state.compaction_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
@@ -96,7 +101,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, oldest) else { continue };
+            let Some((running, pick)) = cf.plan.pick(&version, freed) else { continue };
             let work = CompactionWork {
                 cf: Arc::clone(&cf.data),
                 version,
@@ -115,10 +120,10 @@ impl DbInner {
     }
 
     fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
-            cf.plan.finished(&version, work.id, oldest);
+            cf.plan.finished(&version, work.id, freed);
             self.update_stall(cf);
         }
         if result.is_ok() {
@@ -336,7 +341,7 @@ impl DbInner {
     }
 
     /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
-    pub(crate) fn oldest_snapshot(&self) -> u64 {
+    pub(crate) fn caught_up_below(&self) -> u64 {
         self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }

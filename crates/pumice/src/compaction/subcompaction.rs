@@ -86,7 +86,7 @@ pub(crate) fn run(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        // A compaction inside L0 leaves older files of L0 behind, which the cursor does not see.
+        // Older L0 files may lie beside an output of L0: nothing is known to be below it.
         beyond: (job.pick.output_level > 0).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
@@ -167,7 +167,10 @@ impl Writer<'_> {
     fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(ikey);
         let split = match &self.output {
-            None => false,
+            None => {
+                self.cut.before(key, 0);
+                false
+            }
             // Versions of one user key never go to different files.
             Some(output) => {
                 let last = output.last_key();

@@ -71,11 +71,11 @@ impl DbInner {
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
-        let urgent = self.controller.is_stopped()
+        let behind = self.controller.is_stopped()
             || self.controller.is_delayed()
-            || state.manual.waiting() > 0
             || state.cfs.values().any(pressed);
-        if urgent { limit } else { 1 }
+        self.compaction_behind.store(behind, Ordering::Release);
+        if behind || state.manual.waiting() > 0 { limit } else { 1 }
     }
 
     /// Queues column family `id` for compaction if it wants one. Requires: state lock held.
@@ -92,15 +92,15 @@ impl DbInner {
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         let version = Arc::clone(&cf.version);
-        cf.plan.refresh(&version, &cf.data.options(), oldest);
+        cf.plan.refresh(&version, &cf.data.options(), freed);
         self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
     }
 
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
     pub(crate) fn snapshot_released(&self) {
-        if self.oldest_snapshot() <= self.bottommost_threshold.load(Ordering::Acquire)
+        if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
             || self.shutting_down.load(Ordering::Acquire)
         {
             return;

@@ -46,7 +46,11 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
-            while state.scheduled_flushes > 0 || state.scheduled_compactions > 0 {
+            while state.scheduled_flushes > 0
+                || state.scheduled_compactions > 0
+                || state.running_deletions > 0
+                || state.errors.is_resuming()
+            {
                 state = self.changed.wait_timeout(state, POLL).0;
             }
         }

@@ -212,6 +212,11 @@ impl CfState {
             && (self.flush_requested || self.imm.len() >= needed)
     }
 
+    /// The oldest log that may hold entries of the mutable memtable.
+    pub fn first_log_of_mem(&self) -> FileNumber {
+        self.imm.back().map_or(self.log_number, |sealed| sealed.next_log)
+    }
+
     /// Numbers of all files of the current version.
     pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
         self.version.levels().iter().flat_map(|level| level.files().iter())

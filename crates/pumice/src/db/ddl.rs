@@ -85,7 +85,7 @@ impl DbInner {
         {
             let _alone = self.exclusive();
             let mut manifest = self.manifest.lock();
-            if cf.data.dropped.swap(true, Ordering::AcqRel) {
+            if cf.data.is_dropped() {
                 return Err(Error::invalid_argument("Column family already dropped!"));
             }
             let edit = VersionEdit {
@@ -93,13 +93,11 @@ impl DbInner {
                 drop_column_family: true,
                 ..VersionEdit::default()
             };
-            let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+            // Only then: a MANIFEST that starts with this edit must still have the family.
+            self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+                cf.data.dropped.store(true, Ordering::Release);
                 self.remove_family(state, cf.id());
-            });
-            if let Err(error) = dropped {
-                cf.data.dropped.store(false, Ordering::Release);
-                return Err(error);
-            }
+            })?;
         }
         self.info(format_args!("Dropped column family with id {}", cf.id()));
         self.write_options_file()

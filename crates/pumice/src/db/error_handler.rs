@@ -62,6 +62,10 @@ impl ErrorState {
     pub fn stopping_jobs(&self) -> Option<&Error> {
         if self.resuming { self.failed_again.as_ref() } else { self.error.as_ref() }
     }
+    /// `resume` is under way.
+    pub fn is_resuming(&self) -> bool {
+        self.resuming
+    }
     /// Compactions that failed one after the other, to space out their retries.
     pub fn compaction_failures(&self) -> u32 {
         self.compaction_failures
@@ -176,6 +180,9 @@ impl DbInner {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         {
             let mut state = self.state.lock();
+            if self.shutting_down.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
             let Some(error) = state.errors.error.clone() else { return Ok(()) };
             if error.severity() >= Severity::Unrecoverable {
                 return Err(error);

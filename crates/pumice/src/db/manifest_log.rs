@@ -31,12 +31,20 @@ pub(crate) struct ManifestLog {
     pub number: FileNumber,
     /// The last write failed: what recovery would read is unknown.
     pub broken: bool,
+    /// The database is closed: another process may own the directory.
+    closed: bool,
 }
 
 impl ManifestLog {
     /// The next change starts a new MANIFEST in place of `number`.
     pub fn replacing(number: FileNumber) -> Self {
         ManifestLog { number, ..ManifestLog::default() }
+    }
+
+    /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and
+    /// keeps the lock while it does.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
     }
 }
 
@@ -121,7 +129,13 @@ impl DbInner {
         state: &DbState,
         edit: &VersionEdit,
     ) -> Result<Option<Arc<LiveVersion>>> {
-        let Some(cf) = state.cfs.get(&edit.column_family) else { return Ok(None) };
+        let Some(cf) = state.cfs.get(&edit.column_family) else {
+            if edit.add_column_family.is_some() {
+                return Ok(None);
+            }
+            // Dropped meanwhile. In the MANIFEST the edit would make it unreadable.
+            return Err(Error::column_family_dropped(edit.column_family.to_string()));
+        };
         if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
             return Ok(None);
         }
@@ -161,6 +175,7 @@ impl DbInner {
 
     /// Writes and syncs the edits, on a new MANIFEST if there is none to append to.
     fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
+        manifest.check_open()?;
         let limit = self.options().max_manifest_file_size;
         if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
@@ -254,7 +269,9 @@ impl DbInner {
 
     /// Closes the MANIFEST. Suspends.
     pub(crate) fn close_manifest(&self) -> Result<()> {
-        match self.manifest.lock().writer.take() {
+        let mut manifest = self.manifest.lock();
+        manifest.closed = true;
+        match manifest.writer.take() {
             Some(mut writer) => writer.close(),
             None => Ok(()),
         }

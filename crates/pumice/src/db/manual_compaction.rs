@@ -77,7 +77,7 @@ impl ManualQueue {
 impl DbInner {
     /// Picks a piece of the first request that nothing conflicts with. State lock held.
     pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         let default_parts = self.options().max_subcompactions.max(1) as usize;
         let mut settled = false;
         let mut found = None;
@@ -111,7 +111,7 @@ impl DbInner {
                     request.running = true;
                     request.wrote_to = Some(pick.output_level);
                     let version = Arc::clone(&cf.version);
-                    let id = cf.plan.register(&version, &pick, oldest);
+                    let id = cf.plan.register(&version, &pick, freed);
                     let parts = match request.max_subcompactions {
                         0 => default_parts,
                         given => given,
@@ -244,10 +244,12 @@ impl DbInner {
                 && !state.manual.requests[at].running
             {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(error);
             }
             if state.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
                 return Err(Error::incomplete("Manual compaction paused")
                     .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
             }

@@ -109,6 +109,8 @@ pub(crate) struct DbState {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
+    /// Threads that delete obsolete files.
+    pub running_deletions: usize,
     /// Numbers of files being written; they are in no version yet.
     pub pending_outputs: BTreeSet<FileNumber>,
     pub manual: ManualQueue,
@@ -154,10 +156,14 @@ pub(crate) struct DbInner {
     /// Something in `attend` may hold; the leader looks there.
     pub attention: AtomicBool,
     pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// Compaction needs all its threads: low-priority writes make way.
+    pub compaction_behind: AtomicBool,
     /// A leader waits in a stall.
     pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,
     pub wal_bytes_limit: AtomicU64,
+    /// The log that flushes were last asked for to make it obsolete.
+    pub relieved_log: AtomicU64,
     /// A write skipped the log since the last flush of everything.
     pub unlogged_writes: AtomicBool,
 

@@ -5,8 +5,9 @@
 //! could read the file holds that `Arc`. Logs go when no column family has unflushed data in them,
 //! manifests when CURRENT names another.
 //!
-//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown) or
-//! deletions are disabled.
+//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown),
+//! deletions are disabled, or the database closes: closing waits for deletions that have begun,
+//! since the next opener may give the same names to new files.
 //!
 //! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
 
@@ -91,16 +92,22 @@ impl DbInner {
     /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again
     /// by the next open.
     pub(crate) fn delete_obsolete_files(&self) {
-        if self.read_only || self.manifest.lock().broken {
+        if self.read_only {
             return;
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
         {
-            let mut state = self.state.lock();
-            if state.deletions_disabled > 0 {
+            // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
+            let manifest = self.manifest.lock();
+            if manifest.broken {
                 return;
             }
+            let mut state = self.state.lock();
+            if state.deletions_disabled > 0 || self.shutting_down.load(Ordering::Acquire) {
+                return;
+            }
+            state.running_deletions += 1;
             state.obsolete.tables.retain(|(number, file)| {
                 let free = file.strong_count() == 0;
                 if free {
@@ -122,6 +129,8 @@ impl DbInner {
         for path in doomed {
             self.delete_file(&path);
         }
+        self.state.lock().running_deletions -= 1;
+        self.changed.notify_all();
     }
 
     fn delete_file(&self, path: &std::path::Path) {

@@ -1,7 +1,8 @@
 //! The OPTIONS file, and changing options while the database is open.
 //!
 //! The file lists exactly the live column families and is rewritten whenever they or an option
-//! change (format spec section 5.6): written under a temporary name, synced, renamed.
+//! change (format spec section 5.6): written under a temporary name, synced, renamed. The MANIFEST
+//! lock orders the writers.
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ impl DbInner {
     /// # Errors
     /// I/O.
     pub(crate) fn write_options_file(&self) -> Result<()> {
+        let manifest = self.manifest.lock();
+        manifest.check_open()?;
         let number = self.new_file_number();
         let families: Vec<(String, _)> = {
             let state = self.state.lock();
@@ -35,7 +38,7 @@ impl DbInner {
         if old != 0 {
             state.obsolete.file(filename::options_file(&self.path, old));
         }
-        drop(state);
+        drop((state, manifest));
         self.delete_obsolete_files();
         Ok(())
     }

@@ -71,29 +71,23 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        // One snapshot makes the answers consistent across column families.
-        let held;
-        let sequence = match &options.snapshot {
+        let Some((first, _)) = keys.first() else { return Vec::new() };
+        let mut at: (&Arc<CfData>, Arc<SuperVersion>) = (first, first.super_version.load_full());
+        // Across column families only a snapshot keeps all versions of one moment readable; in one
+        // of them the super version that was just loaded does.
+        let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
+        let held = (!one_family && options.snapshot.is_none()).then(|| self.snapshot());
+        let sequence = match &held {
             Some(snapshot) => snapshot.sequence_number(),
-            None if keys.windows(2).all(|w| Arc::ptr_eq(w[0].0, w[1].0)) => u64::MAX,
-            None => {
-                held = self.snapshot();
-                held.sequence_number()
-            }
+            None => self.read_sequence(options),
         };
         let table = point_options(options);
         let mut answers = Vec::with_capacity(keys.len());
-        let mut at: Option<(&Arc<CfData>, Arc<SuperVersion>)> = None;
         for &(cf, key) in keys {
-            if at.as_ref().is_none_or(|(current, _)| !Arc::ptr_eq(current, cf)) {
-                at = Some((cf, cf.super_version.load_full()));
+            if !Arc::ptr_eq(at.0, cf) {
+                at = (cf, cf.super_version.load_full());
             }
-            let Some((_, super_version)) = &at else { continue };
-            let visible = match sequence {
-                u64::MAX => self.last_sequence.load(Ordering::Acquire),
-                fixed => fixed,
-            };
-            answers.push(get::get(cf, &cf.tables(), super_version, &table, visible, key));
+            answers.push(get::get(cf, &cf.tables(), &at.1, &table, sequence, key));
         }
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);

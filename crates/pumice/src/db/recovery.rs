@@ -139,10 +139,10 @@ impl Replay<'_> {
     /// Applies one record; false if it was passed over.
     fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
         if record.len() < batch::HEADER_LEN {
-            return self.bad_record(Error::corruption("log record too small"));
+            return self.bad_record(log, Error::corruption("log record too small"));
         }
         if let Err(error) = batch::check(record) {
-            return self.bad_record(error);
+            return self.bad_record(log, error);
         }
         let first = batch::sequence(record);
         if self.stopped {
@@ -165,12 +165,13 @@ impl Replay<'_> {
     }
 
     /// A record with a good checksum that is no batch.
-    fn bad_record(&mut self, error: Error) -> Result<bool> {
+    fn bad_record(&mut self, log: FileNumber, error: Error) -> Result<bool> {
         match self.mode {
             WalRecoveryMode::SkipAnyCorrupted => Ok(false),
             WalRecoveryMode::PointInTime => {
                 self.db.info(format_args!("{error}"));
                 self.stopped = true;
+                self.damaged_log.get_or_insert(log);
                 Ok(false)
             }
             _ => Err(error),
@@ -255,8 +256,11 @@ impl Replay<'_> {
             self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
         }
         self.check_consistency()?;
+        // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
         let keep = self.read_only
-            || (self.db.options().avoid_flush_during_recovery && self.found.edits.is_empty());
+            || (self.db.options().avoid_flush_during_recovery
+                && self.found.edits.is_empty()
+                && self.found.set_aside.is_empty());
         let full: Vec<u32> =
             self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
         if keep {

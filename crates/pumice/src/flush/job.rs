@@ -34,9 +34,8 @@ impl DbInner {
         let mut state = self.state.lock();
         while let Some(work) = self.pick_flush(&mut state) {
             drop(state);
-            let result = self.flush(&work);
-            if let Err(error) = &result {
-                self.background_error(error, Reason::Flush);
+            if let Err(error) = self.flush(&work) {
+                self.background_error(&error, Reason::Flush);
             }
             state = self.state.lock();
             state.running_flushes -= 1;
@@ -47,9 +46,8 @@ impl DbInner {
                 }
             }
             state.pending_outputs.remove(&work.number);
-            if result.is_ok() {
-                self.queue_flush(&mut state, work.cf.id);
-            }
+            // After a failure too: whoever resumes may have asked while this one still ran.
+            self.queue_flush(&mut state, work.cf.id);
             self.changed.notify_all();
         }
         state.scheduled_flushes -= 1;
@@ -61,7 +59,10 @@ impl DbInner {
 
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
-        if self.shutting_down.load(Ordering::Acquire) || state.errors.stopping_jobs().is_some() {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stopping_jobs().is_some()
+            || state.paused > 0
+        {
             return None;
         }
         while let Some(id) = state.flush_queue.pop_front() {

@@ -190,6 +190,9 @@ impl<I: InternalIterator> MergingIterator<I> {
         for at in (0..self.heap.len() / 2).rev() {
             self.sift_down(at);
         }
+        if self.status.is_err() {
+            self.current = None;
+        }
     }
 }
 

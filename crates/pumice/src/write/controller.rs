@@ -94,11 +94,18 @@ pub fn stall_cause(inputs: &StallInputs, options: &ColumnFamilyOptions) -> Stall
 }
 
 /// Writes are close enough to a stop that the rate must fall quickly.
-fn near_stop(inputs: &StallInputs, options: &ColumnFamilyOptions) -> bool {
+fn near_stop(cause: StallCause, inputs: &StallInputs, options: &ColumnFamilyOptions) -> bool {
     let soft = options.soft_pending_compaction_bytes_limit;
     let hard = options.hard_pending_compaction_bytes_limit;
-    inputs.l0_files as i64 >= i64::from(options.level0_stop_writes_trigger) - 2
-        || (hard > soft && inputs.pending_bytes > soft + (hard - soft) / 4 * 3)
+    match cause {
+        StallCause::L0Delay => {
+            inputs.l0_files as i64 >= i64::from(options.level0_stop_writes_trigger) - 2
+        }
+        StallCause::PendingBytesDelay => {
+            hard > soft && inputs.pending_bytes > soft + (hard - soft) / 4 * 3
+        }
+        _ => false,
+    }
 }
 
 /// See the module head.
@@ -161,7 +168,7 @@ impl WriteController {
             self.stopped.fetch_add(1, Ordering::AcqRel);
         }
         if new.is_delay() {
-            self.adapt_rate(old, inputs, options);
+            self.adapt_rate(old, new, inputs, options);
             self.delayed.fetch_add(1, Ordering::AcqRel);
         } else if old.is_delay() && new == StallCause::None {
             self.scale_rate(14, 10);
@@ -181,18 +188,29 @@ impl WriteController {
         }
     }
 
-    fn adapt_rate(&self, old: StallCause, inputs: &StallInputs, options: &ColumnFamilyOptions) {
+    fn adapt_rate(
+        &self,
+        old: StallCause,
+        new: StallCause,
+        inputs: &StallInputs,
+        options: &ColumnFamilyOptions,
+    ) {
+        if options.disable_auto_compactions {
+            // No debt to follow: the rate is what the user said.
+            self.rate_bytes_per_sec.store(self.rate_max.load(Ordering::Relaxed), Ordering::Relaxed);
+            return;
+        }
         if old == StallCause::None {
             self.credit_bytes.store(0, Ordering::Relaxed);
             self.next_refill_micros.store(0, Ordering::Relaxed);
             return;
         }
         let last = self.last_pending_bytes.load(Ordering::Relaxed);
-        if old.is_stop() || near_stop(inputs, options) {
+        if old.is_stop() || near_stop(new, inputs, options) {
             self.scale_rate(6, 10);
-        } else if inputs.pending_bytes >= last {
+        } else if last > 0 && inputs.pending_bytes >= last {
             self.scale_rate(8, 10);
-        } else {
+        } else if inputs.pending_bytes < last {
             self.scale_rate(125, 100);
         }
     }
@@ -203,6 +221,13 @@ impl WriteController {
         let scaled = (u128::from(rate) * u128::from(numerator) / u128::from(denominator)) as u64;
         let floor = DELAYED_RATE_MIN.min(max);
         self.rate_bytes_per_sec.store(scaled.clamp(floor, max), Ordering::Relaxed);
+    }
+
+    /// Microseconds a low-priority write of `bytes` has to wait while compaction is behind: a
+    /// quarter of the rate of slowed writes.
+    pub fn low_priority_micros(&self, bytes: u64) -> u64 {
+        let rate = (self.rate_bytes_per_sec.load(Ordering::Relaxed) / 4).max(1);
+        (u128::from(bytes) * 1_000_000 / u128::from(rate)) as u64
     }
 
     /// Microseconds a write of `bytes` has to wait now. Only the leading writer calls it.

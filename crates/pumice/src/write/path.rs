@@ -31,6 +31,9 @@ impl DbInner {
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         self.check_write(options)?;
+        if options.low_pri {
+            self.yield_low_priority(options, updates.data_bytes() as u64)?;
+        }
         let key_space = self.cfs.load();
         check_batch(&key_space, updates, options.ignore_missing_column_families)?;
         let rep = updates.take_rep();
@@ -46,6 +49,12 @@ impl DbInner {
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
         self.check_write(options)?;
+        if options.low_pri {
+            let mut own = WriteBatch::with_capacity(256);
+            fill(&mut own);
+            self.yield_low_priority(options, own.data_bytes() as u64)?;
+            return self.write_rep(options, own.take_rep()).1;
+        }
         if self.queue.try_lead() {
             let mut scratch = self.scratch.lock();
             scratch.clear();
@@ -70,6 +79,19 @@ impl DbInner {
         if options.no_slowdown && self.stalling.load(Ordering::Acquire) {
             return Err(Error::incomplete("Write stall"));
         }
+        Ok(())
+    }
+
+    /// A low-priority write makes way while compaction is behind. Suspends.
+    fn yield_low_priority(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+        if !self.compaction_behind.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if options.no_slowdown {
+            return Err(Error::incomplete("Low priority write stall"));
+        }
+        let micros = self.controller.low_priority_micros(bytes);
+        pumice_port::thread::sleep(std::time::Duration::from_micros(micros));
         Ok(())
     }
 

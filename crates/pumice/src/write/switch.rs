@@ -124,10 +124,29 @@ impl DbInner {
     /// All logs together are too long: seals the column families that hold the oldest one.
     fn switch_oldest_log(&self) -> Result<()> {
         let oldest = self.wal.lock().oldest();
+        if self.relieved_log.swap(oldest, Ordering::Relaxed) == oldest {
+            // Asked for already: the flushes that let go of it are under way.
+            return Ok(());
+        }
         let holders: BTreeSet<u32> = {
-            let state = self.state.lock();
-            let holds = |cf: &&CfState| cf.log_number <= oldest && !cf.mem.is_empty();
-            state.cfs.values().filter(holds).map(|cf| cf.data.id).collect()
+            let mut state = self.state.lock();
+            let holding = state.cfs.values_mut().filter(|cf| cf.log_number <= oldest);
+            let mut waiting = Vec::new();
+            let mut holders = BTreeSet::new();
+            for cf in holding {
+                if !cf.imm.is_empty() {
+                    cf.flush_requested = true;
+                    waiting.push(cf.data.id);
+                }
+                if cf.first_log_of_mem() <= oldest && !cf.mem.is_empty() {
+                    holders.insert(cf.data.id);
+                }
+            }
+            for id in waiting {
+                self.queue_flush(&mut state, id);
+            }
+            self.schedule_background(&mut state);
+            holders
         };
         if holders.is_empty() {
             return Ok(());
@@ -171,6 +190,8 @@ impl DbInner {
                 continue;
             }
             self.seal(cf, log_number, last_sequence, reason);
+            // A full memtable may wait for others to be merged with; these may not.
+            cf.flush_requested |= reason != FlushReason::WriteBufferFull;
         }
         // Column families without unflushed data need no older log.
         for cf in state.cfs.values_mut() {

@@ -29,6 +29,7 @@ pub(crate) struct Wals {
     unsynced: bool,
     dir_synced: bool,
     failed: Option<Error>,
+    closed: bool,
     use_fsync: bool,
     manual_flush: bool,
     writer_options: WriterOptions,
@@ -52,6 +53,7 @@ impl Wals {
             unsynced: false,
             dir_synced: true,
             failed: None,
+            closed: false,
             use_fsync,
             manual_flush,
             writer_options: WriterOptions::default(),
@@ -113,6 +115,9 @@ impl Wals {
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
     pub fn switch(&mut self, number: FileNumber) -> Result<()> {
+        if self.closed {
+            return Err(Error::shutdown("the database is closed"));
+        }
         if let Some(mut old) = self.current.take()
             && self.failed.is_none()
         {
@@ -229,12 +234,13 @@ impl Wals {
         gone
     }
 
-    /// Closes the current log, synced if `sync`. Suspends.
+    /// Closes the current log, synced if `sync`; no other can be started. Suspends.
     ///
     /// # Errors
     /// I/O.
     pub fn close(&mut self, sync: bool) -> Result<()> {
         let flushed = self.flush(sync && self.unsynced);
+        self.closed = true;
         match self.current.take() {
             Some(mut log) => flushed.and(log.close()),
             None => flushed,

@@ -40,6 +40,7 @@ pub fn options_on(fs: &MemFs) -> Options {
     options.db.file_system = fs.shared();
     options.db.info_log = Some(Arc::new(NoLog));
     options.db.bgerror_resume_retry_interval = 50_000;
+    options.cf.disable_auto_compactions = true;
     options
 }
 

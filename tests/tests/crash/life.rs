@@ -124,8 +124,9 @@ impl Life {
     }
 
     fn judge(&mut self, store: &mut Pumice) -> Result<(), String> {
-        let found = contents::read(store, self.families)?;
-        self.oracle.recovered(&Model::from_entries(found))
+        let found = Model::from_entries(contents::read(store, self.families)?);
+        self.generator.resume(&found);
+        self.oracle.recovered(&found)
     }
 
     /// Writes until a random number of batches is done or the file system dies. None when a clean

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice::{
-    ColumnFamilyOptions, Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions,
-    WriteOptions,
+    ColumnFamilyOptions, Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};

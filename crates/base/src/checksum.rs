@@ -5,6 +5,8 @@
 
 use xxhash_rust::{xxh3, xxh32, xxh64};
 
+use crate::simd::{SHORT_BYTES_MAX, crc32c_short};
+
 /// Factor that mixes the last byte of an XXH3 block into its checksum.
 const XXH3_LAST_BYTE_PRIME: u32 = 0x6b90_83d9;
 /// Constant of the mask over a stored CRC.
@@ -54,12 +56,17 @@ impl ChecksumType {
 /// CRC-32C (Castagnoli) of `data`.
 #[inline]
 pub fn crc32c(data: &[u8]) -> u32 {
-    crc32c::crc32c(data)
+    crc32c_extend(0, data)
 }
 
 /// CRC-32C of `A ‖ data`, where `crc` is that of `A`.
 #[inline]
 pub fn crc32c_extend(crc: u32, data: &[u8]) -> u32 {
+    if data.len() <= SHORT_BYTES_MAX
+        && let Some(sum) = crc32c_short(crc, data)
+    {
+        return sum;
+    }
     crc32c::crc32c_append(crc, data)
 }
 

@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod iterator;
 pub mod random;
 pub mod range_tombstone;
+mod simd;
 
 pub use comparator::Comparator;
 pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};

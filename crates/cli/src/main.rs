@@ -2,6 +2,7 @@
 //!
 //! Each subcommand is a module that takes the words after its name and gives an exit code. The
 //! parsers, texts and exit codes of `db_bench`, `ldb` and `sst_dump` follow RocksDB's tools.
+#![forbid(unsafe_code)]
 
 mod arguments;
 mod db_bench;

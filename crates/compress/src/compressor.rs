@@ -198,10 +198,33 @@ fn deflate(
     stream.reset();
     match stream.compress_uninit(raw, dst, FlushCompress::Finish) {
         Ok(Status::StreamEnd) => Some(stream.total_out() as usize),
-        Ok(Status::Ok | Status::BufError) => None,
+        Ok(Status::Ok | Status::BufError) => {
+            drain(stream, failure);
+            None
+        }
         Err(error) => {
             *failure = Some(failed("Zlib", error));
             None
+        }
+    }
+}
+
+/// Ends a stream whose output did not fit. zlib-rs 0.6.8 keeps unwritten output over a reset and
+/// panics when a later block adds to it.
+fn drain(stream: &mut Compress, failure: &mut Option<Error>) {
+    let mut scratch = [0u8; 4096];
+    loop {
+        match stream.compress(&[], &mut scratch, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => return,
+            Ok(Status::Ok) => {}
+            Ok(Status::BufError) => {
+                *failure = Some(failed("Zlib", "a stream that did not fit could not be ended"));
+                return;
+            }
+            Err(error) => {
+                *failure = Some(failed("Zlib", error));
+                return;
+            }
         }
     }
 }

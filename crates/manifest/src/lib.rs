@@ -15,6 +15,8 @@ pub mod options;
 pub mod range;
 pub mod score;
 pub mod targets;
+#[doc(hidden)]
+pub mod testing;
 pub mod version;
 
 pub use blob::BlobFileMetaData;

@@ -83,7 +83,7 @@ impl DbIterator {
         if !self.valid {
             return &[];
         }
-        // SAFETY: on an entry (invariant 4); the bytes stay until the next move, which needs `&mut`.
+        // SAFETY: on an entry (invariant 4); the bytes stay until the next move (`&mut self`).
         unsafe {
             let slice = (self.db.peer.api.iter_key_slice)(self.raw);
             std::slice::from_raw_parts(slice.data, slice.len)

@@ -3,8 +3,8 @@
 //! The peer of benchmarks and tests: the same work is given to Pumice and to a real RocksDB
 //! (10.10 or later). Nothing is linked; [`Peer::load`] opens the shared library by path.
 //!
-//! Thread safety: [`Peer`], [`Options`], [`Db`], [`ColumnFamily`], [`Snapshot`], [`ReadOptions`] and
-//! [`WriteOptions`] may be shared between threads as RocksDB allows; [`DbIterator`],
+//! Thread safety: [`Peer`], [`Options`], [`Db`], [`ColumnFamily`], [`Snapshot`], [`ReadOptions`]
+//! and [`WriteOptions`] may be shared between threads as RocksDB allows; [`DbIterator`],
 //! [`WriteBatch`] and [`SstFileWriter`] belong to one thread at a time.
 //! Invariants: (1) a wrapper owns exactly one C object, made by this library and destroyed once, in
 //! its `Drop`; (2) a wrapper keeps alive (by `Arc`) every object that its C object points to, so a
@@ -20,14 +20,16 @@ mod api;
 mod batch;
 mod db;
 mod iterator;
+mod maintenance;
 mod options;
 mod sst;
 #[cfg(test)]
 mod tests;
 
 pub use batch::WriteBatch;
-pub use db::{ColumnFamily, CompactRangeSettings, Db, LiveFile};
+pub use db::{ColumnFamily, Db};
 pub use iterator::{DbIterator, Snapshot};
+pub use maintenance::{CompactRangeSettings, LiveFile};
 pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 pub use sst::SstFileWriter;
 

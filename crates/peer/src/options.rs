@@ -112,7 +112,7 @@ unsafe impl Send for Cache {}
 unsafe impl Sync for Cache {}
 
 impl Cache {
-    /// A HyperClockCache of `capacity` bytes. An estimate of 0 bytes an entry lets it grow its table.
+    /// A HyperClockCache of `capacity` bytes. With an estimate of 0 its table grows by itself.
     pub fn hyper_clock(peer: &Peer, capacity: usize, estimated_entry_charge: usize) -> Self {
         // SAFETY: plain constructor.
         let raw = unsafe { (peer.api.cache_create_hyper_clock)(capacity, estimated_entry_charge) };

@@ -53,7 +53,8 @@
 //! |---|---|
 //! | open, read, write, maintain | [`Db`] |
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
-//! | own order, merges, filters, prefixes | [`Comparator`], [`MergeOperator`], [`CompactionFilter`], [`SliceTransform`] |
+//! | own order and merges | [`Comparator`], [`MergeOperator`] |
+//! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All
@@ -83,10 +84,14 @@ pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Option
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
-pub use write::batch::WriteBatch;
+pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
-pub use pumice_base::extension::{
-    CompactionFilter, FilterDecision, MergeOperator, SliceTransform,
-};
+pub use pumice_base::extension::{CappedPrefix, FixedPrefix};
+pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
+pub use pumice_cache::CacheOptions;
+pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{FileSystem, MemFs, PosixFs};
+pub use pumice_filter::FilterPolicy;
+pub use pumice_memtable::WriteBufferManager;
+pub use pumice_table::BlockCache;

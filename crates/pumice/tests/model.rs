@@ -336,13 +336,8 @@ impl Test {
         if self.rng.one_in(8) {
             self.db.flush(&FlushOptions::default()).unwrap();
         }
-        let mut walk = Walk {
-            rows,
-            prefix: None,
-            by_prefix: options.prefix_same_as_start,
-            order,
-            at: None,
-        };
+        let mut walk =
+            Walk { rows, prefix: None, by_prefix: options.prefix_same_as_start, order, at: None };
         let mut steps = Vec::new();
         for _ in 0..40 {
             let target = self.key();
@@ -353,7 +348,8 @@ impl Test {
             let seen = cursor.valid().then(|| (cursor.key(), cursor.value()));
             let wanted = walk.at.map(|at| (&walk.rows[at].0[..], &walk.rows[at].1[..]));
             assert_eq!(
-                seen, wanted,
+                seen,
+                wanted,
                 "seed {} bounds {:?}..{:?} by prefix {} steps {steps:?}",
                 self.seed,
                 options.iterate_lower_bound,

@@ -64,12 +64,13 @@ fn read(table: &Arc<Table>, n: u64) {
                 let mut target = seek_key(&user_key(0), MAX_SEQUENCE);
                 for _ in 0..count {
                     target[..8].copy_from_slice(&(rng.uniform(n) * 3 + step).to_be_bytes());
-                    let mut found = |_: pumice_base::dbformat::ParsedInternalKey<'_>,
-                                     value: &[u8],
-                                     _: &pumice_table::PinnedBlock| {
-                        sum += value.len() as u64;
-                        false
-                    };
+                    let mut found =
+                        |_: pumice_base::dbformat::ParsedInternalKey<'_>,
+                         value: &[u8],
+                         _: &pumice_table::PinnedBlock| {
+                            sum += value.len() as u64;
+                            false
+                        };
                     table.get(&ro, &target, &mut found).expect("a good table");
                 }
                 sum
@@ -163,11 +164,8 @@ fn main() -> Result<()> {
             TableReadContext { options: Arc::clone(&context.table), ..Default::default() };
         let table = Table::open(read_context, file, size)?;
         scan("scan cold", &table, &TableReadOptions { fill_cache: false, ..Default::default() }, n);
-        let compaction = TableReadOptions {
-            fill_cache: false,
-            readahead_size: 2 << 20,
-            ..Default::default()
-        };
+        let compaction =
+            TableReadOptions { fill_cache: false, readahead_size: 2 << 20, ..Default::default() };
         scan("scan 2 MiB", &table, &compaction, n);
         scan("scan cached", &table, &TableReadOptions::default(), n);
         scan_back(&table, &TableReadOptions::default(), n);

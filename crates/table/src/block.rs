@@ -57,16 +57,18 @@ pub(crate) struct Entry {
 }
 
 /// Bytes of the common prefix that are kept beside the entry table.
-const COMMON_INLINE: usize = 24;
+const COMMON_INLINE: usize = 16;
 /// Bytes of a key in a word of the entry table.
-pub(crate) const WORD_LEN: usize = 4;
+const WORD_LEN: usize = 4;
+/// Words of an entry table that are allocated before they are counted.
+const MAX_WORDS_RESERVED: usize = 1 << 10;
 
 /// The entry table; see the head.
 #[derive(Debug, Default)]
 struct EntryTable {
     /// `key bytes << 32 | offset`, strictly ascending.
-    words: Vec<u64>,
-    common_len: usize,
+    words: Box<[u64]>,
+    common_len: u32,
     common: [u8; COMMON_INLINE],
 }
 
@@ -87,12 +89,12 @@ pub struct Block {
     data: Vec<u8>,
     entry_table: EntryTable,
     /// End of the keys section; without separated values, of the entries.
-    keys_end: usize,
-    restarts_at: usize,
-    num_restarts: usize,
+    keys_end: u32,
+    restarts_at: u32,
+    num_restarts: u32,
     /// Start of the values section, 0 if values follow their keys.
-    values_at: usize,
-    min_key_len: usize,
+    values_at: u32,
+    min_key_len: u8,
     separated: bool,
 }
 
@@ -103,7 +105,7 @@ impl Block {
         block.decode_layout()?;
         block.check_restarts()?;
         if form != KeyForm::Raw {
-            block.min_key_len = TRAILER_LEN;
+            block.min_key_len = TRAILER_LEN as u8;
         }
         Ok(block)
     }
@@ -115,9 +117,11 @@ impl Block {
 
     fn decode_layout(&mut self) -> Result<(), &'static str> {
         let data = self.data.as_slice();
-        let fixed32_before = |end: usize| -> Option<u32> {
-            get_fixed32(data.get(end.checked_sub(4)?..end)?)
-        };
+        if u32::try_from(data.len()).is_err() {
+            return Err("block of 4 GiB");
+        }
+        let fixed32_before =
+            |end: usize| -> Option<u32> { get_fixed32(data.get(end.checked_sub(4)?..end)?) };
         let mut end = data.len();
         let packed = fixed32_before(end).ok_or("block too short")?;
         end -= 4;
@@ -127,7 +131,7 @@ impl Block {
         self.separated = packed & SEPARATED_VALUES != 0;
         let mut values_at = 0;
         if self.separated {
-            values_at = fixed32_before(end).ok_or("no values offset")? as usize;
+            values_at = fixed32_before(end).ok_or("no values offset")?;
             end -= 4;
         }
         if packed & HASH_INDEX != 0 {
@@ -135,9 +139,9 @@ impl Block {
             let buckets = get_fixed16(&data[at..]).ok_or("no hash index")? as usize;
             end = at.checked_sub(buckets).ok_or("hash index too large")?;
         }
-        self.num_restarts = (packed & RESTARTS_MASK) as usize;
-        self.restarts_at =
-            end.checked_sub(4 * self.num_restarts).ok_or("restart array too large")?;
+        self.num_restarts = packed & RESTARTS_MASK;
+        let restarts_len = 4 * self.num_restarts as usize;
+        self.restarts_at = end.checked_sub(restarts_len).ok_or("restart array too large")? as u32;
         self.keys_end = if self.separated { values_at } else { self.restarts_at };
         self.values_at = values_at;
         if self.keys_end > self.restarts_at {
@@ -151,9 +155,9 @@ impl Block {
             return Err("no restart point at the start");
         }
         let mut previous = 0;
-        for i in 1..self.num_restarts {
+        for i in 1..self.num_restarts() {
             let at = self.restart(i);
-            if at <= previous || at >= self.keys_end {
+            if at <= previous || at >= self.keys_end() {
                 return Err("restart points out of order");
             }
             previous = at;
@@ -175,14 +179,13 @@ impl Block {
     fn entry_table(&self) -> Option<EntryTable> {
         let first = self.restart_user_key(0)?;
         let common_len = common_prefix(first, &self.last_user_key()?);
-        let mut table = EntryTable { common_len, ..Default::default() };
+        let mut table = EntryTable { common_len: common_len as u32, ..Default::default() };
         let inline = common_len.min(COMMON_INLINE);
         table.common[..inline].copy_from_slice(&first[..inline]);
-        let entries = self.num_restarts * 16;
-        table.words.reserve_exact(entries.min(self.keys_end / 12 + 1));
+        let mut words = Vec::with_capacity((16 * self.num_restarts()).min(MAX_WORDS_RESERVED));
         let (mut at, mut key_bytes, mut previous_len) = (0, [0u8; WORD_LEN], 0);
         let mut last_word = 0;
-        while at < self.keys_end {
+        while at < self.keys_end() {
             let entry = self.entry(at, 0, false)?;
             let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
             if entry.shared > previous_len || entry.shared > user_len {
@@ -193,23 +196,21 @@ impl Block {
             let suffix = self.data.get(entry.suffix_at..entry.suffix_at + suffix_len)?;
             update_word(&mut key_bytes, common_len, entry.shared, suffix);
             let word = u64::from(u32::from_be_bytes(key_bytes)) << 32 | at as u64;
-            if word < last_word || user_len < common_len || at > u32::MAX as usize {
+            if word < last_word || user_len < common_len {
                 return None;
             }
-            table.words.push(word);
+            words.push(word);
             (last_word, previous_len, at) = (word, user_len, entry.next);
         }
-        if table.words.capacity() > table.words.len() + table.words.len() / 4 {
-            table.words.shrink_to_fit();
-        }
+        table.words = words.into_boxed_slice();
         Some(table)
     }
 
     /// The user key of the last entry.
     fn last_user_key(&self) -> Option<Vec<u8>> {
         let mut key = Vec::new();
-        let mut at = self.restart(self.num_restarts - 1);
-        while at < self.keys_end {
+        let mut at = self.restart(self.num_restarts() - 1);
+        while at < self.keys_end() {
             let entry = self.entry(at, 0, false)?;
             if entry.shared > key.len() {
                 return None;
@@ -226,17 +227,18 @@ impl Block {
     /// Searches the entry table for a user key; `None` if there is no table.
     #[inline]
     pub(crate) fn search_table(&self, target: &[u8]) -> Option<TableHit> {
-        let EntryTable { words, common_len, .. } = &self.entry_table;
+        let words = &self.entry_table.words;
+        let common_len = self.entry_table.common_len as usize;
         if words.is_empty() {
             return None;
         }
-        let head = &target[..target.len().min(*common_len)];
+        let head = &target[..target.len().min(common_len)];
         match head.cmp(self.common()?) {
             Ordering::Less => return Some(TableHit::Above(0)),
             Ordering::Greater => return Some(TableHit::End),
             Ordering::Equal => {}
         }
-        let word = (prefix_word(&target[*common_len..]) >> 32) << 32;
+        let word = (prefix_word(&target[common_len..]) >> 32) << 32;
         let at = count_below(words, word);
         Some(match words.get(at) {
             None => TableHit::End,
@@ -249,16 +251,17 @@ impl Block {
     #[inline]
     fn common(&self) -> Option<&[u8]> {
         let table = &self.entry_table;
-        match table.common.get(..table.common_len) {
+        let len = table.common_len as usize;
+        match table.common.get(..len) {
             Some(common) => Some(common),
-            None => self.restart_user_key(0)?.get(..table.common_len),
+            None => self.restart_user_key(0)?.get(..len),
         }
     }
 
     /// Bytes at the start of a key that the entry table knows.
     #[inline]
     pub(crate) fn table_depth(&self) -> usize {
-        self.entry_table.common_len + WORD_LEN
+        self.entry_table.common_len as usize + WORD_LEN
     }
 
     /// Offset of an entry of the entry table.
@@ -274,11 +277,16 @@ impl Block {
         shared: usize,
         out: &mut Vec<u8>,
     ) -> Option<()> {
-        let common_len = self.entry_table.common_len;
+        let common_len = self.entry_table.common_len as usize;
         let word = ((self.entry_table.words.get(number)? >> 32) as u32).to_be_bytes();
         out.extend_from_slice(&self.common()?[..shared.min(common_len)]);
         out.extend_from_slice(word.get(..shared.saturating_sub(common_len))?);
         Some(())
+    }
+
+    /// The byte buffer, for reuse.
+    pub(crate) fn into_data(self) -> Vec<u8> {
+        self.data
     }
 
     /// The block's bytes.
@@ -289,13 +297,13 @@ impl Block {
 
     /// Memory held, for the cache's charge.
     pub fn memory_bytes(&self) -> usize {
-        self.data.capacity() + 8 * self.entry_table.words.capacity() + size_of::<Self>()
+        self.data.capacity() + 8 * self.entry_table.words.len() + size_of::<Self>()
     }
 
     /// Offset behind the last entry.
     #[inline]
     pub(crate) fn keys_end(&self) -> usize {
-        self.keys_end
+        self.keys_end as usize
     }
 
     /// Values are stored apart from keys, so that walking needs to know restart points.
@@ -306,22 +314,22 @@ impl Block {
 
     #[inline]
     pub(crate) fn num_restarts(&self) -> usize {
-        self.num_restarts
+        self.num_restarts as usize
     }
 
     /// Offset of restart point `i`, `keys_end` behind the last.
     #[inline]
     pub(crate) fn restart(&self, i: usize) -> usize {
-        if i >= self.num_restarts {
-            return self.keys_end;
+        if i >= self.num_restarts() {
+            return self.keys_end();
         }
-        let at = self.restarts_at + 4 * i;
-        self.data.get(at..).and_then(get_fixed32).map_or(self.keys_end, |v| v as usize)
+        let at = self.restarts_at as usize + 4 * i;
+        self.data.get(at..).and_then(get_fixed32).map_or(self.keys_end(), |v| v as usize)
     }
 
     /// Index of the last restart point at or before `offset`.
     pub(crate) fn restart_at_or_before(&self, offset: usize) -> usize {
-        let (mut lo, mut hi) = (0, self.num_restarts);
+        let (mut lo, mut hi) = (0, self.num_restarts());
         while hi - lo > 1 {
             let mid = lo + (hi - lo) / 2;
             if self.restart(mid) <= offset { lo = mid } else { hi = mid }
@@ -345,7 +353,7 @@ impl Block {
         if !self.separated {
             let value_at = at + suffix_len;
             let next = value_at + value_len;
-            if next > self.keys_end || shared + suffix_len < self.min_key_len {
+            if next > self.keys_end() || shared + suffix_len < usize::from(self.min_key_len) {
                 return None;
             }
             let (suffix_at, value_end) = (at, next);
@@ -354,12 +362,12 @@ impl Block {
         let mut value_at = value_from;
         if restart {
             let (offset_in_values, n) = get_varint32(data.get(at..)?)?;
-            value_at = self.values_at + offset_in_values as usize;
+            value_at = self.values_at as usize + offset_in_values as usize;
             at += n;
         }
         let (next, value_end) = (at + suffix_len, value_at + value_len);
-        let inside = next <= self.keys_end && value_end <= self.restarts_at;
-        if !inside || shared + suffix_len < self.min_key_len {
+        let inside = next <= self.keys_end() && value_end <= self.restarts_at as usize;
+        if !inside || shared + suffix_len < usize::from(self.min_key_len) {
             return None;
         }
         Some(Entry { shared, suffix_at: at, suffix_len, value_at, value_end, next })
@@ -368,7 +376,7 @@ impl Block {
     /// The key at restart point `i`.
     #[inline]
     pub(crate) fn restart_key(&self, i: usize) -> Option<&[u8]> {
-        let entry = self.entry(self.restart(i), self.values_at, true)?;
+        let entry = self.entry(self.restart(i), self.values_at as usize, true)?;
         if entry.shared != 0 {
             return None;
         }
@@ -383,7 +391,7 @@ impl Block {
     /// The restart point to begin a forward walk to a target at: the last whose key is less, or 0.
     /// `is_less` compares a restart key with the target. `None` if the block is damaged.
     pub(crate) fn seek_restart(&self, mut is_less: impl FnMut(&[u8]) -> bool) -> Option<usize> {
-        let (mut lo, mut hi) = (0, self.num_restarts);
+        let (mut lo, mut hi) = (0, self.num_restarts());
         while lo < hi {
             let mid = lo + (hi - lo) / 2;
             if is_less(self.restart_key(mid)?) { lo = mid + 1 } else { hi = mid }

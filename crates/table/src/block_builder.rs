@@ -141,9 +141,7 @@ mod tests {
     fn encodes_the_documented_examples() {
         let mut builder = BlockBuilder::new(16, true);
         builder.add(&[0x7a, 0x01, 0x0b, 0, 0, 0, 0, 0, 0], b"26");
-        let want = [
-            0, 9, 2, 0x7a, 1, 0x0b, 0, 0, 0, 0, 0, 0, 0x32, 0x36, 0, 0, 0, 0, 1, 0, 0, 0,
-        ];
+        let want = [0, 9, 2, 0x7a, 1, 0x0b, 0, 0, 0, 0, 0, 0, 0x32, 0x36, 0, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(builder.estimated_bytes(), want.len());
         assert_eq!(builder.finish(), &want);
         builder.reset();

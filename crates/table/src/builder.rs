@@ -460,10 +460,8 @@ fn check_settings(context: &TableBuildContext) -> Result<()> {
 
 /// A nonzero base for the context checksums that differs between files.
 fn base_context(context: &TableBuildContext) -> u32 {
-    let origin = format!(
-        "{}\0{}\0{}",
-        context.db_id, context.db_session_id, context.original_file_number
-    );
+    let origin =
+        format!("{}\0{}\0{}", context.db_id, context.db_session_id, context.original_file_number);
     (hash64(origin.as_bytes()) as u32) | 1
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Decoded {
     /// An index; the bytes are not kept.
     Index(Box<IndexBlock>),
     /// A filter over the bytes.
-    Filter(FilterReader),
+    Filter(Box<FilterReader>),
 }
 
 /// A decoded block.
@@ -53,7 +53,7 @@ impl CachedBlock {
         let reader = FilterReader::new(&contents);
         CachedBlock {
             block: Block::opaque(contents),
-            decoded: Decoded::Filter(reader),
+            decoded: Decoded::Filter(Box::new(reader)),
             kind: BlockKind::Filter,
         }
     }
@@ -120,6 +120,14 @@ impl PinnedBlock {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.block().data()
+    }
+
+    /// The byte buffer for reuse, if nobody else holds the block and it is not in a cache.
+    pub(crate) fn into_buffer(self) -> Option<Vec<u8>> {
+        match self {
+            PinnedBlock::Owned(block) => Some(Arc::try_unwrap(block).ok()?.block.into_data()),
+            PinnedBlock::Cached(_) => None,
+        }
     }
 
     /// A pin of its own on the block, and where in `bytes` the given value lies.

@@ -15,7 +15,7 @@ use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{TRAILER_LEN, trailer};
 
 use crate::block::{Block, Entry, GlobalSeqno};
-use crate::scan::{Landing, find};
+use crate::scan::{Landing, find, table_position};
 
 /// Bytes that are copied at once when a key suffix is short.
 const CHUNK: usize = 32;
@@ -211,24 +211,25 @@ impl BlockCursor {
     /// The fast walk; `false` if it could not decide.
     #[inline]
     fn seek_without_keys(&mut self, block: &Block, target: &[u8]) -> bool {
-        match find(block, target, self.global) {
-            Landing::At(position) => {
-                let mut key = std::mem::take(&mut self.scratch);
-                let assembled = position.assemble(block, target, &mut key).is_some();
-                if assembled {
-                    self.key.assign(&key);
-                    self.settle(position.offset, &position.entry);
-                }
-                self.scratch = key;
-                assembled
-            }
-            Landing::End => true,
-            Landing::Damaged => {
-                self.fail();
-                true
-            }
-            Landing::Undecided => false,
+        let position = match find(block, target, self.global) {
+            Landing::At(position) => Some(position),
+            Landing::Above(number) => table_position(block, number),
+            Landing::End => return true,
+            Landing::Undecided => return false,
+            Landing::Damaged => None,
+        };
+        let Some(position) = position else {
+            self.fail();
+            return true;
+        };
+        let mut key = std::mem::take(&mut self.scratch);
+        let assembled = position.assemble(block, target, &mut key).is_some();
+        if assembled {
+            self.key.assign(&key);
+            self.settle(position.offset, &position.entry);
         }
+        self.scratch = key;
+        assembled
     }
 
     fn fail(&mut self) {

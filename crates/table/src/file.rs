@@ -121,7 +121,7 @@ impl TableFile {
             }
             return Ok(std::mem::take(stored));
         }
-        self.unpack(handle, kind, stored)
+        self.unpack(handle, kind, stored, Vec::new())
     }
 
     /// Tells the statistics about bytes read.
@@ -139,8 +139,20 @@ impl TableFile {
         verify: bool,
         stored: &[u8],
     ) -> Result<Vec<u8>> {
+        self.open_stored_into(handle, kind, verify, stored, Vec::new())
+    }
+
+    /// `open_stored` into a buffer that is reused.
+    pub fn open_stored_into(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        stored: &[u8],
+        buffer: Vec<u8>,
+    ) -> Result<Vec<u8>> {
         self.check(handle, kind, verify, stored)?;
-        self.unpack(handle, kind, stored)
+        self.unpack(handle, kind, stored, buffer)
     }
 
     fn check(
@@ -173,14 +185,25 @@ impl TableFile {
         Err(self.bad_block(handle, kind, &what))
     }
 
-    /// Decompresses a stored block.
-    fn unpack(&self, handle: BlockHandle, kind: BlockKind, stored: &[u8]) -> Result<Vec<u8>> {
+    /// Puts the contents of a stored block into `contents`.
+    fn unpack(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        stored: &[u8],
+        mut contents: Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        contents.clear();
         let (payload, rest) = stored
             .split_at_checked(handle.size as usize)
             .ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
         let number = rest.first().copied().unwrap_or(u8::MAX);
         let method = match CompressionType::from_u8(number) {
-            Some(CompressionType::None) => return Ok(payload.to_vec()),
+            Some(CompressionType::None) => {
+                contents.reserve_exact(payload.len());
+                contents.extend_from_slice(payload);
+                return Ok(contents);
+            }
             Some(method) if matches!(kind, BlockKind::Data | BlockKind::Index) => method,
             _ => {
                 let what = format!("compression type {number} not allowed");
@@ -188,7 +211,6 @@ impl TableFile {
             }
         };
         let dictionary = if kind == BlockKind::Data { self.dictionary.as_ref() } else { None };
-        let mut contents = Vec::new();
         DECOMPRESSOR
             .with(|cell| {
                 cell.borrow_mut().decompress_with(

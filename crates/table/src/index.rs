@@ -38,8 +38,7 @@ pub struct IndexBlock {
     words: Vec<u64>,
     keys: Vec<u8>,
     key_ends: Vec<u32>,
-    offsets: Vec<u64>,
-    sizes: Vec<u32>,
+    handles: Vec<BlockHandle>,
 }
 
 impl IndexBlock {
@@ -80,19 +79,15 @@ impl IndexBlock {
         }
         if !self.is_empty() {
             let last = self.key(self.len() - 1);
-            let order = if self.user_keys {
-                cmp.user.compare(last, key)
-            } else {
-                cmp.compare(last, key)
-            };
+            let order =
+                if self.user_keys { cmp.user.compare(last, key) } else { cmp.compare(last, key) };
             if order == Ordering::Greater {
                 return Err("index keys out of order");
             }
         }
         self.keys.extend_from_slice(key);
         self.key_ends.push(u32::try_from(self.keys.len()).map_err(|_| "index keys too long")?);
-        self.offsets.push(handle.offset);
-        self.sizes.push(u32::try_from(handle.size).map_err(|_| "block of 4 GiB")?);
+        self.handles.push(handle);
         Ok(())
     }
 
@@ -109,31 +104,30 @@ impl IndexBlock {
     fn shrink(&mut self) {
         self.keys.shrink_to_fit();
         self.key_ends.shrink_to_fit();
-        self.offsets.shrink_to_fit();
-        self.sizes.shrink_to_fit();
+        self.handles.shrink_to_fit();
     }
 
     /// Number of blocks.
     #[inline]
     pub fn len(&self) -> usize {
-        self.offsets.len()
+        self.handles.len()
     }
 
     /// There are no blocks.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
+        self.handles.is_empty()
     }
 
     /// The handle of block `i`.
     #[inline]
     pub fn handle(&self, i: usize) -> BlockHandle {
-        BlockHandle { offset: self.offsets[i], size: u64::from(self.sizes[i]) }
+        self.handles[i]
     }
 
     /// All handles.
-    pub(crate) fn handles(&self) -> Vec<BlockHandle> {
-        (0..self.len()).map(|i| self.handle(i)).collect()
+    pub(crate) fn handles(&self) -> &[BlockHandle] {
+        &self.handles
     }
 
     /// The separator of block `i`, as stored: a user key or an internal key.
@@ -162,8 +156,7 @@ impl IndexBlock {
             + 8 * self.words.capacity()
             + self.keys.capacity()
             + 4 * self.key_ends.capacity()
-            + 8 * self.offsets.capacity()
-            + 4 * self.sizes.capacity()
+            + size_of::<BlockHandle>() * self.handles.capacity()
     }
 
     /// The first block whose separator is at or after internal key `target`; `len` if none.
@@ -314,9 +307,8 @@ mod tests {
                 }
                 for n in 0..520u32 {
                     let target = seek_key(format!("key{n:05}").as_bytes(), 30);
-                    let want = (0..50)
-                        .find(|&i| index.compare(i, &icmp, &target).is_ge())
-                        .unwrap_or(50);
+                    let want =
+                        (0..50).find(|&i| index.compare(i, &icmp, &target).is_ge()).unwrap_or(50);
                     assert_eq!(index.seek(&icmp, &target), want, "{n} {cmp:?}");
                 }
             }

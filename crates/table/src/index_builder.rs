@@ -8,9 +8,9 @@
 //! Handles are delta-encoded where the entry shares a key prefix with its predecessor; this needs
 //! blocks without padding between them.
 
+use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{put_varint32, put_varint64, put_varsigned64};
 use pumice_base::dbformat::{TRAILER_LEN, user_key};
-use pumice_base::InternalKeyComparator;
 
 use crate::handle::BlockHandle;
 use crate::options::IndexShortening;

@@ -36,6 +36,8 @@ pub struct TableIter {
     at: usize,
     block: Option<PinnedBlock>,
     cursor: BlockCursor,
+    /// Buffer of the last block that was not in a cache.
+    spare: Vec<u8>,
     readahead: Option<Box<ReadaheadBuffer>>,
     check_prefix: bool,
     error: Option<Error>,
@@ -54,6 +56,7 @@ impl Table {
             at: 0,
             block: None,
             cursor: BlockCursor::new(self.global),
+            spare: Vec::new(),
             readahead: None,
             check_prefix: has_prefixes && !options.total_order_seek,
             error: None,
@@ -362,7 +365,9 @@ impl TableIter {
         let handle = self.current_index()?.handle(at);
         self.at = at;
         self.cursor.reset();
-        self.block = None;
+        if let Some(buffer) = self.block.take().and_then(PinnedBlock::into_buffer) {
+            self.spare = buffer;
+        }
         self.block = Some(match self.table.cached(handle, BlockKind::Data)? {
             Some(block) => block,
             None => self.read(handle)?,
@@ -393,7 +398,10 @@ impl TableIter {
         }
         table.file.count_read(BlockKind::Data, len);
         let verify = self.options.verify_checksums;
-        let contents = table.file.open_stored(handle, BlockKind::Data, verify, stored)?;
+        let fill = self.options.fill_cache && table.cache.is_some();
+        let buffer = if fill { Vec::new() } else { std::mem::take(&mut self.spare) };
+        let contents =
+            table.file.open_stored_into(handle, BlockKind::Data, verify, stored, buffer)?;
         let block = table.decode(contents, handle, BlockKind::Data)?;
         table.admit(block, handle, self.options.fill_cache)
     }

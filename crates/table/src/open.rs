@@ -111,12 +111,12 @@ impl Opener {
             .global_seqno(self.context.largest_seqno)
             .map_err(|error| error.with_context(self.file.name()))?;
         self.read_dictionary(&properties)?;
-        let index_type = properties
-            .index_type()
-            .map_err(|error| error.with_context(self.file.name()))?;
-        let index_handle = self.footer.index.or(self.meta.index).ok_or_else(|| {
-            Error::corruption(format!("no index block in {}", self.file.name()))
-        })?;
+        let index_type =
+            properties.index_type().map_err(|error| error.with_context(self.file.name()))?;
+        let index_handle =
+            self.footer.index.or(self.meta.index).ok_or_else(|| {
+                Error::corruption(format!("no index block in {}", self.file.name()))
+            })?;
         let options = &self.context.options;
         let cache: Option<Arc<BlockCache>> =
             options.block_cache.clone().filter(|_| !options.no_block_cache);
@@ -387,15 +387,14 @@ impl Table {
         }
         let options = TableReadOptions { fill_cache: false, ..Default::default() };
         let top = self.meta(&self.index, BlockKind::Index, &options)?;
-        let top = top.get().as_index().map_or_else(Vec::new, crate::index::IndexBlock::handles);
         let mut blocks = Vec::new();
-        for handle in top {
+        for handle in top.get().as_index().map_or(&[][..], |index| index.handles()) {
             if !self.index_partitioned {
-                blocks.push(handle);
+                blocks.push(*handle);
                 continue;
             }
-            let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
-            let partition = self.decode(contents, handle, BlockKind::Index)?;
+            let contents = read(&self.file, &no_tail, *handle, BlockKind::Index)?;
+            let partition = self.decode(contents, *handle, BlockKind::Index)?;
             blocks.extend(partition.as_index().into_iter().flat_map(|index| index.handles()));
         }
         for handle in blocks {

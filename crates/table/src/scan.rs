@@ -17,6 +17,9 @@ use crate::block::{Block, Entry, GlobalSeqno, TableHit};
 pub(crate) enum Landing {
     /// At an entry at or after the target.
     At(Position),
+    /// The entry of that number in the entry table is the first after the target, and no entry is
+    /// a version of the target's user key. The block's bytes were not looked at.
+    Above(usize),
     /// Every entry from the start point on is before the target.
     End,
     /// The keys have to be assembled to go on.
@@ -95,7 +98,7 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
             }
             walk(block, at, entry.shared, target, global)
         }
-        Some(TableHit::Above(number)) => above(block, number),
+        Some(TableHit::Above(number)) => Landing::Above(number),
         Some(TableHit::End) => Landing::End,
         None => {
             let cmp = |key: &[u8]| {
@@ -110,11 +113,12 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
     }
 }
 
-fn above(block: &Block, number: usize) -> Landing {
-    let Some(offset) = block.table_entry(number) else { return Landing::Damaged };
-    let Some(entry) = block.entry(offset, 0, false) else { return Landing::Damaged };
+/// The position of the entry with that number in the entry table; no version of the target.
+pub(crate) fn table_position(block: &Block, number: usize) -> Option<Position> {
+    let offset = block.table_entry(number)?;
+    let entry = block.entry(offset, 0, false)?;
     let head = Head::Table(number);
-    Landing::At(Position { offset, entry, equal: false, trailer: [0; TRAILER_LEN], head })
+    Some(Position { offset, entry, equal: false, trailer: [0; TRAILER_LEN], head })
 }
 
 /// `find`, walking from the entry at `offset`, of whose key `matched` bytes are those of the
@@ -145,7 +149,8 @@ fn walk(
             Step::Equal(stored) => {
                 walk.trailer = stored;
                 if global.apply(u64::from_le_bytes(stored)) <= target_trailer {
-                    let position = Position { offset: at, entry, equal: true, trailer: stored, head };
+                    let position =
+                        Position { offset: at, entry, equal: true, trailer: stored, head };
                     return Landing::At(position);
                 }
             }

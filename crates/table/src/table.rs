@@ -232,7 +232,7 @@ impl Table {
         let user = user_key(target);
         let mut position = match find(block, target, self.global) {
             Landing::At(position) if position.equal => position,
-            Landing::At(_) => return Ok(Visit::Done),
+            Landing::At(_) | Landing::Above(_) => return Ok(Visit::Done),
             Landing::End => return Ok(Visit::BlockEnded),
             Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
             Landing::Damaged => return Err(damaged()),
@@ -468,8 +468,7 @@ impl Table {
         }
         let (kind, charge) = (block.kind(), block.charge());
         let high = self.options.cache_index_and_filter_blocks_with_high_priority;
-        let priority =
-            if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
+        let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
         let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
         if let Some(stats) = &self.file.stats {
             stats.cache_add(kind, charge);

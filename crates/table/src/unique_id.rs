@@ -67,6 +67,22 @@ pub fn unique_id_of(properties: &TableProperties) -> Option<[u64; 2]> {
     unique_id(&properties.db_id, &properties.db_session_id, properties.original_file_number)
 }
 
+/// Added to the words before hashing, so that zero stays zero. Persisted by RocksDB's tools.
+const EXTERNAL_OFFSETS: [u64; 2] = [6417269962128484497, 17391078804906429400];
+
+/// The unique id in the scrambled form that RocksDB shows to users.
+pub fn external_unique_id(properties: &TableProperties) -> Option<[u64; 2]> {
+    let internal = unique_id_of(properties)?;
+    let mut bytes = [0u8; 16];
+    for (chunk, (word, offset)) in
+        bytes.chunks_exact_mut(8).zip(internal.iter().zip(EXTERNAL_OFFSETS))
+    {
+        chunk.copy_from_slice(&word.wrapping_add(offset).to_le_bytes());
+    }
+    let hash = xxh3_128(&bytes);
+    Some([hash as u64, (hash >> 64) as u64])
+}
+
 /// 128 hashed bits that no other table has; block cache keys are made from them by xoring the
 /// block's offset into the second word. `None` as [`unique_id`].
 pub(crate) fn cache_base(properties: &TableProperties) -> Option<[u64; 2]> {

@@ -66,6 +66,7 @@ fn random_context(rng: &mut Rng, cmp: &Comparator) -> TableBuildContext {
     let codecs = [
         CompressionType::None,
         CompressionType::Snappy,
+        CompressionType::Zlib,
         CompressionType::Bzip2,
         CompressionType::Lz4,
         CompressionType::Lz4hc,
@@ -137,12 +138,7 @@ fn check_iteration(table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     check_position(&iter, None, "backward");
 }
 
-fn check_seeks(
-    rng: &mut Rng,
-    table: &Arc<Table>,
-    list: &Entries,
-    ro: &TableReadOptions,
-) {
+fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadOptions) {
     let cmp = table.comparator().clone();
     let mut iter = table.iter(&TableReadOptions { total_order_seek: true, ..ro.clone() });
     for _ in 0..300 {

@@ -8,10 +8,11 @@ use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
 
 use crate::store::{CursorSpec, Step};
-use crate::{Entry, Model, OpGenerator, Shape, Store, contents, op};
+use crate::{Entry, Model, Op, OpGenerator, Shape, Store, contents, op};
 
 const SNAPSHOTS_MAX: usize = 4;
 const CURSORS_MAX: usize = 4;
+const HISTORY_SHOWN: usize = 8;
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -62,6 +63,7 @@ pub fn run(store: &mut dyn Store, plan: &Plan) -> Result<Report, String> {
         snapshots: Vec::new(),
         cursors: Vec::new(),
         names: 0,
+        history: Vec::new(),
         report: Report::default(),
     };
     while driver.report.ops() < plan.ops {
@@ -83,7 +85,18 @@ struct Driver<'a> {
     /// (name, stands on a key)
     cursors: Vec<(u64, bool)>,
     names: u64,
+    /// What could have changed stored data, for the message of a failure.
+    history: Vec<Event>,
     report: Report,
+}
+
+#[derive(Debug)]
+enum Event {
+    Write(Op),
+    Flush(usize),
+    Compact(usize),
+    Snapshot,
+    Reopen,
 }
 
 impl Driver<'_> {
@@ -110,7 +123,9 @@ impl Driver<'_> {
         let batch = self.generator.batch();
         self.report.writes += batch.len() as u64;
         self.model.apply(&batch);
-        self.store.write(&batch)
+        let result = self.store.write(&batch);
+        self.history.extend(batch.into_iter().map(Event::Write));
+        result
     }
 
     fn get(&mut self) -> Result<(), String> {
@@ -166,7 +181,9 @@ impl Driver<'_> {
             self.report.steps += 1;
             self.digest_entry(found.as_ref());
             self.cursors[index].1 = found.is_some();
-            self.equal(&format!("cursor {step:?}"), b"", &expected, &found)?;
+            let at = [&expected, &found].map(|e| e.as_ref().map(|(key, _)| key.clone()));
+            let key = at.into_iter().flatten().max().unwrap_or_default();
+            self.equal(&format!("cursor {step:?}"), &key, &expected, &found)?;
         }
         Ok(())
     }
@@ -190,6 +207,7 @@ impl Driver<'_> {
         let name = self.name();
         self.report.snapshots += 1;
         self.snapshots.push(name);
+        self.history.push(Event::Snapshot);
         self.model.snapshot(name)?;
         self.store.snapshot(name)
     }
@@ -207,6 +225,7 @@ impl Driver<'_> {
     fn flush(&mut self) -> Result<(), String> {
         self.report.upkeep += 1;
         let cf = self.family();
+        self.history.push(Event::Flush(cf));
         self.store.flush(cf)
     }
 
@@ -216,6 +235,7 @@ impl Driver<'_> {
         if begin.is_some() && end.is_some() && begin > end {
             std::mem::swap(&mut begin, &mut end);
         }
+        self.history.push(Event::Compact(cf));
         self.store.compact(cf, begin.as_deref(), end.as_deref())
     }
 
@@ -228,6 +248,7 @@ impl Driver<'_> {
         while !self.snapshots.is_empty() {
             self.release_snapshot();
         }
+        self.history.push(Event::Reopen);
         self.store.reopen()?;
         self.check_all()
     }
@@ -237,7 +258,11 @@ impl Driver<'_> {
         for (cf, entries) in found.iter().enumerate() {
             let expected: Vec<Entry> =
                 self.model.family(cf).iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-            contents::same(&expected, entries).map_err(|e| format!("cf {cf}, full scan: {e}"))?;
+            contents::same(&expected, entries).map_err(|e| {
+                let keys = expected.iter().zip(entries).find(|(a, b)| a != b);
+                let key = keys.map_or(&[][..], |(a, b)| a.0.as_slice().min(b.0.as_slice()));
+                format!("cf {cf}, full scan: {e}\n{}", self.history_of(key))
+            })?;
         }
         Ok(())
     }
@@ -252,8 +277,24 @@ impl Driver<'_> {
         if expected == found {
             return Ok(());
         }
+        let history = self.history_of(key);
         let key = String::from_utf8_lossy(key);
-        Err(format!("{what} {key}:\n  expected {expected:?}\n  found    {found:?}"))
+        Err(format!("{what} {key}:\n  expected {expected:?}\n  found    {found:?}\n{history}"))
+    }
+
+    /// The last writes to a key in any column family, and the upkeep among them.
+    fn history_of(&self, key: &[u8]) -> String {
+        let is_write = |event: &Event| matches!(event, Event::Write(op) if op.touches(key));
+        let is_upkeep = |event: &Event| !matches!(event, Event::Write(_) | Event::Snapshot);
+        let writes: Vec<usize> = self.numbers(is_write);
+        let first = writes[writes.len().saturating_sub(HISTORY_SHOWN)..].first().copied();
+        let shown = self.numbers(|event| is_write(event) || is_upkeep(event));
+        let shown = shown.into_iter().filter(|n| Some(*n) >= first && first.is_some());
+        shown.map(|n| format!("  {n}: {:?}", self.history[n])).collect::<Vec<_>>().join("\n")
+    }
+
+    fn numbers(&self, wanted: impl Fn(&Event) -> bool) -> Vec<usize> {
+        (0..self.history.len()).filter(|n| wanted(&self.history[*n])).collect()
     }
 
     fn family(&mut self) -> usize {
@@ -301,7 +342,6 @@ impl Driver<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Op;
 
     fn plan(seed: u64) -> Plan {
         let shape = Shape {

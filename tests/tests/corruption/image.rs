@@ -95,7 +95,9 @@ impl Image {
         if mode == "kSkipAnyCorruptedRecords" && self.is_union_of_whole_batches(found) {
             return Ok(Outcome::Skipped);
         }
-        Err(format!("wrong data: {found:?}"))
+        let counts: Vec<usize> = (0..FAMILIES).map(|cf| found.family(cf).len()).collect();
+        let expected: Vec<usize> = (0..FAMILIES).map(|cf| state.family(cf).len()).collect();
+        Err(format!("wrong data: {counts:?} keys, expected {expected:?}"))
     }
 
     /// The flushed state and some of the later batches, each whole. Each batch leaves a mark of

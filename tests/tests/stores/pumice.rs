@@ -169,7 +169,7 @@ impl Store for Pumice {
     ) -> Result<Vec<Option<Vec<u8>>>, String> {
         let keys: Vec<(&ColumnFamily, &[u8])> =
             keys.iter().map(|key| (&self.families[cf], key.as_slice())).collect();
-        let found = self.db().multi_get_cf(&self.reads(snapshot), &keys);
+        let found = self.db().multi_get_cf(&self.reads(snapshot), &keys).map_err(text)?;
         found.into_iter().map(|one| Ok(one.map_err(text)?.map(|value| value.to_vec()))).collect()
     }
 

@@ -6,11 +6,10 @@
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, NamedOption};
 use super::flags::Flags;
-use pumice::options::OptionSet;
-use pumice::stats::Statistics;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,
-    FlushOptions, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
+    FlushOptions, Options, ReadOptions, Statistics, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use std::path::Path;

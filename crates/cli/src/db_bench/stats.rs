@@ -135,12 +135,12 @@ impl Stats {
     fn report(&mut self) -> bool {
         if self.interval == 0 {
             self.next_report += match self.next_report {
-                ..1000 => 100,
-                ..5000 => 500,
-                ..10_000 => 1000,
-                ..50_000 => 5000,
-                ..100_000 => 10_000,
-                ..500_000 => 50_000,
+                0..1000 => 100,
+                1000..5000 => 500,
+                5000..10_000 => 1000,
+                10_000..50_000 => 5000,
+                50_000..100_000 => 10_000,
+                100_000..500_000 => 50_000,
                 _ => 100_000,
             };
             eprint!("... finished {} ops{:30}\r", self.done, "");
@@ -350,7 +350,8 @@ mod tests {
         let printed = repeats.add("fillrandom", &second).unwrap();
         assert_eq!(printed, format!("fillrandom [AVG 2 runs] : 191447 {}", &line[4..]));
         assert!(repeats.summary("fillrandom").contains(
-            "fillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) MB/sec\n\
+            "fillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) \
+             MB/sec\n\
              fillrandom [MEDIAN 2 runs] : 191447 ops/sec;   21.2 MB/sec\n"
         ));
     }

@@ -7,8 +7,8 @@ use super::output::Output;
 use super::text::parse;
 use super::{Failure, Invocation};
 use pumice::{CompactRangeOptions, Db};
+use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
-use pumice_env::{FileSystem, PosixFs};
 
 /// `list_column_families`
 pub fn list_column_families(it: &Invocation, out: &mut Output) -> Result<(), Failure> {

@@ -57,10 +57,10 @@ pub fn put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 /// `batchput <key> <value> [<key> <value>]...`
 pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let words = &it.arguments.words;
-    if words.is_empty() {
+    if words.len() < 2 {
         return Err("At least one <key> <value> pair must be specified batchput.".into());
     }
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err("Equal number of <key>s and <value>s must be specified for batchput.".into());
     }
     let pairs =

@@ -7,15 +7,14 @@ use super::data::no_words;
 use super::manifest::{Family, ManifestState, current_manifest};
 use super::open::text as failure;
 use super::output::Output;
-use super::text::parse;
+use super::text::{parse, show_internal_key, show_plain};
 use super::{Failure, Invocation};
-use pumice::write::batch::{BatchRecord, WriteBatch};
+use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::{InternalKeyComparator, Result, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
-use pumice_manifest::file_meta::{debug_bytes, debug_key};
 use pumice_table::{Table, TableIter, TableReadContext, TableReadOptions};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
 use std::cmp::Ordering;
@@ -53,12 +52,9 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         }
         count += 1;
         if !count_only {
-            let key = debug_key(key, it.key_hex);
-            let value = match it.value_hex {
-                true => debug_bytes(value, true).into_bytes(),
-                false => value.to_vec(),
-            };
-            if !out.line(&[key.as_bytes(), b" => ", &value]) {
+            let key = show_internal_key(key, it.key_hex);
+            let value = show_plain(value, it.value_hex);
+            if !out.line(&[&key, b" => ", &value]) {
                 return Ok(());
             }
         }

@@ -184,14 +184,15 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
         printed.map_err(failure)?;
     }
     let state = ManifestState::read(&*fs, &path).map_err(failure)?;
-    for (id, family) in &state.families {
+    // RocksDB numbers the versions it makes; replaying makes these last ones 2, 3 and so on.
+    for (version, (id, family)) in (2..).zip(&state.families) {
         out.text(&format!(
             "--------------- Column family \"{}\"  (ID {id}) --------------\n\
              log number: {}\ncomparator: {}\n",
             family.name, family.log_number, family.comparator
         ));
         for level in family.version.levels() {
-            out.text(&format!("--- level {} --- version# 1 ---\n", level.number()));
+            out.text(&format!("--- level {} --- version# {version} ---\n", level.number()));
             for file in level.files() {
                 out.text(&describe(file, it.key_hex));
             }

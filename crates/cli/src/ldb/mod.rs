@@ -13,7 +13,7 @@ mod output;
 mod text;
 
 pub use output::Output;
-pub use text::parse as parse_text;
+pub use text::{parse as parse_text, show_internal_key, show_plain};
 
 use crate::arguments::Arguments;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 
 use super::{Failure, Invocation};
 use crate::db_bench::codec;
-use pumice::options::{FileRules, OptionSet, merge_operator_by_name, parse_options_file};
+use pumice::options::{FileRules, merge_operator_by_name, parse_options_file};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
+use pumice_env::PosixFs;
 use pumice_env::filename::{FileType, options_file, parse};
-use pumice_env::{FileSystem, PosixFs};
 
 /// An open database and the column family that the command is about.
 pub struct Opened {

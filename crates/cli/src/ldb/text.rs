@@ -1,6 +1,7 @@
 //! Keys and values as text: plain, or `0x` and upper-case hexadecimal digits.
 
 use super::Failure;
+use pumice_base::dbformat::{TRAILER_LEN, sequence_and_type, user_key};
 
 /// The bytes that `text` means.
 ///
@@ -27,12 +28,29 @@ pub fn parse(text: &str, hex: bool) -> Result<Vec<u8>, Failure> {
 
 /// `bytes` for people.
 pub fn show(bytes: &[u8], hex: bool) -> Vec<u8> {
+    if hex { [&b"0x"[..], &show_plain(bytes, true)].concat() } else { bytes.to_vec() }
+}
+
+/// An internal key as RocksDB's tools print it: `'abc' seq:7, type:1`, with the raw bytes if not
+/// `hex`.
+pub fn show_internal_key(ikey: &[u8], hex: bool) -> Vec<u8> {
+    if ikey.len() < TRAILER_LEN {
+        return [&b"(bad)"[..], &show_plain(ikey, true)].concat();
+    }
+    let (sequence, tag) = sequence_and_type(ikey);
+    let mut out = vec![b'\''];
+    out.extend(show_plain(user_key(ikey), hex));
+    out.extend(format!("' seq:{sequence}, type:{tag}").into_bytes());
+    out
+}
+
+/// `bytes` without the `0x` in front.
+pub fn show_plain(bytes: &[u8], hex: bool) -> Vec<u8> {
     if !hex {
         return bytes.to_vec();
     }
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut out = Vec::with_capacity(2 + bytes.len() * 2);
-    out.extend_from_slice(b"0x");
+    let mut out = Vec::with_capacity(bytes.len() * 2);
     for byte in bytes {
         out.push(DIGITS[usize::from(byte >> 4)]);
         out.push(DIGITS[usize::from(byte & 15)]);
@@ -44,12 +62,18 @@ pub fn show(bytes: &[u8], hex: bool) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use pumice_base::ValueType;
+    use pumice_base::dbformat::internal_key;
 
     #[test]
     fn both_ways() {
         assert_eq!(parse("0x00fFa1", true).unwrap(), [0, 255, 0xa1]);
         assert_eq!(show(&[0, 255, 0xa1], true), b"0x00FFA1");
         assert_eq!(parse("0x61", false).unwrap(), b"0x61");
+        let ikey = internal_key(b"k\xff", 7, ValueType::Value);
+        assert_eq!(show_internal_key(&ikey, false), b"'k\xff' seq:7, type:1");
+        assert_eq!(show_internal_key(&ikey, true), b"'6BFF' seq:7, type:1");
+        assert_eq!(show_internal_key(&ikey[..3], true), b"(bad)6BFF01");
         for wrong in ["61", "0x6", "0xzz", "0x+1", ""] {
             assert!(parse(wrong, true).is_err(), "{wrong}");
         }

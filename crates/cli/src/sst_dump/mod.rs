@@ -3,12 +3,12 @@
 //! Exit status 1 if any file is not readable, not intact, or not a table file.
 
 use crate::arguments::Arguments;
-use crate::ldb::{Output, parse_text};
+use crate::ldb::{Output, parse_text, show_internal_key, show_plain};
 use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
-use pumice_manifest::file_meta::{debug_bytes, debug_key};
+use pumice_manifest::file_meta::debug_bytes;
 use pumice_table::{Table, TableReadContext, TableReadOptions, dump};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -249,10 +249,9 @@ fn process(
         }
         Command::Raw => {
             let target = dump_path(path);
-            let mut text = String::new();
-            dump::raw_text(&table, &mut text)?;
+            let text = dump::raw_text(&table)?;
             let mut file = fs.create(&target, &FileOptions::default())?;
-            file.append(text.as_bytes())?;
+            file.append(&text)?;
             file.close()?;
             out.text(&format!("raw dump written to file {}\n", target.display()));
         }
@@ -260,7 +259,6 @@ fn process(
     }
     let properties = table.properties();
     if request.show_properties {
-        out.text("Table Properties:\n------------------------------\n");
         out.text(&dump::properties_text(properties));
     }
     summary.files += 1;
@@ -299,12 +297,9 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
         }
         count += 1;
         if request.command == Command::Scan {
-            let key = debug_key(iter.key(), request.hex);
-            let value = match request.hex {
-                true => debug_bytes(iter.value(), true).into_bytes(),
-                false => iter.value().to_vec(),
-            };
-            if !out.line(&[key.as_bytes(), b" => ", &value]) {
+            let key = show_internal_key(iter.key(), request.hex);
+            let value = show_plain(iter.value(), request.hex);
+            if !out.line(&[&key, b" => ", &value]) {
                 return Ok(());
             }
         }

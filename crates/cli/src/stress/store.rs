@@ -2,12 +2,27 @@
 
 use super::expected::FAMILIES;
 use super::values::COUNTERS;
-use pumice::options::OptionSet;
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result};
 use pumice_base::random::Rng;
 use std::path::Path;
 
 const NAMES: [&str; FAMILIES] = ["default", "counters"];
+
+/// Options and the values that one of is drawn from at each open.
+const CHOICES: &[(&str, &[&str])] = &[
+    ("write_buffer_size", &["65536", "262144", "1048576"]),
+    ("max_write_buffer_number", &["2", "3", "5"]),
+    ("min_write_buffer_number_to_merge", &["1", "2"]),
+    ("target_file_size_base", &["65536", "262144"]),
+    ("max_bytes_for_level_base", &["262144", "1048576"]),
+    ("level_compaction_dynamic_level_bytes", &["true", "false"]),
+    ("level0_file_num_compaction_trigger", &["2", "4"]),
+    ("max_background_jobs", &["2", "4"]),
+    ("max_subcompactions", &["1", "3"]),
+    ("allow_concurrent_memtable_write", &["true", "false"]),
+    ("max_open_files", &["-1", "20"]),
+    ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kSnappyCompression"]),
+];
 
 /// The open database.
 #[derive(Clone)]
@@ -26,22 +41,7 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.create_missing_column_families = true;
-    let choices: [(&str, &[&str]); 13] = [
-        ("write_buffer_size", &["65536", "262144", "1048576"]),
-        ("max_write_buffer_number", &["2", "3", "5"]),
-        ("min_write_buffer_number_to_merge", &["1", "2"]),
-        ("target_file_size_base", &["65536", "262144"]),
-        ("max_bytes_for_level_base", &["262144", "1048576"]),
-        ("level_compaction_dynamic_level_bytes", &["true", "false"]),
-        ("level0_file_num_compaction_trigger", &["2", "4"]),
-        ("max_background_jobs", &["2", "4"]),
-        ("max_subcompactions", &["1", "3"]),
-        ("recycle_log_file_num", &["0", "2"]),
-        ("allow_concurrent_memtable_write", &["true", "false"]),
-        ("max_open_files", &["-1", "20"]),
-        ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kSnappyCompression"]),
-    ];
-    for (name, values) in choices {
+    for (name, values) in CHOICES {
         let value = values[rng.uniform(values.len() as u64) as usize];
         options.set(name, value)?;
     }

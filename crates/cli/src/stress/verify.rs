@@ -65,8 +65,9 @@ pub fn verify(store: &Store, expected: &Expected) -> io::Result<Result<Verdict>>
                     Finding::Old => old += 1,
                     Finding::Bad => {
                         eprintln!("BAD VALUE: {place:?}: expected {record:?}, found id {id}");
-                        // Ids grow, so a smaller one (or none) is an older state of the key.
-                        let older = id < record.committed && record.committed != 0;
+                        // Ids grow, so a smaller one (or none) is an older state of the key, and
+                        // so is any value of a key that was deleted.
+                        let older = id < record.committed || record.committed == 0;
                         verdict.lost += u64::from(older);
                         verdict.wrong += u64::from(!older);
                     }

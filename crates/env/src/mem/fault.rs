@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const EIO: i32 = 5;
+const EXDEV: i32 = 18;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
@@ -83,6 +84,8 @@ pub enum Fault {
     Enospc,
     /// EMFILE: no descriptor is left; nothing happens.
     Emfile,
+    /// EXDEV: the two names would be on different devices; nothing happens.
+    Exdev,
     /// A write stops at some byte and reports EIO. Elsewhere the same as `Eio`.
     ShortWrite,
     /// A sync reports EIO and does this to the file. Elsewhere the same as `Eio`.
@@ -259,6 +262,7 @@ impl FaultTable {
             Fault::Eio | Fault::ShortWrite | Fault::Fsync(_) => Err(os_error(operation, path, EIO)),
             Fault::Enospc => Err(os_error(operation, path, ENOSPC)),
             Fault::Emfile => Err(os_error(operation, path, EMFILE)),
+            Fault::Exdev => Err(os_error(operation, path, EXDEV)),
         }
     }
 }

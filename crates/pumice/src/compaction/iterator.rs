@@ -289,9 +289,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
         match &mut self.settings.beyond {
             None => false,
-            Some(beyond) => {
-                beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current)
-            }
+            Some(beyond) => beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current),
         }
     }
 
@@ -315,10 +313,16 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.input.next();
         match self.next_in_stripe(stripe) {
             Some(ValueType::Value | ValueType::WideColumnEntity) => {
-                // The pair annihilates. Still older versions stay hidden by the stripe.
+                // The pair annihilates. Still older versions stay hidden by the stripe, but a
+                // tombstone right below is now its newest and may hide versions of lower levels.
                 self.counts.entries_in += 1;
                 self.counts.dropped_obsolete += 2;
                 self.input.next();
+                let below = self.next_in_stripe(stripe);
+                if !hidden && matches!(below, Some(ValueType::Deletion | ValueType::SingleDeletion))
+                {
+                    self.last_stripe = NO_STRIPE;
+                }
                 return false;
             }
             Some(ValueType::Deletion | ValueType::SingleDeletion) => {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, FileNumber, Result};
+use pumice_base::{Error, ErrorKind, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
@@ -43,7 +43,10 @@ impl DbInner {
     /// Runs one due compaction after the other. Body of a pool job.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
         let mut state = self.state.lock();
+        let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
+            worked = true;
+            state.running_compactions += 1;
             drop(state);
             let result = self.compact(&work);
             state = self.state.lock();
@@ -57,8 +60,11 @@ impl DbInner {
                 state = self.state.lock();
             }
         }
-        // What still waits conflicts with running jobs, which look for work when they end.
         state.scheduled_compactions -= 1;
+        // What nothing could be picked from waits for a running job, which looks again itself.
+        if worked {
+            self.schedule_background(&mut state);
+        }
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
@@ -76,20 +82,18 @@ impl DbInner {
     /// The next compaction to run, manual ones first; registered as running.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.shutting_down.load(Ordering::Acquire)
-            || state.errors.stops_jobs()
+            || state.errors.stopping_jobs().is_some()
             || state.paused > 0
         {
             return None;
         }
         if let Some(work) = self.pick_manual(state) {
-            state.running_compactions += 1;
-            self.schedule_background(state);
             return Some(work);
         }
         if state.manual.excludes_automatic() {
             return None;
         }
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         while let Some(id) = state.compaction_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
@@ -97,7 +101,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, oldest) else { continue };
+            let Some((running, pick)) = cf.plan.pick(&version, freed) else { continue };
             let work = CompactionWork {
                 cf: Arc::clone(&cf.data),
                 version,
@@ -108,7 +112,6 @@ impl DbInner {
                 manual: None,
             };
             // There may be more to do elsewhere in the tree.
-            state.running_compactions += 1;
             self.queue_compaction(state, id);
             self.schedule_background(state);
             return Some(work);
@@ -116,16 +119,11 @@ impl DbInner {
         None
     }
 
-    fn compaction_ended(
-        &self,
-        state: &mut DbState,
-        work: &CompactionWork,
-        result: &Result<()>,
-    ) {
-        let oldest = self.oldest_snapshot();
+    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
+        let freed = self.caught_up_below();
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
-            cf.plan.finished(&version, work.id, oldest);
+            cf.plan.finished(&version, work.id, freed);
             self.update_stall(cf);
         }
         if result.is_ok() {
@@ -157,21 +155,32 @@ impl DbInner {
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
-        let outputs = Arc::default();
-        let result = self.run_parts(work, &outputs).and_then(|(files, part)| {
-            self.install(work, &files)?;
-            Ok((files, part))
-        });
+        let context = self.job_context(work)?;
+        let written = self.run_parts(work, &context);
+        let numbers = std::mem::take(&mut *context.outputs.lock());
+        let (files, part) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                let mut state = self.state.lock();
+                numbers.iter().for_each(|number| self.discard_output(&mut state, *number));
+                return Err(error);
+            }
+        };
+        let installed = self.install(work, &files);
         {
             let mut state = self.state.lock();
-            for number in outputs.lock().drain(..) {
-                self.output_done(&mut state, number, result.is_ok());
+            let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
+            for number in &numbers {
+                if installed.as_ref().is_err_and(dropped) {
+                    self.discard_output(&mut state, *number);
+                }
+                state.pending_outputs.remove(number);
             }
         }
-        let (files, part) = result?;
+        installed?;
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
-        self.note_compaction_end(job, work, &files, &counts);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
 
@@ -202,13 +211,9 @@ impl DbInner {
         }
     }
 
-    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
-    fn run_parts(
-        self: &Arc<Self>,
-        work: &CompactionWork,
-        outputs: &Arc<Mutex<Vec<FileNumber>>>,
-    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
-        let job = Arc::new(JobContext {
+    fn job_context(self: &Arc<Self>, work: &CompactionWork) -> Result<Arc<JobContext>> {
+        let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
+        Ok(Arc::new(JobContext {
             db: Arc::clone(self),
             cf: Arc::clone(&work.cf),
             version: Arc::clone(&work.version),
@@ -217,20 +222,30 @@ impl DbInner {
             snapshots: self.snapshots.sequences(),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
-            outputs: Arc::clone(outputs),
-        });
+            expected_bytes: input_bytes.min(work.pick.max_output_file_size),
+            outputs: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
+    /// The output files are durable after that.
+    fn run_parts(
+        &self,
+        work: &CompactionWork,
+        job: &Arc<JobContext>,
+    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
         let mut bounds = vec![None];
         bounds.extend(split_points(work).into_iter().map(Some));
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
         for (start, end) in ranges[1..].iter().cloned() {
-            let job = Arc::clone(&job);
+            let job = Arc::clone(job);
             handles.push(pumice_port::thread::spawn("pumice:sub", move || {
                 subcompaction::run(&job, start, end)
             }));
         }
-        let first = subcompaction::run(&job, ranges[0].0.clone(), ranges[0].1.clone());
+        let first = subcompaction::run(job, ranges[0].0.clone(), ranges[0].1.clone());
         let mut results = vec![first];
         for handle in handles {
             results.push(handle.join().and_then(|result| result));
@@ -241,6 +256,7 @@ impl DbInner {
             let part = result?;
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
             sum.counts.entries_in += part.counts.entries_in;
             sum.counts.dropped_hidden += part.counts.dropped_hidden;
             sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
@@ -249,6 +265,9 @@ impl DbInner {
         }
         self.fs.sync_dir(&self.path)?;
         self.verify_entry_count(work, &sum)?;
+        if work.cf.is_dropped() {
+            return Err(Error::column_family_dropped(work.cf.name.clone()));
+        }
         Ok((files, sum))
     }
 
@@ -273,9 +292,6 @@ impl DbInner {
     }
 
     fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
-        if work.cf.is_dropped() {
-            return Err(Error::column_family_dropped(work.cf.name.clone()));
-        }
         let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
         for (level, file) in work.pick.input_files() {
             edit.deleted_files.push((level, file.number));
@@ -328,10 +344,9 @@ impl DbInner {
         job
     }
 
-    /// The oldest sequence a reader may still ask for.
-    pub(crate) fn oldest_snapshot(&self) -> u64 {
-        let snapshots = self.snapshots.sequences();
-        snapshots.first().copied().unwrap_or_else(|| self.last_sequence.load(Ordering::Acquire))
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
+    pub(crate) fn caught_up_below(&self) -> u64 {
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

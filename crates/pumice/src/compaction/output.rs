@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
-use pumice_base::{FileNumber, Result, SequenceNumber, ValueType};
-use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
+use pumice_base::hash::hash64_seeded;
+use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
-use pumice_table::{TableBuildContext, TableBuilder, unique_id};
+use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, unique_id};
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
@@ -26,6 +27,8 @@ pub(crate) struct OutputSpec {
     pub bottommost: bool,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
+    /// Bytes the file will have, roughly; 0 if unknown.
+    pub expected_bytes: u64,
 }
 
 /// See the module head.
@@ -37,6 +40,8 @@ pub(crate) struct OutputFile {
     smallest_seq: SequenceNumber,
     largest_seq: SequenceNumber,
     creation_time: u64,
+    /// Digest of the entries so far, with `paranoid_file_checks`.
+    digest: Option<u64>,
 }
 
 impl OutputFile {
@@ -49,8 +54,12 @@ impl OutputFile {
         let path = filename::table_file(&db.path, spec.number);
         let file = db.fs.create(&path, &FileOptions::default())?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) =
-            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.bottommost);
+        let (compression, compression_opts) = crate::compaction::compression_of(
+            &options,
+            spec.level,
+            spec.base_level,
+            spec.bottommost,
+        );
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),
@@ -72,11 +81,7 @@ impl OutputFile {
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
             user_collected: Vec::new(),
         };
-        let sync_step = db.options().bytes_per_sync;
-        let writer = BufferedWriter::new(
-            file,
-            WriterOptions { bytes_per_sync: sync_step, ..WriterOptions::default() },
-        );
+        let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
         Ok(OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,
@@ -85,6 +90,7 @@ impl OutputFile {
             smallest_seq: MAX_SEQUENCE,
             largest_seq: 0,
             creation_time,
+            digest: options.paranoid_file_checks.then_some(0),
         })
     }
 
@@ -102,6 +108,9 @@ impl OutputFile {
         let (sequence, _) = dbformat::sequence_and_type(ikey);
         self.smallest_seq = self.smallest_seq.min(sequence);
         self.largest_seq = self.largest_seq.max(sequence);
+        if let Some(digest) = &mut self.digest {
+            *digest = extend_digest(*digest, ikey, value);
+        }
         self.builder.add(ikey, value)
     }
 
@@ -141,11 +150,6 @@ impl OutputFile {
         self.smallest.is_empty()
     }
 
-    /// Number of the file.
-    pub fn number(&self) -> FileNumber {
-        self.spec.number
-    }
-
     /// The last internal key added; empty before the first.
     pub fn last_key(&self) -> &[u8] {
         &self.largest
@@ -154,8 +158,9 @@ impl OutputFile {
     /// Finishes the table and makes it durable; its directory entry is the caller's business.
     ///
     /// # Errors
-    /// I/O; the file is then useless and must not be installed.
-    pub fn finish(mut self, db: &DbInner) -> Result<Arc<FileMetaData>> {
+    /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
+    /// is then useless and must not be installed.
+    pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<Arc<FileMetaData>> {
         self.builder.finish()?;
         self.builder.finish_file(true, db.options().use_fsync)?;
         let properties = self.builder.properties();
@@ -180,6 +185,9 @@ impl OutputFile {
             raw_key_size: properties.raw_key_size,
             raw_value_size: properties.raw_value_size,
         });
+        if let Some(digest) = self.digest {
+            verify(cf, &meta, digest)?;
+        }
         Ok(Arc::new(meta))
     }
 
@@ -190,4 +198,31 @@ impl OutputFile {
     pub fn abandon(self) -> Result<()> {
         self.builder.abandon()
     }
+}
+
+fn extend_digest(digest: u64, ikey: &[u8], value: &[u8]) -> u64 {
+    hash64_seeded(value, hash64_seeded(ikey, digest))
+}
+
+/// Reads the file back: every block must be intact and the entries those that were added.
+fn verify(cf: &CfData, file: &FileMetaData, expected: u64) -> Result<()> {
+    let tables = cf.tables();
+    let table = tables.table(file)?;
+    table.verify_checksums()?;
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    let mut digest = 0;
+    iter.seek_to_first();
+    while iter.valid() {
+        digest = extend_digest(digest, iter.key(), iter.value());
+        iter.next();
+    }
+    iter.status()?;
+    if digest != expected {
+        return Err(Error::corruption(format!(
+            "Paranoid checksums do not match: table file {:06}",
+            file.number
+        )));
+    }
+    Ok(())
 }

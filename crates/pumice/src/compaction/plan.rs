@@ -25,7 +25,7 @@ pub(crate) struct CompactionPlan {
 
 impl CompactionPlan {
     /// The plan of a column family at `version`.
-    pub fn new(version: &Version, options: &ColumnFamilyOptions, oldest_snapshot: u64) -> Self {
+    pub fn new(version: &Version, options: &ColumnFamilyOptions, freed_below: u64) -> Self {
         let options = shape(options);
         let mut plan = CompactionPlan {
             targets: LevelTargets::compute(version, &options),
@@ -35,27 +35,22 @@ impl CompactionPlan {
             running: RunningCompactions::default(),
             cache: PriorityCache::default(),
         };
-        plan.rescore(version, oldest_snapshot);
+        plan.rescore(version, freed_below);
         plan
     }
 
     /// Takes over changed options or a new version.
-    pub fn refresh(
-        &mut self,
-        version: &Version,
-        options: &ColumnFamilyOptions,
-        oldest_snapshot: u64,
-    ) {
+    pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
         self.options = shape(options);
         self.targets = LevelTargets::compute(version, &self.options);
-        self.rescore(version, oldest_snapshot);
+        self.rescore(version, freed_below);
     }
 
-    fn rescore(&mut self, version: &Version, oldest_snapshot: u64) {
+    fn rescore(&mut self, version: &Version, freed_below: u64) {
         self.scores =
             LevelScores::compute(version, &self.targets, &self.options, self.running.files());
         let rules = MarkRules {
-            oldest_snapshot,
+            oldest_snapshot: freed_below,
             now: pumice_port::time::wall_seconds(),
             bottommost_delay: 0,
             ttl: 0,
@@ -65,7 +60,8 @@ impl CompactionPlan {
         self.marks = FileMarks::compute(version, &rules);
     }
 
-    /// A snapshot was released: files of the bottommost level may have become compactable.
+    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
+    /// rid of tombstones and sequence numbers.
     pub fn bottommost_threshold(&self) -> u64 {
         self.marks.bottommost_threshold
     }
@@ -96,7 +92,7 @@ impl CompactionPlan {
     }
 
     /// The most urgent compaction; registered as running.
-    pub fn pick(&mut self, version: &Version, oldest_snapshot: u64) -> Option<(u64, CompactionPick)> {
+    pub fn pick(&mut self, version: &Version, freed_below: u64) -> Option<(u64, CompactionPick)> {
         let context = PickContext {
             version,
             targets: &self.targets,
@@ -105,7 +101,7 @@ impl CompactionPlan {
         };
         let pick = picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?;
         let id = self.running.register(&pick, version.comparator());
-        self.rescore(version, oldest_snapshot);
+        self.rescore(version, freed_below);
         Some((id, pick))
     }
 
@@ -121,16 +117,16 @@ impl CompactionPlan {
     }
 
     /// Registers a manual pick as running.
-    pub fn register(&mut self, version: &Version, pick: &CompactionPick, oldest: u64) -> u64 {
+    pub fn register(&mut self, version: &Version, pick: &CompactionPick, freed_below: u64) -> u64 {
         let id = self.running.register(pick, version.comparator());
-        self.rescore(version, oldest);
+        self.rescore(version, freed_below);
         id
     }
 
     /// A compaction ended.
-    pub fn finished(&mut self, version: &Version, id: u64, oldest_snapshot: u64) {
+    pub fn finished(&mut self, version: &Version, id: u64, freed_below: u64) {
         self.running.unregister(id);
-        self.rescore(version, oldest_snapshot);
+        self.rescore(version, freed_below);
     }
 }
 

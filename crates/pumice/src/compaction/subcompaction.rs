@@ -40,8 +40,10 @@ pub(crate) struct JobContext {
     pub snapshots: Vec<u64>,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
-    /// Numbers of all outputs begun, for the job to account for.
-    pub outputs: Arc<Mutex<Vec<FileNumber>>>,
+    /// Bytes of an output file, roughly.
+    pub expected_bytes: u64,
+    /// Numbers of the output files so far, finished or not.
+    pub outputs: Mutex<Vec<FileNumber>>,
 }
 
 /// What a subcompaction produced.
@@ -50,6 +52,8 @@ pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     pub cpu_micros: u64,
+    /// Subcompactions summed up here.
+    pub parts: usize,
 }
 
 struct Writer<'a> {
@@ -125,6 +129,7 @@ pub(crate) fn run(
     Ok(SubcompactionResult {
         files: writer.files,
         counts: entries.counts(),
+        parts: 1,
         cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
     })
 }
@@ -145,8 +150,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
                 sources.push(Source::Table(tables.table(file)?.iter(&options)));
             }
         } else {
-            let level =
-                Level::new(input.level, input.files.clone(), job.cf.comparator());
+            let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
             sources.push(Source::Level(LevelIterator::new(
                 Arc::clone(&tables),
                 job.cf.icmp.clone(),
@@ -206,6 +210,7 @@ impl Writer<'_> {
             bottommost: self.job.pick.bottommost,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
+            expected_bytes: self.job.expected_bytes,
         }
     }
 
@@ -238,7 +243,7 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
         }
         self.low = high;
-        self.files.push(output.finish(&self.job.db)?);
+        self.files.push(output.finish(&self.job.db, &self.job.cf)?);
         Ok(())
     }
 

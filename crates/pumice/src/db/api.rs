@@ -297,10 +297,8 @@ impl Db {
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
     ) -> Result<Vec<Result<Option<PinnedSlice>>>> {
-        let keys = keys
-            .iter()
-            .map(|(cf, key)| Ok((self.data(cf)?, *key)))
-            .collect::<Result<Vec<_>>>()?;
+        let keys =
+            keys.iter().map(|(cf, key)| Ok((self.data(cf)?, *key))).collect::<Result<Vec<_>>>()?;
         Ok(self.inner().multi_get(options, &keys))
     }
 
@@ -429,8 +427,7 @@ impl Db {
         options: &ColumnFamilyOptions,
         name: &str,
     ) -> Result<ColumnFamily> {
-        self.inner()
-            .create_column_family(&ColumnFamilyDescriptor::new(name, options.clone()))
+        self.inner().create_column_family(&ColumnFamilyDescriptor::new(name, options.clone()))
     }
     /// Drops a column family; existing handles and iterators stay readable.
     ///

@@ -12,19 +12,7 @@ use pumice_port::pool::Priority;
 
 use crate::db::column_family::CfState;
 use crate::db::{DbInner, DbState};
-use crate::options::DbOptions;
 use crate::write::controller::StallInputs;
-
-/// (flushes, compactions) that may run at once: RocksDB's split of `max_background_jobs`.
-pub(crate) fn job_limits(options: &DbOptions) -> (usize, usize) {
-    let (flushes, compactions) = (options.max_background_flushes, options.max_background_compactions);
-    if flushes == -1 && compactions == -1 {
-        let jobs = options.max_background_jobs.max(1);
-        let flushes = (jobs / 4).max(1);
-        return (flushes as usize, (jobs - flushes).max(1) as usize);
-    }
-    (flushes.max(1) as usize, compactions.max(1) as usize)
-}
 
 impl CfState {
     /// The numbers that decide the stall state.
@@ -48,12 +36,12 @@ impl DbInner {
         if self.read_only
             || state.paused > 0
             || self.shutting_down.load(Ordering::Acquire)
-            || state.errors.stops_jobs()
+            || state.errors.stopping_jobs().is_some()
         {
             return;
         }
         let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
-        let (flushes, compactions) = job_limits(&self.options());
+        let (flushes, compactions) = self.options().background_limits();
         while state.scheduled_flushes < flushes.min(state.running_flushes + state.flush_queue.len())
         {
             state.scheduled_flushes += 1;
@@ -83,11 +71,11 @@ impl DbInner {
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
-        let urgent = self.controller.is_stopped()
+        let behind = self.controller.is_stopped()
             || self.controller.is_delayed()
-            || state.manual.waiting() > 0
             || state.cfs.values().any(pressed);
-        if urgent { limit } else { 1 }
+        self.compaction_behind.store(behind, Ordering::Release);
+        if behind || state.manual.waiting() > 0 { limit } else { 1 }
     }
 
     /// Queues column family `id` for compaction if it wants one. Requires: state lock held.
@@ -104,8 +92,28 @@ impl DbInner {
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         let version = Arc::clone(&cf.version);
-        cf.plan.refresh(&version, &cf.data.options(), oldest);
+        cf.plan.refresh(&version, &cf.data.options(), freed);
+        self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
+    }
+
+    /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
+    pub(crate) fn snapshot_released(&self) {
+        if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
+            || self.shutting_down.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let mut state = self.state.lock();
+        self.bottommost_threshold.store(u64::MAX, Ordering::Release);
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                self.refresh_scores(cf);
+            }
+            self.queue_compaction(&mut state, id);
+        }
+        self.schedule_background(&mut state);
     }
 }

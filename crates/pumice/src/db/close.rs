@@ -30,10 +30,8 @@ impl DbInner {
             && self.stopping_error().is_none()
         {
             let ids = all_ids(&self.state.lock());
-            result = self.flush_families(
-                &FlushOptions { wait: true, allow_write_stall: true },
-                &ids,
-            );
+            result =
+                self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids);
         }
         self.stop(&mut result);
         result
@@ -48,7 +46,11 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
-            while state.scheduled_flushes > 0 || state.scheduled_compactions > 0 {
+            while state.scheduled_flushes > 0
+                || state.scheduled_compactions > 0
+                || state.running_deletions > 0
+                || state.errors.is_resuming()
+            {
                 state = self.changed.wait_timeout(state, POLL).0;
             }
         }

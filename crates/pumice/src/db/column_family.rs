@@ -8,8 +8,8 @@
 //! change together under the state lock.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use pumice_base::extension::MergeOperator;
@@ -21,9 +21,9 @@ use pumice_table::TableOptions;
 
 use crate::compaction::plan::CompactionPlan;
 use crate::db::DbInner;
+use crate::db::counters::CfCounters;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
-use crate::db::counters::CfCounters;
 use crate::stats::listener::FlushReason;
 use crate::table_cache::TableCache;
 use crate::write::controller::StallCause;
@@ -163,7 +163,6 @@ pub(crate) struct CfState {
     pub flush_running: bool,
     pub flush_queued: bool,
     pub compaction_queued: bool,
-    pub compactions_running: usize,
     pub stall: StallCause,
 }
 
@@ -190,7 +189,6 @@ impl CfState {
             flush_running: false,
             flush_queued: false,
             compaction_queued: false,
-            compactions_running: 0,
             stall: StallCause::None,
         }
     }
@@ -234,9 +232,7 @@ pub(crate) fn new_memtable(
     manager: Option<Arc<WriteBufferManager>>,
 ) -> Arc<MemTable> {
     let rep = match options.memtable_factory {
-        MemtableFactory::SkipList { lookahead } => {
-            MemTableRep::SkipList { lookahead }
-        }
+        MemtableFactory::SkipList { lookahead } => MemTableRep::SkipList { lookahead },
         MemtableFactory::Vector { reserve } => MemTableRep::Vector { reserve },
     };
     let arena_block_bytes = match options.arena_block_size {

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use pumice_base::{Error, Result};
-use pumice_env::filename::{self, FileType};
 use pumice_env::FileSystem;
+use pumice_env::filename::{self, FileType};
 
 use crate::options::DbOptions;
 use crate::stats::InfoLog;

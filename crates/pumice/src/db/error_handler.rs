@@ -7,25 +7,26 @@
 //! | Fatal | failed MANIFEST write | as Hard, and no file is deleted | `resume` |
 //! | Unrecoverable | corruption, memory out of step with the log | writes stop | reopening |
 //!
-//! A full disk is retried every second without being asked, so that writes succeed soon after
-//! space returns. A file that failed to sync is never used again: `resume` flushes the memtables
-//! to new files and starts a new log.
+//! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
+//! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
+//! should look at it. A file that failed to sync is never used again: `resume` flushes the memtables
+//! to new files, starts a new log and records in the MANIFEST that the old one is not needed.
+//!
+//! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
+//! whose tail is unknown is never followed by records.
 //!
 //! Thread safety: `ErrorState` belongs to the state lock. Lock order as in `db`.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_base::{Error, ErrorKind, Result, Severity};
-use pumice_port::pool::Priority;
+use pumice_manifest::VersionEdit;
 
-use crate::db::DbInner;
+use crate::db::{DbInner, DbState};
 use crate::stats::listener::FlushReason;
 use crate::write::switch::all_ids;
-
-/// Time between automatic attempts to resume.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What was being done when a background error happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +46,10 @@ pub enum Reason {
 pub(crate) struct ErrorState {
     error: Option<Error>,
     resuming: bool,
-    /// A job that the present resume started failed again.
-    resume_failed: bool,
+    /// What failed during the `resume` that is under way.
+    failed_again: Option<Error>,
+    /// A job that tries to resume is scheduled or running.
+    retrying: bool,
     compaction_failures: u32,
 }
 
@@ -55,16 +58,13 @@ impl ErrorState {
     pub fn current(&self) -> Option<&Error> {
         self.error.as_ref()
     }
-    /// The error that stops writes: also during a resume, whose flush must come before any write
-    /// to the new log. Until then the failed log counts, and it may hold a record that failed
-    /// with the sequence numbers of the next write.
-    pub fn stopping(&self) -> Option<&Error> {
-        self.error.as_ref()
+    /// The error because of which flushes and compactions must not start.
+    pub fn stopping_jobs(&self) -> Option<&Error> {
+        if self.resuming { self.failed_again.as_ref() } else { self.error.as_ref() }
     }
-    /// Flushes and compactions must not start.
-    pub fn stops_jobs(&self) -> bool {
-        let stopped = self.error.as_ref().is_some_and(|e| e.severity() >= Severity::Hard);
-        stopped && (!self.resuming || self.resume_failed)
+    /// `resume` is under way.
+    pub fn is_resuming(&self) -> bool {
+        self.resuming
     }
     /// Compactions that failed one after the other, to space out their retries.
     pub fn compaction_failures(&self) -> u32 {
@@ -89,6 +89,12 @@ fn severity(error: &Error, reason: Reason) -> Severity {
     }
 }
 
+/// Trying again may help without anybody looking at the device.
+fn heals(error: &Error, reason: Reason) -> bool {
+    error.severity() < Severity::Unrecoverable
+        && (error.is_no_space() || reason != Reason::WriteCallback)
+}
+
 impl DbInner {
     /// Records a background error and starts what can be done about it.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
@@ -105,20 +111,20 @@ impl DbInner {
         if reason == Reason::Compaction {
             state.errors.compaction_failures = state.errors.compaction_failures.saturating_add(1);
         }
-        let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
-        state.errors.resume_failed |= severity >= Severity::Hard;
-        if severity >= Severity::Hard && worse {
-            state.errors.error = Some(error.clone());
+        if severity >= Severity::Hard {
+            let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
+            if worse {
+                state.errors.error = Some(error.clone());
+            }
+            if state.errors.resuming {
+                state.errors.failed_again.get_or_insert_with(|| error.clone());
+            }
             self.attention.store(true, Ordering::Release);
+            if heals(&error, reason) {
+                self.schedule_resume(&mut state);
+            }
         }
         self.changed.notify_all();
-        drop(state);
-        if worse
-            && error.is_no_space()
-            && let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade)
-        {
-            me.schedule_resume_if_full();
-        }
     }
 
     /// Memory no longer is what the log says: nothing may be written until reopening.
@@ -130,33 +136,40 @@ impl DbInner {
 
     /// The error that stops writes, if any.
     pub(crate) fn stopping_error(&self) -> Option<Error> {
-        self.state.lock().errors.stopping().cloned()
+        self.state.lock().errors.current().cloned()
     }
 
-    /// Starts the automatic recovery from a full disk, if that is the error.
-    pub(crate) fn schedule_resume_if_full(self: &Arc<Self>) {
-        let full = |e: &Error| e.is_no_space() && e.severity() < Severity::Unrecoverable;
-        {
-            let state = self.state.lock();
-            if !state.errors.error.as_ref().is_some_and(full) {
-                return;
-            }
+    /// Starts the automatic attempts to resume, unless they are under way. State lock held.
+    fn schedule_resume(&self, state: &mut DbState) {
+        let Some(me) = self.me.get().filter(|_| !state.errors.retrying) else { return };
+        let options = self.options();
+        if options.max_bgerror_resume_count == 0 {
+            return;
         }
-        let db = Arc::downgrade(self);
+        state.errors.retrying = true;
+        let (db, attempts) = (Weak::clone(me), options.max_bgerror_resume_count);
+        let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
         let job = move || {
-            loop {
-                pumice_port::thread::sleep(RETRY_INTERVAL);
+            for _ in 0..attempts {
+                pumice_port::thread::sleep(interval);
                 let Some(db) = db.upgrade() else { return };
-                if db.shutting_down.load(Ordering::Acquire) || db.resume().is_ok() {
-                    return;
+                if db.shutting_down.load(Ordering::Acquire) || db.resumed_or_hopeless() {
+                    break;
                 }
-                let state = db.state.lock();
-                if !state.errors.error.as_ref().is_some_and(full) {
-                    return;
-                }
+            }
+            if let Some(db) = db.upgrade() {
+                db.state.lock().errors.retrying = false;
             }
         };
-        self.pools.schedule(Priority::User, "resume", Box::new(job));
+        // A thread of its own: it sleeps most of the time, maybe for days.
+        drop(pumice_port::thread::spawn("pumice:resume", job));
+    }
+
+    /// One automatic attempt; whether no other is needed.
+    fn resumed_or_hopeless(self: &Arc<Self>) -> bool {
+        drop(self.resume());
+        let state = self.state.lock();
+        state.errors.error.as_ref().is_none_or(|e| e.severity() >= Severity::Unrecoverable)
     }
 
     /// Clears a recoverable background error: new log, flush of everything, new MANIFEST if the
@@ -167,6 +180,9 @@ impl DbInner {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         {
             let mut state = self.state.lock();
+            if self.shutting_down.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
             let Some(error) = state.errors.error.clone() else { return Ok(()) };
             if error.severity() >= Severity::Unrecoverable {
                 return Err(error);
@@ -175,19 +191,20 @@ impl DbInner {
                 return Err(Error::busy("Recovery in progress"));
             }
             state.errors.resuming = true;
-            state.errors.resume_failed = false;
+            state.errors.failed_again = None;
         }
-        let result = self.try_resume();
+        let mut result = self.try_resume();
         let mut state = self.state.lock();
         state.errors.resuming = false;
+        if let Some(error) = state.errors.failed_again.take() {
+            result = result.and(Err(error));
+        }
         match &result {
             Ok(()) => state.errors.error = None,
-            Err(error) => {
-                if error.is_corruption() {
-                    state.errors.error = Some(error.with_severity(Severity::Unrecoverable));
-                }
-                self.attention.store(true, Ordering::Release);
+            Err(error) if error.is_corruption() => {
+                state.errors.error = Some(error.with_severity(Severity::Unrecoverable));
             }
+            Err(_) => {}
         }
         self.schedule_background(&mut state);
         self.changed.notify_all();
@@ -211,6 +228,10 @@ impl DbInner {
             }
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
-        self.flush_all_now(&ids)
+        self.flush_all_now(&ids)?;
+        // Even if nothing was flushed: the failed log must not be replayed, since what comes next
+        // takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
+        let log_number = self.state.lock().cfs.get(&0).map(|cf| cf.log_number);
+        self.apply_edits(VersionEdit { log_number, ..VersionEdit::default() }, |_| ())
     }
 }

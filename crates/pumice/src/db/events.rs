@@ -283,15 +283,17 @@ impl DbInner {
         job
     }
 
-    /// The compaction `job` ended well with these files.
+    /// The compaction `job`, run in `parts`, ended well with these files.
     pub(crate) fn note_compaction_end(
         &self,
         job: u64,
         work: &CompactionWork,
         files: &[Arc<FileMetaData>],
         counts: &CompactionStats,
+        parts: usize,
     ) {
         let mut info = compaction_info(work, job);
+        info.num_subcompactions = parts;
         info.output_files = files.iter().map(|f| f.number).collect();
         info.total_output_bytes = counts.bytes_written;
         info.num_input_records = counts.num_input_records;
@@ -318,10 +320,7 @@ impl DbInner {
 
     /// The compaction `job` failed.
     pub(crate) fn note_compaction_failed(&self, job: u64, work: &CompactionWork, error: &Error) {
-        let info = CompactionJobInfo {
-            error: Some(error.clone()),
-            ..compaction_info(work, job)
-        };
+        let info = CompactionJobInfo { error: Some(error.clone()), ..compaction_info(work, job) };
         self.warn(format_args!("[{}] [JOB {job}] Compaction failed: {error}", work.cf.name));
         let shape = self.tree_shape(&work.cf);
         self.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
@@ -455,7 +454,7 @@ fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
         total_output_bytes: 0,
         num_input_records: 0,
         num_output_records: 0,
-        num_subcompactions: 1,
+        num_subcompactions: 0,
         elapsed_micros: 0,
         cpu_micros: 0,
         output_compression: codec.0.property_name(),

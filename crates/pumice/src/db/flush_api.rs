@@ -98,9 +98,9 @@ impl DbInner {
         if self.shutting_down.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }
-        match state.errors.current() {
-            Some(error) if state.errors.stops_jobs() => Err(error.clone()),
-            _ => Ok(()),
+        match state.errors.stopping_jobs() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
         }
     }
 

@@ -58,7 +58,9 @@ impl DbInner {
         let mut list = Vec::new();
         for cf in families.all() {
             let view = cf.super_version.load_full();
-            list.extend(view.version.all_files().map(|(level, file)| self.describe(cf, level, file)));
+            list.extend(
+                view.version.all_files().map(|(level, file)| self.describe(cf, level, file)),
+            );
         }
         list
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
+use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, VersionBuilder, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_wal::LogWriter;
@@ -31,12 +31,20 @@ pub(crate) struct ManifestLog {
     pub number: FileNumber,
     /// The last write failed: what recovery would read is unknown.
     pub broken: bool,
+    /// The database is closed: another process may own the directory.
+    closed: bool,
 }
 
 impl ManifestLog {
     /// The next change starts a new MANIFEST in place of `number`.
     pub fn replacing(number: FileNumber) -> Self {
         ManifestLog { number, ..ManifestLog::default() }
+    }
+
+    /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and
+    /// keeps the lock while it does.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
     }
 }
 
@@ -59,8 +67,9 @@ impl DbInner {
     /// versions are in place and before readers see them.
     ///
     /// # Errors
-    /// Corruption if the edits do not fit the versions; I/O errors of the MANIFEST, after which
-    /// nothing has changed in memory and what is on disk is unknown.
+    /// Corruption if the edits do not fit the versions, ColumnFamilyDropped if theirs is gone:
+    /// nothing has happened then. I/O errors of the MANIFEST, after which nothing has changed in
+    /// memory and what is on disk is unknown.
     pub(crate) fn apply_edits(
         &self,
         group: impl Into<EditGroup>,
@@ -81,8 +90,16 @@ impl DbInner {
         {
             let state = self.state.lock();
             for edit in &group.edits {
-                versions.push(self.next_version(&state, edit)?);
-                let Some(cf) = state.cfs.get(&edit.column_family) else { continue };
+                let cf = match state.cfs.get(&edit.column_family) {
+                    Some(cf) => cf,
+                    None if edit.add_column_family.is_some() => {
+                        versions.push(None);
+                        continue;
+                    }
+                    // Recovery would refuse a MANIFEST that goes on about it.
+                    None => return Err(Error::column_family_dropped("")),
+                };
+                versions.push(next_version(cf, edit)?);
                 let removed = edit.deleted_files.iter();
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
                 group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
@@ -113,27 +130,6 @@ impl DbInner {
         self.collect_obsolete(&mut state, &group);
         self.changed.notify_all();
         Ok(())
-    }
-
-    /// The version that `edit` makes of its column family's; None if it touches no file.
-    fn next_version(
-        &self,
-        state: &DbState,
-        edit: &VersionEdit,
-    ) -> Result<Option<Arc<LiveVersion>>> {
-        let Some(cf) = state.cfs.get(&edit.column_family) else {
-            if edit.add_column_family.is_some() {
-                return Ok(None);
-            }
-            // Dropped meanwhile. In the MANIFEST the edit would make it unreadable.
-            return Err(Error::column_family_dropped(edit.column_family.to_string()));
-        };
-        if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
-            return Ok(None);
-        }
-        let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
-        builder.apply(edit)?;
-        Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
     }
 
     /// Fills in what every edit carries.
@@ -167,6 +163,7 @@ impl DbInner {
 
     /// Writes and syncs the edits, on a new MANIFEST if there is none to append to.
     fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
+        manifest.check_open()?;
         let limit = self.options().max_manifest_file_size;
         if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
@@ -201,7 +198,7 @@ impl DbInner {
         let path = filename::manifest_file(&self.path, number);
         let file = self.fs.create(&path, &FileOptions::default())?;
         let mut writer = LogWriter::new(
-            BufferedWriter::new(file, WriterOptions::default()),
+            BufferedWriter::new(file, self.options().manifest_writer()),
             number,
             false,
             true,
@@ -260,11 +257,23 @@ impl DbInner {
 
     /// Closes the MANIFEST. Suspends.
     pub(crate) fn close_manifest(&self) -> Result<()> {
-        match self.manifest.lock().writer.take() {
+        let mut manifest = self.manifest.lock();
+        manifest.closed = true;
+        match manifest.writer.take() {
             Some(mut writer) => writer.close(),
             None => Ok(()),
         }
     }
+}
+
+/// The version that `edit` makes of its column family's; None if it touches no file.
+fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<LiveVersion>>> {
+    if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
+        return Ok(None);
+    }
+    let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
+    builder.apply(edit)?;
+    Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
 }
 
 fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Result<()> {

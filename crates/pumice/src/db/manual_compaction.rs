@@ -16,6 +16,7 @@ use pumice_manifest::{UserRange, VersionEdit};
 use crate::compaction::job::CompactionWork;
 use crate::compaction::picker::{ManualPick, ManualRange};
 use crate::db::column_family::CfData;
+use crate::db::error_handler::Reason;
 use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::db::{DbInner, DbState};
 
@@ -77,7 +78,7 @@ impl ManualQueue {
 impl DbInner {
     /// Picks a piece of the first request that nothing conflicts with. State lock held.
     pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
-        let oldest = self.oldest_snapshot();
+        let freed = self.caught_up_below();
         let default_parts = self.options().max_subcompactions.max(1) as usize;
         let mut settled = false;
         let mut found = None;
@@ -86,7 +87,7 @@ impl DbInner {
                 continue;
             }
             let Some(cf) = state.cfs.get_mut(&request.family) else {
-                request.done = Some(Err(Error::column_family_dropped("")));
+                request.done = Some(Err(Error::column_family_dropped("manual compaction")));
                 settled = true;
                 continue;
             };
@@ -111,7 +112,7 @@ impl DbInner {
                     request.running = true;
                     request.wrote_to = Some(pick.output_level);
                     let version = Arc::clone(&cf.version);
-                    let id = cf.plan.register(&version, &pick, oldest);
+                    let id = cf.plan.register(&version, &pick, freed);
                     let parts = match request.max_subcompactions {
                         0 => default_parts,
                         given => given,
@@ -170,8 +171,7 @@ impl DbInner {
                 break;
             }
             let output = if level == 0 { None } else { Some(level + 1) };
-            let wrote =
-                self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
+            let wrote = self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
             let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
             final_level = final_level.max(next);
             if last {
@@ -275,7 +275,10 @@ impl DbInner {
                 target as usize
             } else {
                 // The lowest level number such that everything between is empty.
-                (1..=from).rev().take_while(|l| *l == from || version.level(*l).is_empty()).last()
+                (1..=from)
+                    .rev()
+                    .take_while(|l| *l == from || version.level(*l).is_empty())
+                    .last()
                     .unwrap_or(from)
             };
             if to >= version.num_levels() {
@@ -306,6 +309,7 @@ impl DbInner {
             (edit, to)
         };
         self.info(format_args!("[{}] Moving files from level {from} to {to}", cf.name));
-        self.apply_edits(edit, |_| ())
+        let moved = self.apply_edits(edit, |_| ());
+        moved.inspect_err(|error| self.background_error(error, Reason::Compaction))
     }
 }

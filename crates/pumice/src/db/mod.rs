@@ -43,8 +43,8 @@ pub(crate) mod version_recovery;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use pumice_base::FileNumber;
@@ -99,6 +99,7 @@ impl CfMap {
 }
 
 /// What the state lock guards.
+#[derive(Default)]
 pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
@@ -108,6 +109,8 @@ pub(crate) struct DbState {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
+    /// Threads that delete obsolete files.
+    pub running_deletions: usize,
     /// Numbers of files being written; they are in no version yet.
     pub pending_outputs: BTreeSet<FileNumber>,
     pub manual: ManualQueue,
@@ -153,6 +156,8 @@ pub(crate) struct DbInner {
     /// Something in `attend` may hold; the leader looks there.
     pub attention: AtomicBool,
     pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// Compaction needs all its threads: low-priority writes make way.
+    pub compaction_behind: AtomicBool,
     /// A leader waits in a stall.
     pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,
@@ -165,6 +170,8 @@ pub(crate) struct DbInner {
     /// Sequence of the newest write that readers may see.
     pub last_sequence: AtomicU64,
     pub next_file_number: AtomicU64,
+    /// When the oldest snapshot passes this, there may be more to compact.
+    pub bottommost_threshold: AtomicU64,
     pub shutting_down: AtomicBool,
     /// Files that wait for their last reader; lets iterators skip the state lock when zero.
     pub obsolete_waiting: AtomicUsize,
@@ -212,8 +219,8 @@ impl DbInner {
         }
     }
 
-    /// Recomputes the limit on the bytes of all logs.
-    pub fn refresh_wal_limit(&self, state: &DbState) {
+    /// Recomputes what options decide about logs: their bytes together, and how they are written.
+    pub fn refresh_wal_settings(&self, state: &DbState) {
         let configured = self.options().max_total_wal_size;
         let limit = if configured > 0 {
             configured
@@ -225,5 +232,8 @@ impl DbInner {
             4 * state.cfs.values().map(budget).sum::<u64>()
         };
         self.wal_bytes_limit.store(limit, Ordering::Relaxed);
+        let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
+        let writer = self.options().wal_writer(budgets.max().unwrap_or(0));
+        self.wal.lock().set_writer_options(writer);
     }
 }

@@ -5,8 +5,9 @@
 //! could read the file holds that `Arc`. Logs go when no column family has unflushed data in them,
 //! manifests when CURRENT names another.
 //!
-//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown) or
-//! deletions are disabled.
+//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown),
+//! deletions are disabled, or the database closes: closing waits for deletions that have begun,
+//! since the next opener may give the same names to new files.
 //!
 //! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
 
@@ -65,6 +66,13 @@ impl DbInner {
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
+    /// Table `number` was written, at least in part, for an edit that was never tried (for one that
+    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock held.
+    pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
+        state.pending_outputs.remove(&number);
+        state.obsolete.file(filename::table_file(&self.path, number));
+    }
+
     /// An iterator let go of its super version: files may have become deletable.
     pub(crate) fn super_version_released(self: &Arc<Self>) {
         if self.obsolete_waiting.load(Ordering::Acquire) == 0
@@ -101,9 +109,10 @@ impl DbInner {
                 return;
             }
             let mut state = self.state.lock();
-            if state.deletions_disabled > 0 {
+            if state.deletions_disabled > 0 || self.shutting_down.load(Ordering::Acquire) {
                 return;
             }
+            state.running_deletions += 1;
             state.obsolete.tables.retain(|(number, file)| {
                 let free = file.strong_count() == 0;
                 if free {
@@ -125,14 +134,8 @@ impl DbInner {
         for path in doomed {
             self.delete_file(&path);
         }
-    }
-
-    /// Output `number` is no longer being written: it is in a version if `installed`, else garbage.
-    pub(crate) fn output_done(&self, state: &mut DbState, number: FileNumber, installed: bool) {
-        state.pending_outputs.remove(&number);
-        if !installed {
-            state.obsolete.file(filename::table_file(&self.path, number));
-        }
+        self.state.lock().running_deletions -= 1;
+        self.changed.notify_all();
     }
 
     fn delete_file(&self, path: &std::path::Path) {

@@ -4,14 +4,14 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, filename};
+use pumice_env::{FileSystem, FileType, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -50,6 +50,11 @@ impl ColumnFamilyDescriptor {
     pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
+
+    /// The descriptor with the options the column family will work with.
+    pub(crate) fn sanitized(&self) -> Result<Self> {
+        Ok(Self::new(self.name.as_str(), self.options.sanitized()?))
+    }
 }
 
 /// How a database is opened.
@@ -66,7 +71,8 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    check_request(options, descriptors)?;
+    let (options, descriptors) = sanitize_request(options, descriptors)?;
+    let (options, descriptors) = (&options, &descriptors[..]);
     let fs = Arc::clone(&options.file_system);
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
@@ -83,18 +89,9 @@ pub(crate) fn open(
     if mode == Mode::ReadWrite && wal_dir != path {
         fs.create_dir_all(&wal_dir)?;
     }
-    let recovered = if exists {
-        recover(&*fs, path, descriptors, mode)?
-    } else {
-        RecoveredVersions {
-            families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
-            manifest_number: 0,
-            next_file_number: 1,
-            last_sequence: 0,
-            min_log_to_keep: 0,
-            max_column_family: 0,
-            db_id: None,
-        }
+    let recovered = match exists {
+        true => recover(&*fs, path, descriptors, mode)?,
+        false => nothing_yet(descriptors),
     };
     if !options.create_missing_column_families
         && let Some(unknown) =
@@ -139,12 +136,13 @@ fn not_found(name: &str) -> Error {
     Error::invalid_argument(format!("Column family not found: {name}"))
 }
 
-fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
-    crate::options::check_all(options)?;
+/// What the database will work with; refuses what cannot work.
+fn sanitize_request(
+    options: &DbOptions,
+    descriptors: &[ColumnFamilyDescriptor],
+) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
-        crate::options::check_all(&descriptor.options)?;
-        crate::options::check_column_family(&descriptor.options)?;
         if !names.insert(descriptor.name.as_str()) {
             return Err(Error::invalid_argument(format!(
                 "Column family named twice: {}",
@@ -155,7 +153,8 @@ fn check_request(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) ->
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    Ok(())
+    let families = descriptors.iter().map(ColumnFamilyDescriptor::sanitized);
+    Ok((options.sanitized()?, families.collect::<Result<_>>()?))
 }
 
 /// Whether there is a database; refuses what the options forbid. Writes nothing.
@@ -181,13 +180,25 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Re
     Ok(exists)
 }
 
+/// A database that is about to be created.
+fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
+    RecoveredVersions {
+        families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
+        manifest_number: 0,
+        next_file_number: 1,
+        last_sequence: 0,
+        min_log_to_keep: 0,
+        max_column_family: 0,
+        db_id: None,
+    }
+}
+
 fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> RecoveredFamily {
     let options = descriptors.iter().find(|d| d.name == name).map(|d| &d.options);
     let comparator = options.map_or(Comparator::Bytewise, |o| o.comparator.clone());
     let levels = options.map_or(7, |o| o.num_levels as usize);
     RecoveredFamily {
         name: name.to_string(),
-        comparator: Some(comparator.name().to_string()),
         log_number: 0,
         version: pumice_manifest::Version::empty(InternalKeyComparator::new(comparator), levels),
     }
@@ -278,7 +289,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     }
     let map = CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)));
     let pools = shared_pools();
-    let (flushes, compactions) = crate::db::background::job_limits(options);
+    let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
     Ok(DbInner {
@@ -298,25 +309,13 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         cfs: ArcSwap::from_pointee(map),
         state: Mutex::new(DbState {
             cfs,
-            flush_queue: VecDeque::new(),
-            compaction_queue: VecDeque::new(),
-            running_flushes: 0,
-            running_compactions: 0,
-            scheduled_flushes: 0,
-            scheduled_compactions: 0,
-            pending_outputs: BTreeSet::new(),
-            manual: Default::default(),
-            obsolete: Default::default(),
-            errors: Default::default(),
-            paused: 0,
-            deletions_disabled: 0,
             max_column_family: a.recovered.max_column_family,
             min_log_to_keep: a.recovered.min_log_to_keep,
-            options_file_number: 0,
+            ..DbState::default()
         }),
         changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
-        queue: WriteQueue::default(),
+        queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
         scratch: Mutex::new(WriteBatch::new()),
         wal: Mutex::new(Wals::new(
             Arc::clone(&a.fs),
@@ -329,6 +328,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
         full_memtables: Mutex::new(BTreeSet::new()),
+        compaction_behind: AtomicBool::new(false),
         stalling: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),
@@ -336,6 +336,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         unlogged_writes: AtomicBool::new(false),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        bottommost_threshold: AtomicU64::new(u64::MAX),
         shutting_down: AtomicBool::new(false),
         obsolete_waiting: AtomicUsize::new(0),
         lock: Mutex::new(a.lock),
@@ -373,14 +374,8 @@ pub(crate) fn new_family_state(
         imm: Vec::new(),
         version: Arc::clone(&version),
     });
-    let data = Arc::new(CfData::new(
-        id,
-        &family.name,
-        options.clone(),
-        table_options,
-        tables,
-        first,
-    ));
+    let data =
+        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
     Ok(CfState::new(data, mem, version, family.log_number))
 }
 
@@ -391,8 +386,9 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
+        self.refresh_wal_settings(&self.state.lock());
         let recovered = if exists {
-            let mode = self.options().wal_recovery_mode.into();
+            let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
             self.replay_logs(mode, false)?
         } else {
@@ -402,7 +398,6 @@ impl DbInner {
         self.create_missing(descriptors)?;
         self.write_options_file()?;
         let mut state = self.state.lock();
-        self.refresh_wal_limit(&state);
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
@@ -443,10 +438,15 @@ impl DbInner {
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
+    /// An old info log's "number" is its time.
     fn raise_file_number(&self) -> Result<()> {
         for name in self.fs.list(&self.path)? {
-            if let Some((number, _)) = filename::parse(&name) {
-                self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            match filename::parse(&name) {
+                None | Some((_, FileType::InfoLog)) => {}
+                Some((number, _)) => {
+                    let next = number.saturating_add(1);
+                    self.next_file_number.fetch_max(next, Ordering::Relaxed);
+                }
             }
         }
         Ok(())
@@ -466,7 +466,7 @@ impl DbInner {
     }
 
     fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
-        let recovered = self.replay_logs(self.options().wal_recovery_mode.into(), true)?;
+        let recovered = self.replay_logs(self.options().wal_recovery_mode, true)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

@@ -1,7 +1,8 @@
 //! The OPTIONS file, and changing options while the database is open.
 //!
 //! The file lists exactly the live column families and is rewritten whenever they or an option
-//! change (format spec section 5.6): written under a temporary name, synced, renamed.
+//! change (format spec section 5.6): written under a temporary name, synced, renamed. The MANIFEST
+//! lock orders the writers.
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ impl DbInner {
     /// # Errors
     /// I/O.
     pub(crate) fn write_options_file(&self) -> Result<()> {
+        let manifest = self.manifest.lock();
+        manifest.check_open()?;
         let number = self.new_file_number();
         let families: Vec<(String, _)> = {
             let state = self.state.lock();
@@ -35,7 +38,7 @@ impl DbInner {
         if old != 0 {
             state.obsolete.file(filename::options_file(&self.path, old));
         }
-        drop(state);
+        drop((state, manifest));
         self.delete_obsolete_files();
         Ok(())
     }
@@ -52,8 +55,7 @@ impl DbInner {
         }
         {
             let _alone = self.exclusive();
-            let changed = cf.options().with_changes(changes)?;
-            crate::options::check_column_family(&changed)?;
+            let changed = cf.options().with_changes(changes)?.sanitized()?;
             let table = Arc::new(changed.table_factory.to_table_options()?);
             let tables = Arc::new(TableCache::new(
                 Arc::clone(&self.open_tables),
@@ -67,7 +69,7 @@ impl DbInner {
                 self.refresh_scores(family);
                 self.update_stall(family);
             }
-            self.refresh_wal_limit(&state);
+            self.refresh_wal_settings(&state);
             self.queue_compaction(&mut state, cf.id);
             self.schedule_background(&mut state);
             self.changed.notify_all();
@@ -84,18 +86,17 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
-        let changed = self.options().with_changes(changes)?;
-        crate::options::check_all(&changed)?;
+        let changed = self.options().with_changes(changes)?.sanitized()?;
         self.open_tables.set_max_open_files(changed.max_open_files);
         self.controller.set_max_rate(changed.delayed_write_rate);
-        let (flushes, compactions) = crate::db::background::job_limits(&changed);
+        let (flushes, compactions) = changed.background_limits();
         use pumice_port::pool::Priority;
         self.pools.increase_background_threads(flushes, Priority::High);
         self.pools.increase_background_threads(compactions, Priority::Low);
         {
             let mut state = self.state.lock();
             self.store_options(changed);
-            self.refresh_wal_limit(&state);
+            self.refresh_wal_settings(&state);
             self.schedule_background(&mut state);
         }
         for (name, value) in changes {

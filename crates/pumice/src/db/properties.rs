@@ -13,8 +13,6 @@
 //! table files and so suspend.
 
 mod reports;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
@@ -122,9 +120,7 @@ fn level_property(cf: &CfData, view: &SuperVersion, name: &str) -> Option<String
     match what {
         "num-files" => Some(view.version.num_level_files(level).to_string()),
         "compression-ratio" => Some(format!("{:.6}", compression_ratio(cf, view, level))),
-        "aggregated-table-properties" => {
-            reports::aggregated_properties(cf, view, level..level + 1)
-        }
+        "aggregated-table-properties" => reports::aggregated_properties(cf, view, level..level + 1),
         _ => None,
     }
 }

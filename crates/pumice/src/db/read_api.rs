@@ -71,21 +71,23 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        // One sequence makes the answers consistent. Across column families it has to be a
-        // snapshot, since their super versions are not loaded at one moment.
-        let same_family = keys.windows(2).all(|w| Arc::ptr_eq(w[0].0, w[1].0));
-        let held = (options.snapshot.is_none() && !same_family).then(|| self.snapshot());
-        let mut sequence = held.as_ref().map(Snapshot::sequence_number);
+        let Some((first, _)) = keys.first() else { return Vec::new() };
+        let mut at: (&Arc<CfData>, Arc<SuperVersion>) = (first, first.super_version.load_full());
+        // Across column families only a snapshot keeps all versions of one moment readable; in one
+        // of them the super version that was just loaded does.
+        let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
+        let held = (!one_family && options.snapshot.is_none()).then(|| self.snapshot());
+        let sequence = match &held {
+            Some(snapshot) => snapshot.sequence_number(),
+            None => self.read_sequence(options),
+        };
         let table = point_options(options);
         let mut answers = Vec::with_capacity(keys.len());
-        let mut at: Option<(&Arc<CfData>, Arc<SuperVersion>)> = None;
         for &(cf, key) in keys {
-            if at.as_ref().is_none_or(|(current, _)| !Arc::ptr_eq(current, cf)) {
-                at = Some((cf, cf.super_version.load_full()));
+            if !Arc::ptr_eq(at.0, cf) {
+                at = (cf, cf.super_version.load_full());
             }
-            let Some((_, super_version)) = &at else { continue };
-            let visible = *sequence.get_or_insert_with(|| self.read_sequence(options));
-            answers.push(get::get(cf, &cf.tables(), super_version, &table, visible, key));
+            answers.push(get::get(cf, &cf.tables(), &at.1, &table, sequence, key));
         }
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
@@ -170,7 +172,8 @@ impl DbInner {
 
     /// A snapshot of the present state.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.snapshots.acquire(pumice_port::time::wall_seconds(), || {
+        let me = self.me.get().cloned().unwrap_or_default();
+        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, || {
             self.last_sequence.load(Ordering::Acquire)
         })
     }

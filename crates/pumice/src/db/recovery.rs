@@ -102,8 +102,7 @@ impl Replay<'_> {
     fn log(&mut self, number: FileNumber, path: PathBuf) -> Result<()> {
         self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
         let file = self.db.fs.open_sequential(&path)?;
-        let mut reader =
-            LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
+        let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
         let mut set_aside = false;
         loop {

@@ -4,15 +4,21 @@
 //! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
 use pumice_port::sync::Mutex;
+
+use crate::db::DbInner;
 
 /// The live snapshots of a database, with how often each sequence is held and since when.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SequenceNumber, Held>>,
+    /// A snapshot was released since `catch_up_limit` looked.
+    released: AtomicBool,
+    catch_up_limit: AtomicU64,
 }
 
 #[derive(Clone, Copy)]
@@ -27,6 +33,7 @@ impl SnapshotList {
     pub fn acquire(
         self: &Arc<Self>,
         now_seconds: u64,
+        db: Weak<DbInner>,
         latest: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
         let mut held = self.held.lock();
@@ -34,7 +41,7 @@ impl SnapshotList {
         let entry = held.entry(sequence).or_insert(Held { count: 0, since_seconds: now_seconds });
         entry.count += 1;
         drop(held);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }) }
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
     }
 
     /// All live sequences, ascending.
@@ -52,12 +59,24 @@ impl SnapshotList {
         self.held.lock().values().map(|h| h.since_seconds).min().unwrap_or(0)
     }
 
+    /// Files of the bottommost level that are wholly older than this may hold what only snapshots
+    /// kept that are gone by now: compaction should look at them again. It grows when a snapshot is
+    /// released, and only then: without snapshots, compactions have dropped all there was to drop.
+    pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if self.released.swap(false, Ordering::AcqRel) {
+            let oldest = self.held.lock().keys().next().copied();
+            self.catch_up_limit.fetch_max(oldest.unwrap_or_else(latest), Ordering::AcqRel);
+        }
+        self.catch_up_limit.load(Ordering::Acquire)
+    }
+
     fn release(&self, sequence: SequenceNumber) {
         let mut held = self.held.lock();
         if let Some(entry) = held.get_mut(&sequence) {
             entry.count -= 1;
             if entry.count == 0 {
                 held.remove(&sequence);
+                self.released.store(true, Ordering::Release);
             }
         }
     }
@@ -66,11 +85,15 @@ impl SnapshotList {
 struct SnapshotInner {
     sequence: SequenceNumber,
     list: Arc<SnapshotList>,
+    db: Weak<DbInner>,
 }
 
 impl Drop for SnapshotInner {
     fn drop(&mut self) {
         self.list.release(self.sequence);
+        if let Some(db) = self.db.upgrade() {
+            db.snapshot_released();
+        }
     }
 }
 
@@ -90,5 +113,26 @@ impl Snapshot {
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Snapshot({})", self.inner.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_grows_only_when_snapshots_go() {
+        let list = Arc::new(SnapshotList::default());
+        assert_eq!(list.catch_up_limit(|| 100), 0);
+        let (old, new) = (list.acquire(0, Weak::new(), || 10), list.acquire(0, Weak::new(), || 20));
+        let clone = old.clone();
+        drop(old);
+        assert_eq!(list.catch_up_limit(|| 100), 0, "a clone still holds it");
+        drop(clone);
+        assert_eq!(list.catch_up_limit(|| 100), 20, "the next snapshot limits it");
+        drop(new);
+        assert_eq!(list.catch_up_limit(|| 100), 100);
+        assert_eq!(list.catch_up_limit(|| 200), 100, "nothing was released since");
+        assert_eq!(list.len(), 0);
     }
 }

@@ -16,7 +16,6 @@ use pumice_wal::{LogReader, LogReaderOptions};
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
     pub name: String,
-    pub comparator: Option<String>,
     pub log_number: FileNumber,
     pub version: Arc<Version>,
 }
@@ -87,7 +86,8 @@ pub(crate) fn recover_versions(
     replay.families.insert(0, Family::new("default"));
     for_each_edit(fs, &path, &mut |edit| replay.take(edit))
         .map_err(|e| if e.is_corruption() { in_file(&e, &path) } else { e })?;
-    let missing = |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), &path);
+    let missing =
+        |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), &path);
     let next_file = replay.next_file.ok_or_else(|| missing("meta-nextfile"))?;
     let last_sequence = replay.last_sequence.ok_or_else(|| missing("last-sequence-number"))?;
     if !replay.log_seen {
@@ -155,7 +155,6 @@ impl Family {
         }
         Ok(RecoveredFamily {
             name: self.name,
-            comparator: self.comparator,
             log_number: self.log_number.unwrap_or(0),
             version: builder.build()?,
         })
@@ -209,9 +208,10 @@ impl Replay {
                 _ => Err(Error::corruption(format!("drop of unknown column family {id}"))),
             };
         }
-        let family = self.families.get_mut(&id).ok_or_else(|| {
-            Error::corruption(format!("edit of unknown column family {id}"))
-        })?;
+        let family = self
+            .families
+            .get_mut(&id)
+            .ok_or_else(|| Error::corruption(format!("edit of unknown column family {id}")))?;
         if let Some(name) = &edit.comparator {
             family.comparator = Some(name.clone());
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::{FileNumber, Result};
+use pumice_base::{ErrorKind, FileNumber, Result};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
 use pumice_port::time;
@@ -34,9 +34,8 @@ impl DbInner {
         let mut state = self.state.lock();
         while let Some(work) = self.pick_flush(&mut state) {
             drop(state);
-            let result = self.flush(&work);
-            if let Err(error) = &result {
-                self.background_error(error, Reason::Flush);
+            if let Err(error) = self.flush(&work) {
+                self.background_error(&error, Reason::Flush);
             }
             state = self.state.lock();
             state.running_flushes -= 1;
@@ -46,10 +45,9 @@ impl DbInner {
                     cf.flush_requested = false;
                 }
             }
-            self.output_done(&mut state, work.number, matches!(result, Ok(true)));
-            if result.is_ok() {
-                self.queue_flush(&mut state, work.cf.id);
-            }
+            state.pending_outputs.remove(&work.number);
+            // After a failure too: whoever resumes may have asked while this one still ran.
+            self.queue_flush(&mut state, work.cf.id);
             self.changed.notify_all();
         }
         state.scheduled_flushes -= 1;
@@ -62,7 +60,7 @@ impl DbInner {
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
         if self.shutting_down.load(Ordering::Acquire)
-            || state.errors.stops_jobs()
+            || state.errors.stopping_jobs().is_some()
             || state.paused > 0
         {
             return None;
@@ -92,11 +90,14 @@ impl DbInner {
         None
     }
 
-    /// True if the new file is in the version; there may be nothing to write.
-    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<bool> {
+    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
-        let file = write_level0(self, &work.cf, &work.mems, work.number, work.epoch)?;
+        let written = write_level0(self, &work.cf, &work.mems, work.number, work.epoch);
+        if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
+            self.discard_output(&mut self.state.lock(), work.number);
+        }
+        let file = written?;
         let edit = VersionEdit {
             column_family: work.cf.id,
             log_number: Some(work.next_log),
@@ -104,14 +105,20 @@ impl DbInner {
             ..VersionEdit::default()
         };
         if work.cf.is_dropped() {
-            return Ok(false);
+            return Ok(());
         }
-        self.apply_edits(edit, |state| self.release_memtables(state, work))?;
+        let applied = self.apply_edits(edit, |state| self.release_memtables(state, work));
+        if let Err(error) = applied {
+            if error.kind() == ErrorKind::ColumnFamilyDropped {
+                self.discard_output(&mut self.state.lock(), work.number);
+            }
+            return Err(error);
+        }
         let bytes = file.as_ref().map_or(0, |f| f.file_size);
         let micros = time::now_micros() - started.0;
         self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);
         self.note_flush_end(&work.cf, job, file.as_deref(), micros, work.reason);
-        Ok(file.is_some())
+        Ok(())
     }
 
     /// The memtables are in the new file: lets go of them and of logs that only they needed.
@@ -139,4 +146,3 @@ impl DbInner {
         self.measure(HistogramKind::FlushTime, micros);
     }
 }
-

@@ -10,7 +10,7 @@ pub(crate) mod job;
 
 use std::sync::Arc;
 
-use pumice_base::{FileNumber, Result};
+use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 
@@ -24,7 +24,8 @@ use crate::read::source::Source;
 /// Writes `mems` into L0 file `number`; None if nothing of them is left to write.
 ///
 /// # Errors
-/// I/O; the file then stays behind for the deletion of obsolete files.
+/// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
+/// discard.
 pub(crate) fn write_level0(
     db: &DbInner,
     cf: &CfData,
@@ -54,6 +55,7 @@ pub(crate) fn write_level0(
         bottommost: false,
         epoch,
         oldest_ancestor_time: pumice_port::time::wall_seconds(),
+        expected_bytes: 0,
     };
     let mut output = OutputFile::create(db, cf, spec)?;
     entries.seek_to_first();
@@ -62,6 +64,9 @@ pub(crate) fn write_level0(
         entries.next();
     }
     entries.status()?;
+    if db.options().flush_verify_memtable_count {
+        verify_count(mems, entries.counts().entries_in)?;
+    }
     if let Some(list) = &tombstones {
         for fragment in list.fragments() {
             for &sequence in &fragment.seqs {
@@ -73,7 +78,18 @@ pub(crate) fn write_level0(
         output.abandon()?;
         return Ok(None);
     }
-    let file = output.finish(db)?;
+    let file = output.finish(db, cf)?;
     db.fs.sync_dir(&db.path)?;
     Ok(Some(file))
+}
+
+/// The merge must have read every point entry of the memtables.
+fn verify_count(mems: &[Arc<MemTable>], read: u64) -> Result<()> {
+    let held: u64 = mems.iter().map(|mem| mem.num_entries() - mem.num_range_deletes()).sum();
+    if read != held {
+        return Err(Error::corruption(format!(
+            "Number of keys read during flush: {read}, memtables hold {held}"
+        )));
+    }
+    Ok(())
 }

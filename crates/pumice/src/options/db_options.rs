@@ -24,8 +24,6 @@ option_table! {
         create_missing_column_families: bool = false, fixed, saved;
         /// Fail if the database exists.
         error_if_exists: bool = false, fixed, saved;
-        /// Check more while reading and treat damage as an error at once.
-        paranoid_checks: bool = true, fixed, saved;
         /// Open table files kept at most; -1 keeps all open.
         max_open_files: i32 = -1, mutable, saved, at_least(-1);
         /// Flush the column families that hold the oldest WAL when all WALs together exceed this
@@ -45,23 +43,20 @@ option_table! {
         db_log_dir: String = String::new(), fixed, saved;
         /// Directory of WAL files; empty for the database's own.
         wal_dir: String = String::new(), fixed, saved;
-        /// Period of the full scan for obsolete files.
-        delete_obsolete_files_period_micros: u64 = 6 * 60 * 60 * 1_000_000, mutable, saved;
         /// Start a new info log when it exceeds this many bytes; 0 never does.
         max_log_file_size: u64 = 0, fixed, saved;
         /// Start a new info log after this many seconds; 0 never does.
         log_file_time_to_roll: u64 = 0, fixed, saved;
         /// Info logs kept, the present one included.
         keep_log_file_num: u64 = 1000, fixed, saved, at_least(1);
-        /// WAL files kept for reuse.
-        recycle_log_file_num: u64 = 0, fixed, saved;
         /// Start a new MANIFEST when it exceeds this many bytes.
         max_manifest_file_size: u64 = 1 << 30, mutable, saved, at_least(1);
-        /// Bytes preallocated at a time for the MANIFEST.
+        /// Bytes preallocated at a time for the MANIFEST; 0 preallocates nothing.
         manifest_preallocation_size: u64 = 4 << 20, mutable, saved;
-        /// Preallocate files with fallocate.
+        /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate.
         allow_fallocate: bool = true, fixed, saved;
-        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps.
+        /// Seconds at least between dumps of rocksdb.stats into the info log, which happen when
+        /// jobs end; 0 never dumps.
         stats_dump_period_sec: u32 = 600, mutable, saved;
         /// Flush memtables when those of all column families together exceed this many bytes;
         /// 0 for no limit. Superseded by `write_buffer_manager`.
@@ -72,12 +67,8 @@ option_table! {
         bytes_per_sync: u64 = 0, mutable, saved;
         /// The same for WAL files.
         wal_bytes_per_sync: u64 = 0, mutable, saved;
-        /// Wait for the previous range before starting the next.
-        strict_bytes_per_sync: bool = false, mutable, saved;
         /// Bytes per second that writers get while they are slowed down; 0 means 16 MiB.
         delayed_write_rate: u64 = 0, mutable, saved;
-        /// Let the members of a write group insert into the memtable at the same time.
-        allow_concurrent_memtable_write: bool = true, fixed, saved;
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.
@@ -98,15 +89,15 @@ option_table! {
         compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30);
         /// Fail a compaction whose inputs hold another number of entries than recorded.
         compaction_verify_record_count: bool = true, fixed, unsaved;
-        /// Fail a flush that wrote another number of entries than the memtable held.
+        /// Fail a flush that read another number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved;
         /// Compare table files' unique ids with the MANIFEST when they are opened.
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
         /// Host name stored in table files; `__hostname__` asks the system.
         db_host_id: String = "__hostname__".to_string(), fixed, saved;
-        /// Automatic attempts to recover from a background error.
+        /// Automatic attempts to recover from a background error that may pass.
         max_bgerror_resume_count: i32 = i32::MAX, fixed, saved, at_least(0);
-        /// Microseconds between those attempts.
+        /// Microseconds before each of those attempts.
         bgerror_resume_retry_interval: u64 = 1_000_000, fixed, saved;
     }
     components {
@@ -123,6 +114,14 @@ option_table! {
         write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
     }
     hints {
+        /// Damage is always an error at once, as with true.
+        "paranoid_checks": bool = "true", fixed, saved;
+        /// Obsolete files are known and go when the last reader does; no scan looks for them.
+        "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
+        /// Waiting for the previous range before starting the next, which Pumice never does.
+        "strict_bytes_per_sync": bool = "false", mutable, saved;
+        /// The leader of a write group inserts for all of its members.
+        "allow_concurrent_memtable_write": bool = "true", fixed, saved;
         /// Write path variants with the same results; Pumice has one write path.
         "enable_pipelined_write": bool = "false", fixed, saved;
         /// Shards of the table cache, which has none here.
@@ -221,6 +220,8 @@ option_table! {
         "best_efforts_recovery" accepts ["false", "0"];
         /// Trust the MANIFEST's file sizes.
         "skip_checking_sst_file_sizes_on_db_open" accepts ["false", "0"];
+        /// WAL files kept for reuse.
+        "recycle_log_file_num" accepts ["0"];
         /// Record WAL sizes in the MANIFEST.
         "track_and_verify_wals_in_manifest" accepts ["false", "0"];
         /// Chain WAL files by recording their predecessors.

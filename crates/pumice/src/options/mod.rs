@@ -27,6 +27,7 @@ pub mod row;
 mod sanitize;
 pub mod text;
 pub mod value;
+mod writers;
 
 #[cfg(test)]
 mod peer_tests;

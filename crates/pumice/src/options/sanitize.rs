@@ -5,7 +5,8 @@
 //! Thread safety: pure functions.
 
 use pumice_base::{Error, Result};
-use pumice_wal::WalRecoveryMode;
+use pumice_cache::CacheOptions;
+use pumice_table::BlockCache;
 
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
@@ -35,14 +36,6 @@ impl DbOptions {
         }
         if o.delayed_write_rate == 0 {
             o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
-        }
-        // Under these modes a reused file's old tail could pass for a corrupted record.
-        let tail_matters = matches!(
-            o.wal_recovery_mode,
-            WalRecoveryMode::TolerateCorruptedTail | WalRecoveryMode::AbsoluteConsistency
-        );
-        if tail_matters {
-            o.recycle_log_file_num = 0;
         }
         Ok(o)
     }
@@ -100,6 +93,10 @@ impl ColumnFamilyOptions {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
+        if !o.table_factory.no_block_cache {
+            let cache = || BlockCache::new(CacheOptions::default());
+            o.table_factory.block_cache.get_or_insert_with(cache);
+        }
         Ok(o)
     }
 }

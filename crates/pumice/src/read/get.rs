@@ -149,14 +149,8 @@ pub(crate) fn get(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
-    let mut lookup = Lookup {
-        cf,
-        key,
-        sequence,
-        covered_below: 0,
-        operands: Vec::new(),
-        answer: Answer::Open,
-    };
+    let mut lookup =
+        Lookup { cf, key, sequence, covered_below: 0, operands: Vec::new(), answer: Answer::Open };
     search(&mut lookup, cache, super_version, options)?;
     if lookup.is_open() {
         lookup.finish(None);

@@ -18,16 +18,12 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
 
 use crate::db::Snapshot;
+use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::db::column_family::CfData;
 use crate::read::super_version::SuperVersionHold;
-
-/// Versions of one key stepped over before a seek replaces further steps
-/// (`max_sequential_skip_in_iterations`).
-const SKIPS_MAX: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -56,6 +52,8 @@ pub struct DbIterator {
     comparator: Comparator,
     cf: Arc<CfData>,
     limits: IteratorLimits,
+    /// Versions of one key stepped over before a seek replaces further steps.
+    skips_max: u64,
     range_dels: RangeDels,
     place: Place,
     direction: Direction,
@@ -82,6 +80,7 @@ impl DbIterator {
         DbIterator {
             inner,
             comparator: cf.comparator().clone(),
+            skips_max: cf.options().max_sequential_skip_in_iterations,
             cf,
             limits,
             range_dels,
@@ -315,7 +314,7 @@ impl DbIterator {
             }
             if skipping && self.comparator.equal(key, &self.saved_key) {
                 skips += 1;
-                if skips > SKIPS_MAX {
+                if skips > self.skips_max {
                     skips = 0;
                     self.seek_target.clear();
                     dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
@@ -366,9 +365,9 @@ impl DbIterator {
     }
 
     /// Passes over a version newer than the snapshot, by a seek once there were many.
-    fn skip_invisible(&mut self, skips: &mut usize) {
+    fn skip_invisible(&mut self, skips: &mut u64) {
         *skips += 1;
-        if *skips <= SKIPS_MAX {
+        if *skips <= self.skips_max {
             self.inner.next();
             return;
         }

@@ -52,7 +52,8 @@ impl LiveVersion {
                 }
             }
         }
-        let list = (!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator)));
+        let list =
+            (!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator)));
         Ok(self.tombstones.get_or_init(|| list).clone())
     }
 }

@@ -195,7 +195,7 @@ pub struct CompactionJobInfo {
     pub num_input_records: u64,
     /// Entries written.
     pub num_output_records: u64,
-    /// Parts the compaction was split into.
+    /// Parts the compaction was split into, 0 while it begins.
     pub num_subcompactions: usize,
     /// Duration.
     pub elapsed_micros: u64,

@@ -285,10 +285,9 @@ impl<'a> BatchIter<'a> {
             T::ColumnFamilyWideColumnEntity => self.entry(true, T::WideColumnEntity),
             T::ColumnFamilyValuePreferredSeqno => self.entry(true, T::ValuePreferredSeqno),
             T::LogData => Some(BatchRecord::LogData(self.input.length_prefixed()?)),
-            T::Noop
-            | T::BeginPrepareXid
-            | T::BeginPersistedPrepareXid
-            | T::BeginUnprepareXid => Some(BatchRecord::Marker(tag, &[])),
+            T::Noop | T::BeginPrepareXid | T::BeginPersistedPrepareXid | T::BeginUnprepareXid => {
+                Some(BatchRecord::Marker(tag, &[]))
+            }
             T::EndPrepareXid | T::CommitXid | T::RollbackXid => {
                 Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
             }

@@ -223,6 +223,13 @@ impl WriteController {
         self.rate_bytes_per_sec.store(scaled.clamp(floor, max), Ordering::Relaxed);
     }
 
+    /// Microseconds a low-priority write of `bytes` has to wait while compaction is behind: a
+    /// quarter of the rate of slowed writes.
+    pub fn low_priority_micros(&self, bytes: u64) -> u64 {
+        let rate = (self.rate_bytes_per_sec.load(Ordering::Relaxed) / 4).max(1);
+        (u128::from(bytes) * 1_000_000 / u128::from(rate)) as u64
+    }
+
     /// Microseconds a write of `bytes` has to wait now. Only the leading writer calls it.
     pub fn delay_micros(&self, now_micros: u64, bytes: u64) -> u64 {
         if self.is_stopped() || !self.is_delayed() {

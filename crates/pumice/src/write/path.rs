@@ -31,6 +31,9 @@ impl DbInner {
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         self.check_write(options)?;
+        if options.low_pri {
+            self.yield_low_priority(options, updates.data_bytes() as u64)?;
+        }
         let key_space = self.cfs.load();
         check_batch(&key_space, updates, options.ignore_missing_column_families)?;
         let rep = updates.take_rep();
@@ -46,6 +49,12 @@ impl DbInner {
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
         self.check_write(options)?;
+        if options.low_pri {
+            let mut own = WriteBatch::with_capacity(256);
+            fill(&mut own);
+            self.yield_low_priority(options, own.data_bytes() as u64)?;
+            return self.write_rep(options, own.take_rep()).1;
+        }
         if self.queue.try_lead() {
             let mut scratch = self.scratch.lock();
             scratch.clear();
@@ -73,6 +82,19 @@ impl DbInner {
         Ok(())
     }
 
+    /// A low-priority write makes way while compaction is behind. Suspends.
+    fn yield_low_priority(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+        if !self.compaction_behind.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if options.no_slowdown {
+            return Err(Error::incomplete("Low priority write stall"));
+        }
+        let micros = self.controller.low_priority_micros(bytes);
+        pumice_port::thread::sleep(std::time::Duration::from_micros(micros));
+        Ok(())
+    }
+
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
         match self.queue.join(batch) {
@@ -85,7 +107,7 @@ impl DbInner {
     }
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
-    fn lead(&self, options: &WriteOptions, rep: &mut Vec<u8>) -> Result<()> {
+    fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
         let mut followers = Followers::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
             self.queue.take_followers(rep.len(), options, &mut followers);
@@ -227,9 +249,7 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
             if ignore_missing {
                 continue;
             }
-            return Err(Error::invalid_argument(
-                "Invalid column family specified in write batch",
-            ));
+            return Err(Error::invalid_argument("Invalid column family specified in write batch"));
         };
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}

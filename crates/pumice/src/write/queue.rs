@@ -22,10 +22,9 @@ use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::requests::WriteOptions;
 
-/// Bytes of batches that one leader writes together at most. RocksDB: 1 MiB.
-const GROUP_BYTES_MAX: usize = 1 << 20;
-/// A small leader takes at most this much along, so that its own latency stays small.
-const SMALL_LEADER_EXTRA_BYTES: usize = 128 << 10;
+/// A small leader takes at most this part of a group's bytes along, so that its own latency stays
+/// small.
+const SMALL_LEADER_SHARE: usize = 8;
 
 /// A batch handed to the leader.
 pub(crate) struct QueuedBatch {
@@ -74,12 +73,17 @@ struct State {
 }
 
 /// See the module head.
-#[derive(Default)]
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
+    group_bytes_max: usize,
 }
 
 impl WriteQueue {
+    /// An empty queue whose leaders write at most `group_bytes_max` bytes together.
+    pub fn new(group_bytes_max: usize) -> Self {
+        WriteQueue { state: Mutex::default(), group_bytes_max }
+    }
+
     /// Becomes leader if nobody is. Never waits.
     #[inline]
     pub fn try_lead(&self) -> bool {
@@ -99,10 +103,8 @@ impl WriteQueue {
                 state.busy = true;
                 return Joined::Leader(batch);
             }
-            let waiter = Arc::new(Waiter {
-                slot: Mutex::new(Slot::Waiting(batch)),
-                wake: Condvar::new(),
-            });
+            let waiter =
+                Arc::new(Waiter { slot: Mutex::new(Slot::Waiting(batch)), wake: Condvar::new() });
             state.queue.push_back(Arc::clone(&waiter));
             waiter
         };
@@ -126,11 +128,8 @@ impl WriteQueue {
         out: &mut Vec<(Arc<Waiter>, QueuedBatch)>,
     ) {
         let mut state = self.state.lock();
-        let limit = if leader_bytes <= SMALL_LEADER_EXTRA_BYTES {
-            leader_bytes + SMALL_LEADER_EXTRA_BYTES
-        } else {
-            GROUP_BYTES_MAX
-        };
+        let extra = self.group_bytes_max / SMALL_LEADER_SHARE;
+        let limit = if leader_bytes <= extra { leader_bytes + extra } else { self.group_bytes_max };
         let mut bytes = leader_bytes;
         while let Some(waiter) = state.queue.front() {
             let mut slot = waiter.slot.lock();

@@ -29,8 +29,10 @@ pub(crate) struct Wals {
     unsynced: bool,
     dir_synced: bool,
     failed: Option<Error>,
+    closed: bool,
     use_fsync: bool,
     manual_flush: bool,
+    writer_options: WriterOptions,
 }
 
 impl Wals {
@@ -51,25 +53,35 @@ impl Wals {
             unsynced: false,
             dir_synced: true,
             failed: None,
+            closed: false,
             use_fsync,
             manual_flush,
+            writer_options: WriterOptions::default(),
         }
     }
 
-    /// Keeps logs that recovery read and that memtables still depend on. They are synced: whoever
-    /// wrote them need not have, and the next log must not survive without them.
+    /// Keeps logs that recovery read and that memtables still depend on. They are synced first:
+    /// what a recovery showed must not be gone after the next power loss.
     ///
     /// # Errors
     /// I/O. Suspends.
     pub fn keep(&mut self, logs: &[(FileNumber, u64)]) -> Result<()> {
-        for &(number, _) in logs {
-            let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, number))?;
-            if self.use_fsync { file.fsync()? } else { file.sync()? }
+        for (number, _) in logs {
+            let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, *number))?;
+            if self.use_fsync {
+                file.fsync()?
+            } else {
+                file.sync()?
+            }
             file.close()?;
         }
-        self.fs.sync_dir(&self.dir)?;
         self.sizes.extend(logs);
-        Ok(())
+        self.fs.sync_dir(&self.dir)
+    }
+
+    /// How the next log is written.
+    pub fn set_writer_options(&mut self, options: WriterOptions) {
+        self.writer_options = options;
     }
 
     /// Directory of the logs.
@@ -107,6 +119,9 @@ impl Wals {
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
     pub fn switch(&mut self, number: FileNumber) -> Result<()> {
+        if self.closed {
+            return Err(Error::shutdown("the database is closed"));
+        }
         if let Some(mut old) = self.current.take()
             && self.failed.is_none()
         {
@@ -117,10 +132,14 @@ impl Wals {
             }
         }
         let path = filename::log_file(&self.dir, number);
-        let file = self.fs.create(&path, &FileOptions::default()).inspect_err(|error| {
-            self.failed = Some(error.clone());
-        })?;
-        let writer = BufferedWriter::new(file, WriterOptions::default());
+        let file = match self.fs.create(&path, &FileOptions::default()) {
+            Ok(file) => file,
+            Err(error) => {
+                self.failed.get_or_insert_with(|| error.clone());
+                return Err(error);
+            }
+        };
+        let writer = BufferedWriter::new(file, self.writer_options.clone());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;
         self.sizes.push_back((number, 0));
@@ -219,12 +238,13 @@ impl Wals {
         gone
     }
 
-    /// Closes the current log, synced if `sync`. Suspends.
+    /// Closes the current log, synced if `sync`; no other can be started. Suspends.
     ///
     /// # Errors
     /// I/O.
     pub fn close(&mut self, sync: bool) -> Result<()> {
         let flushed = self.flush(sync && self.unsynced);
+        self.closed = true;
         match self.current.take() {
             Some(mut log) => flushed.and(log.close()),
             None => flushed,

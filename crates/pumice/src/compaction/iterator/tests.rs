@@ -136,14 +136,7 @@ fn compact(
         entries.status().unwrap();
         entries_in += entries.counts().entries_in;
         let (low, high) = (pair[0].map(Vec::as_slice), pair[1].map(Vec::as_slice));
-        out.tombstones.extend(surviving(
-            &list,
-            &icmp.user,
-            low,
-            high,
-            &list_snapshots,
-            bottommost,
-        ));
+        out.tombstones.extend(surviving(&list, &icmp.user, low, high, &list_snapshots, bottommost));
     }
     assert_eq!(entries_in, input.entries.len() as u64, "every entry is counted once");
     out
@@ -210,7 +203,8 @@ fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<Run>, u64) {
     for sequence in 1..=last {
         let key = rng.uniform(KEYS);
         let value = sequence.to_string().into_bytes();
-        let entry = |t: ValueType, v: Vec<u8>| (dbformat::internal_key(&key_of(key), sequence, t), v);
+        let entry =
+            |t: ValueType, v: Vec<u8>| (dbformat::internal_key(&key_of(key), sequence, t), v);
         let at = run_of(key, sequence);
         if rng.one_in(8) {
             // One piece a key, since the keys may be on different levels.
@@ -282,9 +276,8 @@ fn every_snapshot_reads_the_same_after_any_compactions() {
                 (0..rng.uniform(3)).map(|_| key_of(rng.uniform(KEYS))).collect();
             cuts.sort_by(|a, b| user.compare(a, b));
             cuts.dedup();
-            let bottommost = runs[to + 1..].iter().all(|r| {
-                r.entries.is_empty() && r.tombstones.is_empty()
-            });
+            let bottommost =
+                runs[to + 1..].iter().all(|r| r.entries.is_empty() && r.tombstones.is_empty());
             let whole = compact(&input, &snapshots, bottommost, &[], &icmp);
             let parts = compact(&input, &snapshots, bottommost, &cuts, &icmp);
             assert_eq!(whole.entries, parts.entries, "seed {seed} step {step}: cuts {cuts:?}");

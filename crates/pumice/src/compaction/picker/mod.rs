@@ -114,8 +114,6 @@ pub struct CompactionPick {
     pub max_output_file_size: u64,
     /// Limit of the grandparent bytes one output overlaps.
     pub max_compaction_bytes: u64,
-    /// Compression of the outputs, a persisted type number.
-    pub output_compression: u8,
     /// Round-robin cursor of the start level once this is done: an internal key.
     pub next_cursor: Option<Vec<u8>>,
 }

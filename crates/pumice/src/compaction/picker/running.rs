@@ -58,10 +58,6 @@ impl RunningCompactions {
         }
     }
 
-    /// Number of running compactions.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
     /// Nothing is being compacted.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

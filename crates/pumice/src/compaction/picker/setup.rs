@@ -119,7 +119,6 @@ impl PickContext<'_> {
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
-            output_compression: self.compression(start.output_level),
             next_cursor: self.next_cursor(start.reason, &inputs),
             inputs,
         };

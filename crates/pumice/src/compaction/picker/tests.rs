@@ -1,14 +1,12 @@
 //! The picker by text, and inside a simulated tree by seed.
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../../../manifest/tests/suite/text.rs"]
-mod text;
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod simulation;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pumice_manifest::testing as text;
 use pumice_manifest::{
     FileMarks, FileMetaData, LevelScores, LevelTargets, MarkRules, Version, VersionBuilder,
     VersionEdit,
@@ -167,6 +165,12 @@ fn picker_text() {
     for name in ["level0", "levels", "marks", "manual"] {
         let mut tree = Tree::new();
         let path = format!("{TESTDATA}/{name}.txt");
-        text::run_file(&path, |command| tree.run(command));
+        let input = std::fs::read_to_string(&path).unwrap();
+        let (rewritten, failures) = text::run(&input, |command| tree.run(command));
+        if std::env::var_os("REWRITE").is_some() {
+            std::fs::write(&path, rewritten).unwrap();
+        } else {
+            assert!(failures.is_empty(), "{path}{failures}");
+        }
     }
 }

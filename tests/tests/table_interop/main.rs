@@ -1,7 +1,8 @@
-//! Reads tables that a real RocksDB (10.10, behind its C library) wrote: every format version it
+//! Tables against a real RocksDB (10.10, behind its C library), both ways: every format version it
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -160,9 +161,8 @@ fn check(table: &Arc<Table>, mut want: Entries, what: &str) {
     }
 }
 
-#[test]
-fn every_table_option_is_read() {
-    let Some(peer) = peer() else { return };
+/// Column family and table options to write with.
+fn cases() -> Vec<(String, String)> {
     let mut cases: Vec<(String, String)> = Vec::new();
     let mut add = |settings: &str, table: &str| cases.push((settings.into(), table.into()));
     for version in 2..=7 {
@@ -210,16 +210,23 @@ fn every_table_option_is_read() {
     );
     for codec in ["kZSTD", "kLZ4Compression", "kZlibCompression"] {
         let dictionary = "max_dict_bytes=4096;zstd_max_train_bytes=65536;enabled=true";
-        let settings = format!("compression={codec};compression_opts={{{dictionary}}};\
-             bottommost_compression_opts={{{dictionary}}}");
+        let settings = format!(
+            "compression={codec};compression_opts={{{dictionary}}};\
+             bottommost_compression_opts={{{dictionary}}}"
+        );
         add(&settings, "block_size=1000");
     }
-    for (settings, table) in &cases {
+    cases
+}
+
+#[test]
+fn every_table_option_is_read() {
+    let Some(peer) = peer() else { return };
+    for (settings, table) in &cases() {
         let what = format!("{settings} | {table}");
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let block_align = table.contains("block_align");
-        let settings =
-            if block_align { "compression=kNoCompression" } else { settings.as_str() };
+        let settings = if block_align { "compression=kNoCompression" } else { settings.as_str() };
         let (path, entries) = write(&peer, dir.path(), settings, table);
         let bytes = std::fs::read(&path).unwrap();
         let table = support::open(context(Comparator::Bytewise), &bytes)
@@ -328,9 +335,8 @@ fn ingest_and_read(peer: &Peer, context: TableBuildContext, what: &str) {
     options.set_table(&table).unwrap();
     let db = Db::open(&options, &dir.path().join("db")).unwrap();
     let cf = db.default_column_family().clone();
-    let entries: Entries = (0..KEYS)
-        .map(|i| (internal_key(&user(i), 0, ValueType::Value), value(i, 0)))
-        .collect();
+    let entries: Entries =
+        (0..KEYS).map(|i| (internal_key(&user(i), 0, ValueType::Value), value(i, 0))).collect();
     let range = (internal_key(&user(2), 0, ValueType::RangeDeletion), user(4));
     let all = entries.iter().chain([&range]);
     let built = support::build(context, all.map(|(k, v)| (&k[..], &v[..])));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pumice_manifest::{FileMarks, LevelScores, LevelTargets, MarkRules, Version};
 
-use crate::text::{self, Command};
+use pumice_manifest::testing::{self as text, Command};
 
 fn show_scores(version: &Version, command: &Command) -> String {
     let options = text::leveled_options(command);
@@ -58,7 +58,7 @@ fn show_marks(version: &Version, command: &Command) -> String {
 #[test]
 fn scores_text() {
     let mut version = Version::empty(text::comparator(None), 7);
-    text::run_file("tests/testdata/scores.txt", |command| match command.name.as_str() {
+    crate::run_file("tests/testdata/scores.txt", |command| match command.name.as_str() {
         "define" => {
             version = text::define(command).unwrap();
             let sizes = version.levels().iter().filter(|l| !l.is_empty());

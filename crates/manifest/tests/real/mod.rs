@@ -12,7 +12,7 @@ use pumice_base::checksum::{crc32c, mask_crc};
 use pumice_base::{Comparator, InternalKeyComparator};
 use pumice_manifest::{LevelScores, LevelTargets, Version, VersionBuilder, VersionEdit};
 
-use crate::text::{self, Command};
+use pumice_manifest::testing::{self as text, Command};
 
 /// The logical records of a log in 32 KiB blocks of `crc(4) length(2) type(1) payload`.
 fn records(file: &[u8]) -> Vec<Vec<u8>> {

@@ -8,7 +8,7 @@ use pumice_manifest::{
     edit::{BlobFileAddition, BlobFileGarbage},
 };
 
-use crate::text::{self, Command, number, parse_file};
+use pumice_manifest::testing::{self as text, Command, number, parse_file};
 
 /// `+L1 9 a..b`, `-L1 9`, `+blob 5 COUNT BYTES`, `-blob 5 COUNT BYTES`; `edit` starts another.
 fn parse_edits(command: &Command) -> Vec<VersionEdit> {
@@ -58,7 +58,7 @@ fn show_blobs(version: &Version) -> String {
 #[test]
 fn builder_text() {
     let mut version = Version::empty(text::comparator(None), 7);
-    text::run_file("tests/testdata/builder.txt", |command| {
+    crate::run_file("tests/testdata/builder.txt", |command| {
         let next = match command.name.as_str() {
             "define" => text::define(command),
             "apply" => apply(&version, command),

@@ -1,0 +1,205 @@
+//! The binary from outside: exit codes, texts, and that the tools agree about one database.
+//!
+//! Here and not in the integration crate, because only this package is told where its binary is.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pumice-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn run(dir: &Path, words: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_pumice");
+    Command::new(program).current_dir(dir).args(words.split_whitespace()).output().unwrap()
+}
+
+/// Standard output of a run that must succeed.
+fn good(dir: &Path, words: &str) -> String {
+    let output = run(dir, words);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{words}: {}\n{out}{err}", output.status);
+    out
+}
+
+/// Standard error of a run that must end with status 1.
+fn bad(dir: &Path, words: &str) -> String {
+    let output = run(dir, words);
+    assert_eq!(output.status.code(), Some(1), "{words}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let scratch = Scratch::new("usage");
+    let dir = scratch.0.as_path();
+    assert!(bad(dir, "").contains("USAGE: pumice COMMAND"));
+    assert!(bad(dir, "nosuch").contains("there is no command 'nosuch'"));
+    assert!(good(dir, "--version").starts_with("pumice "));
+    for command in ["db_bench", "ldb", "sst_dump", "stress"] {
+        assert!(good(dir, &format!("{command} --help")).contains("--"), "{command}");
+        assert!(bad(dir, &format!("{command} --no_such_flag=1 scan")).contains("no_such_flag"));
+    }
+    assert!(
+        bad(dir, "db_bench --benchmarks=fillseq,nosuch").contains("unknown benchmark 'nosuch'")
+    );
+    assert!(bad(dir, "db_bench --engine=missing.so --num=1").contains("missing.so"));
+    assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));
+    assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
+}
+
+const BENCHMARKS: [&str; 15] = [
+    "fillseq",
+    "fillrandom",
+    "filluniquerandom",
+    "overwrite",
+    "updaterandom",
+    "readseq",
+    "readreverse",
+    "readrandom",
+    "readmissing",
+    "multireadrandom",
+    "seekrandom",
+    "readwhilewriting",
+    "readwhilemerging",
+    "deleteseq",
+    "deleterandom",
+];
+
+fn bench_all(dir: &Path, engine: &str) -> Vec<String> {
+    let list = BENCHMARKS.join(",");
+    let flags = format!(
+        "db_bench --engine={engine} --db=bench --num=3000 --threads=2 --seed=5 --batch_size=3 \
+         --merge_operator=put --histogram --benchmarks={list},flush,waitforcompaction,compact,\
+         levelstats,sstables,stats,fillrandom[X2-W1]"
+    );
+    let out = good(dir, &flags);
+    for name in BENCHMARKS.iter().chain(&["compact"]) {
+        let line = out.lines().find(|line| line.starts_with(&format!("{name:<12} : ")));
+        let fields: Vec<&str> = line.expect(name).split_whitespace().collect();
+        assert_eq!(
+            (fields[3], fields[5], fields[7]),
+            ("micros/op", "ops/sec", "seconds"),
+            "{name}"
+        );
+        assert_eq!(fields[9], "operations;");
+        assert!(fields[4].parse::<u64>().is_ok(), "{name}: field 5 is ops/sec");
+    }
+    for wanted in ["Entries:    3000", "Percentiles: P50: ", "Level Files Size(MB)"] {
+        assert!(out.contains(wanted), "{wanted}");
+    }
+    assert!(out.contains("fillrandom [MEDIAN 2 runs] : "));
+    let found = out.lines().filter(|line| line.ends_with("found)"));
+    found.filter_map(|line| line.split_once("; ")).map(|(_, tail)| messages(tail)).collect()
+}
+
+/// `(1 of 2 found)` without the rate before it.
+fn messages(tail: &str) -> String {
+    tail.split_once('(').map_or_else(String::new, |(_, message)| message.to_string())
+}
+
+#[test]
+fn every_benchmark_runs_and_both_engines_find_the_same() {
+    let scratch = Scratch::new("bench");
+    let pumice = bench_all(&scratch.0, "pumice");
+    assert!(pumice.len() >= 5, "{pumice:?}");
+    if !Path::new(LIBRARY).exists() {
+        eprintln!("SKIPPED: no RocksDB library at {LIBRARY}; `cargo xtask peers` installs it");
+        return;
+    }
+    // What readers find beside a writer depends on timing; the rest is the same work.
+    let rocksdb = bench_all(&scratch.0, LIBRARY);
+    assert_eq!(pumice[..4], rocksdb[..4]);
+}
+
+#[test]
+fn tools_agree_about_a_database() {
+    let scratch = Scratch::new("ldb");
+    let dir = scratch.0.as_path();
+    assert_eq!(good(dir, "ldb --db=d put a 1 --create_if_missing"), "OK\n");
+    assert_eq!(good(dir, "ldb --db=d batchput b 2 c 3 d 4"), "OK\n");
+    assert_eq!(good(dir, "ldb --db=d delete c"), "OK\n");
+    assert_eq!(good(dir, "ldb --db=d get b"), "2\n");
+    assert_eq!(good(dir, "ldb --db=d get 0x62 --hex"), "0x32\n");
+    assert!(bad(dir, "ldb --db=d get 62 --hex").contains("Must start with 0x"));
+    assert_eq!(bad(dir, "ldb --db=d get c"), "Failed: Get failed: NotFound: \n");
+    assert_eq!(good(dir, "ldb --db=d scan"), "a : 1\nb : 2\nd : 4\n");
+    assert_eq!(good(dir, "ldb --db=d scan --from=b --max_keys=1 --no_value"), "b\n");
+    assert_eq!(good(dir, "ldb --db=d dump --to=b"), "a ==> 1\nKeys in range: 1\n");
+    // Of a database that was opened once, all is still in the log, with its sequence numbers.
+    assert_eq!(good(dir, "ldb --db=e batchput k 1 k 2 j 3 --create_if_missing"), "OK\n");
+    let all = "'j' seq:3, type:1 => 3\n'k' seq:2, type:1 => 2\n'k' seq:1, type:1 => 1\n\
+               Internal keys in range: 3\n";
+    assert_eq!(good(dir, "ldb --db=e idump"), all);
+    assert_eq!(good(dir, "ldb --db=e idump --count_only --from=k"), "Internal keys in range: 2\n");
+    assert_eq!(good(dir, "ldb --db=d create_column_family cf"), "OK\n");
+    assert_eq!(good(dir, "ldb --db=d put k v --column_family=cf"), "OK\n");
+    assert_eq!(good(dir, "ldb --db=d scan --column_family=cf"), "k : v\n");
+    assert_eq!(
+        bad(dir, "ldb --db=d scan --column_family=x"),
+        "Failed: Non-existing column family x\n"
+    );
+    let families = good(dir, "ldb --db=d list_column_families");
+    assert_eq!(families, "Column families in d: \n{default, cf}\n");
+    assert_eq!(good(dir, "ldb --db=d compact"), "");
+    assert_eq!(good(dir, "ldb --db=d checkconsistency"), "OK\n");
+    assert!(good(dir, "ldb --db=d manifest_dump").contains("Column family \"cf\"  (ID 1)"));
+    assert!(good(dir, "ldb --db=d manifest_dump --verbose").contains("VersionEdit {"));
+    let checked = good(dir, "sst_dump --file=d --command=verify");
+    assert!(checked.contains("The file is ok"), "{checked}");
+    let properties = good(dir, "sst_dump --file=d --show_properties");
+    assert!(properties.contains("# entries: 3"), "{properties}");
+    assert!(good(dir, "sst_dump --file=d --command=scan").contains(" => 4\n"));
+    damage_is_found(dir);
+}
+
+/// Damages every live table file in turn and expects both tools to say so.
+fn damage_is_found(dir: &Path) {
+    let manifest = good(dir, "ldb --db=d manifest_dump");
+    for entry in std::fs::read_dir(dir.join("d")).unwrap() {
+        let path = entry.unwrap().path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        let live = number.is_some_and(|number| manifest.contains(&format!("\n {number}:")));
+        if !live || path.extension().is_none_or(|extension| extension != "sst") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let mut damaged = bytes.clone();
+        damaged[3] ^= 0x40;
+        std::fs::write(&path, damaged).unwrap();
+        assert!(bad(dir, "sst_dump --file=d --command=verify").contains("Corruption"));
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(bad(dir, "ldb --db=d checkconsistency").contains("size mismatch"));
+        std::fs::write(&path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_few_kills_lose_nothing() {
+    let scratch = Scratch::new("stress");
+    let out = good(&scratch.0, "stress --kills=8 --db=s --threads=2 --keys=200 --max_life_ms=300");
+    let last = out.lines().last().unwrap();
+    assert!(last.starts_with("kills=8 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
+    assert!(good(&scratch.0, "ldb --db=s list_column_families").contains("{default, counters}"));
+    assert!(bad(&scratch.0, "stress --db=s").contains("exists already"));
+}

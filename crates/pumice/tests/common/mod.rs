@@ -1,0 +1,64 @@
+//! What the engine's integration tests share: small databases on a file system in memory.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::sync::Arc;
+
+use pumice::{Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+
+/// Where the database is.
+pub const DIR: &str = "/db";
+
+/// Options for a database on `fs`.
+pub fn options(fs: &Arc<dyn FileSystem>) -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = Arc::clone(fs);
+    options.cf.write_buffer_size = 1 << 20;
+    options
+}
+
+/// A fresh file system in memory, and the same as the trait object options want.
+pub fn memory() -> (MemFs, Arc<dyn FileSystem>) {
+    let fs = MemFs::new(11);
+    let shared = fs.shared();
+    (fs, shared)
+}
+
+pub fn key(n: usize) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+/// Writes `key(n) -> value` for the range.
+pub fn fill(db: &Db, keys: std::ops::Range<usize>, value: &str) {
+    for n in keys {
+        db.put(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
+    }
+}
+
+pub fn flush(db: &Db) {
+    db.flush(&FlushOptions::default()).unwrap();
+}
+
+pub fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
+    db.get(&ReadOptions::default(), key).unwrap().map(|value| value.to_vec())
+}
+
+/// Everything in the default column family.
+pub fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut all = Vec::new();
+    iter.seek_to_first();
+    while iter.valid() {
+        all.push((iter.key().to_vec(), iter.value().to_vec()));
+        iter.next();
+    }
+    iter.status().unwrap();
+    all
+}
+
+/// The names in a directory, sorted.
+pub fn names(fs: &Arc<dyn FileSystem>, dir: &str) -> Vec<String> {
+    let mut names = fs.list(dir.as_ref()).unwrap();
+    names.sort();
+    names
+}

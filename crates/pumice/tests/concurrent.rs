@@ -258,7 +258,8 @@ impl World {
         let mut round = 0;
         while self.running() {
             round += 1;
-            let name = format!("passing{round}");
+            // Never the name of one that outlived an earlier database handle.
+            let name = format!("passing{}", self.db.latest_sequence_number());
             let cf = self.db.create_column_family(&options().cf, &name)?;
             for n in 0..200 {
                 let value = vec![b'v'; 500];

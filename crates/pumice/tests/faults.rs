@@ -54,7 +54,7 @@ fn a_failed_log_stops_writes_until_resume() {
                 f.put(&SYNC, n);
             }
             f.check();
-            f.may_have.insert(key(900), b"lost".to_vec());
+            f.may_have.insert((key(900), b"lost".to_vec()));
             f.reopen();
             f.put(&SYNC, 100);
             f.crash(7, CrashMode::UNSYNCED);
@@ -70,7 +70,7 @@ fn a_crash_after_resume_keeps_what_was_acknowledged() {
         f.put(&SYNC, 1);
         f.fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Fsync(fault)));
         f.db().put(&SYNC, &key(900), b"lost").unwrap_err();
-        f.may_have.insert(key(900), b"lost".to_vec());
+        f.may_have.insert((key(900), b"lost".to_vec()));
         f.db().resume().unwrap();
         for n in 2..10 {
             f.put(&SYNC, n);

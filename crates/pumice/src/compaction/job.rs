@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, Result};
+use pumice_base::{Error, ErrorKind, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
@@ -169,7 +169,11 @@ impl DbInner {
         let installed = self.install(work, &files);
         {
             let mut state = self.state.lock();
+            let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
             for number in &numbers {
+                if installed.as_ref().is_err_and(dropped) {
+                    self.discard_output(&mut state, *number);
+                }
                 state.pending_outputs.remove(number);
             }
         }

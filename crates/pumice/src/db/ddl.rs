@@ -7,6 +7,7 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::db::column_family::ColumnFamily;
+use crate::db::error_handler::Reason;
 use crate::db::manifest_log::EditGroup;
 use crate::db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
 use crate::db::version_recovery::RecoveredFamily;
@@ -64,10 +65,13 @@ impl DbInner {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
+        let created = self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
             state.cfs.insert(id, family);
             self.publish_families(state);
-        })?;
+        });
+        drop(manifest);
+        // Still alone: nobody writes before the error stops writes.
+        created.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         self.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily { data, db: Arc::downgrade(self) })
     }
@@ -94,10 +98,14 @@ impl DbInner {
                 ..VersionEdit::default()
             };
             // Only then: a MANIFEST that starts with this edit must still have the family.
-            self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+            let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
                 cf.data.dropped.store(true, Ordering::Release);
                 self.remove_family(state, cf.id());
-            })?;
+            });
+            drop(manifest);
+            // The drop may be durable all the same: no write may be accepted until a new MANIFEST
+            // says otherwise.
+            dropped.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         }
         self.info(format_args!("Dropped column family with id {}", cf.id()));
         self.write_options_file()

@@ -67,8 +67,9 @@ impl DbInner {
     /// versions are in place and before readers see them.
     ///
     /// # Errors
-    /// Corruption if the edits do not fit the versions; I/O errors of the MANIFEST, after which
-    /// nothing has changed in memory and what is on disk is unknown.
+    /// Corruption if the edits do not fit the versions, ColumnFamilyDropped if theirs is gone:
+    /// nothing has happened then. I/O errors of the MANIFEST, after which nothing has changed in
+    /// memory and what is on disk is unknown.
     pub(crate) fn apply_edits(
         &self,
         group: impl Into<EditGroup>,
@@ -89,8 +90,16 @@ impl DbInner {
         {
             let state = self.state.lock();
             for edit in &group.edits {
-                versions.push(self.next_version(&state, edit)?);
-                let Some(cf) = state.cfs.get(&edit.column_family) else { continue };
+                let cf = match state.cfs.get(&edit.column_family) {
+                    Some(cf) => cf,
+                    None if edit.add_column_family.is_some() => {
+                        versions.push(None);
+                        continue;
+                    }
+                    // Recovery would refuse a MANIFEST that goes on about it.
+                    None => return Err(Error::column_family_dropped("")),
+                };
+                versions.push(next_version(cf, edit)?);
                 let removed = edit.deleted_files.iter();
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
                 group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
@@ -121,27 +130,6 @@ impl DbInner {
         self.collect_obsolete(&mut state, &group);
         self.changed.notify_all();
         Ok(())
-    }
-
-    /// The version that `edit` makes of its column family's; None if it touches no file.
-    fn next_version(
-        &self,
-        state: &DbState,
-        edit: &VersionEdit,
-    ) -> Result<Option<Arc<LiveVersion>>> {
-        let Some(cf) = state.cfs.get(&edit.column_family) else {
-            if edit.add_column_family.is_some() {
-                return Ok(None);
-            }
-            // Dropped meanwhile. In the MANIFEST the edit would make it unreadable.
-            return Err(Error::column_family_dropped(edit.column_family.to_string()));
-        };
-        if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
-            return Ok(None);
-        }
-        let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
-        builder.apply(edit)?;
-        Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
     }
 
     /// Fills in what every edit carries.
@@ -276,6 +264,16 @@ impl DbInner {
             None => Ok(()),
         }
     }
+}
+
+/// The version that `edit` makes of its column family's; None if it touches no file.
+fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<LiveVersion>>> {
+    if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
+        return Ok(None);
+    }
+    let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
+    builder.apply(edit)?;
+    Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
 }
 
 fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Result<()> {

@@ -16,6 +16,7 @@ use pumice_manifest::{UserRange, VersionEdit};
 use crate::compaction::job::CompactionWork;
 use crate::compaction::picker::{ManualPick, ManualRange};
 use crate::db::column_family::CfData;
+use crate::db::error_handler::Reason;
 use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::db::{DbInner, DbState};
 
@@ -86,7 +87,7 @@ impl DbInner {
                 continue;
             }
             let Some(cf) = state.cfs.get_mut(&request.family) else {
-                request.done = Some(Err(Error::column_family_dropped("")));
+                request.done = Some(Err(Error::column_family_dropped("manual compaction")));
                 settled = true;
                 continue;
             };
@@ -304,6 +305,7 @@ impl DbInner {
             (edit, to)
         };
         self.info(format_args!("[{}] Moving files from level {from} to {to}", cf.name));
-        self.apply_edits(edit, |_| ())
+        let moved = self.apply_edits(edit, |_| ());
+        moved.inspect_err(|error| self.background_error(error, Reason::Compaction))
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::{FileNumber, Result};
+use pumice_base::{ErrorKind, FileNumber, Result};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
 use pumice_port::time;
@@ -107,7 +107,13 @@ impl DbInner {
         if work.cf.is_dropped() {
             return Ok(());
         }
-        self.apply_edits(edit, |state| self.release_memtables(state, work))?;
+        let applied = self.apply_edits(edit, |state| self.release_memtables(state, work));
+        if let Err(error) = applied {
+            if error.kind() == ErrorKind::ColumnFamilyDropped {
+                self.discard_output(&mut self.state.lock(), work.number);
+            }
+            return Err(error);
+        }
         let bytes = file.as_ref().map_or(0, |f| f.file_size);
         let micros = time::now_micros() - started.0;
         self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);

@@ -68,7 +68,11 @@ impl Wals {
     pub fn keep(&mut self, logs: &[(FileNumber, u64)]) -> Result<()> {
         for (number, _) in logs {
             let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, *number))?;
-            if self.use_fsync { file.fsync()? } else { file.sync()? }
+            if self.use_fsync {
+                file.fsync()?
+            } else {
+                file.sync()?
+            }
             file.close()?;
         }
         self.sizes.extend(logs);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use pumice::{CompactRangeOptions, ErrorKind, FlushOptions};
+use pumice::{ColumnFamilyDescriptor, CompactRangeOptions, Db, ErrorKind, FlushOptions};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 
-use crate::support::Fixture;
+use crate::SYNC;
+use crate::support::{DIR, Fixture, eventually};
 
 fn failures() -> Vec<(&'static str, FaultRule)> {
     let sync = |f| Fault::Fsync(f);
@@ -41,6 +42,8 @@ fn busy() -> Fixture {
         f.fill(round..round + 30);
         f.db().flush(&FlushOptions::default()).unwrap();
     }
+    let logs = |f: &Fixture| f.files().iter().filter(|name| name.ends_with(".log")).count();
+    eventually("what the flushes made obsolete is gone", || logs(&f) == 1);
     f
 }
 
@@ -77,6 +80,33 @@ fn a_failed_manifest_deletes_nothing_until_a_new_one_is_durable() {
                 f.check_copy_synced(what, mode);
             }
             f.reopen();
+        }
+    }
+}
+
+#[test]
+fn a_failed_drop_accepts_no_write_that_could_vanish() {
+    for (what, rule) in failures() {
+        let f = busy();
+        let cf = f.db().create_column_family(&f.options().cf, "more").unwrap();
+        f.db().put_cf(&SYNC, &cf, b"before", b"1").unwrap();
+        f.fs.add_fault(rule);
+        assert_eq!(
+            f.db().drop_column_family(&cf).unwrap_err().kind(),
+            ErrorKind::IoError,
+            "{what}"
+        );
+        f.db().put_cf(&SYNC, &cf, b"refused", b"2").unwrap_err();
+        f.db().resume().unwrap();
+        f.db().put_cf(&SYNC, &cf, b"after", b"3").unwrap();
+        drop(cf);
+        f.fs.crash(9, CrashMode::UNSYNCED);
+        let options = f.options();
+        let all = ["default", "more"].map(|n| ColumnFamilyDescriptor::new(n, options.cf.clone()));
+        drop(f);
+        let (db, handles) = Db::open_cf(&options.db, DIR, &all).unwrap();
+        for key in [b"before".as_slice(), b"after"] {
+            assert!(db.get_cf(&Default::default(), &handles[1], key).unwrap().is_some(), "{what}");
         }
     }
 }

@@ -15,7 +15,7 @@ fn writes_work_again_when_space_returns() {
         match f.db().put(&WriteOptions::default(), &key(n), &value) {
             Ok(()) => drop(f.model.insert(key(n), value.clone())),
             Err(error) => {
-                f.may_have.insert(key(n), value.clone());
+                f.may_have.insert((key(n), value.clone()));
                 refused.get_or_insert(error);
             }
         }

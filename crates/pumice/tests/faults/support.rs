@@ -1,6 +1,6 @@
 //! A database on a file system that fails, beside a model of what it must hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn check_against(
     db: &Db,
     model: &BTreeMap<Vec<u8>, Vec<u8>>,
-    may_have: &BTreeMap<Vec<u8>, Vec<u8>>,
+    may_have: &BTreeSet<(Vec<u8>, Vec<u8>)>,
 ) {
     let mut found = BTreeMap::new();
     let mut iter = db.iter(&ReadOptions::default()).unwrap();
@@ -69,12 +69,12 @@ pub fn check_against(
     iter.status().unwrap();
     for (key, value) in model {
         let name = String::from_utf8_lossy(key);
-        let fits = |v: &Vec<u8>| v == value || may_have.get(key) == Some(v);
+        let fits = |v: &Vec<u8>| v == value || may_have.contains(&(key.clone(), v.clone()));
         assert!(found.get(key).is_some_and(fits), "{name}: found {:?}", found.get(key));
     }
     for (key, value) in &found {
         let name = String::from_utf8_lossy(key);
-        let known = model.contains_key(key) || may_have.get(key) == Some(value);
+        let known = model.contains_key(key) || may_have.contains(&(key.clone(), value.clone()));
         assert!(known, "{name} came from nowhere");
     }
 }
@@ -85,14 +85,14 @@ pub struct Fixture {
     /// What was acknowledged.
     pub model: BTreeMap<Vec<u8>, Vec<u8>>,
     /// What was not acknowledged but may be there after a reopen.
-    pub may_have: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub may_have: BTreeSet<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Fixture {
     pub fn new() -> Self {
         let fs = MemFs::new(1);
         let db = Db::open(&options_on(&fs), DIR).unwrap();
-        Fixture { fs, db: Some(db), model: BTreeMap::new(), may_have: BTreeMap::new() }
+        Fixture { fs, db: Some(db), model: BTreeMap::new(), may_have: BTreeSet::new() }
     }
     pub fn options(&self) -> Options {
         options_on(&self.fs)
@@ -148,8 +148,8 @@ impl Fixture {
         let copy = self.fs.crashed_copy(5, mode);
         let db =
             Db::open(&options_on(&copy), DIR).unwrap_or_else(|e| panic!("{what}, {mode:?}: {e}"));
-        let mut may_have = self.model.clone();
-        may_have.extend(self.may_have.clone());
+        let mut may_have = self.may_have.clone();
+        may_have.extend(self.model.clone());
         check_against(&db, must_have, &may_have);
         db.close().unwrap();
     }

@@ -1,0 +1,143 @@
+//! Options whose effect is outside of any one module: what files look like, what is checked.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pumice::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice_env::filename::{self, FileType};
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
+use pumice_env::{FileSystem, PosixFs};
+
+fn on_memory() -> (MemFs, Options) {
+    let fs = MemFs::new(3);
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    options.db.info_log = Some(Arc::new(pumice::stats::NullLogger));
+    (fs, options)
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+fn fill(db: &Db, keys: u64) {
+    for n in 0..keys {
+        db.put(&WriteOptions::default(), &key(n), &[b'v'; 100]).unwrap();
+    }
+}
+
+#[test]
+fn preallocation_never_shows_in_file_sizes() {
+    let dir: PathBuf = std::env::temp_dir().join(format!("pumice-sizes-{}", std::process::id()));
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    assert!(options.db.allow_fallocate && options.db.manifest_preallocation_size > 0);
+    let db = Db::open(&options, &dir).unwrap();
+    fill(&db, 1000);
+    let bytes = |kind: FileType| -> u64 {
+        let names = PosixFs.list(&dir).unwrap();
+        let wanted = names.iter().filter(|n| filename::parse(n).is_some_and(|(_, k)| k == kind));
+        wanted.map(|n| PosixFs.file_size(&dir.join(n)).unwrap()).sum()
+    };
+    // Records of 1000 updates of a hundred bytes, with less than a hundred bytes of frame each.
+    assert!((100_000..200_000).contains(&bytes(FileType::Wal)), "{}", bytes(FileType::Wal));
+    assert!(bytes(FileType::Descriptor) < 10_000);
+    db.close().unwrap();
+    assert!((100_000..200_000).contains(&bytes(FileType::Wal)));
+    assert!(bytes(FileType::Descriptor) < 10_000);
+    Db::destroy(&options, &dir).unwrap();
+}
+
+#[test]
+fn paranoid_file_checks_accept_good_files() {
+    let (_fs, mut options) = on_memory();
+    options.cf.paranoid_file_checks = true;
+    let db = Db::open(&options, "/db").unwrap();
+    for round in 0..4 {
+        fill(&db, 500);
+        db.delete_range(&WriteOptions::default(), &key(round * 50), &key(round * 50 + 30)).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    assert!(db.get(&ReadOptions::default(), &key(151)).unwrap().is_none());
+    assert!(db.get(&ReadOptions::default(), &key(181)).unwrap().is_some());
+    db.close().unwrap();
+}
+
+#[test]
+fn paranoid_file_checks_read_the_file_before_it_is_used() {
+    for paranoid in [false, true] {
+        let (fs, mut options) = on_memory();
+        options.cf.paranoid_file_checks = paranoid;
+        options.db.max_bgerror_resume_count = 0;
+        let db = Db::open(&options, "/db").unwrap();
+        fill(&db, 100);
+        fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
+        assert_eq!(db.flush(&FlushOptions::default()).is_err(), paranoid);
+        fs.clear_faults();
+        assert!(db.get(&ReadOptions::default(), &key(7)).unwrap().is_some());
+        db.resume().unwrap();
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn automatic_resume_can_be_switched_off() {
+    let (fs, mut options) = on_memory();
+    options.db.max_bgerror_resume_count = 0;
+    options.db.bgerror_resume_retry_interval = 1000;
+    let db = Db::open(&options, "/db").unwrap();
+    fill(&db, 100);
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Eio));
+    db.flush(&FlushOptions::default()).unwrap_err();
+    pumice_port::thread::sleep(std::time::Duration::from_millis(50));
+    db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
+    db.resume().unwrap();
+    db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn the_buffer_size_decides_how_often_files_are_written() {
+    let mut writes = Vec::new();
+    for bytes in [4096, 1 << 20] {
+        let (fs, mut options) = on_memory();
+        options.db.writable_file_max_buffer_size = bytes;
+        options.db.manual_wal_flush = true;
+        let db = Db::open(&options, "/db").unwrap();
+        let before = fs.change_count();
+        fill(&db, 1000);
+        writes.push(fs.change_count() - before);
+        db.close().unwrap();
+    }
+    assert!(writes[0] > 20 && writes[1] < 5, "{writes:?}");
+}
+
+#[test]
+fn skips_and_seeks_show_the_same() {
+    for skips in ["0", "1", "8", "1000"] {
+        let (_fs, mut options) = on_memory();
+        options.set("max_sequential_skip_in_iterations", skips).unwrap();
+        let db = Db::open(&options, "/db").unwrap();
+        let mut snapshots = Vec::new();
+        for round in 0..20u8 {
+            for n in 0..10 {
+                db.put(&WriteOptions::default(), &key(n), &[round]).unwrap();
+            }
+            snapshots.push(db.snapshot());
+        }
+        for (round, snapshot) in snapshots.into_iter().enumerate() {
+            let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+            let mut iter = db.iter(&read).unwrap();
+            iter.seek_to_first();
+            for n in 0..10 {
+                assert_eq!((iter.key(), iter.value()), (&key(n)[..], &[round as u8][..]));
+                iter.next();
+            }
+            assert!(!iter.valid());
+        }
+        db.close().unwrap();
+    }
+}

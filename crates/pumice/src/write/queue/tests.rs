@@ -1,3 +1,4 @@
+//! Groups, leaders and followers of the write queue.
 #![allow(clippy::unwrap_used)]
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -163,7 +164,8 @@ fn threads_with_mixed_options_write_every_batch_once() {
                                 assert!(options.sync || !follower.options.sync);
                                 assert_eq!(options.low_pri, follower.options.low_pri);
                             }
-                            let reps = std::iter::once(&batch).chain(followers.iter().map(|f| &f.1));
+                            let others = followers.iter().map(|f| &f.1);
+                            let reps = std::iter::once(&batch).chain(others);
                             for one in reps {
                                 let id = u64::from_le_bytes(one.rep[..].try_into().unwrap());
                                 sum.fetch_add(id, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Dead files: every `.rs` file is a crate root or is declared by `mod NAME;` from one.
 //!
 //! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and in `src/bin`, `tests`, `examples` and
-//! `benches` of a package each file and each `NAME/main.rs`. `#[path]` is not used in this house and
-//! would show here as a dead file.
+//! `benches` of a package each file and each `NAME/main.rs`. `#[path]` is not used in this house
+//! and would show here as a dead file.
 
 use std::collections::BTreeSet;
 use std::path::Path;

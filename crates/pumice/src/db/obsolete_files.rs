@@ -67,7 +67,8 @@ impl DbInner {
     }
 
     /// Table `number` was written, at least in part, for an edit that was never tried (for one that
-    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock held.
+    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock
+    /// held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
         state.pending_outputs.remove(&number);
         state.obsolete.file(filename::table_file(&self.path, number));

@@ -1,3 +1,4 @@
+//! Where compaction outputs end.
 #![allow(clippy::unwrap_used)]
 use pumice_base::ValueType;
 use pumice_base::dbformat::internal_key;

@@ -1,3 +1,4 @@
+//! Stall states and delays of writers.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

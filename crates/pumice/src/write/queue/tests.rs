@@ -1,4 +1,3 @@
-//! Groups, leaders and followers of the write queue.
 #![allow(clippy::unwrap_used)]
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -6,6 +5,9 @@ use pumice_base::Error;
 use pumice_base::random::Rng;
 
 use super::*;
+
+/// Limit of a group in these tests.
+const GROUP_BYTES_MAX: usize = 1 << 20;
 
 fn batch(rep: Vec<u8>, options: WriteOptions) -> QueuedBatch {
     QueuedBatch { rep, options, exclusive: false }
@@ -49,7 +51,7 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
         (plain, vec![low], 0),
     ];
     for (leader, waiting, along) in cases {
-        let queue = Arc::new(WriteQueue::default());
+        let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
         assert!(queue.try_lead());
         assert!(!queue.try_lead());
         let handles: Vec<_> = waiting
@@ -77,7 +79,7 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
 #[test]
 fn groups_are_limited_in_bytes() {
     let take = |leader: usize, waiting: &[usize]| {
-        let queue = Arc::new(WriteQueue::default());
+        let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
         assert!(queue.try_lead());
         let handles: Vec<_> = waiting
             .iter()
@@ -95,21 +97,17 @@ fn groups_are_limited_in_bytes() {
         }
         count
     };
-    assert_eq!(take(100, &[SMALL_LEADER_EXTRA_BYTES, 1]), 1);
-    assert_eq!(take(100, &[SMALL_LEADER_EXTRA_BYTES + 1]), 0);
+    assert_eq!(take(100, &[(GROUP_BYTES_MAX / SMALL_LEADER_SHARE), 1]), 1);
+    assert_eq!(take(100, &[(GROUP_BYTES_MAX / SMALL_LEADER_SHARE) + 1]), 0);
     assert_eq!(take(GROUP_BYTES_MAX - 10, &[10, 1]), 1);
     assert_eq!(take(2 * GROUP_BYTES_MAX, &[1]), 0);
 }
 
 #[test]
 fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
-    let queue = Arc::new(WriteQueue::default());
+    let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
     assert!(queue.try_lead());
-    let alone = QueuedBatch {
-        rep: Vec::new(),
-        options: WriteOptions::default(),
-        exclusive: true,
-    };
+    let alone = QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
     let first = enqueue(&queue, alone);
     let second = enqueue(&queue, batch(vec![1], WriteOptions::default()));
     let mut taken = Vec::new();
@@ -125,7 +123,7 @@ fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
 fn threads_with_mixed_options_write_every_batch_once() {
     const THREADS: u64 = 8;
     const EACH: u64 = 4000;
-    let queue = Arc::new(WriteQueue::default());
+    let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
     let leaders = Arc::new(AtomicUsize::new(0));
     let written = Arc::new(AtomicU64::new(0));
     let sum = Arc::new(AtomicU64::new(0));
@@ -164,8 +162,8 @@ fn threads_with_mixed_options_write_every_batch_once() {
                                 assert!(options.sync || !follower.options.sync);
                                 assert_eq!(options.low_pri, follower.options.low_pri);
                             }
-                            let others = followers.iter().map(|f| &f.1);
-                            let reps = std::iter::once(&batch).chain(others);
+                            let reps =
+                                std::iter::once(&batch).chain(followers.iter().map(|f| &f.1));
                             for one in reps {
                                 let id = u64::from_le_bytes(one.rep[..].try_into().unwrap());
                                 sum.fetch_add(id, Ordering::Relaxed);

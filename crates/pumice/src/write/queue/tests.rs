@@ -1,4 +1,6 @@
+//! Who is taken along, in which order, up to which size; and many threads at once.
 #![allow(clippy::unwrap_used)]
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pumice_base::Error;

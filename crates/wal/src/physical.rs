@@ -7,7 +7,7 @@
 
 use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
 use pumice_base::Result;
-use pumice_base::checksum::{crc32c, unmask_crc};
+use pumice_base::checksum::{crc32c, crc32c_extend, unmask_crc};
 use pumice_env::SequentialFile;
 use std::ops::Range;
 
@@ -122,7 +122,8 @@ impl PhysicalReader {
         let start = self.unread.start;
         let payload = start + header_bytes..start + header_bytes + length;
         if payload.end > self.unread.end {
-            return Event::BadLength { dropped: self.drop_block(), at_end: self.at_end };
+            let torn = self.at_end && !self.ends_earlier(stored_crc, payload.start);
+            return Event::BadLength { dropped: self.drop_block(), at_end: torn };
         }
         if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(self.log_number as u32) {
             self.unread.start = payload.end;
@@ -139,6 +140,25 @@ impl PhysicalReader {
         let offset = self.offset();
         self.unread.start = payload.end;
         Event::Record { kind, offset, payload }
+    }
+
+    /// The record at the front is whole if it is taken to be shorter than it says: then its length
+    /// was damaged. A torn write has its true length in front of bytes that are missing, and no
+    /// shorter payload has its checksum. Without this, damage to the last length of a MANIFEST
+    /// would pass for a crash while it was written, and the last change of the database be lost.
+    fn ends_earlier(&self, stored_crc: u32, payload_start: usize) -> bool {
+        if !self.verify_checksum {
+            return false;
+        }
+        let stored = unmask_crc(stored_crc);
+        let fixed = self.unread.start + CHECKED_FROM..payload_start;
+        let mut sum = crc32c(self.block.get(fixed).unwrap_or(&[]));
+        let rest = self.block.get(payload_start..self.unread.end).unwrap_or(&[]);
+        sum == stored
+            || rest.iter().any(|byte| {
+                sum = crc32c_extend(sum, &[*byte]);
+                sum == stored
+            })
     }
 
     /// Stored checksum, payload length and type of the record at the front; `None` when the block's

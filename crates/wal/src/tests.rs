@@ -584,3 +584,22 @@ fn ldb_reads_our_logs() {
     PosixFs.remove(&path).unwrap();
     PosixFs.remove_dir(&dir).unwrap();
 }
+
+/// A length that was damaged upwards must not pass for a write that a crash cut short.
+#[test]
+fn a_damaged_last_length_is_no_torn_tail() {
+    let records = [b"first".to_vec(), b"the last record".to_vec()];
+    let bytes = write_log(&records, false);
+    let last_header = bytes.len() - records[1].len() - 7;
+    for bit in 0..16 {
+        let mut damaged = bytes.clone();
+        damaged[last_header + 4 + bit / 8] ^= 1 << (bit % 8);
+        let outcome = read_log_as(&damaged, LogReaderOptions::manifest());
+        assert!(outcome.error.is_some(), "bit {bit} of the length: {outcome:?}");
+    }
+    for cut in 1..records[1].len() + 7 {
+        let outcome = read_log_as(&bytes[..bytes.len() - cut], LogReaderOptions::manifest());
+        assert!(outcome.error.is_none(), "cut of {cut}: {outcome:?}");
+        assert_eq!(outcome.records, records[..1]);
+    }
+}

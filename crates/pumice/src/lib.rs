@@ -86,6 +86,12 @@ pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
 pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
+pub use pumice_base::extension::{CappedPrefix, FixedPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
+pub use pumice_cache::CacheOptions;
+pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{FileSystem, MemFs, PosixFs};
+pub use pumice_filter::FilterPolicy;
+pub use pumice_memtable::WriteBufferManager;
+pub use pumice_table::BlockCache;

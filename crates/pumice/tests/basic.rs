@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions,
+    CompactRangeOptions, Db, ErrorKind, FlushOptions, Options, ReadOptions, WriteBatch,
+    WriteBufferManager, WriteOptions,
 };
 use pumice_base::random::Rng;
 
@@ -92,4 +93,37 @@ fn random_updates_survive_flush_compaction_and_reopen() {
         db.close().unwrap();
     }
     Db::destroy(&options(), &dir).unwrap();
+}
+
+#[test]
+fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
+    let dir = std::env::temp_dir().join(format!("pumice-wbm-{}", std::process::id()));
+    let mut options = options();
+    options.db.write_buffer_manager = Some(WriteBufferManager::new(1 << 20, None, true));
+    options.cf.max_write_buffer_number = 100;
+    let db = Db::open(&options, &dir).unwrap();
+    db.pause_background_work();
+    let impatient = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
+    let mut written = 0u32;
+    let refused = loop {
+        assert!(written < 100_000, "the limit never stalled a writer");
+        match db.put(&impatient, &written.to_be_bytes(), &[7; 100]) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Incomplete);
+    assert!(written > 1000, "stalled after only {written} writes");
+    db.continue_background_work().unwrap();
+    // A patient writer waits for the flush and goes on.
+    db.put(&WriteOptions::default(), b"patient", b"value").unwrap();
+    assert_eq!(
+        db.get(&ReadOptions::default(), b"patient").unwrap().as_deref(),
+        Some(&b"value"[..])
+    );
+    for n in (0..written).step_by(997) {
+        assert!(db.get(&ReadOptions::default(), &n.to_be_bytes()).unwrap().is_some());
+    }
+    db.close().unwrap();
+    Db::destroy(&options, &dir).unwrap();
 }

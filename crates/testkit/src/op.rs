@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use pumice_base::random::Rng;
 
+use crate::Model;
+
 /// One write. `cf` counts the column families from 0, the default one.
 #[allow(missing_docs)] // The fields are RocksDB's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,20 @@ impl OpGenerator {
     pub fn with_single_mark(mut self, mark: u64) -> Self {
         self.single_mark = mark;
         self
+    }
+
+    /// Goes on from a state that is not the one it left, as after a crash: the contract of single
+    /// deletes depends on which `s` keys are there.
+    pub fn resume(&mut self, state: &Model) {
+        for (cf, single) in self.single.iter_mut().enumerate() {
+            let start = format!("s{}", self.shape.prefix);
+            let mark = self.single_mark.to_string();
+            let number = |key: &Vec<u8>| {
+                let key = std::str::from_utf8(key).ok()?;
+                key.strip_prefix(start.as_str())?.strip_suffix(mark.as_str())?.parse().ok()
+            };
+            *single = state.family(cf).keys().filter_map(number).collect();
+        }
     }
 
     /// The next batch, 1 to `batch_ops_max` operations, mostly few.
@@ -182,6 +198,19 @@ mod tests {
         };
         assert_eq!(make(4), make(4));
         assert_ne!(make(4), make(5));
+    }
+
+    #[test]
+    fn a_resumed_generator_knows_the_keys() {
+        let mut generator = OpGenerator::new(shape(), 1);
+        let mut model = Model::new(3);
+        for _ in 0..500 {
+            model.apply(&generator.batch());
+        }
+        let mut resumed = OpGenerator::new(shape(), 2);
+        resumed.resume(&model);
+        assert_eq!(resumed.single, generator.single);
+        assert!(!resumed.single[0].is_empty());
     }
 
     #[test]

@@ -125,43 +125,51 @@ impl CrashOracle {
                 for cf in 0..found.families() {
                     let same = |model: &Model| model.family(cf) == found.family(cf);
                     self.find_state(self.flushed[cf], same)
-                        .map_err(|e| format!("family {cf}: {e}{}", self.difference(found)))?;
+                        .map_err(|e| format!("family {cf}: {e}{}", self.difference(0, found)))?;
                 }
             }
             _ => self
                 .find_state(lowest, |model| model == found)
-                .map_err(|e| format!("{e}{}", self.difference(found)))?,
+                .map_err(|e| format!("{e}{}", self.difference(lowest, found)))?,
         }
         let families = found.families();
         *self = CrashOracle { base: found.clone(), ..CrashOracle::new(families, self.logging) };
         Ok(())
     }
 
-    /// What distinguishes `found` from the state that holds all that was acknowledged, and the
-    /// batches that touched the first key that differs.
-    fn difference(&self, found: &Model) -> String {
+    /// What distinguishes `found` from the most similar allowed state, and the batches that touched
+    /// the first key that differs.
+    fn difference(&self, lowest: usize, found: &Model) -> String {
         let mut model = self.base.clone();
-        self.log[..self.acked].iter().for_each(|batch| model.apply(batch));
-        for cf in 0..found.families() {
-            let (a, b) = (model.family(cf), found.family(cf));
-            let differs = |key: &&Vec<u8>| a.get(*key) != b.get(*key);
-            let Some(key) = a.keys().chain(b.keys()).find(differs) else { continue };
-            let touches = |op: &&Op| family_of(op) == cf && op.touches(key);
-            let history = self.log.iter().enumerate().flat_map(|(n, batch)| {
-                batch.iter().filter(touches).map(move |op| format!("  {}: {op:?}", n + 1))
-            });
-            let show =
-                |value: Option<&Vec<u8>>| value.map(|v| String::from_utf8_lossy(v).into_owned());
-            return format!(
-                "\nfirst difference to P(acked), in family {cf}: {} is {:?}, expected {:?}; \
-                 batches:\n{}",
-                String::from_utf8_lossy(key),
-                show(b.get(key)),
-                show(a.get(key)),
-                history.collect::<Vec<_>>().join("\n")
-            );
+        let mut nearest: Option<(usize, usize, usize, Vec<u8>)> = None;
+        for k in 0..=self.log.len() {
+            if k > 0 {
+                model.apply(&self.log[k - 1]);
+            }
+            let differing = differing_keys(&model, found);
+            let better = nearest.as_ref().is_none_or(|(count, ..)| differing.len() < *count);
+            if let (true, true, Some((cf, key))) = (k >= lowest, better, differing.first()) {
+                nearest = Some((differing.len(), k, *cf, key.clone()));
+            }
         }
-        String::new()
+        let Some((count, k, cf, key)) = nearest else { return String::new() };
+        let mut model = self.base.clone();
+        self.log[..k].iter().for_each(|batch| model.apply(batch));
+        let touches = |op: &&Op| family_of(op) == cf && op.touches(&key);
+        let history = self.log.iter().enumerate().flat_map(|(n, batch)| {
+            batch.iter().filter(touches).map(move |op| format!("  {}: {op:?}", n + 1))
+        });
+        let show = |value: Option<&Vec<u8>>| {
+            value.map(|v| String::from_utf8_lossy(&v[..v.len().min(20)]).into_owned())
+        };
+        format!(
+            "\n{count} keys differ from P({k}); the first, in family {cf}: {} is {:?}, not {:?}; \
+             its batches:\n{}",
+            String::from_utf8_lossy(&key),
+            show(found.family(cf).get(&key)),
+            show(model.family(cf).get(&key)),
+            history.collect::<Vec<_>>().join("\n")
+        )
     }
 
     /// Some P(k) with k from `lowest` on satisfies `same`.
@@ -193,6 +201,17 @@ impl CrashOracle {
             self.crashed
         ))
     }
+}
+
+fn differing_keys(a: &Model, b: &Model) -> Vec<(usize, Vec<u8>)> {
+    let mut keys = Vec::new();
+    for cf in 0..a.families() {
+        let (a, b) = (a.family(cf), b.family(cf));
+        let only_b = b.keys().filter(|key| !a.contains_key(*key));
+        let differing = a.keys().filter(|key| a.get(*key) != b.get(*key)).chain(only_b);
+        keys.extend(differing.map(|key| (cf, key.clone())));
+    }
+    keys
 }
 
 fn family_of(op: &Op) -> usize {

@@ -50,6 +50,10 @@ struct Life {
 /// A broken promise, or an error where there was no reason for one.
 pub fn run(seed: u64) -> Result<Tally, String> {
     let mut life = Life::new(seed);
+    live(&mut life).map_err(|e| format!("{e}\noptions {:?}", life.settings.options))
+}
+
+fn live(life: &mut Life) -> Result<Tally, String> {
     for _ in 0..2 + life.rng.uniform(3) {
         let mut store = life.open_through_crashes()?;
         life.judge(&mut store)?;
@@ -120,8 +124,9 @@ impl Life {
     }
 
     fn judge(&mut self, store: &mut Pumice) -> Result<(), String> {
-        let found = contents::read(store, self.families)?;
-        self.oracle.recovered(&Model::from_entries(found))
+        let found = Model::from_entries(contents::read(store, self.families)?);
+        self.generator.resume(&found);
+        self.oracle.recovered(&found)
     }
 
     /// Writes until a random number of batches is done or the file system dies. None when a clean
@@ -236,9 +241,6 @@ fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
     }
     if rng.one_in(3) {
         settings = settings.with("max_total_wal_size", "20000");
-    }
-    if rng.one_in(3) {
-        settings = settings.with("recycle_log_file_num", "2");
     }
     if rng.one_in(4) {
         settings = settings.with("avoid_flush_during_recovery", "true");

@@ -1,6 +1,7 @@
 //! Bad input gets the right words, with the path and the reason, and damages nothing.
 //!
-//! The texts are those of RocksDB 10.10.1 for the same mistake, seen by making it there. After
+//! The texts are those of RocksDB 10.10.1 for the same mistake, seen by making it there; where we
+//! say more, the path comes first. After
 //! each refusal the files of the database are what they were, byte by byte (the info log apart),
 //! and the database opens as ever.
 
@@ -55,12 +56,14 @@ impl Fixture {
         self.path.join(name.unwrap())
     }
 
-    /// Opening with `settings` fails with `expected` (`$DIR` stands for the database's path),
-    /// changes no file, and the right settings still open.
+    /// Opening with `settings` fails with `expected` (`$DIR` stands for the database's path,
+    /// `$MANIFEST` for the MANIFEST's name), changes no file, and the right settings still open.
     fn refuses(&self, settings: &Settings, expected: &str) {
         let before = self.files();
         let error = Pumice::open(&self.path, settings).err().expect("the open must be refused");
-        assert_eq!(error.replace(&self.path.display().to_string(), "$DIR"), expected);
+        let manifest = before.keys().find(|name| name.starts_with("MANIFEST-")).unwrap();
+        let error = error.replace(&self.path.display().to_string(), "$DIR");
+        assert_eq!(error.replace(manifest.as_str(), "$MANIFEST"), expected);
         assert!(before == self.files(), "the refused open changed files: {expected}");
         self.opens();
     }
@@ -68,7 +71,8 @@ impl Fixture {
     /// Like `refuses` for a database that is damaged for good.
     fn refuses_damage(&self, contains: &[&str]) {
         let before = self.files();
-        let error = Pumice::open(&self.path, &self.settings).err().expect("must be refused");
+        let opened = Pumice::open(&self.path, &self.settings);
+        let error = opened.err().unwrap_or_else(|| panic!("not refused: {contains:?}"));
         for text in contains {
             assert!(error.contains(text), "{error} lacks {text}");
         }
@@ -112,8 +116,8 @@ fn wrong_options_are_refused_by_name() {
     );
     fixture.refuses(
         &good().with("comparator", "rocksdb.ReverseBytewiseComparator"),
-        "Invalid argument: rocksdb.ReverseBytewiseComparator: does not match existing comparator \
-         leveldb.BytewiseComparator",
+        "Invalid argument: $DIR/$MANIFEST: rocksdb.ReverseBytewiseComparator: does not match \
+         existing comparator leveldb.BytewiseComparator",
     );
     let mut fewer = good();
     fewer.families.truncate(1);

@@ -1,8 +1,8 @@
 //! Dead files: every `.rs` file is a crate root or is declared by `mod NAME;` from one.
 //!
-//! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and the files directly in `src/bin`,
-//! `tests`, `examples` and `benches` of a package. `#[path]` is not used in this house and
-//! would show here as a dead file.
+//! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and in `src/bin`, `tests`, `examples` and
+//! `benches` of a package each file and each `NAME/main.rs`. `#[path]` is not used in this house
+//! and would show here as a dead file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,13 @@ fn is_root(path: &str) -> bool {
     match inside.rsplit_once('/') {
         None => inside == "build.rs",
         Some(("src", name)) => name == "lib.rs" || name == "main.rs",
-        Some((folder, _)) => matches!(folder, "src/bin" | "tests" | "examples" | "benches"),
+        Some((folder, name)) => {
+            let folder = match folder.rsplit_once('/') {
+                Some((above, _)) if name == "main.rs" && above != "src" => above,
+                _ => folder,
+            };
+            matches!(folder, "src/bin" | "tests" | "examples" | "benches")
+        }
     }
 }
 
@@ -92,6 +98,7 @@ mod tests {
     #[test]
     fn roots_are_known() {
         assert!(is_root("crates/x/src/lib.rs") && is_root("tests/tests/all.rs"));
+        assert!(is_root("crates/x/tests/y/main.rs") && is_root("crates/x/src/bin/y/main.rs"));
         assert!(!is_root("tests/tests/crash/mod.rs") && !is_root("crates/x/src/y/main.rs"));
     }
 }

@@ -79,3 +79,6 @@ impl OutputCut {
         self.boundaries = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

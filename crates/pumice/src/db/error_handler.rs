@@ -9,8 +9,9 @@
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
 //! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
-//! should look at it. A file that failed to sync is never used again: `resume` flushes the memtables
-//! to new files, starts a new log and records in the MANIFEST that the old one is not needed.
+//! should look at it. A file that failed to sync is never used again: `resume` flushes the
+//! memtables to new files, starts a new log and records in the MANIFEST that the old one is not
+//! needed.
 //!
 //! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
 //! whose tail is unknown is never followed by records.

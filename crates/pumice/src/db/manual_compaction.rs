@@ -180,7 +180,11 @@ impl DbInner {
             level = next.max(level + 1);
         }
         if options.change_level {
-            self.change_level(cf, final_level, options.target_level)?;
+            // A compaction picked from the files as they lie now must not end after the move.
+            self.pause_background_work();
+            let moved = self.change_level(cf, final_level, options.target_level);
+            self.continue_background_work()?;
+            moved?;
         }
         Ok(())
     }

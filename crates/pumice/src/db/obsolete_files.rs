@@ -67,7 +67,8 @@ impl DbInner {
     }
 
     /// Table `number` was written, at least in part, for an edit that was never tried (for one that
-    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock held.
+    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock
+    /// held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
         state.pending_outputs.remove(&number);
         state.obsolete.file(filename::table_file(&self.path, number));
@@ -93,6 +94,11 @@ impl DbInner {
     /// by the next open.
     pub(crate) fn delete_obsolete_files(&self) {
         if self.read_only {
+            return;
+        }
+        // Held to the end: once the database is closed, its files belong to the next opener.
+        let opened = self.lock.lock();
+        if opened.is_none() {
             return;
         }
         let mut doomed = Vec::new();

@@ -236,7 +236,27 @@ fn recover(
             )));
         }
     }
+    check_tables(fs, path, &recovered)?;
     Ok(recovered)
+}
+
+/// Every table that the MANIFEST names is there and has its length: a database that lacks a part
+/// is refused before anything is written.
+fn check_tables(fs: &dyn FileSystem, path: &Path, recovered: &RecoveredVersions) -> Result<()> {
+    for family in recovered.families.values() {
+        for file in family.version.levels().iter().flat_map(|level| level.files()) {
+            let table = filename::table_file(path, file.number);
+            let bytes = fs.file_size(&table)?;
+            if bytes != file.file_size {
+                return Err(Error::corruption(format!(
+                    "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
+                    table.display(),
+                    file.file_size
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open_info_log(
@@ -419,7 +439,7 @@ impl DbInner {
         {
             let mut wal = self.wal.lock();
             if recovered.in_memory {
-                wal.keep(&recovered.logs);
+                wal.keep(&recovered.logs)?;
             }
             wal.switch(number)?;
         }

@@ -263,3 +263,6 @@ impl WriteController {
         next.saturating_sub(now_micros).max(REFILL_MICROS)
     }
 }
+
+#[cfg(test)]
+mod tests;

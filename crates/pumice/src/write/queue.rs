@@ -171,3 +171,6 @@ impl WriteQueue {
         next.wake.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

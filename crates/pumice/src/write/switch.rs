@@ -5,10 +5,13 @@
 //! state > wal. May wait and do I/O, and so suspends.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
+use pumice_memtable::{StallWaiter, WriteBufferManager};
+use pumice_port::sync::Event;
 
 use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
 use crate::db::requests::WriteOptions;
@@ -21,6 +24,16 @@ use crate::write::queue::{Joined, QueuedBatch};
 const STOP_POLL: Duration = Duration::from_secs(1);
 /// A slowed writer sleeps at most this long at a time.
 const DELAY_STEP_MICROS: u64 = 1024;
+
+/// A writer that waits for the write buffer manager.
+#[derive(Default)]
+struct BufferStall(Event);
+
+impl StallWaiter for BufferStall {
+    fn resume(&self) {
+        self.0.set();
+    }
+}
 
 /// Leadership without a write; given away when dropped.
 pub(crate) struct Exclusive<'a> {
@@ -63,6 +76,11 @@ impl DbInner {
             && manager.should_flush()
         {
             self.switch_largest()?;
+        }
+        if let Some(manager) = &self.write_buffer_manager
+            && manager.should_stall()
+        {
+            self.wait_for_buffer_memory(options, manager)?;
         }
         if self.controller.is_stopped() || self.controller.is_delayed() {
             self.stall(options, bytes as u64)?;
@@ -118,6 +136,30 @@ impl DbInner {
         let micros = pumice_port::time::now_micros() - started;
         self.stats.stalled(micros);
         self.tick(Ticker::StallMicros, micros);
+        Ok(())
+    }
+
+    /// Waits until flushes have brought the memory of all memtables below the shared limit.
+    fn wait_for_buffer_memory(
+        &self,
+        options: &WriteOptions,
+        manager: &WriteBufferManager,
+    ) -> Result<()> {
+        if options.no_slowdown {
+            return Err(Error::incomplete("Write stall"));
+        }
+        self.stats.add_buffer_manager_stop();
+        while manager.should_stall() {
+            if self.shutting_down.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
+            if let Some(error) = self.stopping_error() {
+                return Err(error);
+            }
+            let resumed = Arc::new(BufferStall::default());
+            manager.begin_stall(Arc::clone(&resumed) as Arc<dyn StallWaiter>);
+            resumed.0.wait_timeout(STOP_POLL);
+        }
         Ok(())
     }
 

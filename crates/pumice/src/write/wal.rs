@@ -60,9 +60,23 @@ impl Wals {
         }
     }
 
-    /// Keeps logs that recovery read and that memtables still depend on.
-    pub fn keep(&mut self, logs: &[(FileNumber, u64)]) {
+    /// Keeps logs that recovery read and that memtables still depend on. They are synced first:
+    /// what a recovery showed must not be gone after the next power loss.
+    ///
+    /// # Errors
+    /// I/O. Suspends.
+    pub fn keep(&mut self, logs: &[(FileNumber, u64)]) -> Result<()> {
+        for (number, _) in logs {
+            let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, *number))?;
+            if self.use_fsync {
+                file.fsync()?
+            } else {
+                file.sync()?
+            }
+            file.close()?;
+        }
         self.sizes.extend(logs);
+        self.fs.sync_dir(&self.dir)
     }
 
     /// How the next log is written.

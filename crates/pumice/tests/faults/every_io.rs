@@ -145,8 +145,7 @@ fn short_writes_in_a_used_database() {
 
 #[test]
 fn failed_syncs_and_then_a_crash() {
-    let failures =
-        [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData];
+    let failures = [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData];
     for failure in failures {
         for mode in [CrashMode::UNSYNCED, CrashMode::MIXED] {
             happen_everywhere(Mishap::FailsThenCrash(Fault::Fsync(failure), mode), true);

@@ -91,7 +91,11 @@ fn a_failed_drop_accepts_no_write_that_could_vanish() {
         let cf = f.db().create_column_family(&f.options().cf, "more").unwrap();
         f.db().put_cf(&SYNC, &cf, b"before", b"1").unwrap();
         f.fs.add_fault(rule);
-        assert_eq!(f.db().drop_column_family(&cf).unwrap_err().kind(), ErrorKind::IoError, "{what}");
+        assert_eq!(
+            f.db().drop_column_family(&cf).unwrap_err().kind(),
+            ErrorKind::IoError,
+            "{what}"
+        );
         f.db().put_cf(&SYNC, &cf, b"refused", b"2").unwrap_err();
         f.db().resume().unwrap();
         f.db().put_cf(&SYNC, &cf, b"after", b"3").unwrap();

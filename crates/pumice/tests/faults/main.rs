@@ -5,13 +5,9 @@
 //! writable again the way it is documented to (by itself, or by `resume`).
 #![allow(clippy::unwrap_used)]
 
-#[path = "faults/every_io.rs"]
 mod every_io;
-#[path = "faults/manifest.rs"]
 mod manifest;
-#[path = "faults/space.rs"]
 mod space;
-#[path = "faults/support.rs"]
 mod support;
 
 use pumice::{CompactRangeOptions, Db, ErrorKind, FlushOptions, Severity, WriteOptions};

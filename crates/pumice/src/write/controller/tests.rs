@@ -1,0 +1,139 @@
+//! Stall states and delays of writers.
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn options() -> ColumnFamilyOptions {
+    ColumnFamilyOptions {
+        max_write_buffer_number: 4,
+        min_write_buffer_number_to_merge: 1,
+        level0_slowdown_writes_trigger: 20,
+        level0_stop_writes_trigger: 36,
+        soft_pending_compaction_bytes_limit: 1000,
+        hard_pending_compaction_bytes_limit: 2000,
+        ..ColumnFamilyOptions::default()
+    }
+}
+
+fn inputs(immutable_memtables: usize, l0_files: usize, pending_bytes: u64) -> StallInputs {
+    StallInputs { immutable_memtables, l0_files, pending_bytes }
+}
+
+#[test]
+fn causes_follow_the_documented_order() {
+    use StallCause::*;
+    let plain = options();
+    let manual = ColumnFamilyOptions { disable_auto_compactions: true, ..options() };
+    let three = ColumnFamilyOptions { max_write_buffer_number: 3, ..options() };
+    let merging = ColumnFamilyOptions { min_write_buffer_number_to_merge: 3, ..options() };
+    let unlimited = ColumnFamilyOptions {
+        soft_pending_compaction_bytes_limit: 0,
+        hard_pending_compaction_bytes_limit: 0,
+        ..options()
+    };
+    let never = ColumnFamilyOptions { level0_slowdown_writes_trigger: -1, ..options() };
+    let cases = [
+        (&plain, inputs(0, 0, 0), None),
+        (&plain, inputs(2, 19, 999), None),
+        (&plain, inputs(4, 36, 2000), MemtableStop),
+        (&plain, inputs(3, 36, 2000), L0Stop),
+        (&plain, inputs(3, 35, 2000), PendingBytesStop),
+        (&plain, inputs(3, 35, 1999), MemtableDelay),
+        (&plain, inputs(2, 35, 1999), L0Delay),
+        (&plain, inputs(2, 19, 1999), PendingBytesDelay),
+        (&manual, inputs(2, 100, 5000), None),
+        (&manual, inputs(3, 100, 5000), MemtableDelay),
+        (&manual, inputs(4, 100, 5000), MemtableStop),
+        (&three, inputs(2, 0, 0), None),
+        (&three, inputs(3, 0, 0), MemtableStop),
+        (&merging, inputs(3, 0, 0), None),
+        (&unlimited, inputs(0, 0, u64::MAX), None),
+        (&never, inputs(0, 35, 0), None),
+        (&never, inputs(0, 36, 0), L0Stop),
+    ];
+    for (n, (options, inputs, cause)) in cases.into_iter().enumerate() {
+        assert_eq!(stall_cause(&inputs, options), cause, "case {n}: {inputs:?}");
+    }
+}
+
+#[test]
+fn families_add_up_and_are_forgotten() {
+    let controller = WriteController::new(0);
+    let o = options();
+    let a = controller.update(StallCause::None, &inputs(4, 0, 0), &o);
+    let b = controller.update(StallCause::None, &inputs(0, 20, 0), &o);
+    assert!(controller.is_stopped() && controller.is_delayed());
+    // The same cause again counts once.
+    let a = controller.update(a, &inputs(4, 0, 0), &o);
+    let a = controller.update(a, &inputs(0, 0, 0), &o);
+    assert!(!controller.is_stopped() && controller.is_delayed());
+    controller.forget(b);
+    controller.forget(a);
+    assert!(!controller.is_delayed());
+    assert_eq!(controller.delayed_rate(), 0);
+}
+
+/// Factors of spec/seed-features.md 2.1.
+#[test]
+fn the_rate_follows_the_debt() {
+    let rate = 10_000_000;
+    let o = options();
+    let controller = WriteController::new(rate);
+    let step = |old: StallCause, at: StallInputs, wanted: u64| {
+        let new = controller.update(old, &at, &o);
+        let rate = controller.rate_bytes_per_sec.load(Ordering::Relaxed);
+        assert_eq!(rate, wanted, "{old:?} -> {new:?} {at:?}");
+        new
+    };
+    let cause = step(StallCause::None, inputs(0, 0, 1100), rate);
+    let cause = step(cause, inputs(0, 0, 1100), rate / 10 * 8);
+    let cause = step(cause, inputs(0, 0, 1050), rate / 10 * 8 * 125 / 100);
+    let less = controller.delayed_rate() * 6 / 10;
+    let cause = step(cause, inputs(0, 0, 1800), less);
+    let cause = step(cause, inputs(0, 0, 2000), less);
+    assert!(cause.is_stop());
+    let less = less * 6 / 10;
+    let cause = step(cause, inputs(0, 0, 1100), less);
+    let cause = step(cause, inputs(0, 0, 0), less * 14 / 10);
+    // Never above what the user allows, never below the floor.
+    let mut cause = cause;
+    for _ in 0..20 {
+        cause = controller.update(cause, &inputs(0, 0, 1100), &o);
+        cause = controller.update(cause, &inputs(0, 0, 0), &o);
+    }
+    assert_eq!(controller.rate_bytes_per_sec.load(Ordering::Relaxed), rate);
+    for _ in 0..60 {
+        cause = controller.update(cause, &inputs(0, 35, 0), &o);
+    }
+    assert_eq!(controller.delayed_rate(), DELAYED_RATE_MIN);
+}
+
+#[test]
+fn memtable_delays_without_debt_keep_the_rate() {
+    let o = options();
+    let controller = WriteController::new(1 << 20);
+    let mut cause = StallCause::None;
+    for _ in 0..10 {
+        cause = controller.update(cause, &inputs(3, 0, 0), &o);
+    }
+    assert_eq!(controller.delayed_rate(), 1 << 20);
+}
+
+/// A writer that waits as told does not exceed the rate by more than one refill.
+#[test]
+fn delays_hold_the_rate() {
+    let rate = 1 << 20;
+    let controller = WriteController::new(rate);
+    assert_eq!(controller.delay_micros(0, 1 << 30), 0, "nobody is slowed");
+    controller.update(StallCause::None, &inputs(0, 20, 0), &options());
+    let mut rng = pumice_base::random::Rng::new(1);
+    let start = 1_000_000;
+    let (mut now, mut bytes) = (start, 0u64);
+    for _ in 0..5000 {
+        let size = 1 + rng.uniform(4000);
+        now += controller.delay_micros(now, size) + rng.uniform(30);
+        bytes += size;
+    }
+    let allowed = (now - start + 2 * REFILL_MICROS) as f64 * rate as f64 / 1e6;
+    let ratio = bytes as f64 / allowed;
+    assert!((0.5..=1.02).contains(&ratio), "{bytes} bytes, {allowed} allowed");
+}

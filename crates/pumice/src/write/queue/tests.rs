@@ -1,0 +1,192 @@
+#![allow(clippy::unwrap_used)]
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use pumice_base::Error;
+use pumice_base::random::Rng;
+
+use super::*;
+
+/// Limit of a group in these tests.
+const GROUP_BYTES_MAX: usize = 1 << 20;
+
+fn batch(rep: Vec<u8>, options: WriteOptions) -> QueuedBatch {
+    QueuedBatch { rep, options, exclusive: false }
+}
+
+/// Queues `batch` on a thread of its own; returns once it stands in the queue.
+fn enqueue(
+    queue: &Arc<WriteQueue>,
+    batch: QueuedBatch,
+) -> pumice_port::thread::JoinHandle<(bool, Vec<u8>, Result<()>)> {
+    let before = queue.state.lock().queue.len();
+    let own = Arc::clone(queue);
+    let handle = pumice_port::thread::spawn("waiter", move || match own.join(batch) {
+        Joined::Leader(batch) => {
+            own.leave();
+            (true, batch.rep, Ok(()))
+        }
+        Joined::Done(rep, result) => (false, rep, result),
+    });
+    while queue.state.lock().queue.len() == before {
+        pumice_port::thread::yield_now();
+    }
+    handle
+}
+
+#[test]
+fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
+    let plain = WriteOptions::default();
+    let sync = WriteOptions { sync: true, ..plain };
+    let unlogged = WriteOptions { disable_wal: true, ..plain };
+    let hurried = WriteOptions { no_slowdown: true, ..plain };
+    let low = WriteOptions { low_pri: true, ..plain };
+    // (leader, waiting, how many go along)
+    let cases: [(WriteOptions, Vec<WriteOptions>, usize); 7] = [
+        (plain, vec![plain, plain, plain], 3),
+        (plain, vec![plain, sync, plain], 1),
+        (sync, vec![plain, sync, plain], 3),
+        (plain, vec![unlogged, plain], 0),
+        (unlogged, vec![unlogged, plain], 1),
+        (plain, vec![plain, hurried], 1),
+        (plain, vec![low], 0),
+    ];
+    for (leader, waiting, along) in cases {
+        let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
+        assert!(queue.try_lead());
+        assert!(!queue.try_lead());
+        let handles: Vec<_> = waiting
+            .iter()
+            .enumerate()
+            .map(|(n, options)| enqueue(&queue, batch(vec![n as u8; 20], *options)))
+            .collect();
+        let mut taken = Vec::new();
+        queue.take_followers(20, &leader, &mut taken);
+        let order: Vec<u8> = taken.iter().map(|(_, b)| b.rep[0]).collect();
+        assert_eq!(order, (0..along as u8).collect::<Vec<_>>(), "{leader:?} {waiting:?}");
+        for (waiter, batch) in taken {
+            waiter.complete(batch.rep, Err(Error::aborted("told")));
+        }
+        queue.leave();
+        for (n, handle) in handles.into_iter().enumerate() {
+            let (led, rep, result) = handle.join().unwrap();
+            assert_eq!(rep, vec![n as u8; 20]);
+            assert_eq!((led, result.is_err()), (n >= along, n < along));
+        }
+        assert!(queue.try_lead(), "the last to leave frees the queue");
+    }
+}
+
+#[test]
+fn groups_are_limited_in_bytes() {
+    let take = |leader: usize, waiting: &[usize]| {
+        let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
+        assert!(queue.try_lead());
+        let handles: Vec<_> = waiting
+            .iter()
+            .map(|bytes| enqueue(&queue, batch(vec![0; *bytes], WriteOptions::default())))
+            .collect();
+        let mut taken = Vec::new();
+        queue.take_followers(leader, &WriteOptions::default(), &mut taken);
+        let count = taken.len();
+        for (waiter, batch) in taken {
+            waiter.complete(batch.rep, Ok(()));
+        }
+        queue.leave();
+        for handle in handles {
+            handle.join().unwrap().2.unwrap();
+        }
+        count
+    };
+    assert_eq!(take(100, &[(GROUP_BYTES_MAX / SMALL_LEADER_SHARE), 1]), 1);
+    assert_eq!(take(100, &[(GROUP_BYTES_MAX / SMALL_LEADER_SHARE) + 1]), 0);
+    assert_eq!(take(GROUP_BYTES_MAX - 10, &[10, 1]), 1);
+    assert_eq!(take(2 * GROUP_BYTES_MAX, &[1]), 0);
+}
+
+#[test]
+fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
+    let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
+    assert!(queue.try_lead());
+    let alone = QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+    let first = enqueue(&queue, alone);
+    let second = enqueue(&queue, batch(vec![1], WriteOptions::default()));
+    let mut taken = Vec::new();
+    queue.take_followers(0, &WriteOptions::default(), &mut taken);
+    assert!(taken.is_empty());
+    queue.leave();
+    assert!(first.join().unwrap().0);
+    assert!(second.join().unwrap().0);
+}
+
+/// Every batch is written exactly once, by one leader at a time, with the options it needs.
+#[test]
+fn threads_with_mixed_options_write_every_batch_once() {
+    const THREADS: u64 = 8;
+    const EACH: u64 = 4000;
+    let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
+    let leaders = Arc::new(AtomicUsize::new(0));
+    let written = Arc::new(AtomicU64::new(0));
+    let sum = Arc::new(AtomicU64::new(0));
+    let handles: Vec<_> = (0..THREADS)
+        .map(|thread| {
+            let queue = Arc::clone(&queue);
+            let (leaders, written, sum) =
+                (Arc::clone(&leaders), Arc::clone(&written), Arc::clone(&sum));
+            pumice_port::thread::spawn("writer", move || {
+                let mut rng = Rng::new(thread);
+                for n in 0..EACH {
+                    let options = WriteOptions {
+                        sync: rng.one_in(4),
+                        disable_wal: false,
+                        low_pri: rng.one_in(7),
+                        ..WriteOptions::default()
+                    };
+                    let exclusive = rng.one_in(50);
+                    let id = thread * EACH + n;
+                    let rep = id.to_le_bytes().to_vec();
+                    let mine = QueuedBatch { rep, options, exclusive };
+                    let rep = match queue.join(mine) {
+                        Joined::Done(rep, result) => {
+                            assert!(!exclusive);
+                            result.unwrap();
+                            rep
+                        }
+                        Joined::Leader(batch) => {
+                            assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0);
+                            let mut followers = Vec::new();
+                            if !exclusive {
+                                queue.take_followers(8, &options, &mut followers);
+                            }
+                            for (_, follower) in &followers {
+                                assert!(!follower.exclusive);
+                                assert!(options.sync || !follower.options.sync);
+                                assert_eq!(options.low_pri, follower.options.low_pri);
+                            }
+                            let reps =
+                                std::iter::once(&batch).chain(followers.iter().map(|f| &f.1));
+                            for one in reps {
+                                let id = u64::from_le_bytes(one.rep[..].try_into().unwrap());
+                                sum.fetch_add(id, Ordering::Relaxed);
+                                written.fetch_add(1, Ordering::Relaxed);
+                            }
+                            leaders.fetch_sub(1, Ordering::SeqCst);
+                            for (waiter, follower) in followers {
+                                waiter.complete(follower.rep, Ok(()));
+                            }
+                            queue.leave();
+                            batch.rep
+                        }
+                    };
+                    assert_eq!(rep, id.to_le_bytes());
+                }
+            })
+        })
+        .collect();
+    for handle in handles {
+        handle.join().unwrap();
+    }
+    let total = THREADS * EACH;
+    assert_eq!(written.load(Ordering::Relaxed), total);
+    assert_eq!(sum.load(Ordering::Relaxed), total * (total - 1) / 2);
+    assert!(queue.try_lead());
+}

@@ -1,0 +1,337 @@
+//! Failing files, concurrent writers and column families dropped under way.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice::{
+    ColumnFamilyOptions, Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions,
+};
+use pumice_base::random::Rng;
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
+
+const DIR: &str = "/db";
+
+fn options(fs: &MemFs) -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    options
+}
+
+fn get(db: &Db, key: &str) -> Option<Vec<u8>> {
+    db.get(&ReadOptions::default(), key.as_bytes()).unwrap().map(|v| v.to_vec())
+}
+
+fn put(db: &Db, key: &str, value: &str) -> pumice::Result<()> {
+    db.put(&WriteOptions::default(), key.as_bytes(), value.as_bytes())
+}
+
+fn flush(db: &Db) -> pumice::Result<()> {
+    db.flush(&FlushOptions::default())
+}
+
+/// Every table on disk is in the version; jobs delete files after they report, so look again.
+fn assert_no_garbage(fs: &MemFs, db: &Db) {
+    let mut counts = (0, 0);
+    for _ in 0..100 {
+        let names = fs.list(Path::new(DIR)).unwrap();
+        let on_disk = names.iter().filter(|name| name.ends_with(".sst")).count();
+        counts = (on_disk, db.live_files_metadata().len());
+        if counts.0 == counts.1 {
+            return;
+        }
+        pumice_port::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{} tables on disk, {} in the version", counts.0, counts.1);
+}
+
+#[test]
+fn a_family_dropped_as_a_new_manifest_starts_leaves_it_readable() {
+    let fs = MemFs::new(1);
+    let mut options = options(&fs);
+    options.db.max_manifest_file_size = 1;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.create_column_family(&ColumnFamilyOptions::default(), "gone").unwrap();
+    db.put_cf(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
+    db.drop_column_family(&cf).unwrap();
+    drop(cf);
+    db.close().unwrap();
+    assert_eq!(Db::list_column_families(&options.db, DIR).unwrap(), ["default"]);
+    Db::open(&options, DIR).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_family_dropped_during_its_flush_leaves_the_manifest_readable() {
+    let fs = MemFs::new(2);
+    let options = options(&fs);
+    let mut rng = Rng::new(2);
+    let db = Db::open(&options, DIR).unwrap();
+    for round in 0..150 {
+        let cf = db.create_column_family(&ColumnFamilyOptions::default(), "gone").unwrap();
+        for n in 0..1 + rng.uniform(40) {
+            let value = vec![b'v'; rng.uniform(400) as usize];
+            db.put_cf(&WriteOptions::default(), &cf, &n.to_be_bytes(), &value).unwrap();
+        }
+        let no_wait = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush_cfs(&no_wait, &[&cf]).unwrap();
+        for _ in 0..rng.uniform(2000) {
+            std::hint::spin_loop();
+        }
+        db.drop_column_family(&cf).unwrap();
+        put(&db, "round", &round.to_string()).unwrap();
+    }
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(get(&db, "round").unwrap(), b"149");
+    db.close().unwrap();
+}
+
+#[test]
+fn a_flush_that_fails_twice_is_resumed_and_leaves_no_garbage() {
+    let fs = MemFs::new(3);
+    let db = Db::open(&options(&fs), DIR).unwrap();
+    put(&db, "a", "1").unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Write, "*.sst", Fault::Eio));
+    flush(&db).unwrap_err();
+    put(&db, "b", "2").unwrap_err();
+    db.resume().unwrap_err();
+    put(&db, "b", "2").unwrap_err();
+    fs.clear_faults();
+    db.resume().unwrap();
+    put(&db, "b", "2").unwrap();
+    flush(&db).unwrap();
+    assert_eq!((get(&db, "a").unwrap(), get(&db, "b").unwrap()), (b"1".to_vec(), b"2".to_vec()));
+    assert_no_garbage(&fs, &db);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_failed_compaction_leaves_no_garbage() {
+    let fs = MemFs::new(4);
+    let mut options = options(&fs);
+    options.cf.disable_auto_compactions = true;
+    options.cf.target_file_size_base = 4 << 10;
+    let db = Db::open(&options, DIR).unwrap();
+    let mut rng = Rng::new(4);
+    for _ in 0..3 {
+        for n in 0..200u32 {
+            let value = rng.bytes(100);
+            db.put(&WriteOptions::default(), &n.to_be_bytes(), &value).unwrap();
+        }
+        flush(&db).unwrap();
+    }
+    let all = Default::default();
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 2, Fault::Eio));
+    db.compact_range(&all, None, None).unwrap_err();
+    fs.clear_faults();
+    db.compact_range(&all, None, None).unwrap();
+    assert_no_garbage(&fs, &db);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_failed_log_write_is_resumed_without_reusing_what_the_log_may_hold() {
+    for (seed, op) in [(5, FaultOp::Write), (6, FaultOp::Sync), (7, FaultOp::Create)] {
+        let fs = MemFs::new(seed);
+        let options = options(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+        db.put(&sync, b"a", b"1").unwrap();
+        fs.add_fault(FaultRule::once(op, "*.log", 0, Fault::Eio));
+        if op == FaultOp::Create {
+            flush(&db).unwrap_err();
+        } else {
+            db.put(&sync, b"lost", b"x").unwrap_err();
+        }
+        db.put(&sync, b"b", b"2").unwrap_err();
+        // Whatever a crash keeps at this point must open.
+        let copy = fs.crashed_copy(seed, CrashMode::PROCESS);
+        let db2 = Db::open(&self::options(&copy), DIR).unwrap();
+        assert_eq!(get(&db2, "a").unwrap(), b"1", "{op:?}");
+        db2.close().unwrap();
+        db.resume().unwrap();
+        db.put(&sync, b"b", b"2").unwrap();
+        for mode in [CrashMode::PROCESS, CrashMode::UNSYNCED] {
+            let copy = fs.crashed_copy(seed, mode);
+            let db2 = Db::open(&self::options(&copy), DIR).unwrap();
+            assert_eq!(get(&db2, "a").unwrap(), b"1", "{op:?} {mode:?}");
+            assert_eq!(get(&db2, "b").unwrap(), b"2", "{op:?} {mode:?}");
+            db2.close().unwrap();
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
+    let fs = MemFs::new(8);
+    let mut options = options(&fs);
+    options.cf.write_buffer_size = 64 << 10;
+    let db = Db::open(&options, DIR).unwrap();
+    fs.set_quota(Some(fs.used_bytes() + (200 << 10)));
+    let value = "v".repeat(1000);
+    let mut written = 0;
+    while put(&db, &format!("k{written}"), &value).is_ok() {
+        written += 1;
+        assert!(written < 2000, "the quota has no effect");
+    }
+    fs.set_quota(None);
+    // Bounded by tries, not by time: each try waits for the next automatic resume.
+    let mut resumed = false;
+    for _ in 0..200 {
+        if put(&db, "after", "1").is_ok() {
+            resumed = true;
+            break;
+        }
+        pumice_port::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(resumed);
+    for n in 0..written {
+        assert_eq!(get(&db, &format!("k{n}")).unwrap(), value.as_bytes());
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn logs_over_their_limit_seal_each_memtable_once() {
+    let fs = MemFs::new(9);
+    let mut options = options(&fs);
+    options.db.max_total_wal_size = 8 << 10;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
+    db.put_cf(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
+    db.pause_background_work();
+    for n in 0..400 {
+        put(&db, &format!("{n}"), &"v".repeat(100)).unwrap();
+    }
+    let waiting = |cf| db.property_int_cf(cf, "rocksdb.num-immutable-mem-table").unwrap();
+    assert_eq!(waiting(db.default_column_family()), 1);
+    assert_eq!(waiting(&cf), 1);
+    db.continue_background_work().unwrap();
+    db.wait_for_compact(&Default::default()).unwrap();
+    assert_eq!(waiting(db.default_column_family()), 0);
+    db.close().unwrap();
+}
+
+/// Threads write with all kinds of options while others flush and read; after a crash that keeps
+/// only what was synced, every write that was acknowledged as durable is there, and with it every
+/// logged write that its thread did before.
+#[test]
+fn many_writers_lose_nothing_they_were_promised() {
+    for seed in 0..3u64 {
+        let fs = MemFs::new(100 + seed);
+        let mut options = options(&fs);
+        options.cf.write_buffer_size = 64 << 10;
+        let db = Db::open(&options, DIR).unwrap();
+        let threads = 8u64;
+        let each = 600u64;
+        let durable: Arc<Vec<AtomicU64>> =
+            Arc::new((0..threads).map(|_| AtomicU64::new(0)).collect());
+        let first = db.latest_sequence_number();
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (db, durable) = (db.clone(), Arc::clone(&durable));
+                pumice_port::thread::spawn("writer", move || {
+                    let mut rng = Rng::new(seed * 1000 + thread);
+                    for n in 1..=each {
+                        let sync = rng.one_in(20);
+                        let options = WriteOptions {
+                            sync,
+                            low_pri: rng.one_in(5),
+                            ..WriteOptions::default()
+                        };
+                        let key = format!("{thread}/{n}");
+                        if rng.one_in(3) {
+                            let mut batch = pumice::WriteBatch::new();
+                            batch.put(key.as_bytes(), key.as_bytes());
+                            batch.put(format!("{thread}/last").as_bytes(), key.as_bytes());
+                            db.write(&options, &mut batch).unwrap();
+                        } else {
+                            put_with(&db, &options, &key);
+                        }
+                        if sync {
+                            durable[thread as usize].store(n, Ordering::SeqCst);
+                        }
+                        assert_eq!(get(&db, &key).unwrap(), key.as_bytes());
+                        if rng.one_in(200) {
+                            flush(&db).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        assert!(db.latest_sequence_number() >= first + threads * each);
+        let check = |db: &Db, upto: &dyn Fn(u64) -> u64| {
+            for thread in 0..threads {
+                for n in 1..=upto(thread) {
+                    let key = format!("{thread}/{n}");
+                    assert_eq!(get(db, &key).as_deref(), Some(key.as_bytes()), "seed {seed}");
+                }
+            }
+        };
+        check(&db, &|_| each);
+        let copy = fs.crashed_copy(seed, CrashMode::UNSYNCED);
+        let db2 = Db::open(&self::options(&copy), DIR).unwrap();
+        check(&db2, &|thread| durable[thread as usize].load(Ordering::SeqCst));
+        db2.close().unwrap();
+        db.close().unwrap();
+        let db = Db::open(&options, DIR).unwrap();
+        check(&db, &|_| each);
+        db.close().unwrap();
+    }
+}
+
+fn put_with(db: &Db, options: &WriteOptions, key: &str) {
+    db.put(options, key.as_bytes(), key.as_bytes()).unwrap();
+}
+
+/// Readers without snapshots see every batch whole: `multi_get` at one sequence, iterators too.
+#[test]
+fn readers_see_batches_whole() {
+    let fs = MemFs::new(10);
+    let mut options = options(&fs);
+    options.cf.write_buffer_size = 64 << 10;
+    let db = Db::open(&options, DIR).unwrap();
+    let keys: Vec<String> = (0..16).map(|n| format!("key{n:02}")).collect();
+    let write = |db: &Db, value: u64| {
+        let mut batch = pumice::WriteBatch::new();
+        for key in (0..16).map(|n| format!("key{n:02}")) {
+            batch.put(key.as_bytes(), &value.to_be_bytes());
+        }
+        db.write(&WriteOptions::default(), &mut batch).unwrap();
+    };
+    write(&db, 0);
+    let writer = {
+        let db = db.clone();
+        pumice_port::thread::spawn("writer", move || {
+            for value in 1..4000 {
+                write(&db, value);
+            }
+        })
+    };
+    for _ in 0..1500 {
+        let values: Vec<Vec<u8>> = db
+            .multi_get(&ReadOptions::default(), &keys)
+            .into_iter()
+            .map(|v| v.unwrap().unwrap().to_vec())
+            .collect();
+        assert!(values.windows(2).all(|w| w[0] == w[1]), "torn multi_get: {values:?}");
+        let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+        cursor.seek_to_first();
+        let value = cursor.value().to_vec();
+        let mut rows = 0;
+        while cursor.valid() {
+            assert_eq!(cursor.value(), value);
+            rows += 1;
+            cursor.next();
+        }
+        assert_eq!(rows, 16);
+    }
+    writer.join().unwrap();
+    db.close().unwrap();
+}

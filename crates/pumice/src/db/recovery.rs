@@ -251,11 +251,11 @@ impl Replay<'_> {
     }
 
     fn finish(mut self) -> Result<Recovered> {
+        self.check_consistency()?;
         if let Some(next) = self.next {
             let last = next.saturating_sub(1);
             self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
         }
-        self.check_consistency()?;
         // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
         let keep = self.read_only
             || (self.db.options().avoid_flush_during_recovery
@@ -272,9 +272,14 @@ impl Replay<'_> {
     }
 
     /// A column family whose tables already reach beyond the damage cannot be brought to the
-    /// same point as the others.
+    /// same point as the others. They do not if the MANIFEST, at its last change, knew of no write
+    /// that replay lacks: so it is after a crash while `resume` replaced a log that had failed.
     fn check_consistency(&self) -> Result<()> {
         let Some(damaged) = self.damaged_log.filter(|_| self.stopped) else { return Ok(()) };
+        let known = self.db.last_sequence.load(Ordering::Acquire);
+        if self.next.is_some_and(|next| known < next) {
+            return Ok(());
+        }
         let state = self.db.state.lock();
         for cf in state.cfs.values() {
             if cf.log_number > damaged && cf.version.num_files() > 0 {

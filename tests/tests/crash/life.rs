@@ -248,6 +248,10 @@ fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
     if rng.one_in(4) {
         settings = settings.with("max_manifest_file_size", "500");
     }
+    if !rng.one_in(4) {
+        // Every life opens several times, and most of that would be the making of block caches.
+        settings.table.push_str(";no_block_cache=true");
+    }
     settings.disable_wal = logging == Logging::Off;
     settings
 }

@@ -91,6 +91,7 @@ struct Driver<'a> {
 }
 
 #[derive(Debug)]
+#[expect(dead_code, reason = "the numbers are read by `Debug`, in the message of a failure")]
 enum Event {
     Write(Op),
     Flush(usize),

@@ -1,4 +1,5 @@
 //! Round trips against a plain reference writer, damage in every mode, files written by RocksDB.
+//! Size: one table of cases per rule of the format; they share the reference writer and reader.
 #![allow(clippy::unwrap_used)]
 
 use crate::record::*;

@@ -74,7 +74,7 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
 /// One seed; a panic of the engine is a failure like others.
 fn live(seed: u64) -> Result<Tally, String> {
     let hint = || seed::replay_hint("crash", seed);
-    let run = if seed % WRITERS_EVERY == 0 { writers::run } else { life::run };
+    let run = if seed.is_multiple_of(WRITERS_EVERY) { writers::run } else { life::run };
     match std::panic::catch_unwind(|| run(seed)) {
         Ok(Ok(tally)) => Ok(tally),
         Ok(Err(error)) => Err(format!("seed {seed}: {error}\n{}", hint())),

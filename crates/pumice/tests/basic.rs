@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pumice::{
-    CompactRangeOptions, Db, ErrorKind, FlushOptions, Options, ReadOptions, WriteBatch,
+    CompactRangeOptions, Db, ErrorKind, FlushOptions, Options, PosixFs, ReadOptions, WriteBatch,
     WriteBufferManager, WriteOptions,
 };
 use pumice_base::random::Rng;
@@ -126,4 +126,27 @@ fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     }
     db.close().unwrap();
     Db::destroy(&options, &dir).unwrap();
+}
+
+#[test]
+fn closing_leaves_live_files_only() {
+    let dir = std::env::temp_dir().join(format!("pumice-close-{}", std::process::id()));
+    for round in 0..5 {
+        let db = Db::open(&options(), &dir).unwrap();
+        for n in 0..3000u32 {
+            db.put(&WriteOptions::default(), &n.to_be_bytes(), &[round; 50]).unwrap();
+            if n % 1000 == 999 {
+                db.flush(&FlushOptions::default()).unwrap();
+            }
+        }
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        let live = db.live_files_metadata().len();
+        db.close().unwrap();
+        let names = PosixFs::shared().list(&dir).unwrap();
+        let count = |end: &str| names.iter().filter(|name| name.ends_with(end)).count();
+        assert_eq!(count(".sst"), live, "round {round}: {names:?}");
+        let manifests = names.iter().filter(|name| name.starts_with("MANIFEST-")).count();
+        assert_eq!((manifests, count(".log")), (1, 1), "round {round}: {names:?}");
+    }
+    Db::destroy(&options(), &dir).unwrap();
 }

@@ -62,6 +62,8 @@ impl DbInner {
             if result.is_ok() {
                 *result = closed.and(manifest);
             }
+            // What the last jobs made obsolete, while the directory is still ours.
+            self.delete_obsolete_files();
             self.info(format_args!("Shutdown complete"));
             *self.lock.lock() = None;
         }

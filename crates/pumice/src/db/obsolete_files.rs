@@ -6,8 +6,8 @@
 //! manifests when CURRENT names another.
 //!
 //! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown),
-//! deletions are disabled, or the database closes: closing waits for deletions that have begun,
-//! since the next opener may give the same names to new files.
+//! deletions are disabled, or the database is closed: a deletion holds the slot of LOCK to its end,
+//! since the next opener may give the same names to new files. Closing deletes one last time.
 //!
 //! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
 
@@ -110,7 +110,7 @@ impl DbInner {
                 return;
             }
             let mut state = self.state.lock();
-            if state.deletions_disabled > 0 || self.shutting_down.load(Ordering::Acquire) {
+            if state.deletions_disabled > 0 {
                 return;
             }
             state.running_deletions += 1;

@@ -325,3 +325,6 @@ impl BlockCursor {
         self.valid = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

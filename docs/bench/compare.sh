@@ -8,7 +8,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 binary=${PUMICE:-$here/target/release/pumice}
-library=${ROCKSDB_SO:-$here/.peers/librocksdbjni-linux64.so}
+installed=$(ls "$here"/.peers/*.so /opt/pumice-peers/*.so 2>/dev/null | head -n 1 || true)
+library=${ROCKSDB_SO:-$installed}
+[ -f "$library" ] || { echo "no RocksDB library: run cargo xtask peers, or set ROCKSDB_SO" >&2; exit 1; }
 runs=$1 benchmarks=$2
 shift 2
 scratch=${DIR:-/dev/shm}/pumice-compare.$$
@@ -27,8 +29,8 @@ import re, statistics, sys
 rates, cpus, order = {}, {}, []
 for line in open(sys.argv[1]):
     engine = "pumice" if line.startswith("pumice ") else "rocksdb"
-    if m := re.search(r"(\S+)\s+:\s+[\d.]+ micros/op (\d+) ops/sec", line):
-        rates.setdefault((m[1], engine), []).append(int(m[2]))
+    if m := re.search(r"(\S+)\s+: .* ([\d.]+) seconds (\d+) operations", line):
+        rates.setdefault((m[1], engine), []).append(int(m[3]) / max(float(m[2]), 0.001))
         order.append(m[1])
     elif m := re.search(r"(\S+)\s*: cpu ([\d.]+)", line):
         cpus.setdefault((m[1], engine), []).append(float(m[2]))
@@ -38,6 +40,6 @@ for name in dict.fromkeys(order):
     a, b = rates[name, "pumice"], rates[name, "rocksdb"]
     p, q = (statistics.median(cpus[name, e]) for e in ("pumice", "rocksdb"))
     ma, mb = statistics.median(a), statistics.median(b)
-    print(f"| {name} | {ma:.0f} ({min(a)}-{max(a)}) | {mb:.0f} ({min(b)}-{max(b)}) "
+    print(f"| {name} | {ma:.0f} ({min(a):.0f}-{max(a):.0f}) | {mb:.0f} ({min(b):.0f}-{max(b):.0f}) "
           f"| {ma / mb:.2f} | {p:.2f} / {q:.2f} | {p / max(q, 0.001):.2f} |")
 PYTHON

@@ -76,6 +76,9 @@ fn options() -> Options {
     options
 }
 
+/// Number in the name of the next column family that comes and goes.
+static NEXT_FAMILY: AtomicU64 = AtomicU64::new(0);
+
 /// Descriptors of all column families in `dir`, and of the two that the test needs first.
 fn families(dir: &Path, options: &Options) -> Vec<ColumnFamilyDescriptor> {
     let mut names = vec!["default".to_string(), "mirror".to_string()];
@@ -259,7 +262,7 @@ impl World {
         while self.running() {
             round += 1;
             // Never the name of one that outlived an earlier database handle.
-            let name = format!("passing{}", self.db.latest_sequence_number());
+            let name = format!("passing{}", NEXT_FAMILY.fetch_add(1, Ordering::Relaxed));
             let cf = self.db.create_column_family(&options().cf, &name)?;
             for n in 0..200 {
                 let value = vec![b'v'; 500];

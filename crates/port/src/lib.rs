@@ -10,9 +10,14 @@
 #![warn(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // The seam itself.
 
+mod atomic;
+#[cfg(not(loom))]
+pub mod fiber;
 pub mod os;
 pub mod pool;
+pub mod sim;
 pub mod sync;
+pub mod task;
 pub mod thread;
 pub mod time;
 

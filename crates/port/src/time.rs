@@ -27,10 +27,16 @@ fn nanos(id: libc::clockid_t) -> u64 {
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
+/// The machine's own monotonic clock, also in a simulation.
+#[inline]
+pub(crate) fn monotonic_nanos() -> u64 {
+    nanos(libc::CLOCK_MONOTONIC)
+}
+
 /// Monotonic nanoseconds since some moment before the process started.
 #[inline]
 pub fn now_nanos() -> u64 {
-    nanos(libc::CLOCK_MONOTONIC)
+    monotonic_nanos()
 }
 
 /// Monotonic microseconds since some moment before the process started.

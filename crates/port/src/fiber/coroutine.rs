@@ -1,0 +1,77 @@
+//! One fiber: a stack and the switch onto it and back.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `yielder` points into the fiber's own stack frame of the root closure, which lives as long
+//!    as the fiber has been started and has not ended.
+//! 2. A fiber is resumed and suspended on one thread only.
+//!
+//! Thread safety: none; a fiber belongs to the scheduler that made it. The body is `Send` because
+//! it may have been made elsewhere. A fiber that has started must run to its end before it is
+//! dropped: what is on its stack may be known to others.
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// How a resumed fiber came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It suspended itself.
+    Suspended,
+    /// Its body returned; it must not be resumed again.
+    Ended,
+}
+
+type Exit = Rc<Cell<Option<NonNull<Yielder<(), ()>>>>>;
+
+/// See the head of this file.
+pub(crate) struct Fiber {
+    coroutine: Coroutine<(), (), (), DefaultStack>,
+    exit: Exit,
+}
+
+impl Fiber {
+    /// A fiber that will run `body`, which must not unwind.
+    pub(crate) fn new(stack: DefaultStack, body: Box<dyn FnOnce() + Send>) -> Self {
+        let exit = Exit::default();
+        let own = Rc::clone(&exit);
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            own.set(Some(NonNull::from(yielder)));
+            body();
+            own.set(None);
+        });
+        Fiber { coroutine, exit }
+    }
+
+    /// Runs the fiber until it suspends or ends.
+    pub(crate) fn resume(&mut self) -> Ran {
+        match self.coroutine.resume(()) {
+            CoroutineResult::Yield(()) => Ran::Suspended,
+            CoroutineResult::Return(()) => Ran::Ended,
+        }
+    }
+
+    /// The way back from the fiber, for its scheduler to keep beside it.
+    pub(crate) fn exit(&self) -> FiberExit {
+        FiberExit(Rc::clone(&self.exit))
+    }
+
+    /// The stack of a fiber that has ended, to be used again.
+    pub(crate) fn into_stack(self) -> DefaultStack {
+        self.coroutine.into_stack()
+    }
+}
+
+/// The way back from a running fiber to whoever resumed it.
+pub(crate) struct FiberExit(Exit);
+
+impl FiberExit {
+    /// Suspends the fiber; returns when it is resumed. Only from inside that very fiber.
+    pub(crate) fn suspend(&self) {
+        let yielder = self.0.get().expect("only a running fiber suspends");
+        // SAFETY: invariants 1 and 2.
+        unsafe { yielder.as_ref().suspend(()) };
+    }
+}

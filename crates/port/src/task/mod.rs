@@ -1,0 +1,193 @@
+//! The one primitive everything that waits is built on: a task parks, anybody unparks it.
+//!
+//! A task is an operating-system thread or a fiber, and the difference is found out here and
+//! nowhere else. Records of tasks live for ever and are used again, so a [`TaskRef`] is a plain
+//! pointer that is copied freely: an `unpark` that comes too late reaches whoever has the record
+//! then, as a wake-up for no reason, which every waiter must bear anyway.
+//!
+//! | state | meaning | left by |
+//! |---|---|---|
+//! | EMPTY | runs, nothing was announced | park (to PARKED), unpark (to NOTIFIED) |
+//! | PARKED | waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
+//! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
+//!
+//! Invariants:
+//! 1. Whoever moves a task out of PARKED, and nobody else, makes it run again, once.
+//! 2. `home` never changes: records of threads and of each scheduler are kept apart.
+//! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
+//!
+//! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
+
+mod thread_task;
+
+use crate::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::cell::Cell;
+use std::fmt;
+
+pub(crate) const EMPTY: u32 = 0;
+pub(crate) const PARKED: u32 = 1;
+pub(crate) const NOTIFIED: u32 = 2;
+
+/// What runs fibers: an event loop of the operating system, or the simulation.
+pub(crate) trait Scheduler: Sync {
+    /// Makes `task`, which the caller has moved out of PARKED, runnable. From any thread.
+    fn wake(&self, task: &'static Task);
+    /// Switches away from the running fiber, whose state is PARKED (or NOTIFIED by now), and
+    /// returns when it runs again. With a deadline (monotonic nanoseconds) the scheduler moves the
+    /// task from PARKED to EMPTY when the time has come. On the scheduler's own thread only.
+    fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
+    /// Lets the other runnable fibers run once. On the scheduler's own thread only.
+    fn yield_now(&self);
+}
+
+/// What a task runs on.
+pub(crate) enum Home {
+    /// The task is an operating-system thread.
+    Thread,
+    /// The task is a fiber of this scheduler.
+    Fiber(&'static dyn Scheduler),
+}
+
+/// See the module head.
+pub(crate) struct Task {
+    state: AtomicU32,
+    home: Home,
+    /// Invariant 3.
+    pub(crate) next: AtomicPtr<Task>,
+    /// Why the task waits, for reports; written by the task itself before it parks.
+    reason: AtomicPtr<WaitReason>,
+}
+
+/// Why a task waits; shown in reports of what is stuck.
+#[derive(Debug)]
+pub struct WaitReason(pub &'static str);
+
+impl Task {
+    pub(crate) fn new(home: Home) -> Self {
+        Task {
+            state: AtomicU32::new(EMPTY),
+            home,
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            reason: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+    /// The scheduler of a fiber, `None` for a thread.
+    pub(crate) fn scheduler(&self) -> Option<&'static dyn Scheduler> {
+        match self.home {
+            Home::Thread => None,
+            Home::Fiber(scheduler) => Some(scheduler),
+        }
+    }
+    /// Whether the task waits (or is about to).
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Acquire) == PARKED
+    }
+    /// A deadline has come: true when the task was still waiting; the caller then makes it run.
+    pub(crate) fn expire(&self) -> bool {
+        self.state.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+    /// Why it waits.
+    pub(crate) fn reason(&self) -> &'static str {
+        let reason = self.reason.load(Ordering::Acquire);
+        // SAFETY: only `park_until` writes it, always from a `&'static WaitReason`.
+        unsafe { reason.cast_const().as_ref() }.map_or("", |r: &'static WaitReason| r.0)
+    }
+    /// Before a record is given to a new task: forgets a late notification.
+    pub(crate) fn reset(&self) {
+        self.state.store(EMPTY, Ordering::Release);
+    }
+}
+
+/// A task that can be woken. Equal references mean the same record, which another task may have
+/// by now.
+#[derive(Clone, Copy)]
+pub struct TaskRef(pub(crate) &'static Task);
+
+impl TaskRef {
+    /// Wakes the task, or lets its next [`park`] return at once. Never suspends.
+    pub fn unpark(self) {
+        crate::sim::point();
+        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
+            match self.0.home {
+                Home::Thread => thread_task::wake(&self.0.state),
+                Home::Fiber(scheduler) => scheduler.wake(self.0),
+            }
+        }
+    }
+    /// Whether the task is a fiber.
+    pub fn is_fiber(self) -> bool {
+        self.0.scheduler().is_some()
+    }
+}
+
+impl PartialEq for TaskRef {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+impl Eq for TaskRef {}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskRef({:p})", self.0)
+    }
+}
+
+thread_local! {
+    /// The task that runs on this thread at this moment: a scheduler sets it around each fiber.
+    static CURRENT: Cell<Option<&'static Task>> = const { Cell::new(None) };
+}
+
+/// The calling task.
+#[inline]
+pub fn current() -> TaskRef {
+    match CURRENT.get() {
+        Some(task) => TaskRef(task),
+        None => first_use(),
+    }
+}
+
+#[cold]
+fn first_use() -> TaskRef {
+    let task = thread_task::claim();
+    CURRENT.set(Some(task));
+    TaskRef(task)
+}
+
+/// The running fiber's record and scheduler, `None` on a thread.
+#[inline]
+pub(crate) fn current_fiber() -> Option<(&'static Task, &'static dyn Scheduler)> {
+    let task = CURRENT.get()?;
+    Some((task, task.scheduler()?))
+}
+
+/// Says which task runs on this thread from now on; the one before, to be put back.
+pub(crate) fn set_current(task: Option<&'static Task>) -> Option<&'static Task> {
+    CURRENT.replace(task)
+}
+
+/// Suspends until somebody unparks this task; may also return for no reason.
+pub fn park(reason: &'static WaitReason) {
+    park_until(reason, None);
+}
+
+/// As [`park`], at most until `deadline_nanos` of the monotonic clock; true when it was unparked.
+pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> bool {
+    let task = current().0;
+    task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
+    if task
+        .state
+        .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+    {
+        match task.home {
+            Home::Fiber(scheduler) if !std::thread::panicking() => {
+                scheduler.suspend(task, deadline_nanos);
+            }
+            // A fiber that unwinds must not switch: the count of panics belongs to its thread.
+            _ => thread_task::wait(&task.state, deadline_nanos),
+        }
+    }
+    task.reason.store(std::ptr::null_mut(), Ordering::Release);
+    task.state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED
+}

@@ -13,6 +13,8 @@
 mod atomic;
 #[cfg(not(loom))]
 pub mod fiber;
+#[cfg(not(loom))]
+pub mod io;
 pub mod os;
 pub mod pool;
 pub mod sim;

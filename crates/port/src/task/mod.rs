@@ -175,11 +175,7 @@ pub fn park(reason: &'static WaitReason) {
 pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> bool {
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
-    if task
-        .state
-        .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
+    if task.state.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         match task.home {
             Home::Fiber(scheduler) if !std::thread::panicking() => {
                 scheduler.suspend(task, deadline_nanos);

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
 //! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
-//! | BLOCKED | a thread waits on the word, or is about to: its own, or the loop's under a fiber that unwinds | the same |
+//! | BLOCKED | a thread waits on the word or is about to, also under a fiber that unwinds | the same |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:
@@ -17,6 +17,7 @@
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
 //! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
 //! 4. Records are never freed; a `next` inside a chain points to one.
+//! 5. `locals` is touched by the task itself only; `data` is set once, before the task is shared.
 //!
 //! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
 
@@ -26,11 +27,12 @@ pub(crate) mod futex;
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod model;
-mod thread_task;
+pub(crate) mod thread_task;
 
 pub use batch::unpark_all;
 
 use crate::atomic::{AtomicPtr, Ordering};
+use crate::local::Locals;
 use futex::Futex;
 use std::cell::Cell;
 use std::fmt;
@@ -87,6 +89,11 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     /// Why the task waits, for reports; written by the task itself before it parks.
     reason: AtomicPtr<WaitReason>,
+    /// The scheduler's record of a fiber; invariant 5.
+    data: AtomicPtr<()>,
+    /// A fiber's copies of `task_local!` variables; invariant 5. Whoever runs the body clears them
+    /// on the fiber, when the body has ended.
+    pub(crate) locals: Locals,
 }
 
 /// Why a task waits; shown in reports of what is stuck.
@@ -100,7 +107,18 @@ impl Task {
             home,
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
+            data: AtomicPtr::new(std::ptr::null_mut()),
+            locals: Locals::default(),
         }
+    }
+    /// Notes the scheduler's record.
+    pub(crate) fn set_data(&self, data: *const ()) {
+        self.data.store(data.cast_mut(), Ordering::Relaxed);
+    }
+    /// The scheduler's record.
+    #[inline]
+    pub(crate) fn data(&self) -> *const () {
+        self.data.load(Ordering::Relaxed)
     }
     /// The scheduler of a fiber, `None` for a thread.
     pub(crate) fn scheduler(&self) -> Option<&'static dyn Scheduler> {

@@ -17,18 +17,21 @@
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
 //! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
 //! 4. Records are never freed; a `next` inside a chain points to one.
+//! 5. `locals` is touched by the task itself only; `data` is set once, before the task is shared.
 //!
 //! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
 
 pub(crate) mod batch;
 pub(crate) mod clock;
 pub(crate) mod futex;
-mod thread_task;
+pub(crate) mod thread_task;
 
 pub use batch::unpark_all;
 
 use crate::atomic::{AtomicPtr, Ordering};
 use futex::Futex;
+#[cfg(not(loom))]
+use crate::local::Locals;
 use std::cell::Cell;
 use std::fmt;
 
@@ -61,6 +64,19 @@ pub(crate) trait Scheduler: Sync {
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
+    /// Starts a fiber that runs `body`, which does not unwind. Called by one of the scheduler's
+    /// own fibers; which of its threads runs the new one is the scheduler's choice.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef;
+    /// As `spawn`, on the calling fiber's own thread.
+    fn spawn_here(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef {
+        self.spawn(name, body)
+    }
+    /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
+    fn spawns_tasks(&self) -> bool;
+    /// Whether this is a simulation, in which there are no threads at all.
+    fn is_simulation(&self) -> bool {
+        false
+    }
 }
 
 /// What a task runs on.
@@ -79,6 +95,12 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     /// Why the task waits, for reports; written by the task itself before it parks.
     reason: AtomicPtr<WaitReason>,
+    /// The scheduler's record of a fiber; invariant 4.
+    data: AtomicPtr<()>,
+    /// A fiber's copies of `task_local!` variables; invariant 4. Its scheduler clears them, on the
+    /// fiber, when the body has ended.
+    #[cfg(not(loom))]
+    pub(crate) locals: Locals,
 }
 
 /// Why a task waits; shown in reports of what is stuck.
@@ -92,7 +114,19 @@ impl Task {
             home,
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
+            data: AtomicPtr::new(std::ptr::null_mut()),
+            #[cfg(not(loom))]
+            locals: Locals::default(),
         }
+    }
+    /// Notes the scheduler's record.
+    pub(crate) fn set_data(&self, data: *const ()) {
+        self.data.store(data.cast_mut(), Ordering::Relaxed);
+    }
+    /// The scheduler's record.
+    #[inline]
+    pub(crate) fn data(&self) -> *const () {
+        self.data.load(Ordering::Relaxed)
     }
     /// The scheduler of a fiber, `None` for a thread.
     pub(crate) fn scheduler(&self) -> Option<&'static dyn Scheduler> {

@@ -24,6 +24,9 @@
 pub(crate) mod batch;
 pub(crate) mod clock;
 pub(crate) mod futex;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod model;
 pub(crate) mod thread_task;
 
 pub use batch::unpark_all;
@@ -44,19 +47,10 @@ pub(crate) const BLOCKED: u32 = 3;
 pub(crate) trait Scheduler: Sync {
     /// Makes `task`, which the caller has moved out of PARKED, runnable. From any thread.
     fn wake(&self, task: &'static Task);
-    /// Makes all tasks of a chain runnable, `first` first: each one's `next` is the task after it,
-    /// null at the last. The caller has moved each out of PARKED. From any thread.
-    fn wake_many(&self, first: &'static Task, last: &'static Task) {
-        let mut at = first;
-        loop {
-            let next = at.next.load(Ordering::Relaxed);
-            self.wake(at);
-            if std::ptr::eq(at, last) {
-                return;
-            }
-            // SAFETY: invariant 4.
-            at = unsafe { &*next };
-        }
+    /// As `wake` for several tasks of this scheduler, which run in the order given; a loop is
+    /// kicked once at most.
+    fn wake_many(&self, tasks: &mut dyn Iterator<Item = &'static Task>) {
+        tasks.for_each(|task| self.wake(task));
     }
     /// Switches away from the running fiber, whose state is PARKED (or NOTIFIED by now), and
     /// returns when it runs again. With a deadline (monotonic nanoseconds) the scheduler moves the
@@ -73,7 +67,8 @@ pub(crate) trait Scheduler: Sync {
     }
     /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
     fn spawns_tasks(&self) -> bool;
-    /// Whether this is a simulation, in which there are no threads at all.
+    /// Whether this is a simulation, in which there are no threads at all. Its fibers switch even
+    /// while they unwind: nothing else would let them go on.
     fn is_simulation(&self) -> bool {
         false
     }
@@ -248,7 +243,8 @@ pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> b
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
     // A fiber that unwinds must not switch: the count of panics belongs to its thread.
-    let fiber = task.scheduler().filter(|_| !std::thread::panicking());
+    let fiber =
+        task.scheduler().filter(|scheduler| scheduler.is_simulation() || !std::thread::panicking());
     let waiting = if fiber.is_some() { PARKED } else { BLOCKED };
     let entered = task.state.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Acquire);
     if entered.is_ok() {

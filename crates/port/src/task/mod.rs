@@ -32,9 +32,8 @@ pub(crate) mod thread_task;
 pub use batch::unpark_all;
 
 use crate::atomic::{AtomicPtr, Ordering};
-use futex::Futex;
-#[cfg(not(loom))]
 use crate::local::Locals;
+use futex::Futex;
 use std::cell::Cell;
 use std::fmt;
 
@@ -90,11 +89,10 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     /// Why the task waits, for reports; written by the task itself before it parks.
     reason: AtomicPtr<WaitReason>,
-    /// The scheduler's record of a fiber; invariant 4.
+    /// The scheduler's record of a fiber; invariant 5.
     data: AtomicPtr<()>,
-    /// A fiber's copies of `task_local!` variables; invariant 4. Its scheduler clears them, on the
+    /// A fiber's copies of `task_local!` variables; invariant 5. Its scheduler clears them, on the
     /// fiber, when the body has ended.
-    #[cfg(not(loom))]
     pub(crate) locals: Locals,
 }
 
@@ -110,7 +108,6 @@ impl Task {
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
             data: AtomicPtr::new(std::ptr::null_mut()),
-            #[cfg(not(loom))]
             locals: Locals::default(),
         }
     }

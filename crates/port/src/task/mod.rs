@@ -38,6 +38,16 @@ pub(crate) trait Scheduler: Sync {
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
+    /// Starts a fiber that runs `body`, which does not unwind. Called by one of the scheduler's
+    /// own fibers.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef;
+    /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
+    fn spawns_tasks(&self) -> bool;
+    /// Whether this is a simulation, in which there are no threads at all. Its fibers switch even
+    /// while they unwind: nothing else would let them go on.
+    fn is_simulation(&self) -> bool {
+        false
+    }
 }
 
 /// What a task runs on.
@@ -175,13 +185,9 @@ pub fn park(reason: &'static WaitReason) {
 pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> bool {
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
-    if task
-        .state
-        .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
+    if task.state.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         match task.home {
-            Home::Fiber(scheduler) if !std::thread::panicking() => {
+            Home::Fiber(scheduler) if !std::thread::panicking() || scheduler.is_simulation() => {
                 scheduler.suspend(task, deadline_nanos);
             }
             // A fiber that unwinds must not switch: the count of panics belongs to its thread.

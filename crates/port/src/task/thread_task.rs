@@ -46,8 +46,12 @@ pub(super) fn wait(state: &AtomicU32, deadline_nanos: Option<u64>) {
             let now = time::monotonic_nanos();
             if now >= deadline {
                 // Lost against an unpark: the caller consumes that.
-                let _expired =
-                    state.compare_exchange(PARKED, super::EMPTY, Ordering::AcqRel, Ordering::Acquire);
+                let _expired = state.compare_exchange(
+                    PARKED,
+                    super::EMPTY,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
                 return;
             }
             limit = Some(deadline - now);
@@ -60,7 +64,12 @@ pub(super) fn wait(state: &AtomicU32, deadline_nanos: Option<u64>) {
 pub(super) fn wake(state: &AtomicU32) {
     // SAFETY: invariant 1.
     unsafe {
-        libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        libc::syscall(
+            libc::SYS_futex,
+            state.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
     }
 }
 

@@ -14,6 +14,8 @@ mod atomic;
 #[cfg(not(loom))]
 pub mod fiber;
 #[cfg(not(loom))]
+pub mod io;
+#[cfg(not(loom))]
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;

@@ -18,6 +18,8 @@
 
 mod cancel;
 mod kicker;
+#[doc(hidden)]
+pub mod model;
 mod op;
 mod pool;
 mod tickets;

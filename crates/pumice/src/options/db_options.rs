@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pumice_env::{FileSystem, PosixFs};
 use pumice_memtable::WriteBufferManager;
+use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
 use super::enums::InfoLogLevel;
@@ -116,6 +117,9 @@ option_table! {
         /// Budget for memtables, possibly shared by databases; None makes one from
         /// `db_write_buffer_size`.
         write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
+        /// Where `get_async` and its like run; None takes the runtime of the process. It may be
+        /// dropped here while they run: it ends when they have.
+        runtime: Option<Arc<Runtime>> = None;
     }
     hints {
         /// Damage is always an error at once, as with true.

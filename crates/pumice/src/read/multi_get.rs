@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
+use pumice_port::fiber;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, PinnedBlock, Table, TableReadOptions};
 
 use crate::db::column_family::CfData;
@@ -82,6 +83,7 @@ impl MultiGet<'_> {
         let mut open = Vec::new();
         let mut needs = Vec::new();
         for at in 0..self.keys.len() {
+            fiber::maybe_yield();
             answers.push(match self.attempt(at, &quick) {
                 Attempt::Settled(answer) => answer,
                 Attempt::Needs(table, block) => {
@@ -170,8 +172,21 @@ impl MultiGet<'_> {
     }
 }
 
-/// Does `work` for each number below `count`.
+/// Does `work` for each number below `count`, on fibers of the calling thread.
 fn together(count: usize, work: impl Fn(usize)) {
-    let _ = READS_AT_ONCE;
-    (0..count).for_each(work);
+    if count < 2 {
+        (0..count).for_each(work);
+        return;
+    }
+    let next = Cell::new(0);
+    let (next, work) = (&next, &work);
+    fiber::scope_here(|scope| {
+        for _ in 0..count.min(READS_AT_ONCE) {
+            drop(scope.spawn("multi_get", move || {
+                while next.get() < count {
+                    work(next.replace(next.get() + 1));
+                }
+            }));
+        }
+    });
 }

@@ -9,24 +9,28 @@
 //! |---|---|---|
 //! | EMPTY | runs, nothing was announced | park (to PARKED), unpark (to NOTIFIED) |
 //! | PARKED | waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
+//! | BLOCKED | a fiber that unwinds waits and blocks its thread | as PARKED |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:
 //! 1. Whoever moves a task out of PARKED, and nobody else, makes it run again, once.
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
 //! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
+//! 4. `locals` is touched by the task itself only; `data` is set once, before the task is shared.
 //!
 //! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
 
-mod thread_task;
+pub(crate) mod thread_task;
 
 use crate::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::local::Locals;
 use std::cell::Cell;
 use std::fmt;
 
 pub(crate) const EMPTY: u32 = 0;
 pub(crate) const PARKED: u32 = 1;
 pub(crate) const NOTIFIED: u32 = 2;
+const BLOCKED: u32 = 3;
 
 /// What runs fibers: an event loop of the operating system, or the simulation.
 pub(crate) trait Scheduler: Sync {
@@ -38,6 +42,24 @@ pub(crate) trait Scheduler: Sync {
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
+    /// As `wake` for several tasks of this scheduler, which run in the order given; a loop is
+    /// kicked once at most.
+    fn wake_many(&self, tasks: &mut dyn Iterator<Item = &'static Task>) {
+        tasks.for_each(|task| self.wake(task));
+    }
+    /// Starts a fiber that runs `body`, which does not unwind. Called by one of the scheduler's
+    /// own fibers; which of its threads runs the new one is the scheduler's choice.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef;
+    /// As `spawn`, on the calling fiber's own thread.
+    fn spawn_here(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef {
+        self.spawn(name, body)
+    }
+    /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
+    fn spawns_tasks(&self) -> bool;
+    /// Whether this is a simulation, in which there are no threads at all.
+    fn is_simulation(&self) -> bool {
+        false
+    }
 }
 
 /// What a task runs on.
@@ -56,6 +78,11 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     /// Why the task waits, for reports; written by the task itself before it parks.
     reason: AtomicPtr<WaitReason>,
+    /// The scheduler's record of a fiber; invariant 4.
+    data: AtomicPtr<()>,
+    /// A fiber's copies of `task_local!` variables; invariant 4. Its scheduler clears them, on the
+    /// fiber, when the body has ended.
+    pub(crate) locals: Locals,
 }
 
 /// Why a task waits; shown in reports of what is stuck.
@@ -69,7 +96,18 @@ impl Task {
             home,
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
+            data: AtomicPtr::new(std::ptr::null_mut()),
+            locals: Locals::default(),
         }
+    }
+    /// Notes the scheduler's record.
+    pub(crate) fn set_data(&self, data: *const ()) {
+        self.data.store(data.cast_mut(), Ordering::Relaxed);
+    }
+    /// The scheduler's record.
+    #[inline]
+    pub(crate) fn data(&self) -> *const () {
+        self.data.load(Ordering::Relaxed)
     }
     /// The scheduler of a fiber, `None` for a thread.
     pub(crate) fn scheduler(&self) -> Option<&'static dyn Scheduler> {
@@ -107,11 +145,13 @@ impl TaskRef {
     /// Wakes the task, or lets its next [`park`] return at once. Never suspends.
     pub fn unpark(self) {
         crate::sim::point();
-        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            match self.0.home {
+        match self.0.state.swap(NOTIFIED, Ordering::AcqRel) {
+            PARKED => match self.0.home {
                 Home::Thread => thread_task::wake(&self.0.state),
                 Home::Fiber(scheduler) => scheduler.wake(self.0),
-            }
+            },
+            BLOCKED => thread_task::wake(&self.0.state),
+            _ => {}
         }
     }
     /// Whether the task is a fiber.
@@ -175,17 +215,13 @@ pub fn park(reason: &'static WaitReason) {
 pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> bool {
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
-    if task
-        .state
-        .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
-        match task.home {
-            Home::Fiber(scheduler) if !std::thread::panicking() => {
-                scheduler.suspend(task, deadline_nanos);
-            }
-            // A fiber that unwinds must not switch: the count of panics belongs to its thread.
-            _ => thread_task::wait(&task.state, deadline_nanos),
+    // A fiber that unwinds must not switch: the count of panics belongs to its thread.
+    let fiber = task.scheduler().map(|scheduler| (scheduler, std::thread::panicking()));
+    let word = if let Some((_, true)) = fiber { BLOCKED } else { PARKED };
+    if task.state.compare_exchange(EMPTY, word, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        match fiber {
+            Some((scheduler, false)) => scheduler.suspend(task, deadline_nanos),
+            _ => thread_task::wait(&task.state, word, deadline_nanos),
         }
     }
     task.reason.store(std::ptr::null_mut(), Ordering::Release);

@@ -3,7 +3,7 @@
 //! A record is claimed at a thread's first need and given back when the thread ends. Invariant
 //! cited by unsafe blocks: 1. a futex word is a live `AtomicU32`, and the kernel only compares it.
 
-use super::{Home, PARKED, Task};
+use super::{Home, Task};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::time;
 use std::cell::Cell;
@@ -19,7 +19,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
             super::CURRENT.set(None);
-            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            release(task);
         }
     }
 }
@@ -30,29 +30,55 @@ thread_local! {
 
 /// A record for the calling thread.
 pub(super) fn claim() -> &'static Task {
-    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let task = free.unwrap_or_else(|| Box::leak(Box::new(Task::new(Home::Thread))));
-    task.reset();
-    // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
-    CLAIM.try_with(|claim| claim.0.set(Some(task))).unwrap_or(());
+    let task = reserve();
+    keep(task);
     task
 }
 
-/// Waits while the word is PARKED and the deadline has not come; then the word is not PARKED.
-pub(super) fn wait(state: &AtomicU32, deadline_nanos: Option<u64>) {
-    while state.load(Ordering::Acquire) == PARKED {
+/// A record for a thread that is about to be started and will [`adopt`] it.
+pub(crate) fn reserve() -> &'static Task {
+    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let task = free.unwrap_or_else(|| Box::leak(Box::new(Task::new(Home::Thread))));
+    task.reset();
+    task
+}
+
+/// Makes `task` the record of the calling thread, which has none yet.
+pub(crate) fn adopt(task: &'static Task) {
+    super::CURRENT.set(Some(task));
+    keep(task);
+}
+
+/// Gives back a record whose thread could not be started.
+pub(crate) fn release(task: &'static Task) {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+}
+
+/// Sees to it that the record is given back.
+fn keep(task: &'static Task) {
+    // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
+    CLAIM.try_with(|claim| claim.0.set(Some(task))).unwrap_or(());
+}
+
+/// Waits while the word is `waiting` and the deadline has not come; then the word is another.
+pub(super) fn wait(state: &AtomicU32, waiting: u32, deadline_nanos: Option<u64>) {
+    while state.load(Ordering::Acquire) == waiting {
         let mut limit = None;
         if let Some(deadline) = deadline_nanos {
             let now = time::monotonic_nanos();
             if now >= deadline {
                 // Lost against an unpark: the caller consumes that.
-                let _expired =
-                    state.compare_exchange(PARKED, super::EMPTY, Ordering::AcqRel, Ordering::Acquire);
+                let _expired = state.compare_exchange(
+                    waiting,
+                    super::EMPTY,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
                 return;
             }
             limit = Some(deadline - now);
         }
-        futex_wait(state, PARKED, limit);
+        futex_wait(state, waiting, limit);
     }
 }
 
@@ -60,7 +86,12 @@ pub(super) fn wait(state: &AtomicU32, deadline_nanos: Option<u64>) {
 pub(super) fn wake(state: &AtomicU32) {
     // SAFETY: invariant 1.
     unsafe {
-        libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        libc::syscall(
+            libc::SYS_futex,
+            state.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use super::work::Work;
 use super::worker::{Plan, Shared};
 use super::workload::value_bytes;
 use pumice_env::PosixFs;
-use pumice_port::fiber::Runtime;
+use pumice_port::fiber::{Runtime, RuntimeStats};
 use pumice_port::time::{process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         }
         let shared = Arc::new(self.shared(spec));
         let loops = self.loops.as_ref().filter(|_| on_fibers);
-        let cpu_before = process_cpu_micros();
+        let (cpu_before, loops_before) = (process_cpu_micros(), loops.map(Runtime::stats));
         let results = runner::run(&shared, loops, work, self.seed + self.workers_started);
         self.workers_started += shared.workers as u64;
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
@@ -166,6 +166,9 @@ impl<'a, E: Engine> Driver<'a, E> {
         print!("{}", stats.result(spec.name));
         if self.flags.report_cpu {
             eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);
+            if let (Some(loops), Some(before)) = (&self.loops, loops_before) {
+                eprintln!("{:<12} : {}", spec.name, loops_line(&before, &loops.stats()));
+            }
         }
         Ok(stats)
     }
@@ -206,6 +209,19 @@ impl<'a, E: Engine> Driver<'a, E> {
             },
         }
     }
+}
+
+/// What the loops did between two moments; a switch is a fiber that was resumed.
+fn loops_line(before: &RuntimeStats, now: &RuntimeStats) -> String {
+    format!(
+        "switches {}, turns {}, kicks {}, ring entered {} times for {} requests, deepest stack {} B",
+        now.switches - before.switches,
+        now.turns - before.turns,
+        now.kicks - before.kicks,
+        now.enters - before.enters,
+        now.sqes - before.sqes,
+        now.stack_high_water_bytes,
+    )
 }
 
 /// The lines before the first benchmark: environment to stderr, configuration to stdout.

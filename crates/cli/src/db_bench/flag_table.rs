@@ -20,8 +20,8 @@ flag_table! {
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
         process with the same driver (Pumice's own flag)";
     report_cpu: bool = false,
-        "Print to stderr the CPU seconds of the whole process during each benchmark (Pumice's own \
-        flag)";
+        "Print to stderr the CPU seconds of the whole process during each benchmark, and what the \
+        loops of its fibers did (Pumice's own flag)";
     num: i64 = 1_000_000, "Number of key/values to place in database";
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";

@@ -14,15 +14,21 @@ mod atomic;
 pub mod fiber;
 #[cfg(not(loom))]
 pub mod future;
+#[cfg(not(loom))]
+pub mod io;
 mod local;
+#[cfg(not(loom))]
 pub mod os;
+#[cfg(not(loom))]
 pub mod pool;
 pub mod sim;
 pub mod sync;
 pub mod task;
 #[cfg(not(loom))]
 pub mod testing;
+#[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
 pub mod time;
 
 pub use local::TaskLocal;

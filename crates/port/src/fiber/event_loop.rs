@@ -24,8 +24,8 @@ use super::kick::Kick;
 use super::runtime::Group;
 use super::slot::{Body, Slot};
 use super::stack::StackPool;
-use super::standin::{Kicker, Reactor, Wait};
 use super::timers::{NO_TIMER, Timers};
+use crate::io::{Kicker, Reactor, Wait};
 use crate::task::{self, Scheduler, Task, TaskRef};
 use crate::time;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -386,6 +386,7 @@ impl Scheduler for Loop {
         let Some(last) = tasks.next() else { return };
         let mut first = last;
         for task in tasks {
+            // The inbox has the newest in front.
             task.next.store(std::ptr::from_ref(first).cast_mut(), Ordering::Relaxed);
             first = task;
         }

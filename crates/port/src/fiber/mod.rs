@@ -30,8 +30,6 @@ mod slot;
 #[cfg(not(loom))]
 pub(crate) mod stack;
 #[cfg(not(loom))]
-mod standin;
-#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod timers;
@@ -41,24 +39,13 @@ pub use api::*;
 
 #[cfg(not(loom))]
 mod api {
+    use super::here;
     pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
     pub use super::offload::offload;
     pub use super::runtime::{Builder, Runtime};
     pub use super::stats::RuntimeStats;
-    use super::{here, standin};
+    pub use crate::io::IoMode;
     use crate::task;
-
-    /// How fibers do input and output.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum IoMode {
-        /// By io_uring where the kernel allows it, otherwise by threads.
-        #[default]
-        Auto,
-        /// By io_uring or not at all.
-        Uring,
-        /// By a bounded pool of threads.
-        Threads,
-    }
 
     /// Whether the caller is a fiber, real or simulated.
     pub fn is_fiber() -> bool {
@@ -78,7 +65,7 @@ mod api {
     }
 
     /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
-    pub(crate) fn with_reactor<R>(f: impl FnOnce(&standin::Reactor) -> R) -> Option<R> {
+    pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
         here::current_loop().map(|own| f(&own.reactor()))
     }
 }

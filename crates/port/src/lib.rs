@@ -13,9 +13,9 @@
 mod atomic;
 pub mod fiber;
 #[cfg(not(loom))]
-pub mod io;
-#[cfg(not(loom))]
 pub mod future;
+#[cfg(not(loom))]
+pub mod io;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]

@@ -39,11 +39,11 @@ pub use api::*;
 
 #[cfg(not(loom))]
 mod api {
+    use super::here;
     pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
     pub use super::offload::offload;
     pub use super::runtime::{Builder, Runtime};
     pub use super::stats::RuntimeStats;
-    use super::here;
     use crate::task;
 
     pub use crate::io::IoMode;

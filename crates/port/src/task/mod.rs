@@ -29,9 +29,9 @@ pub(crate) mod thread_task;
 pub use batch::unpark_all;
 
 use crate::atomic::{AtomicPtr, Ordering};
-use futex::Futex;
 #[cfg(not(loom))]
 use crate::local::Locals;
+use futex::Futex;
 use std::cell::Cell;
 use std::fmt;
 

@@ -24,8 +24,6 @@ use std::io;
 pub(crate) const KICK: u64 = u64::MAX;
 /// The number of requests whose completion nobody waits for.
 const NOBODY: u64 = u64::MAX - 1;
-/// As many queued requests make a turn of the loop enter the kernel early.
-const SUBMIT_BATCH: usize = 32;
 
 /// A request to a ring.
 #[derive(Clone, Copy, Debug)]
@@ -266,10 +264,11 @@ impl<R: Uring> Tickets<R> {
     pub(crate) fn pending(&self) -> usize {
         self.ring.queued() + self.backlog.len()
     }
-    /// Whether the loop should poll before its turn is over.
+    /// Whether a loop that has other things to do should poll at the end of its turn: otherwise
+    /// operations would wait as long as fibers are runnable.
     #[inline]
     pub(crate) fn should_poll(&self) -> bool {
-        self.pending() >= SUBMIT_BATCH || self.ring.is_ready()
+        self.pending() > 0 || self.ring.is_ready() || self.ring.must_look()
     }
     pub(crate) fn stats(&self) -> IoStats {
         self.stats

@@ -14,8 +14,8 @@ use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, FileType, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
-use pumice_port::sim::Local;
 use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};

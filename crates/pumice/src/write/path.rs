@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
 
 use crate::db::requests::WriteOptions;
@@ -116,6 +117,9 @@ impl DbInner {
         for (waiter, batch) in followers {
             waiter.complete(batch.rep, result.clone());
         }
+        if planted::is(Bug::HandoffForgotten) && result.is_err() {
+            return result;
+        }
         self.queue.leave();
         result
     }
@@ -133,8 +137,15 @@ impl DbInner {
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
         let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        if planted::is(Bug::PublishedBeforeInsert) {
+            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        }
         if !options.disable_wal {
-            self.log_group(first, count, options.sync, rep, followers)?;
+            let logged = self.log_group(first, count, options.sync, rep, followers);
+            if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
+                self.insert(&self.cfs.load(), &mut { first }, rep)?;
+            }
+            logged?;
         } else {
             self.unlogged_writes.store(true, Ordering::Relaxed);
         }

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::requests::WriteOptions;
@@ -137,7 +138,7 @@ impl WriteQueue {
             // A sync write may not ride with a leader that will not sync, nor a logged write with
             // an unlogged one; a writer that refuses to wait decides about delays for itself.
             if batch.exclusive
-                || (batch.options.sync && !options.sync)
+                || (batch.options.sync && !options.sync && !planted::is(Bug::SyncFollowerNotSynced))
                 || batch.options.disable_wal != options.disable_wal
                 || batch.options.no_slowdown != options.no_slowdown
                 || batch.options.low_pri != options.low_pri

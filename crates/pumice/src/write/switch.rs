@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_memtable::{StallWaiter, WriteBufferManager};
 use pumice_port::sync::Event;
@@ -119,7 +120,9 @@ impl DbInner {
                 self.stalling.store(false, Ordering::Release);
                 return Err(Error::shutdown("the database is closing"));
             }
-            if let Some(error) = state.errors.current() {
+            if let Some(error) = state.errors.current()
+                && !planted::is(Bug::StallIgnoresError)
+            {
                 self.stalling.store(false, Ordering::Release);
                 return Err(error.clone());
             }

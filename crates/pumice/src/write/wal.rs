@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
@@ -151,7 +152,7 @@ impl Wals {
 
     fn finish(&mut self, log: &mut LogWriter) -> Result<()> {
         log.flush()?;
-        if self.unsynced {
+        if self.unsynced && !planted::is(Bug::LogNotSyncedAtSwitch) {
             sync_file(log, self.use_fsync)?;
             self.sync_dir()?;
         }
@@ -159,7 +160,7 @@ impl Wals {
     }
 
     fn sync_dir(&mut self) -> Result<()> {
-        if !self.dir_synced {
+        if !self.dir_synced && !planted::is(Bug::LogDirNotSynced) {
             self.fs.sync_dir(&self.dir)?;
             self.dir_synced = true;
         }
@@ -191,7 +192,7 @@ impl Wals {
         if let Some(last) = self.sizes.back_mut() {
             last.1 = after;
         }
-        if sync {
+        if sync && !planted::is(Bug::AckBeforeSync) {
             self.sync()?;
         }
         Ok(after - before)

@@ -96,8 +96,10 @@ bugs! {
     ScanIgnoresReadError,
     /// Blocks are used without a look at their checksum.
     ChecksumIgnored,
-    /// A leader whose write failed leaves without naming the next one.
+    /// The leader of a group leaves without naming the next one.
     HandoffForgotten,
+    /// A writer whose write failed returns without leaving the queue.
+    ErrorKeepsLeadership,
 }
 
 impl Bug {

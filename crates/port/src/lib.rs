@@ -13,12 +13,18 @@
 mod atomic;
 #[cfg(not(loom))]
 pub mod fiber;
+#[cfg(not(loom))]
+pub mod io;
+#[cfg(not(loom))]
 pub mod os;
+#[cfg(not(loom))]
 pub mod pool;
 pub mod sim;
 pub mod sync;
 pub mod task;
+#[cfg(not(loom))]
 pub mod thread;
+#[cfg(not(loom))]
 pub mod time;
 
 /// Declares variables of which each task (here: thread) has its own copy.

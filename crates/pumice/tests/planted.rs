@@ -34,6 +34,7 @@ const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::FlushReleasesLiveLog,
     Bug::StallIgnoresError,
     Bug::ClockJumpStopsResume,
+    Bug::HandoffForgotten,
 ];
 
 /// Panics if something is wrong.
@@ -66,7 +67,7 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::ReadOnlyCloseDeletes, a_reader_deletes_nothing),
     (Bug::ScanIgnoresReadError, a_scan_reports_a_read_error),
     (Bug::ChecksumIgnored, damage_is_found),
-    (Bug::HandoffForgotten, a_failed_write_gives_leadership_away),
+    (Bug::ErrorKeepsLeadership, a_failed_write_gives_leadership_away),
 ];
 
 #[test]

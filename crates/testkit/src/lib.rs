@@ -9,7 +9,8 @@
 //! | `differential` | random work on a store, each answer checked against the model |
 //! | `workload` | fixed work that leaves a database of a wanted shape |
 //! | `contents` | what a database holds, as a value and as a file |
-//! | `oracle` | which states a crash may leave |
+//! | `oracle` | which states a crash may leave, one writer |
+//! | `history` | which answers and recovered states several writers allow |
 //! | `alloc` | an allocator that remembers the largest request |
 //!
 //! Everything here is deterministic by its seed: no clock, no thread, no file but those that
@@ -19,6 +20,7 @@
 pub mod alloc;
 pub mod contents;
 pub mod differential;
+pub mod history;
 pub mod model;
 pub mod op;
 pub mod oracle;
@@ -26,6 +28,7 @@ pub mod seed;
 pub mod store;
 pub mod workload;
 
+pub use history::History;
 pub use model::Model;
 pub use op::{Op, OpGenerator, Shape};
 pub use store::Store;

@@ -27,6 +27,17 @@ pub enum Op {
 }
 
 impl Op {
+    /// The column family that the write concerns.
+    pub fn family(&self) -> usize {
+        match self {
+            Op::Put { cf, .. }
+            | Op::Delete { cf, .. }
+            | Op::SingleDelete { cf, .. }
+            | Op::Merge { cf, .. }
+            | Op::DeleteRange { cf, .. } => *cf,
+        }
+    }
+
     /// Whether the write may change `key`, in whichever column family.
     pub fn touches(&self, key: &[u8]) -> bool {
         match self {
@@ -89,6 +100,20 @@ impl OpGenerator {
     pub fn with_single_mark(mut self, mark: u64) -> Self {
         self.single_mark = mark;
         self
+    }
+
+    /// The same generator with values unlike those of generators that share its keys.
+    #[must_use]
+    pub fn with_values_from(mut self, first: u64) -> Self {
+        self.values = first;
+        self
+    }
+
+    /// Goes on with new `s` keys: after a write whose fate is unknown nobody can tell which of the
+    /// old ones may be put or removed.
+    pub fn forget_singles(&mut self, mark: u64) {
+        self.single_mark = mark;
+        self.single.iter_mut().for_each(BTreeSet::clear);
     }
 
     /// Goes on from a state that is not the one it left, as after a crash: the contract of single

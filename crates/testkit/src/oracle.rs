@@ -93,7 +93,7 @@ impl CrashOracle {
     /// A flush of a column family returned Ok. With a WAL it makes every earlier write durable,
     /// of all families, if it had anything to flush.
     pub fn flushed(&mut self, cf: usize) {
-        let touches = |op: &Op| family_of(op) == cf;
+        let touches = |op: &Op| op.family() == cf;
         let since = self.flushed[cf].min(self.acked);
         let had_work = self.log[since..self.acked].iter().flatten().any(touches);
         self.flushed[cf] = self.acked;
@@ -155,7 +155,7 @@ impl CrashOracle {
         let Some((count, k, cf, key)) = nearest else { return String::new() };
         let mut model = self.base.clone();
         self.log[..k].iter().for_each(|batch| model.apply(batch));
-        let touches = |op: &&Op| family_of(op) == cf && op.touches(&key);
+        let touches = |op: &&Op| op.family() == cf && op.touches(&key);
         let history = self.log.iter().enumerate().flat_map(|(n, batch)| {
             batch.iter().filter(touches).map(move |op| format!("  {}: {op:?}", n + 1))
         });
@@ -212,16 +212,6 @@ fn differing_keys(a: &Model, b: &Model) -> Vec<(usize, Vec<u8>)> {
         keys.extend(differing.map(|key| (cf, key.clone())));
     }
     keys
-}
-
-fn family_of(op: &Op) -> usize {
-    match op {
-        Op::Put { cf, .. }
-        | Op::Delete { cf, .. }
-        | Op::SingleDelete { cf, .. }
-        | Op::Merge { cf, .. }
-        | Op::DeleteRange { cf, .. } => *cf,
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,51 @@
-//! Locks and waiting, without poisoning.
+//! Locks and waiting, without poisoning, for threads and fibers alike.
 //!
-//! `Mutex`, `RwLock` and `Condvar` have std's shape and std's futex fast path (one atomic
-//! operation, inlined). A thread that panics while it holds a guard releases the lock and nothing
-//! else: whoever needs "the invariant may be broken" keeps its own failed state. Any blocking call
-//! here suspends.
+//! Every primitive is a state word, changed by one atomic operation where nobody waits, and a
+//! queue of waiters that park (`crate::task`): a thread sleeps, a fiber gives its loop to others,
+//! and both may wait on one lock. What a caller is, is found out only where it must wait. A task
+//! that panics while it holds a guard releases the lock and nothing else: whoever needs "the
+//! invariant may be broken" keeps its own failed state. Any blocking call here suspends.
 //!
-//! Thread safety: all types are `Sync` as their std counterparts are. None is fair.
+//! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom.rs`.
+//! Thread safety: all types are `Sync` as their std counterparts are.
 
+mod condvar;
+mod event;
 mod mutex;
+#[doc(hidden)]
+pub mod planted;
+mod queue;
+mod raw_lock;
+mod raw_mutex;
+mod rwlock;
 mod semaphore;
 
-pub use mutex::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use semaphore::{Event, Semaphore};
+pub use condvar::Condvar;
+pub use event::Event;
+pub use mutex::{Mutex, MutexGuard};
+#[cfg(loom)]
+#[doc(hidden)]
+pub use raw_lock::RawLock;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::Semaphore;
 
-#[cfg(test)]
+/// How often a thread looks again whether a lock is free before it queues.
+#[cfg(not(loom))]
+const SPINS: u32 = 100;
+#[cfg(loom)]
+const SPINS: u32 = 0;
+
+/// For how long a waiter may lose a lock to tasks that came later: 0.5 ms.
+#[cfg(not(loom))]
+const fn hand_off_nanos() -> u64 {
+    500_000
+}
+
+/// Without a clock a model says whether the time has come.
+#[cfg(loom)]
+fn hand_off_nanos() -> u64 {
+    u64::from(!planted::HAND_OFF.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,92 +1,130 @@
-//! A counting semaphore and a one-shot event.
+//! A number of permits, given out in the order in which they were asked for.
 //!
-//! The uncontended paths are one atomic operation; only a waiter touches the mutex and condvar.
+//! Contract: docs/port/semaphore.md. The state word is the number of free permits, shifted left by
+//! one, and the bit QUEUED.
+//!
+//! Invariants:
+//! 1. QUEUED is set exactly while nodes are linked; both change under the queue's lock.
+//! 2. While QUEUED is set, permits are taken under the queue's lock only, for the first node.
+//!
+//! Thread safety: `Sync`. Permits belong to nobody: one task may take and another give back.
 
-use super::{Condvar, Mutex};
-use crate::time;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use super::planted::{Planted, planted};
+use super::queue::{GRANTED, Node, WaitQueue, wake_all};
+use crate::atomic::{AtomicUsize, Ordering, constant};
+use crate::sim;
+use crate::task::{self, WaitReason};
+
+const QUEUED: usize = 1;
+
+static SEMAPHORE: WaitReason = WaitReason("semaphore");
 
 /// A number of permits that tasks take and give back.
 pub struct Semaphore {
-    permits: Mutex<usize>,
-    changed: Condvar,
+    state: AtomicUsize,
+    queue: WaitQueue,
 }
 
 impl Semaphore {
-    /// A semaphore with `permits` free permits.
-    pub const fn new(permits: usize) -> Self {
-        Semaphore { permits: Mutex::new(permits), changed: Condvar::new() }
-    }
-    /// Takes `n` permits at once when that many are free. Suspends.
-    pub fn acquire(&self, n: usize) {
-        let guard = self.permits.lock();
-        let mut guard = self.changed.wait_while(guard, |free| *free < n);
-        *guard -= n;
-    }
-    /// Takes `n` permits if that many are free now.
-    pub fn try_acquire(&self, n: usize) -> bool {
-        let mut free = self.permits.lock();
-        let enough = *free >= n;
-        if enough {
-            *free -= n;
+    constant! {
+        /// A semaphore with `permits` free permits, at most half the range of `usize`.
+        pub fn new(permits: usize) -> Semaphore {
+            assert!(permits <= usize::MAX >> 1, "too many permits");
+            Semaphore { state: AtomicUsize::new(permits << 1), queue: WaitQueue::new() }
         }
-        enough
     }
-    /// Gives `n` permits back.
+    /// Takes `n` permits at once when that many are free and everybody who asked before has got
+    /// theirs. Suspends.
+    #[inline]
+    pub fn acquire(&self, n: usize) {
+        if !self.try_acquire(n) {
+            self.acquire_slow(n);
+        }
+    }
+    /// Takes `n` permits if that many are free now and nobody waits.
+    #[inline]
+    pub fn try_acquire(&self, n: usize) -> bool {
+        sim::point();
+        let mut state = self.state.load(Ordering::Relaxed);
+        while let Some(rest) = enough(state, n) {
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.state.compare_exchange_weak(state, rest, success, failure) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+    /// Gives `n` permits back, and passes them on to those who wait.
+    ///
+    /// # Panics
+    /// In debug builds, when there are more free permits than fit.
+    #[inline]
     pub fn release(&self, n: usize) {
-        *self.permits.lock() += n;
-        self.changed.notify_all();
+        let state = self.state.fetch_add(n << 1, Ordering::Release);
+        debug_assert!((state >> 1).checked_add(n).is_some_and(|free| free <= usize::MAX >> 1));
+        if state & QUEUED != 0 {
+            self.pass_on();
+        }
+        sim::point();
     }
     /// The number of free permits, already old when it is returned.
     pub fn available(&self) -> usize {
-        *self.permits.lock()
+        self.state.load(Ordering::Relaxed) >> 1
     }
-}
 
-/// A flag that is raised once and can be waited for.
-#[derive(Default)]
-pub struct Event {
-    raised: AtomicBool,
-    gate: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Event {
-    /// An event that has not happened.
-    pub const fn new() -> Self {
-        Event { raised: AtomicBool::new(false), gate: Mutex::new(()), changed: Condvar::new() }
-    }
-    /// Raises the flag and wakes every waiter. What was written before is visible to them.
-    pub fn set(&self) {
-        self.raised.store(true, Ordering::Release);
-        // Passing the gate orders this store against a waiter between its check and its wait.
-        drop(self.gate.lock());
-        self.changed.notify_all();
-    }
-    /// Whether the flag is up.
-    #[inline]
-    pub fn is_set(&self) -> bool {
-        self.raised.load(Ordering::Acquire)
-    }
-    /// Waits for the flag. Suspends.
-    pub fn wait(&self) {
-        if self.is_set() {
-            return;
-        }
-        drop(self.changed.wait_while(self.gate.lock(), |()| !self.is_set()));
-    }
-    /// Waits for the flag at most `limit`; true when it is up. Suspends.
-    pub fn wait_timeout(&self, limit: Duration) -> bool {
-        let end = time::now_nanos().saturating_add(limit.as_nanos() as u64);
-        let mut guard = self.gate.lock();
-        while !self.is_set() {
-            let now = time::now_nanos();
-            if now >= end {
-                return false;
+    #[cold]
+    fn acquire_slow(&self, n: usize) {
+        let node = Node::new(task::current(), n);
+        let queued = self.queue.with(|list| {
+            let mut state = self.state.load(Ordering::Relaxed);
+            loop {
+                let taken = enough(state, n);
+                let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+                let next = match taken {
+                    Some(rest) => rest,
+                    None if planted(Planted::SemaphoreQueuesUnmarked) => state,
+                    None => state | QUEUED,
+                };
+                match self.state.compare_exchange_weak(state, next, success, failure) {
+                    Ok(_) if taken.is_some() => return false,
+                    Ok(_) => break,
+                    Err(now) => state = now,
+                }
             }
-            guard = self.changed.wait_timeout(guard, Duration::from_nanos(end - now)).0;
+            list.push_back(&node);
+            true
+        });
+        if queued {
+            let state = node.wait(&SEMAPHORE);
+            debug_assert_eq!(state, GRANTED);
         }
-        true
     }
+
+    /// Gives free permits to the first in the queue, as far as they go.
+    #[cold]
+    fn pass_on(&self) {
+        let granted = self.queue.with(|list| {
+            // Acquire: what those who released have done is passed on as well. By invariant 2
+            // nobody else takes; permits that come meanwhile bring their own call of this.
+            let free = self.state.load(Ordering::Acquire) >> 1;
+            let taken = std::cell::Cell::new(0);
+            let count = list.leading(|node| {
+                let fits = node.wants <= free - taken.get();
+                taken.set(taken.get() + if fits { node.wants } else { 0 });
+                fits
+            });
+            let nodes = list.detach(count);
+            let unmark = if list.is_empty() && count > 0 { QUEUED } else { 0 };
+            self.state.fetch_sub((taken.get() << 1) | unmark, Ordering::Relaxed);
+            nodes
+        });
+        wake_all(granted, GRANTED);
+    }
+}
+
+/// The state after `n` permits were taken from `state` by one who found nobody waiting.
+#[inline]
+fn enough(state: usize, n: usize) -> Option<usize> {
+    (state & QUEUED == 0 && state >> 1 >= n).then(|| state - (n << 1))
 }

@@ -7,31 +7,54 @@
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
-//! | EMPTY | runs, nothing was announced | park (to PARKED), unpark (to NOTIFIED) |
-//! | PARKED | waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
+//! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
+//! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
+//! | BLOCKED | a thread waits on the word, or is about to: its own, or the loop's under a fiber that unwinds | the same |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:
-//! 1. Whoever moves a task out of PARKED, and nobody else, makes it run again, once.
+//! 1. Whoever moves a task out of PARKED or BLOCKED, and nobody else, makes it run again, once.
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
 //! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
+//! 4. Records are never freed; a `next` inside a chain points to one.
 //!
 //! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
 
+pub(crate) mod batch;
+pub(crate) mod clock;
+pub(crate) mod futex;
 mod thread_task;
 
-use crate::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub use batch::unpark_all;
+
+use crate::atomic::{AtomicPtr, Ordering};
+use futex::Futex;
 use std::cell::Cell;
 use std::fmt;
 
 pub(crate) const EMPTY: u32 = 0;
 pub(crate) const PARKED: u32 = 1;
 pub(crate) const NOTIFIED: u32 = 2;
+pub(crate) const BLOCKED: u32 = 3;
 
 /// What runs fibers: an event loop of the operating system, or the simulation.
 pub(crate) trait Scheduler: Sync {
     /// Makes `task`, which the caller has moved out of PARKED, runnable. From any thread.
     fn wake(&self, task: &'static Task);
+    /// Makes all tasks of a chain runnable, `first` first: each one's `next` is the task after it,
+    /// null at the last. The caller has moved each out of PARKED. From any thread.
+    fn wake_many(&self, first: &'static Task, last: &'static Task) {
+        let mut at = first;
+        loop {
+            let next = at.next.load(Ordering::Relaxed);
+            self.wake(at);
+            if std::ptr::eq(at, last) {
+                return;
+            }
+            // SAFETY: invariant 4.
+            at = unsafe { &*next };
+        }
+    }
     /// Switches away from the running fiber, whose state is PARKED (or NOTIFIED by now), and
     /// returns when it runs again. With a deadline (monotonic nanoseconds) the scheduler moves the
     /// task from PARKED to EMPTY when the time has come. On the scheduler's own thread only.
@@ -50,7 +73,7 @@ pub(crate) enum Home {
 
 /// See the module head.
 pub(crate) struct Task {
-    state: AtomicU32,
+    state: Futex,
     home: Home,
     /// Invariant 3.
     pub(crate) next: AtomicPtr<Task>,
@@ -65,7 +88,7 @@ pub struct WaitReason(pub &'static str);
 impl Task {
     pub(crate) fn new(home: Home) -> Self {
         Task {
-            state: AtomicU32::new(EMPTY),
+            state: Futex::new(EMPTY),
             home,
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
@@ -80,7 +103,7 @@ impl Task {
     }
     /// Whether the task waits (or is about to).
     pub(crate) fn is_parked(&self) -> bool {
-        self.state.load(Ordering::Acquire) == PARKED
+        matches!(self.state.load(Ordering::Acquire), PARKED | BLOCKED)
     }
     /// A deadline has come: true when the task was still waiting; the caller then makes it run.
     pub(crate) fn expire(&self) -> bool {
@@ -107,11 +130,21 @@ impl TaskRef {
     /// Wakes the task, or lets its next [`park`] return at once. Never suspends.
     pub fn unpark(self) {
         crate::sim::point();
-        if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            match self.0.home {
-                Home::Thread => thread_task::wake(&self.0.state),
-                Home::Fiber(scheduler) => scheduler.wake(self.0),
+        if let Some(scheduler) = self.notify() {
+            scheduler.wake(self.0);
+        }
+    }
+    /// Leaves the notification; a blocked thread is woken, for a parked fiber the scheduler that
+    /// the caller must give it to is returned.
+    #[inline]
+    pub(crate) fn notify(self) -> Option<&'static dyn Scheduler> {
+        match self.0.state.swap(NOTIFIED, Ordering::AcqRel) {
+            PARKED => self.0.scheduler(),
+            BLOCKED => {
+                self.0.state.wake_one();
+                None
             }
+            _ => None,
         }
     }
     /// Whether the task is a fiber.
@@ -133,15 +166,20 @@ impl fmt::Debug for TaskRef {
     }
 }
 
+#[cfg(not(loom))]
 thread_local! {
     /// The task that runs on this thread at this moment: a scheduler sets it around each fiber.
     static CURRENT: Cell<Option<&'static Task>> = const { Cell::new(None) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static CURRENT: Cell<Option<&'static Task>> = Cell::new(None);
 }
 
 /// The calling task.
 #[inline]
 pub fn current() -> TaskRef {
-    match CURRENT.get() {
+    match CURRENT.with(Cell::get) {
         Some(task) => TaskRef(task),
         None => first_use(),
     }
@@ -150,20 +188,20 @@ pub fn current() -> TaskRef {
 #[cold]
 fn first_use() -> TaskRef {
     let task = thread_task::claim();
-    CURRENT.set(Some(task));
+    set_current(Some(task));
     TaskRef(task)
 }
 
 /// The running fiber's record and scheduler, `None` on a thread.
 #[inline]
 pub(crate) fn current_fiber() -> Option<(&'static Task, &'static dyn Scheduler)> {
-    let task = CURRENT.get()?;
+    let task = CURRENT.with(Cell::get)?;
     Some((task, task.scheduler()?))
 }
 
 /// Says which task runs on this thread from now on; the one before, to be put back.
 pub(crate) fn set_current(task: Option<&'static Task>) -> Option<&'static Task> {
-    CURRENT.replace(task)
+    CURRENT.with(|current| current.replace(task))
 }
 
 /// Suspends until somebody unparks this task; may also return for no reason.
@@ -175,17 +213,14 @@ pub fn park(reason: &'static WaitReason) {
 pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> bool {
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
-    if task
-        .state
-        .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
-        match task.home {
-            Home::Fiber(scheduler) if !std::thread::panicking() => {
-                scheduler.suspend(task, deadline_nanos);
-            }
-            // A fiber that unwinds must not switch: the count of panics belongs to its thread.
-            _ => thread_task::wait(&task.state, deadline_nanos),
+    // A fiber that unwinds must not switch: the count of panics belongs to its thread.
+    let fiber = task.scheduler().filter(|_| !std::thread::panicking());
+    let waiting = if fiber.is_some() { PARKED } else { BLOCKED };
+    let entered = task.state.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Acquire);
+    if entered.is_ok() {
+        match fiber {
+            Some(scheduler) => scheduler.suspend(task, deadline_nanos),
+            None => thread_task::wait(&task.state, deadline_nanos),
         }
     }
     task.reason.store(std::ptr::null_mut(), Ordering::Release);

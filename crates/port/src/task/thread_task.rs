@@ -1,36 +1,39 @@
 //! Tasks that are operating-system threads: they wait on a futex.
 //!
-//! A record is claimed at a thread's first need and given back when the thread ends. Invariant
-//! cited by unsafe blocks: 1. a futex word is a live `AtomicU32`, and the kernel only compares it.
+//! A record is claimed at a thread's first need and given back when the thread ends. Under loom a
+//! record is never used again: loom's objects end with the execution that made them.
 
-use super::{Home, PARKED, Task};
-use crate::atomic::{AtomicU32, Ordering};
-use crate::time;
-use std::cell::Cell;
-use std::sync::{Mutex, PoisonError};
+use super::{BLOCKED, Home, Task};
+use crate::atomic::Ordering;
+use crate::task::futex::Futex;
 
 /// Records of threads that have ended.
-static FREE: Mutex<Vec<&'static Task>> = Mutex::new(Vec::new());
+#[cfg(not(loom))]
+static FREE: std::sync::Mutex<Vec<&'static Task>> = std::sync::Mutex::new(Vec::new());
 
 /// Gives the record back when the thread ends.
-struct Claim(Cell<Option<&'static Task>>);
+#[cfg(not(loom))]
+struct Claim(std::cell::Cell<Option<&'static Task>>);
 
+#[cfg(not(loom))]
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
-            super::CURRENT.set(None);
-            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            super::set_current(None);
+            FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
         }
     }
 }
 
+#[cfg(not(loom))]
 thread_local! {
-    static CLAIM: Claim = const { Claim(Cell::new(None)) };
+    static CLAIM: Claim = const { Claim(std::cell::Cell::new(None)) };
 }
 
 /// A record for the calling thread.
+#[cfg(not(loom))]
 pub(super) fn claim() -> &'static Task {
-    let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
     let task = free.unwrap_or_else(|| Box::leak(Box::new(Task::new(Home::Thread))));
     task.reset();
     // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
@@ -38,42 +41,26 @@ pub(super) fn claim() -> &'static Task {
     task
 }
 
-/// Waits while the word is PARKED and the deadline has not come; then the word is not PARKED.
-pub(super) fn wait(state: &AtomicU32, deadline_nanos: Option<u64>) {
-    while state.load(Ordering::Acquire) == PARKED {
+#[cfg(loom)]
+pub(super) fn claim() -> &'static Task {
+    Box::leak(Box::new(Task::new(Home::Thread)))
+}
+
+/// Waits while the word is BLOCKED and the deadline has not come; then the word is not BLOCKED.
+pub(super) fn wait(state: &Futex, deadline_nanos: Option<u64>) {
+    while state.load(Ordering::Acquire) == BLOCKED {
         let mut limit = None;
         if let Some(deadline) = deadline_nanos {
-            let now = time::monotonic_nanos();
+            let now = super::clock::monotonic_nanos();
             if now >= deadline {
                 // Lost against an unpark: the caller consumes that.
+                let (from, to) = (BLOCKED, super::EMPTY);
                 let _expired =
-                    state.compare_exchange(PARKED, super::EMPTY, Ordering::AcqRel, Ordering::Acquire);
+                    state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
                 return;
             }
             limit = Some(deadline - now);
         }
-        futex_wait(state, PARKED, limit);
-    }
-}
-
-/// Wakes the thread that waits on `state`.
-pub(super) fn wake(state: &AtomicU32) {
-    // SAFETY: invariant 1.
-    unsafe {
-        libc::syscall(libc::SYS_futex, state.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-    }
-}
-
-/// Sleeps if `word` is `expected`, until it is woken, `nanos` have passed, or for no reason.
-fn futex_wait(word: &AtomicU32, expected: u32, nanos: Option<u64>) {
-    let timeout = nanos.map(|n| libc::timespec {
-        tv_sec: (n / 1_000_000_000) as libc::time_t,
-        tv_nsec: (n % 1_000_000_000) as libc::c_long,
-    });
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: invariant 1; the timeout is null or a live local.
-    unsafe {
-        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, timeout);
+        state.wait(BLOCKED, limit);
     }
 }

@@ -158,8 +158,6 @@ pub(crate) struct DbInner {
     pub full_memtables: Mutex<BTreeSet<u32>>,
     /// Compaction needs all its threads: low-priority writes make way.
     pub compaction_behind: AtomicBool,
-    /// A leader waits in a stall.
-    pub stalling: AtomicBool,
     pub wal_bytes: AtomicU64,
     pub wal_bytes_limit: AtomicU64,
     /// The log that flushes were last asked for to make it obsolete.

@@ -350,7 +350,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         attention: AtomicBool::new(false),
         full_memtables: Mutex::new(BTreeSet::new()),
         compaction_behind: AtomicBool::new(false),
-        stalling: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),
         relieved_log: AtomicU64::new(0),

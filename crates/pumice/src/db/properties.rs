@@ -5,7 +5,8 @@
 //! | this file | names, and the properties that are numbers |
 //! | `reports` | the ones that are texts |
 //!
-//! Every name starts with `rocksdb.`; a name without it, an unknown one, and one that has no value
+//! RocksDB's names start with `rocksdb.`, our own with `pumice.` (`write-group-size`: a histogram of
+//! batches per write group; `wal-syncs`). A name without it, an unknown one, and one that has no value
 //! here give None, as does a property that needs state which a dropped column family no longer has.
 //! `estimate-oldest-key-time` never has a value: RocksDB knows it for FIFO compaction only.
 //!
@@ -24,12 +25,17 @@ use crate::db::column_family::{CfData, CfState};
 use crate::db::{DbInner, DbState};
 use crate::read::super_version::SuperVersion;
 
-/// Start of all names.
+/// Start of RocksDB's names.
 const PREFIX: &str = "rocksdb.";
+/// Start of names that RocksDB does not have.
+const OWN_PREFIX: &str = "pumice.";
 
 impl DbInner {
     /// The property `name` of `cf`, or of the database.
     pub(crate) fn property(&self, cf: &Arc<CfData>, name: &str) -> Option<String> {
+        if let Some(name) = name.strip_prefix(OWN_PREFIX) {
+            return self.own_property(name);
+        }
         let name = name.strip_prefix(PREFIX)?;
         let view = cf.super_version.load_full();
         self.text_property(cf, &view, name).or_else(|| {
@@ -39,6 +45,14 @@ impl DbInner {
                 .or_else(|| self.state_number(cf, name))
                 .map(|number| number.to_string())
         })
+    }
+
+    fn own_property(&self, name: &str) -> Option<String> {
+        match name {
+            "write-group-size" => Some(self.stats.group_sizes().to_string()),
+            "wal-syncs" => Some(self.stats.wal_syncs().to_string()),
+            _ => None,
+        }
     }
 
     /// Numbers that the state lock guards, or that are the whole database's.

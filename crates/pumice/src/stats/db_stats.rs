@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
+use pumice_base::histogram::{BUCKETS, Histogram, bucket_index};
 use pumice_port::sync::Mutex;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, count, duration};
@@ -65,6 +66,8 @@ struct Counters {
 /// Counters of a database since it was opened.
 pub struct DbStats {
     counters: CachePadded<Counters>,
+    /// Sizes of groups of more than one batch; the others are the rest of `groups`.
+    shared_groups: Mutex<Histogram>,
     opened_micros: u64,
     interval_start: Mutex<Snapshot>,
 }
@@ -84,6 +87,7 @@ impl DbStats {
     fn opened_at(now_micros: u64) -> Self {
         DbStats {
             counters: CachePadded::new(Counters::default()),
+            shared_groups: Mutex::new(Histogram::new()),
             opened_micros: now_micros,
             interval_start: Mutex::new(Snapshot::default()),
         }
@@ -94,12 +98,31 @@ impl DbStats {
     pub fn written(&self, batches: u64, keys: u64, bytes: u64, logged: bool) {
         let c = &*self.counters;
         c.groups.fetch_add(1, Relaxed);
+        if batches > 1 {
+            self.shared_groups.lock().add(batches);
+        }
         c.batches.fetch_add(batches, Relaxed);
         c.keys.fetch_add(keys, Relaxed);
         c.bytes.fetch_add(bytes, Relaxed);
         if logged {
             c.wal_batches.fetch_add(batches, Relaxed);
         }
+    }
+
+    /// How many batches the groups had that were written so far.
+    pub fn group_sizes(&self) -> Histogram {
+        let shared = self.shared_groups.lock().clone();
+        let alone = self.counters.groups.load(Relaxed).saturating_sub(shared.count());
+        let mut buckets = [0; BUCKETS];
+        buckets[bucket_index(1)] = alone;
+        let mut sizes = Histogram::from_parts(buckets, alone, u128::from(alone), 1, alone.min(1));
+        sizes.merge(&shared);
+        sizes
+    }
+
+    /// Syncs of the WAL by write groups.
+    pub fn wal_syncs(&self) -> u64 {
+        self.counters.wal_syncs.load(Relaxed)
     }
 
     /// Counts bytes that went to the WAL, and its sync.

@@ -13,16 +13,14 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_port::task;
 
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
 use crate::read::super_version::SuperVersion;
 use crate::stats::{HistogramKind, Ticker};
 use crate::write::batch::{self, BatchRecord, WriteBatch};
-use crate::write::queue::{Joined, QueuedBatch, Waiter};
-
-/// Batches a leader carries for others.
-type Followers = Vec<(Arc<Waiter>, QueuedBatch)>;
+use crate::write::queue::{Follower, Joined, QueuedBatch};
 
 impl DbInner {
     /// Applies `updates` atomically.
@@ -77,9 +75,6 @@ impl DbInner {
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
-        if options.no_slowdown && self.stalling.load(Ordering::Acquire) {
-            return Err(Error::incomplete("Write stall"));
-        }
         Ok(())
     }
 
@@ -109,18 +104,24 @@ impl DbInner {
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
     fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
-        let mut followers = Followers::new();
+        let mut followers = Vec::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
+            if !options.disable_wal && task::current().is_fiber() {
+                // Fibers of this loop that are about to write could not queue while this one ran.
+                // Let them, so that one log write serves them all.
+                pumice_port::thread::yield_now();
+            }
             self.queue.take_followers(rep.len(), options, &mut followers);
-            self.write_group(options, rep, &mut followers)
+            self.write_group(options, rep, &followers)
         });
-        for (waiter, batch) in followers {
-            waiter.complete(batch.rep, result.clone());
-        }
-        if planted::is(Bug::HandoffForgotten) && result.is_err() {
+        if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
             return result;
         }
-        self.queue.leave();
+        if followers.is_empty() {
+            self.queue.leave();
+        } else {
+            self.queue.finish(followers, &result);
+        }
         result
     }
 
@@ -128,11 +129,11 @@ impl DbInner {
         &self,
         options: &WriteOptions,
         rep: &mut [u8],
-        followers: &mut Followers,
+        followers: &[Follower],
     ) -> Result<()> {
         let mut count = batch::count(rep);
         let mut bytes = rep.len();
-        for (_, other) in followers.iter() {
+        for Follower { batch: other, .. } in followers {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
@@ -152,7 +153,7 @@ impl DbInner {
         let mut next = first;
         let key_space = self.cfs.load();
         let inserted = self.insert(&key_space, &mut next, rep).and_then(|()| {
-            followers.iter().try_for_each(|(_, b)| self.insert(&key_space, &mut next, &b.rep))
+            followers.iter().try_for_each(|f| self.insert(&key_space, &mut next, &f.batch.rep))
         });
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -171,7 +172,7 @@ impl DbInner {
         count: u32,
         sync: bool,
         rep: &mut [u8],
-        followers: &Followers,
+        followers: &[Follower],
     ) -> Result<()> {
         rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
         let started = if sync { pumice_port::time::now_micros() } else { 0 };
@@ -181,7 +182,7 @@ impl DbInner {
         } else {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(1 + followers.len());
             parts.push(rep);
-            parts.extend(followers.iter().map(|(_, b)| &b.rep[batch::HEADER_LEN..]));
+            parts.extend(followers.iter().map(|f| &f.batch.rep[batch::HEADER_LEN..]));
             wal.append(&parts, sync)
         };
         let total = wal.total_bytes();

@@ -2,30 +2,37 @@
 //!
 //! One writer at a time is the leader. It takes the batches that queued up behind it, logs and
 //! applies them together, and hands leadership to the first writer it did not take. A lone writer
-//! becomes leader and leaves again with two short lock sections, no allocation and no wake-up.
+//! becomes leader and leaves again with two short lock sections, no allocation and no wake-up. A
+//! group costs its leader two lock sections and one batch of wake-ups, however large it is.
 //!
-//! | state of a waiting writer | entered by | left by |
+//! | state of an entry | entered by | left by |
 //! |---|---|---|
-//! | Waiting | itself, when it queues | the leader |
-//! | Leader | the parting leader, which hands over | itself |
-//! | Done(result) | the leader that wrote its batch | itself |
+//! | Free | the writer that collected its answer | a writer that queues |
+//! | Waiting | a writer that queues | the leader |
+//! | Taken | the leader, which has the batch | the same leader |
+//! | Leader | the parting leader, which hands over | the writer |
+//! | Done | the leader, with the outcome | the writer |
 //!
-//! Thread safety: all methods from anywhere. Invariant: `busy` is true exactly while there is a
-//! leader; a waiter in `queue` is never forgotten, because only a leader removes from it and a
-//! leader parts only through `leave`.
+//! Thread safety: all methods from anywhere; entries live in a pool under the queue's lock.
+//! Invariants: (1) `busy` is true exactly while there is a leader; (2) an entry in `order` is
+//! Waiting and nobody but a leader takes it out, and a leader parts only through `finish`, so no
+//! waiter is forgotten; (3) the task of an entry is woken after the entry has become Leader or
+//! Done and the lock is free; whoever wakes for another reason looks and waits again.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
-use pumice_port::sync::{Condvar, Mutex};
+use pumice_base::{Error, Result};
+use pumice_port::sync::Mutex;
+use pumice_port::task::{self, TaskRef, WaitReason};
 
 use crate::db::requests::WriteOptions;
 
 /// A small leader takes at most this part of a group's bytes along, so that its own latency stays
 /// small.
 const SMALL_LEADER_SHARE: usize = 8;
+
+static WRITE_QUEUE: WaitReason = WaitReason("write queue");
 
 /// A batch handed to the leader.
 pub(crate) struct QueuedBatch {
@@ -36,41 +43,83 @@ pub(crate) struct QueuedBatch {
     pub exclusive: bool,
 }
 
-enum Slot {
-    Waiting(QueuedBatch),
-    /// The leader took the batch.
-    Taken,
+enum Entry {
+    Free,
+    Waiting(QueuedBatch, TaskRef),
+    Taken(TaskRef),
     Leader(QueuedBatch),
     Done(Vec<u8>, Result<()>),
-    Empty,
-}
-
-/// A writer that queued behind a leader.
-pub(crate) struct Waiter {
-    slot: Mutex<Slot>,
-    wake: Condvar,
-}
-
-impl Waiter {
-    /// Gives a follower its batch back with the outcome.
-    pub fn complete(&self, rep: Vec<u8>, result: Result<()>) {
-        *self.slot.lock() = Slot::Done(rep, result);
-        self.wake.notify_one();
-    }
 }
 
 /// How a writer leaves [`WriteQueue::join`].
 pub(crate) enum Joined {
     /// The caller leads, with its batch.
     Leader(QueuedBatch),
-    /// A leader wrote the batch.
+    /// A leader wrote the batch, or a stall refused it.
     Done(Vec<u8>, Result<()>),
+}
+
+/// A batch that a leader carries for another writer.
+pub(crate) struct Follower {
+    entry: usize,
+    pub batch: QueuedBatch,
 }
 
 #[derive(Default)]
 struct State {
     busy: bool,
-    queue: VecDeque<Arc<Waiter>>,
+    /// The leader waits in a stall: writers that do not want to wait are refused.
+    stalled: bool,
+    entries: Vec<Entry>,
+    free: Vec<usize>,
+    /// Waiting entries in the order of their arrival.
+    order: VecDeque<usize>,
+}
+
+impl State {
+    fn add(&mut self, batch: QueuedBatch, task: TaskRef) -> usize {
+        let entry = Entry::Waiting(batch, task);
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at] = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() - 1
+            }
+        };
+        self.order.push_back(at);
+        at
+    }
+
+    /// The answer in entry `at`, which is free from then on; None while there is none.
+    fn collect(&mut self, at: usize) -> Option<Joined> {
+        let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
+            Entry::Leader(batch) => Joined::Leader(batch),
+            Entry::Done(rep, result) => Joined::Done(rep, result),
+            waits => {
+                self.entries[at] = waits;
+                return None;
+            }
+        };
+        self.free.push(at);
+        Some(joined)
+    }
+
+    /// Hands leadership to the first waiter, if there is one, and says whom to wake.
+    fn hand_over(&mut self) -> Option<TaskRef> {
+        let next = self.order.pop_front();
+        self.busy = next.is_some();
+        let next = next?;
+        match std::mem::replace(&mut self.entries[next], Entry::Free) {
+            Entry::Waiting(batch, task) => {
+                self.entries[next] = Entry::Leader(batch);
+                Some(task)
+            }
+            _ => unreachable!("invariant 2"),
+        }
+    }
 }
 
 /// See the module head.
@@ -96,45 +145,43 @@ impl WriteQueue {
         true
     }
 
-    /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends.
+    /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
+    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once.
     pub fn join(&self, batch: QueuedBatch) -> Joined {
-        let waiter = {
+        let at = {
             let mut state = self.state.lock();
             if !state.busy {
                 state.busy = true;
                 return Joined::Leader(batch);
             }
-            let waiter =
-                Arc::new(Waiter { slot: Mutex::new(Slot::Waiting(batch)), wake: Condvar::new() });
-            state.queue.push_back(Arc::clone(&waiter));
-            waiter
-        };
-        let mut slot = waiter.slot.lock();
-        loop {
-            match std::mem::replace(&mut *slot, Slot::Empty) {
-                Slot::Leader(batch) => return Joined::Leader(batch),
-                Slot::Done(rep, result) => return Joined::Done(rep, result),
-                other => *slot = other,
+            if state.stalled && batch.options.no_slowdown {
+                return Joined::Done(batch.rep, Err(stalled()));
             }
-            slot = waiter.wake.wait(slot);
+            state.add(batch, task::current())
+        };
+        loop {
+            task::park(&WRITE_QUEUE);
+            if let Some(joined) = self.state.lock().collect(at) {
+                return joined;
+            }
         }
     }
 
     /// Takes followers that may be written with a leader of `leader_bytes` and `options`, in
-    /// arrival order, until one does not fit.
+    /// arrival order, until one does not fit. Requires leadership; `finish` gives them back.
     pub fn take_followers(
         &self,
         leader_bytes: usize,
         options: &WriteOptions,
-        out: &mut Vec<(Arc<Waiter>, QueuedBatch)>,
+        out: &mut Vec<Follower>,
     ) {
-        let mut state = self.state.lock();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         let extra = self.group_bytes_max / SMALL_LEADER_SHARE;
         let limit = if leader_bytes <= extra { leader_bytes + extra } else { self.group_bytes_max };
         let mut bytes = leader_bytes;
-        while let Some(waiter) = state.queue.front() {
-            let mut slot = waiter.slot.lock();
-            let Slot::Waiting(batch) = &*slot else { break };
+        while let Some(&at) = state.order.front() {
+            let Entry::Waiting(batch, task) = &mut state.entries[at] else { break };
             // A sync write may not ride with a leader that will not sync, nor a logged write with
             // an unlogged one; a writer that refuses to wait decides about delays for itself.
             if batch.exclusive
@@ -147,30 +194,82 @@ impl WriteQueue {
                 break;
             }
             bytes += batch.rep.len();
-            let Slot::Waiting(batch) = std::mem::replace(&mut *slot, Slot::Taken) else { break };
-            drop(slot);
-            if let Some(waiter) = state.queue.pop_front() {
-                out.push((waiter, batch));
-            }
+            let rep = std::mem::take(&mut batch.rep);
+            let batch = QueuedBatch { rep, options: batch.options, exclusive: false };
+            state.entries[at] = Entry::Taken(*task);
+            state.order.pop_front();
+            out.push(Follower { entry: at, batch });
         }
     }
 
-    /// The leader parts: the first waiter leads next.
-    #[inline]
-    pub fn leave(&self) {
+    /// The leader parts: `followers` get their batches back with `result`, and the first waiter
+    /// leads next.
+    pub fn finish(&self, followers: Vec<Follower>, result: &Result<()>) {
+        let mut answered = Vec::with_capacity(followers.len());
         let mut state = self.state.lock();
-        let Some(next) = state.queue.pop_front() else {
+        for Follower { entry, batch } in followers {
+            let done = Entry::Done(batch.rep, result.clone());
+            if let Entry::Taken(task) = std::mem::replace(&mut state.entries[entry], done) {
+                answered.push(task);
+            }
+        }
+        let next = if planted::is(Bug::HandoffForgotten) {
             state.busy = false;
-            return;
+            None
+        } else {
+            state.hand_over()
         };
         drop(state);
-        let mut slot = next.slot.lock();
-        if let Slot::Waiting(batch) = std::mem::replace(&mut *slot, Slot::Empty) {
-            *slot = Slot::Leader(batch);
-        }
-        drop(slot);
-        next.wake.notify_one();
+        // The new leader last: those before it may queue again and be in its group.
+        wake(answered.into_iter().chain(next));
     }
+
+    /// The leader parts without followers.
+    #[inline]
+    pub fn leave(&self) {
+        let next = self.state.lock().hand_over();
+        if let Some(task) = next {
+            task.unpark();
+        }
+    }
+
+    /// The leader is going to wait: refuses the writers that do not want to, those in the queue
+    /// and those to come, until [`Self::end_stall`]. Requires leadership.
+    pub fn begin_stall(&self) {
+        let mut refused = Vec::new();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.stalled = true;
+        let entries = &mut state.entries;
+        state.order.retain(|&at| {
+            let Entry::Waiting(batch, task) = &mut entries[at] else { return true };
+            if !batch.options.no_slowdown {
+                return true;
+            }
+            refused.push(*task);
+            entries[at] = Entry::Done(std::mem::take(&mut batch.rep), Err(stalled()));
+            false
+        });
+        drop(guard);
+        wake(refused.into_iter());
+    }
+
+    /// Ends [`Self::begin_stall`].
+    pub fn end_stall(&self) {
+        self.state.lock().stalled = false;
+    }
+}
+
+fn wake(tasks: impl Iterator<Item = TaskRef>) {
+    for task in tasks {
+        task.unpark();
+    }
+}
+
+/// What a write that may not wait gets instead (RocksDB's text).
+#[cold]
+pub(crate) fn stalled() -> Error {
+    Error::incomplete("Write stall")
 }
 
 #[cfg(test)]

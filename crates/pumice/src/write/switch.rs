@@ -19,7 +19,7 @@ use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
 use crate::stats::listener::FlushReason;
-use crate::write::queue::{Joined, QueuedBatch};
+use crate::write::queue::{Joined, QueuedBatch, WriteQueue, stalled};
 
 /// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
 const STOP_POLL: Duration = Duration::from_secs(1);
@@ -44,6 +44,15 @@ pub(crate) struct Exclusive<'a> {
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         self.db.queue.leave();
+    }
+}
+
+/// A stall of the leader; over when dropped.
+struct Stall<'a>(&'a WriteQueue);
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        self.0.end_stall();
     }
 }
 
@@ -110,35 +119,50 @@ impl DbInner {
     /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
     fn stall(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
         let started = pumice_port::time::now_micros();
-        if options.no_slowdown {
-            return Err(Error::incomplete("Write stall"));
+        let mut stall = None;
+        if self.controller.is_stopped() {
+            stall = Some(self.begin_stall(options)?);
+            self.wait_while_stopped()?;
         }
-        self.stalling.store(true, Ordering::Release);
-        let mut state = self.state.lock();
-        while self.controller.is_stopped() {
-            if self.shutting_down.load(Ordering::Acquire) {
-                self.stalling.store(false, Ordering::Release);
-                return Err(Error::shutdown("the database is closing"));
-            }
-            if let Some(error) = state.errors.current()
-                && !planted::is(Bug::StallIgnoresError)
-            {
-                self.stalling.store(false, Ordering::Release);
-                return Err(error.clone());
-            }
-            state = self.changed.wait_timeout(state, STOP_POLL).0;
-        }
-        drop(state);
         let mut delay = self.controller.delay_micros(pumice_port::time::now_micros(), bytes);
+        if delay > 0 && stall.is_none() {
+            stall = Some(self.begin_stall(options)?);
+        }
         while delay > 0 && self.controller.is_delayed() {
             let step = delay.min(DELAY_STEP_MICROS);
             pumice_port::thread::sleep(Duration::from_micros(step));
             delay -= step;
         }
-        self.stalling.store(false, Ordering::Release);
-        let micros = pumice_port::time::now_micros() - started;
-        self.stats.stalled(micros);
-        self.tick(Ticker::StallMicros, micros);
+        if stall.is_some() {
+            let micros = pumice_port::time::now_micros() - started;
+            self.stats.stalled(micros);
+            self.tick(Ticker::StallMicros, micros);
+        }
+        Ok(())
+    }
+
+    /// From here on until the answer is dropped nobody waits who does not want to.
+    fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+        if options.no_slowdown {
+            return Err(stalled());
+        }
+        self.queue.begin_stall();
+        Ok(Stall(&self.queue))
+    }
+
+    fn wait_while_stopped(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while self.controller.is_stopped() {
+            if self.shutting_down.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
+            if let Some(error) = state.errors.current()
+                && !planted::is(Bug::StallIgnoresError)
+            {
+                return Err(error.clone());
+            }
+            state = self.changed.wait_timeout(state, STOP_POLL).0;
+        }
         Ok(())
     }
 
@@ -148,9 +172,7 @@ impl DbInner {
         options: &WriteOptions,
         manager: &WriteBufferManager,
     ) -> Result<()> {
-        if options.no_slowdown {
-            return Err(Error::incomplete("Write stall"));
-        }
+        let _stall = self.begin_stall(options)?;
         self.stats.add_buffer_manager_stop();
         while manager.should_stall() {
             if self.shutting_down.load(Ordering::Acquire) {

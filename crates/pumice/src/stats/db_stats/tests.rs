@@ -39,3 +39,15 @@ fn groups_and_syncs_divide() {
     assert!(text.contains("limit-stops: 1\ninterval: 1 total count\n"));
     assert!(!stats.report(2_000_000).contains("interval: 1"));
 }
+
+#[test]
+fn group_sizes_count_lone_writers_too() {
+    let stats = DbStats::opened_at(0);
+    assert_eq!(stats.group_sizes(), Histogram::new());
+    for batches in [1, 7, 1, 1, 30] {
+        stats.written(batches, batches, 100, true);
+    }
+    let mut expected = Histogram::new();
+    [1, 7, 1, 1, 30].into_iter().for_each(|size| expected.add(size));
+    assert_eq!(stats.group_sizes(), expected);
+}

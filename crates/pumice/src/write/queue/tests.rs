@@ -1,6 +1,7 @@
 //! Who is taken along, in which order, up to which size; and many threads at once.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pumice_base::Error;
@@ -15,12 +16,16 @@ fn batch(rep: Vec<u8>, options: WriteOptions) -> QueuedBatch {
     QueuedBatch { rep, options, exclusive: false }
 }
 
+fn incomplete(result: &Result<()>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == pumice_base::ErrorKind::Incomplete)
+}
+
 /// Queues `batch` on a thread of its own; returns once it stands in the queue.
 fn enqueue(
     queue: &Arc<WriteQueue>,
     batch: QueuedBatch,
 ) -> pumice_port::thread::JoinHandle<(bool, Vec<u8>, Result<()>)> {
-    let before = queue.state.lock().queue.len();
+    let before = queue.state.lock().order.len();
     let own = Arc::clone(queue);
     let handle = pumice_port::thread::spawn("waiter", move || match own.join(batch) {
         Joined::Leader(batch) => {
@@ -29,7 +34,7 @@ fn enqueue(
         }
         Joined::Done(rep, result) => (false, rep, result),
     });
-    while queue.state.lock().queue.len() == before {
+    while queue.state.lock().order.len() == before {
         pumice_port::thread::yield_now();
     }
     handle
@@ -63,12 +68,9 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
             .collect();
         let mut taken = Vec::new();
         queue.take_followers(20, &leader, &mut taken);
-        let order: Vec<u8> = taken.iter().map(|(_, b)| b.rep[0]).collect();
+        let order: Vec<u8> = taken.iter().map(|f| f.batch.rep[0]).collect();
         assert_eq!(order, (0..along as u8).collect::<Vec<_>>(), "{leader:?} {waiting:?}");
-        for (waiter, batch) in taken {
-            waiter.complete(batch.rep, Err(Error::aborted("told")));
-        }
-        queue.leave();
+        queue.finish(taken, &Err(Error::aborted("told")));
         for (n, handle) in handles.into_iter().enumerate() {
             let (led, rep, result) = handle.join().unwrap();
             assert_eq!(rep, vec![n as u8; 20]);
@@ -90,10 +92,7 @@ fn groups_are_limited_in_bytes() {
         let mut taken = Vec::new();
         queue.take_followers(leader, &WriteOptions::default(), &mut taken);
         let count = taken.len();
-        for (waiter, batch) in taken {
-            waiter.complete(batch.rep, Ok(()));
-        }
-        queue.leave();
+        queue.finish(taken, &Ok(()));
         for handle in handles {
             handle.join().unwrap().2.unwrap();
         }
@@ -159,23 +158,20 @@ fn threads_with_mixed_options_write_every_batch_once() {
                             if !exclusive {
                                 queue.take_followers(8, &options, &mut followers);
                             }
-                            for (_, follower) in &followers {
-                                assert!(!follower.exclusive);
-                                assert!(options.sync || !follower.options.sync);
-                                assert_eq!(options.low_pri, follower.options.low_pri);
+                            for Follower { batch, .. } in &followers {
+                                assert!(!batch.exclusive);
+                                assert!(options.sync || !batch.options.sync);
+                                assert_eq!(options.low_pri, batch.options.low_pri);
                             }
                             let reps =
-                                std::iter::once(&batch).chain(followers.iter().map(|f| &f.1));
+                                std::iter::once(&batch).chain(followers.iter().map(|f| &f.batch));
                             for one in reps {
                                 let id = u64::from_le_bytes(one.rep[..].try_into().unwrap());
                                 sum.fetch_add(id, Ordering::Relaxed);
                                 written.fetch_add(1, Ordering::Relaxed);
                             }
                             leaders.fetch_sub(1, Ordering::SeqCst);
-                            for (waiter, follower) in followers {
-                                waiter.complete(follower.rep, Ok(()));
-                            }
-                            queue.leave();
+                            queue.finish(followers, &Ok(()));
                             batch.rep
                         }
                     };
@@ -191,4 +187,34 @@ fn threads_with_mixed_options_write_every_batch_once() {
     assert_eq!(written.load(Ordering::Relaxed), total);
     assert_eq!(sum.load(Ordering::Relaxed), total * (total - 1) / 2);
     assert!(queue.try_lead());
+    let state = queue.state.lock();
+    assert!(state.entries.len() <= THREADS as usize, "entries are used again");
+    assert_eq!(state.free.len(), state.entries.len());
+}
+
+/// A writer that does not want to wait does not wait behind a leader that does.
+#[test]
+fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
+    let plain = WriteOptions::default();
+    let hurried = WriteOptions { no_slowdown: true, ..plain };
+    let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
+    assert!(queue.try_lead());
+    let patient = enqueue(&queue, batch(vec![1], plain));
+    let before = enqueue(&queue, batch(vec![2], hurried));
+    let last = enqueue(&queue, batch(vec![3], plain));
+    queue.begin_stall();
+    let (led, rep, result) = before.join().unwrap();
+    assert!(!led && rep == [2] && incomplete(&result));
+    let Joined::Done(rep, result) = queue.join(batch(vec![4], hurried)) else { panic!("leads") };
+    assert!(rep == [4] && incomplete(&result));
+    queue.end_stall();
+    let after = enqueue(&queue, batch(vec![5], hurried));
+    let mut taken = Vec::new();
+    queue.take_followers(8, &plain, &mut taken);
+    assert_eq!(taken.iter().map(|f| f.batch.rep[0]).collect::<Vec<_>>(), [1, 3]);
+    queue.finish(taken, &Ok(()));
+    for handle in [patient, last] {
+        assert!(!handle.join().unwrap().0);
+    }
+    assert!(after.join().unwrap().0, "a stall that is over refuses nobody");
 }

@@ -1,0 +1,66 @@
+//! Ends another task's operation early.
+//!
+//! A token is shared by whoever waits and whoever may call it off. Cancelling asks the kernel to
+//! end the operation; the waiter still waits for the operation's own completion, which may say that
+//! it was done after all.
+//!
+//! Invariants: 1. `state` is `FREE`, the address of the waiting task's record, or `CANCELLED`, which
+//! it keeps for ever. Records of tasks live for ever, so an address can always be woken.
+//! Every change is one read-modify-write of one word: no wake-up is lost.
+//!
+//! Thread safety: any thread may cancel; one task at a time waits under a token.
+
+use crate::atomic::{AtomicPtr, Ordering};
+use crate::task::{Task, TaskRef};
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct CancelToken {
+    state: AtomicPtr<Task>,
+}
+
+fn cancelled() -> *mut Task {
+    std::ptr::without_provenance_mut(usize::MAX)
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        CancelToken::new()
+    }
+}
+
+impl CancelToken {
+    /// A token under which nothing waits.
+    pub fn new() -> Self {
+        CancelToken { state: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Calls off what waits under the token, and everything that will. Never suspends.
+    pub fn cancel(&self) {
+        let before = self.state.swap(cancelled(), Ordering::AcqRel);
+        if !before.is_null() && before != cancelled() {
+            // SAFETY: invariant 1.
+            TaskRef(unsafe { &*before }).unpark();
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.state.load(Ordering::Acquire) == cancelled()
+    }
+
+    /// From now on `cancel` wakes `task`; false when it was cancelled already.
+    pub(super) fn arm(&self, task: TaskRef) -> bool {
+        let record = std::ptr::from_ref(task.0).cast_mut();
+        let free = std::ptr::null_mut();
+        self.state.compare_exchange(free, record, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The task waits no more.
+    pub(super) fn disarm(&self, task: TaskRef) {
+        let record = std::ptr::from_ref(task.0).cast_mut();
+        let free = std::ptr::null_mut();
+        // It fails when the token was cancelled meanwhile, and stays so.
+        let _same = self.state.compare_exchange(record, free, Ordering::AcqRel, Ordering::Acquire);
+    }
+}

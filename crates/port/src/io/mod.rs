@@ -1,0 +1,283 @@
+//! Input and output of fibers: each loop has a reactor, and an operation suspends only its fiber.
+//!
+//! | file | what |
+//! |---|---|
+//! | `op` | the operations, and doing them by plain system calls |
+//! | `tickets` | who waits for which operation, over any ring |
+//! | `uring` | the kernel's io_uring as a ring |
+//! | `pool` | threads as a ring, where io_uring is refused |
+//! | `model` | a simulated ring that misbehaves as the kernel may, and the test of `tickets` on it |
+//! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
+//!
+//! Invariants:
+//! 1. No call here returns before the completion of its own operations, whatever wakes the task:
+//!    so buffers may be on its stack.
+//! 2. A reactor is used on the thread that made it only.
+//!
+//! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
+
+mod cancel;
+mod kicker;
+mod op;
+mod pool;
+mod tickets;
+mod uring;
+
+pub use cancel::CancelToken;
+pub(crate) use kicker::Kicker;
+pub(crate) use op::{Op, perform, wait_for};
+pub use tickets::{IoStats, Wait};
+
+use crate::task::{self, TaskRef, WaitReason};
+use pool::PoolRing;
+use std::cell::RefCell;
+use std::io;
+use tickets::{Group, Tickets};
+use uring::KernelRing;
+
+static FOR_IO: WaitReason = WaitReason("input or output");
+static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
+/// Before an operation is tried again that the kernel had no resources for.
+const RETRY_NANOS: u64 = 100_000;
+
+/// What serves the operations of fibers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoMode {
+    /// io_uring, and threads where it is refused. The environment variable `PUMICE_IO=threads`
+    /// makes it threads.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// A bounded pool of threads.
+    Threads,
+}
+
+enum Book {
+    Uring(Tickets<KernelRing>),
+    Threads(Tickets<PoolRing>),
+}
+
+/// Does `$do` with the book, whichever ring it has.
+macro_rules! on {
+    ($reactor:expr, $book:ident => $do:expr) => {
+        match &mut *$reactor.book.borrow_mut() {
+            Book::Uring($book) => $do,
+            Book::Threads($book) => $do,
+        }
+    };
+}
+
+/// The operations of one loop. To be made on the loop's own thread.
+pub(crate) struct Reactor {
+    book: RefCell<Book>,
+    kicker: Kicker,
+}
+
+impl Reactor {
+    /// A reactor for the calling thread.
+    ///
+    /// # Errors
+    /// No descriptors or memory; with [`IoMode::Uring`] also what refuses io_uring.
+    pub(crate) fn new(mode: IoMode) -> io::Result<Self> {
+        let kicker = Kicker::new()?;
+        let threads = || Book::Threads(Tickets::new(PoolRing::new(kicker.clone()), None));
+        let uring = || -> io::Result<Book> {
+            Ok(Book::Uring(Tickets::new(KernelRing::new()?, Some(kicker.fd()))))
+        };
+        let forced = || std::env::var_os("PUMICE_IO").is_some_and(|v| v == "threads");
+        let book = match mode {
+            IoMode::Threads => threads(),
+            IoMode::Uring => uring()?,
+            IoMode::Auto if forced() => threads(),
+            IoMode::Auto => match uring() {
+                Err(e) if is_refusal(&e) => threads(),
+                book => book?,
+            },
+        };
+        Ok(Reactor { book: RefCell::new(book), kicker })
+    }
+
+    /// What wakes this reactor from other threads.
+    pub(crate) fn kicker(&self) -> Kicker {
+        self.kicker.clone()
+    }
+
+    /// Submits what is pending, waits for a completion or a kick as long as `wait` allows, and
+    /// wakes the tasks whose operations have completed. May return early for no reason.
+    pub(crate) fn poll(&self, wait: Wait) {
+        on!(self, book => book.poll(wait));
+    }
+
+    /// Requests that have not been submitted.
+    pub(crate) fn pending(&self) -> usize {
+        on!(self, book => book.pending())
+    }
+
+    /// Operations that have not completed.
+    pub(crate) fn inflight(&self) -> usize {
+        on!(self, book => book.inflight())
+    }
+
+    /// Whether there is enough to do that the loop should poll before its turn is over. Costs two
+    /// loads.
+    pub(crate) fn should_poll(&self) -> bool {
+        on!(self, book => book.should_poll())
+    }
+
+    /// Counters since it was made.
+    pub(crate) fn stats(&self) -> IoStats {
+        on!(self, book => book.stats())
+    }
+
+    /// Whether io_uring serves it.
+    pub(crate) fn is_uring(&self) -> bool {
+        matches!(&*self.book.borrow(), Book::Uring(_))
+    }
+
+    /// Cancels what is in flight and waits for it.
+    pub(crate) fn drain(&self) {
+        on!(self, book => book.drain());
+    }
+
+    /// Performs the operations on the calling fiber, which this reactor's loop runs; suspends once
+    /// for all. Interrupted operations are repeated.
+    pub(crate) fn run_all(&self, ops: &mut [Op<'_>]) {
+        if ops.is_empty() {
+            return;
+        }
+        self.attempt(ops, Limits::default());
+        while ops.iter().any(is_transient) {
+            if ops.iter().any(|op| op.result == -libc::EAGAIN) {
+                pause();
+            }
+            for op in ops.iter_mut().filter(|op| is_transient(op)) {
+                self.attempt(std::slice::from_mut(op), Limits::default());
+            }
+        }
+    }
+
+    /// Performs one operation as [`Reactor::run_all`] does.
+    pub(crate) fn run(&self, op: Op<'_>) -> io::Result<u32> {
+        let mut ops = [op];
+        self.run_all(&mut ops);
+        ops[0].outcome()
+    }
+
+    /// As [`Reactor::run`] within limits. When a limit is reached first, the operation is called
+    /// off and the error is TimedOut, or Interrupted for a cancelled token, unless it was done
+    /// nevertheless.
+    pub(crate) fn run_within(&self, op: Op<'_>, limits: Limits<'_>) -> io::Result<u32> {
+        let mut ops = [op];
+        loop {
+            self.attempt(&mut ops, limits);
+            match -ops[0].result {
+                libc::EINTR if !limits.reached() => {}
+                libc::EAGAIN if !limits.reached() => pause(),
+                libc::ECANCELED | libc::EINTR | libc::EAGAIN if limits.reached() => {
+                    return Err(limits.error());
+                }
+                _ => return ops[0].outcome(),
+            }
+        }
+    }
+
+    /// Asks for the operations and waits until all have completed (invariant 1).
+    fn attempt(&self, ops: &mut [Op<'_>], limits: Limits<'_>) {
+        if std::thread::panicking() {
+            // A fiber that unwinds must not switch, and its loop, being this thread, could not
+            // reap: the thread does it alone.
+            for op in ops {
+                op.result = perform(&op.call);
+            }
+            return;
+        }
+        let task = task::current();
+        let group = on!(self, book => book.begin(ops.iter().map(|op| op.call), Some(task)));
+        let armed = limits.token.is_none_or(|token| token.arm(task));
+        let mut called_off = false;
+        while !self.is_done(group) {
+            if !called_off && (!armed || limits.reached()) {
+                called_off = true;
+                on!(self, book => book.cancel(group));
+            }
+            let deadline = if called_off { None } else { limits.deadline };
+            task::park_until(&FOR_IO, deadline);
+        }
+        if let Some(token) = limits.token {
+            token.disarm(task);
+        }
+        self.finish(group, ops);
+    }
+
+    /// Performs the operations on the calling thread, which is no fiber, all at once.
+    pub(crate) fn run_all_here(&self, ops: &mut [Op<'_>]) {
+        let mut rest: &mut [Op<'_>] = ops;
+        while !rest.is_empty() {
+            let group = on!(self, book => book.begin(rest.iter().map(|op| op.call), None));
+            while !self.is_done(group) {
+                self.poll(Wait::Forever);
+            }
+            self.finish(group, rest);
+            // Repeating what was interrupted, with what comes behind it, is rare and harmless.
+            let again = rest.iter().position(is_transient).unwrap_or(rest.len());
+            rest = &mut rest[again..];
+        }
+    }
+
+    fn is_done(&self, group: Group) -> bool {
+        on!(self, book => book.is_done(group))
+    }
+
+    fn finish(&self, group: Group, ops: &mut [Op<'_>]) {
+        on!(self, book => book.finish(group, |place, result| ops[place].result = result));
+    }
+}
+
+/// What ends the wait for an operation early.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Limits<'a> {
+    /// A time of the monotonic clock, in nanoseconds.
+    pub(crate) deadline: Option<u64>,
+    pub(crate) token: Option<&'a CancelToken>,
+}
+
+impl Limits<'_> {
+    fn reached(&self) -> bool {
+        self.is_cancelled() || self.deadline.is_some_and(|d| crate::time::monotonic_nanos() >= d)
+    }
+    fn is_cancelled(&self) -> bool {
+        self.token.is_some_and(CancelToken::is_cancelled)
+    }
+    fn error(&self) -> io::Error {
+        let cancelled = self.is_cancelled();
+        if cancelled { io::ErrorKind::Interrupted } else { io::ErrorKind::TimedOut }.into()
+    }
+}
+
+fn is_transient(op: &Op<'_>) -> bool {
+    matches!(-op.result, libc::EINTR | libc::EAGAIN)
+}
+
+fn pause() {
+    task::park_until(&FOR_RETRY, Some(crate::time::monotonic_nanos() + RETRY_NANOS));
+}
+
+/// Errors by which a kernel or a sandbox says that there is no io_uring here.
+fn is_refusal(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOSYS | libc::EACCES | libc::ENOMEM))
+}
+
+/// Performs an operation on the calling fiber, suspending it; `None` when the caller is no fiber
+/// of a loop, and nothing was done.
+pub(crate) fn run(op: Op<'_>) -> Option<io::Result<u32>> {
+    crate::fiber::with_reactor(|reactor| reactor.run(op))
+}
+
+/// As [`run`] for many operations with one wait; false when the caller is no fiber of a loop.
+pub(crate) fn run_all(ops: &mut [Op<'_>]) -> bool {
+    crate::fiber::with_reactor(|reactor| reactor.run_all(ops)).is_some()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What a ring can be asked to do.
+//!
+//! A [`Call`] is the request as plain numbers and addresses, the same for every kind of ring; an
+//! [`Op`] is a call that still borrows its buffer. [`perform`] does a call in the calling thread,
+//! for rings without a kernel behind them and for callers that must not suspend.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. The buffer of a call is valid, and nobody else touches it, until its completion was taken:
+//!    calls come from `Op`s only, whose borrow outlives [`super::run_all`], and that returns after
+//!    the last completion.
+//!
+//! Thread safety: plain data. A `Call` may be performed by another thread because of invariant 1.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::RawFd;
+
+/// The largest transfer of one call; the kernel itself stops a little below 2 GiB.
+pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// See the head of this file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    /// pread.
+    Read { fd: RawFd, buf: *mut u8, bytes: u32, offset: u64 },
+    /// pwrite.
+    Write { fd: RawFd, buf: *const u8, bytes: u32, offset: u64 },
+    /// fdatasync, or fsync with `all`.
+    Sync { fd: RawFd, all: bool },
+    /// recv on a socket in blocking mode.
+    Receive { fd: RawFd, buf: *mut u8, bytes: u32 },
+    /// send on a socket in blocking mode; never raises SIGPIPE.
+    Send { fd: RawFd, buf: *const u8, bytes: u32 },
+    /// Waits until one of the `events` of poll(2) is there; the result says which.
+    Poll { fd: RawFd, events: i16 },
+}
+
+// SAFETY: invariant 1: whoever has the call, the buffer is its alone until it has completed.
+unsafe impl Send for Call {}
+
+/// One operation and its result. The result is meaningless before it was run.
+#[derive(Debug)]
+pub(crate) struct Op<'a> {
+    pub(super) call: Call,
+    /// Bytes moved or events seen, or an errno with its sign changed.
+    pub(super) result: i32,
+    buffer: PhantomData<&'a mut [u8]>,
+}
+
+fn length(bytes: usize) -> u32 {
+    bytes.min(TRANSFER_BYTES_MAX) as u32
+}
+
+impl<'a> Op<'a> {
+    fn new(call: Call) -> Self {
+        Op { call, result: 0, buffer: PhantomData }
+    }
+    /// Reads at `offset`; may be short.
+    pub(crate) fn read(fd: RawFd, buf: &'a mut [u8], offset: u64) -> Self {
+        let bytes = length(buf.len());
+        Op::new(Call::Read { fd, buf: buf.as_mut_ptr(), bytes, offset })
+    }
+    /// Writes at `offset`; may be short.
+    pub(crate) fn write(fd: RawFd, data: &'a [u8], offset: u64) -> Self {
+        Op::new(Call::Write { fd, buf: data.as_ptr(), bytes: length(data.len()), offset })
+    }
+    /// Makes the file's content and length durable; with `all` also its other metadata.
+    pub(crate) fn sync(fd: RawFd, all: bool) -> Self {
+        Op::new(Call::Sync { fd, all })
+    }
+    /// Receives what has come, at least one byte unless the other side has ended.
+    pub(crate) fn receive(fd: RawFd, buf: &'a mut [u8]) -> Self {
+        Op::new(Call::Receive { fd, buf: buf.as_mut_ptr(), bytes: length(buf.len()) })
+    }
+    /// Sends some of `data`.
+    pub(crate) fn send(fd: RawFd, data: &'a [u8]) -> Self {
+        Op::new(Call::Send { fd, buf: data.as_ptr(), bytes: length(data.len()) })
+    }
+    /// Waits for one of `events` of poll(2).
+    pub(crate) fn poll(fd: RawFd, events: i16) -> Self {
+        Op::new(Call::Poll { fd, events })
+    }
+    /// What came of it: bytes or events.
+    pub(crate) fn outcome(&self) -> io::Result<u32> {
+        u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
+    }
+}
+
+/// The result of a system call as a ring reports it.
+pub(super) fn code(result: isize) -> i32 {
+    if result < 0 {
+        -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+    } else {
+        result as i32
+    }
+}
+
+/// Does `call` in the calling thread, which may block; the result as a ring reports it.
+pub(crate) fn perform(call: &Call) -> i32 {
+    // SAFETY: invariant 1 for the buffers; everything else is numbers.
+    let result = unsafe {
+        match *call {
+            Call::Read { fd, buf, bytes, offset } => {
+                libc::pread(fd, buf.cast(), bytes as usize, offset as i64)
+            }
+            Call::Write { fd, buf, bytes, offset } => {
+                libc::pwrite(fd, buf.cast(), bytes as usize, offset as i64)
+            }
+            Call::Sync { fd, all: false } => libc::fdatasync(fd) as isize,
+            Call::Sync { fd, all: true } => libc::fsync(fd) as isize,
+            Call::Receive { fd, buf, bytes } => libc::recv(fd, buf.cast(), bytes as usize, 0),
+            Call::Send { fd, buf, bytes } => {
+                libc::send(fd, buf.cast(), bytes as usize, libc::MSG_NOSIGNAL)
+            }
+            Call::Poll { fd, events } => return wait_for(fd, events, None).unwrap_or_else(|e| e),
+        }
+    };
+    code(result)
+}
+
+/// As [`perform`] for calls on sockets, without waiting: -EAGAIN when nothing can be done yet.
+pub(super) fn attempt(call: &Call) -> i32 {
+    // SAFETY: invariant 1 for the buffers; everything else is numbers.
+    let result = unsafe {
+        match *call {
+            Call::Receive { fd, buf, bytes } => {
+                libc::recv(fd, buf.cast(), bytes as usize, libc::MSG_DONTWAIT)
+            }
+            Call::Send { fd, buf, bytes } => {
+                let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+                libc::send(fd, buf.cast(), bytes as usize, flags)
+            }
+            Call::Poll { fd, events } => {
+                return match wait_for(fd, events, Some(0)).unwrap_or_else(|e| e) {
+                    0 => -libc::EAGAIN,
+                    seen => seen,
+                };
+            }
+            _ => return perform(call),
+        }
+    };
+    code(result)
+}
+
+/// Waits at most `nanos` for one of `events`; those seen, 0 when the time is up.
+pub(crate) fn wait_for(fd: RawFd, events: i16, nanos: Option<u64>) -> Result<i32, i32> {
+    let mut slot = [libc::pollfd { fd, events, revents: 0 }];
+    match poll_all(&mut slot, nanos) {
+        error if error < 0 => Err(error),
+        _ => Ok(i32::from(slot[0].revents)),
+    }
+}
+
+/// poll(2) with nanoseconds; the number of descriptors with events, or a negative errno.
+pub(super) fn poll_all(slots: &mut [libc::pollfd], nanos: Option<u64>) -> i32 {
+    let limit = nanos.map(|n| libc::timespec {
+        tv_sec: (n / 1_000_000_000) as libc::time_t,
+        tv_nsec: (n % 1_000_000_000) as libc::c_long,
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let count = slots.len() as libc::nfds_t;
+    // SAFETY: the slots are a live slice of `count`, the limit is null or a live local.
+    code(unsafe { libc::ppoll(slots.as_mut_ptr(), count, limit, std::ptr::null()) } as isize)
+}

@@ -1,0 +1,297 @@
+//! The reactor under a small loop of its own: files, kicks, full queues, cancelling, refusal.
+#![allow(clippy::unwrap_used)]
+
+use super::tickets::Tickets;
+use super::uring::KernelRing;
+use super::*;
+use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
+use crate::task::{Home, Scheduler, Task};
+use corosensei::stack::DefaultStack;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Mutex;
+
+/// Fibers of one thread, no more than these tests need.
+#[derive(Default)]
+struct SmallLoop {
+    runnable: Mutex<VecDeque<usize>>,
+    timers: Mutex<Vec<(u64, usize)>>,
+}
+
+struct Resident {
+    task: &'static Task,
+    fiber: Fiber,
+    exit: Rc<FiberExit>,
+}
+
+thread_local! {
+    static REACTOR: RefCell<Option<Rc<Reactor>>> = const { RefCell::new(None) };
+    static EXIT: RefCell<Option<Rc<FiberExit>>> = const { RefCell::new(None) };
+}
+
+fn address(task: &'static Task) -> usize {
+    std::ptr::from_ref(task) as usize
+}
+
+impl Scheduler for SmallLoop {
+    fn wake(&self, task: &'static Task) {
+        self.runnable.lock().unwrap().push_back(address(task));
+    }
+    fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>) {
+        if let Some(deadline) = deadline_nanos {
+            self.timers.lock().unwrap().push((deadline, address(task)));
+        }
+        let exit = EXIT.with_borrow(|exit| Rc::clone(exit.as_ref().unwrap()));
+        exit.suspend();
+        self.timers.lock().unwrap().retain(|(_, waiter)| *waiter != address(task));
+    }
+    fn yield_now(&self) {}
+}
+
+fn reactor() -> Rc<Reactor> {
+    REACTOR.with_borrow(|reactor| Rc::clone(reactor.as_ref().unwrap()))
+}
+
+/// Runs `bodies` as fibers of this thread over a reactor until all have ended.
+fn run_fibers(mode: IoMode, bodies: Vec<Box<dyn FnOnce() + Send>>) -> IoStats {
+    let small: &'static SmallLoop = Box::leak(Box::default());
+    REACTOR.set(Some(Rc::new(Reactor::new(mode).unwrap())));
+    let mut residents = Vec::new();
+    for body in bodies {
+        let task: &'static Task = Box::leak(Box::new(Task::new(Home::Fiber(small))));
+        let fiber = Fiber::new(DefaultStack::new(256 << 10).unwrap(), body);
+        let exit = Rc::new(fiber.exit());
+        small.wake(task);
+        residents.push(Resident { task, fiber, exit });
+    }
+    while !residents.is_empty() {
+        let next = small.runnable.lock().unwrap().pop_front();
+        if let Some(address_of) = next {
+            let place = residents.iter().position(|r| address(r.task) == address_of).unwrap();
+            let resident = &mut residents[place];
+            EXIT.set(Some(Rc::clone(&resident.exit)));
+            let before = task::set_current(Some(resident.task));
+            let ran = resident.fiber.resume();
+            task::set_current(before);
+            if ran == Ran::Ended {
+                residents.swap_remove(place);
+            }
+            continue;
+        }
+        let first = small.timers.lock().unwrap().iter().map(|(deadline, _)| *deadline).min();
+        reactor().poll(first.map_or(Wait::Forever, Wait::Until));
+        let now = crate::time::monotonic_nanos();
+        let due = |r: &&Resident| {
+            let timers = small.timers.lock().unwrap();
+            timers.iter().any(|(deadline, t)| *t == address(r.task) && *deadline <= now)
+        };
+        for resident in residents.iter().filter(due) {
+            if resident.task.expire() {
+                small.wake(resident.task);
+            }
+        }
+    }
+    EXIT.set(None);
+    let reactor = REACTOR.take().unwrap();
+    assert_eq!((reactor.inflight(), reactor.pending()), (0, 0));
+    reactor.stats()
+}
+
+fn body(f: impl FnOnce() + Send + 'static) -> Box<dyn FnOnce() + Send> {
+    Box::new(f)
+}
+
+const MODES: [IoMode; 2] = [IoMode::Uring, IoMode::Threads];
+
+/// A file without a name, with `bytes` bytes of which each tells its position.
+fn numbered_file(bytes: usize) -> File {
+    let name = format!("pumice-io-{}-{:p}", std::process::id(), &bytes);
+    let path = std::env::temp_dir().join(name);
+    let data: Vec<u8> = (0..bytes).map(pattern).collect();
+    std::fs::write(&path, data).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file
+}
+
+fn pattern(position: usize) -> u8 {
+    (position.wrapping_mul(0x9E37_79B9) >> 13) as u8
+}
+
+#[test]
+fn many_fibers_read_one_file() {
+    for mode in MODES {
+        let file = numbered_file(1 << 20);
+        let fd = file.as_raw_fd();
+        let bodies = (0..64usize).map(|fiber| {
+            body(move || {
+                for round in 0..20 {
+                    let offset = (fiber * 7919 + round * 104_729) % (1 << 20);
+                    let mut buf = [0u8; 300];
+                    let n = reactor().run(Op::read(fd, &mut buf, offset as u64)).unwrap() as usize;
+                    assert_eq!(n, 300.min((1 << 20) - offset));
+                    assert!((0..n).all(|i| buf[i] == pattern(offset + i)));
+                }
+            })
+        });
+        let stats = run_fibers(mode, bodies.collect());
+        assert_eq!((stats.operations, stats.completions, stats.stale), (1280, 1280, 0));
+        assert!(mode == IoMode::Threads || stats.enters < 200, "not batched: {stats:?}");
+    }
+}
+
+#[test]
+fn a_batch_larger_than_every_queue_is_done_with_one_wait() {
+    for mode in MODES {
+        let file = numbered_file(1 << 16);
+        let fd = file.as_raw_fd();
+        let all = body(move || {
+            let mut bufs = vec![[0u8; 16]; 3000];
+            let mut ops: Vec<_> = bufs
+                .iter_mut()
+                .enumerate()
+                .map(|(i, buf)| Op::read(fd, buf, (i * 16) as u64))
+                .collect();
+            reactor().run_all(&mut ops);
+            let lengths: Vec<u32> = ops.iter().map(|op| op.outcome().unwrap()).collect();
+            drop(ops);
+            assert!(lengths[..3000].iter().all(|n| *n == 16));
+            let whole =
+                |(i, buf): (usize, &[u8; 16])| (0..16).all(|j| buf[j] == pattern(i * 16 + j));
+            assert!(bufs.iter().enumerate().all(whole));
+        });
+        let stats = run_fibers(mode, vec![all]);
+        assert_eq!((stats.completions, stats.stale), (3000, 0));
+        assert!(stats.queue_full > 0);
+    }
+}
+
+#[test]
+fn writes_syncs_and_errors_reach_their_fiber() {
+    for mode in MODES {
+        let file = numbered_file(0);
+        let fd = file.as_raw_fd();
+        let writer = body(move || {
+            assert_eq!(reactor().run(Op::write(fd, b"hello", 3)).unwrap(), 5);
+            reactor().run(Op::sync(fd, false)).unwrap();
+            reactor().run(Op::sync(fd, true)).unwrap();
+            let e = reactor().run(Op::sync(-1, true)).unwrap_err();
+            assert_eq!(e.raw_os_error(), Some(libc::EBADF));
+            let mut buf = [1u8; 10];
+            assert_eq!(reactor().run(Op::read(fd, &mut buf, 0)).unwrap(), 8);
+            assert_eq!(&buf, b"\0\0\0hello\x01\x01");
+            assert_eq!(reactor().run(Op::read(fd, &mut buf, 8)).unwrap(), 0);
+        });
+        run_fibers(mode, vec![writer]);
+    }
+}
+
+#[test]
+fn an_operation_ends_by_its_own_completion_when_time_or_token_call_it_off() {
+    for mode in MODES {
+        let (near, far) = UnixStream::pair().unwrap();
+        let fd = near.as_raw_fd();
+        let token = std::sync::Arc::new(CancelToken::new());
+        let same = std::sync::Arc::clone(&token);
+        let reader = body(move || {
+            let mut buf = [7u8; 4];
+            let soon = Limits { deadline: Some(crate::time::monotonic_nanos() + 1), token: None };
+            let e = reactor().run_within(Op::receive(fd, &mut buf), soon).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::TimedOut);
+            let called_off = Limits { deadline: None, token: Some(&same) };
+            let e = reactor().run_within(Op::receive(fd, &mut buf), called_off).unwrap_err();
+            assert_eq!(e.kind(), io::ErrorKind::Interrupted);
+            // Cancelled before it began: not even what is there already need be taken.
+            let e = reactor().run_within(Op::receive(fd, &mut buf), called_off).unwrap_err();
+            assert_eq!((e.kind(), buf), (io::ErrorKind::Interrupted, [7; 4]));
+            assert_eq!(reactor().run(Op::send(fd, b"ping")).unwrap(), 4);
+            assert_eq!(reactor().run(Op::receive(fd, &mut buf)).unwrap(), 4);
+            assert_eq!(&buf, b"pong");
+        });
+        let fd = far.as_raw_fd();
+        let other = body(move || {
+            token.cancel();
+            let mut buf = [0u8; 4];
+            assert_eq!(reactor().run(Op::receive(fd, &mut buf)).unwrap(), 4);
+            assert_eq!(&buf, b"ping");
+            assert_eq!(reactor().run(Op::send(fd, b"pong")).unwrap(), 4);
+        });
+        run_fibers(mode, vec![reader, other]);
+    }
+}
+
+#[test]
+fn a_kick_ends_the_wait_however_often() {
+    for mode in MODES {
+        let reactor = Reactor::new(mode).unwrap();
+        for round in 0..100 {
+            let kicker = reactor.kicker();
+            let other = std::thread::spawn(move || kicker.kick());
+            reactor.poll(Wait::Forever);
+            other.join().unwrap();
+            if round % 10 == 0 {
+                // A limit without a kick.
+                reactor.poll(Wait::Until(crate::time::monotonic_nanos() + 1000));
+            }
+        }
+        assert!(reactor.stats().kicks >= 90, "{:?}", reactor.stats());
+    }
+}
+
+#[test]
+fn small_queues_overflow_and_lose_nothing() {
+    let file = numbered_file(1 << 12);
+    let mut book = Tickets::new(KernelRing::with_entries(2, 4).unwrap(), None);
+    let mut bufs = vec![[0u8; 8]; 300];
+    let calls: Vec<_> = bufs
+        .iter_mut()
+        .enumerate()
+        .map(|(i, buf)| Op::read(file.as_raw_fd(), buf, (i * 8) as u64).call)
+        .collect();
+    let group = book.begin(calls.into_iter(), None);
+    while !book.is_done(group) {
+        book.poll(Wait::Forever);
+    }
+    book.finish(group, |_, result| assert_eq!(result, 8));
+    assert_eq!((book.stats().completions, book.stats().stale), (300, 0));
+    assert!(bufs.iter().enumerate().all(|(i, b)| (0..8).all(|j| b[j] == pattern(i * 8 + j))));
+}
+
+#[test]
+fn dropping_a_reactor_ends_what_is_in_flight() {
+    for mode in MODES {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let mut buf = [3u8; 8];
+        let reactor = Reactor::new(mode).unwrap();
+        let call = Op::receive(near.as_raw_fd(), &mut buf).call;
+        on!(reactor, book => book.begin(std::iter::once(call), None));
+        reactor.poll(Wait::No);
+        assert_eq!(reactor.inflight(), 1);
+        reactor.drain();
+        assert_eq!(reactor.inflight(), 0);
+        drop(reactor);
+        assert_eq!(buf, [3; 8]);
+    }
+}
+
+#[test]
+fn a_plain_thread_runs_a_batch_by_itself() {
+    for mode in MODES {
+        let file = numbered_file(1 << 14);
+        let reactor = Reactor::new(mode).unwrap();
+        let mut bufs = vec![[0u8; 64]; 256];
+        let mut ops: Vec<_> = bufs
+            .iter_mut()
+            .enumerate()
+            .map(|(i, buf)| Op::read(file.as_raw_fd(), buf, (i * 64) as u64))
+            .collect();
+        reactor.run_all_here(&mut ops);
+        assert!(ops.iter().all(|op| op.outcome().unwrap() == 64));
+        drop(ops);
+        assert!(bufs.iter().enumerate().all(|(i, b)| (0..64).all(|j| b[j] == pattern(i * 64 + j))));
+    }
+}

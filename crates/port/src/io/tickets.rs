@@ -1,0 +1,385 @@
+//! The book of operations in flight: who waits for what, over any ring.
+//!
+//! An operation has a slot from the moment it is asked for until its owner has taken the result.
+//! The operations of one call form a group; the owner is woken once, when the last of them has
+//! completed. This file knows no kernel: the rings are io_uring, a pool of threads, and the
+//! simulated ring of the model, so the same code is what the model tests.
+//!
+//! Invariants:
+//! 1. A slot is given out again only after the completion of its operation has been seen: until
+//!    then the kernel may use the operation's buffer and will report its number.
+//! 2. `user_data` of an operation is its slot with the slot's generation, which grows whenever the
+//!    slot is given back: a completion that names an older generation is counted and ignored.
+//! 3. Every operation whose slot is busy is in exactly one place: the backlog, or the ring.
+//! 4. `left` of a group's first slot is the number of its operations that have not completed.
+//!
+//! Thread safety: none, it belongs to one thread. Waking is [`TaskRef::unpark`], from that thread.
+
+use super::op::Call;
+use crate::task::TaskRef;
+use std::collections::VecDeque;
+use std::io;
+
+/// The number under which a ring reports that it was kicked.
+pub(crate) const KICK: u64 = u64::MAX;
+/// The number of requests whose completion nobody waits for.
+const NOBODY: u64 = u64::MAX - 1;
+/// As many queued requests make a turn of the loop enter the kernel early.
+const SUBMIT_BATCH: usize = 32;
+
+/// A request to a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) user_data: u64,
+    pub(crate) what: What,
+}
+
+/// What a request is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// An operation with an owner.
+    Call(Call),
+    /// The operation with this number is to end early, if it still can.
+    Cancel(u64),
+    /// Report each kick of this eventfd, under [`KICK`], again and again.
+    Kicks(i32),
+}
+
+/// What a ring reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) user_data: u64,
+    /// As a system call, errors negative.
+    pub(crate) result: i32,
+    /// The same request will report more.
+    pub(crate) more: bool,
+}
+
+/// How long [`Uring::submit`] may wait for a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until this time of the monotonic clock, in nanoseconds.
+    Until(u64),
+    /// As long as it takes.
+    Forever,
+}
+
+/// A queue of requests to something that performs them in its own time and order.
+pub(crate) trait Uring {
+    /// Queues a request; false when the queue is full.
+    fn push(&mut self, request: &Request) -> bool;
+    /// Requests queued and not yet taken.
+    fn queued(&self) -> usize;
+    /// Whether entering the kernel, or reaping, would bring something now.
+    fn is_ready(&self) -> bool;
+    /// Whether only entering tells if there is something; asked once in a turn of the loop.
+    fn must_look(&self) -> bool {
+        false
+    }
+    /// Hands over queued requests, perhaps not all, and waits for a completion that can be reaped.
+    /// May return early for no reason. An error concerns the ring, never a request.
+    fn submit(&mut self, wait: Wait) -> io::Result<()>;
+    /// The next completion.
+    fn reap(&mut self) -> Option<Completion>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Busy,
+    Done,
+}
+
+const NONE: u32 = u32::MAX;
+
+struct Slot {
+    generation: u32,
+    phase: Phase,
+    result: i32,
+    /// The group's first slot.
+    head: u32,
+    /// The next slot of the group, or of the free list.
+    next: u32,
+    /// Invariant 4.
+    left: u32,
+    /// In a group's first slot: whom to wake.
+    owner: Option<TaskRef>,
+}
+
+/// A group of operations that was begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    head: u32,
+    generation: u32,
+}
+
+/// Counters since the ring was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoStats {
+    /// Operations asked for.
+    pub operations: u64,
+    /// Requests handed to the ring, cancellations included.
+    pub requests: u64,
+    /// Calls into the ring to submit or wait.
+    pub enters: u64,
+    /// Completions of operations.
+    pub completions: u64,
+    /// Kicks seen.
+    pub kicks: u64,
+    /// Times an operation had to wait for space in the ring's queue.
+    pub queue_full: u64,
+    /// Completions that named no operation in flight. Always 0 with a correct ring.
+    pub stale: u64,
+}
+
+/// See the head of this file.
+pub(crate) struct Tickets<R: Uring> {
+    ring: R,
+    slots: Vec<Slot>,
+    free: u32,
+    /// Requests that found the ring's queue full, oldest first.
+    backlog: VecDeque<Request>,
+    inflight: usize,
+    /// The eventfd whose kicks the ring reports, and must be asked for again when it stops.
+    kicks: Option<i32>,
+    stats: IoStats,
+}
+
+impl<R: Uring> Tickets<R> {
+    /// A book over `ring`, which also reports kicks of the eventfd.
+    pub(crate) fn new(ring: R, kicks: Option<i32>) -> Self {
+        let stats = IoStats::default();
+        let (slots, backlog) = (Vec::new(), VecDeque::new());
+        let mut new = Tickets { ring, slots, free: NONE, backlog, inflight: 0, kicks, stats };
+        new.listen_for_kicks();
+        new
+    }
+
+    fn listen_for_kicks(&mut self) {
+        if let Some(fd) = self.kicks {
+            self.push(Request { user_data: KICK, what: What::Kicks(fd) });
+        }
+    }
+
+    /// Asks for the operations, at least one; `owner` is woken when all have completed.
+    pub(crate) fn begin(
+        &mut self,
+        calls: impl Iterator<Item = Call>,
+        owner: Option<TaskRef>,
+    ) -> Group {
+        let mut head = NONE;
+        let mut last = NONE;
+        for call in calls {
+            let index = self.take_slot();
+            if head == NONE {
+                head = index;
+                self.slots[index as usize].owner = owner;
+            } else {
+                self.slots[last as usize].next = index;
+            }
+            last = index;
+            self.slots[index as usize].head = head;
+            self.slots[head as usize].left += 1;
+            self.inflight += 1;
+            self.stats.operations += 1;
+            let user_data = self.user_data(index);
+            self.push(Request { user_data, what: What::Call(call) });
+        }
+        debug_assert!(head != NONE, "a group has operations");
+        Group { head, generation: self.slots[head as usize].generation }
+    }
+
+    /// Whether all operations of the group have completed.
+    #[inline]
+    pub(crate) fn is_done(&self, group: Group) -> bool {
+        let head = &self.slots[group.head as usize];
+        debug_assert_eq!(head.generation, group.generation, "a group is finished once");
+        head.left == 0
+    }
+
+    /// Ends a group that is done: `take` gets each operation's place in the group and its result.
+    pub(crate) fn finish(&mut self, group: Group, mut take: impl FnMut(usize, i32)) {
+        debug_assert!(self.is_done(group));
+        let mut index = group.head;
+        let mut place = 0;
+        while index != NONE {
+            let next = self.slots[index as usize].next;
+            take(place, self.slots[index as usize].result);
+            self.give_back(index);
+            (index, place) = (next, place + 1);
+        }
+    }
+
+    /// Asks that what has not completed of the group ends early. It still completes, in the end,
+    /// by its own completion.
+    pub(crate) fn cancel(&mut self, group: Group) {
+        let mut index = group.head;
+        while index != NONE {
+            if self.slots[index as usize].phase == Phase::Busy {
+                let target = self.user_data(index);
+                self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+            }
+            index = self.slots[index as usize].next;
+        }
+    }
+
+    /// Submits, waits for a completion as long as `wait` allows, and takes those that are there.
+    pub(crate) fn poll(&mut self, wait: Wait) {
+        let reaped = self.reap();
+        self.refill();
+        let wait = if reaped > 0 || !self.backlog.is_empty() { Wait::No } else { wait };
+        let look = self.ring.is_ready() || self.ring.must_look();
+        if wait != Wait::No || look || self.ring.queued() > 0 {
+            self.enter(wait);
+            self.reap();
+            self.refill();
+        }
+    }
+
+    fn enter(&mut self, wait: Wait) {
+        self.stats.enters += 1;
+        let result = self.ring.submit(wait);
+        // The buffers are with a ring that has stopped talking: there is no way to go on.
+        assert!(result.is_ok(), "the ring of this loop has failed: {result:?}");
+    }
+
+    /// Cancels everything in flight and waits for it: afterwards no buffer is in use.
+    pub(crate) fn drain(&mut self) {
+        for index in 0..self.slots.len() as u32 {
+            if self.slots[index as usize].phase == Phase::Busy {
+                let target = self.user_data(index);
+                self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+            }
+        }
+        while self.inflight > 0 {
+            self.poll(Wait::Forever);
+        }
+    }
+
+    /// Operations that have not completed.
+    pub(crate) fn inflight(&self) -> usize {
+        self.inflight
+    }
+    /// Requests the ring has not taken yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.ring.queued() + self.backlog.len()
+    }
+    /// Whether the loop should poll before its turn is over.
+    #[inline]
+    pub(crate) fn should_poll(&self) -> bool {
+        self.pending() >= SUBMIT_BATCH || self.ring.is_ready()
+    }
+    pub(crate) fn stats(&self) -> IoStats {
+        self.stats
+    }
+    /// The ring, for the model that plays its kernel.
+    pub(crate) fn ring_mut(&mut self) -> &mut R {
+        &mut self.ring
+    }
+
+    fn user_data(&self, index: u32) -> u64 {
+        u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        if self.free == NONE {
+            let (generation, phase, result) = (0, Phase::Free, 0);
+            let (head, next, left) = (NONE, NONE, 0);
+            self.slots.push(Slot { generation, phase, result, head, next, left, owner: None });
+            self.free = self.slots.len() as u32 - 1;
+        }
+        let index = self.free;
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.next;
+        (slot.phase, slot.next, slot.left) = (Phase::Busy, NONE, 0);
+        index
+    }
+
+    /// Invariants 1 and 2.
+    fn give_back(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        assert_eq!(slot.phase, Phase::Done, "the kernel may still use the buffer");
+        // The top values are kept free for `KICK` and `NOBODY`.
+        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        (slot.phase, slot.owner, slot.next) = (Phase::Free, None, self.free);
+        self.free = index;
+    }
+
+    fn push(&mut self, request: Request) {
+        if self.backlog.is_empty() && self.ring.push(&request) {
+            self.stats.requests += 1;
+            return;
+        }
+        self.push_slow(request);
+    }
+
+    /// The queue is full: the kernel takes what is there, then there is room.
+    #[cold]
+    fn push_slow(&mut self, request: Request) {
+        self.stats.queue_full += 1;
+        self.backlog.push_back(request);
+        self.enter(Wait::No);
+        self.refill();
+    }
+
+    fn refill(&mut self) {
+        while let Some(request) = self.backlog.front() {
+            if !self.ring.push(request) {
+                return;
+            }
+            self.stats.requests += 1;
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Takes the completions that are there; how many.
+    fn reap(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(completion) = self.ring.reap() {
+            count += 1;
+            match completion.user_data {
+                KICK => {
+                    self.stats.kicks += 1;
+                    if !completion.more {
+                        self.listen_for_kicks();
+                    }
+                }
+                NOBODY => {}
+                _ => self.complete(completion),
+            }
+        }
+        count
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let index = completion.user_data as u32 as usize;
+        let generation = (completion.user_data >> 32) as u32;
+        let known = self.slots.get_mut(index);
+        let Some(slot) = known.filter(|s| s.generation == generation && s.phase == Phase::Busy)
+        else {
+            self.stats.stale += 1;
+            return;
+        };
+        slot.phase = Phase::Done;
+        slot.result = completion.result;
+        let head = slot.head as usize;
+        self.inflight -= 1;
+        self.stats.completions += 1;
+        let head = &mut self.slots[head];
+        head.left -= 1;
+        if head.left == 0
+            && let Some(owner) = head.owner
+        {
+            owner.unpark();
+        }
+    }
+}
+
+impl<R: Uring> Drop for Tickets<R> {
+    /// Buffers are on the stacks of whoever waits: none may be in use when the ring goes.
+    fn drop(&mut self) {
+        self.drain();
+    }
+}

@@ -1,0 +1,100 @@
+//! A flag that is raised once and can be waited for.
+//!
+//! Contract: docs/port/event.md. Invariants:
+//! 1. UNSET_QUEUED is set under the queue's lock, where the node is linked after it.
+//! 2. `set` does not touch the event after it has made a waiter's node final, so a task that alone
+//!    waits may end the event as soon as its wait returns.
+//!
+//! Thread safety: `Sync`.
+
+use super::planted::{Planted, planted};
+use super::queue::{Node, WOKEN, WaitQueue, wake_all};
+use crate::atomic::{AtomicU32, Ordering, constant};
+use crate::sim;
+use crate::task::{self, WaitReason, clock};
+use std::time::Duration;
+
+const UNSET: u32 = 0;
+const UNSET_QUEUED: u32 = 1;
+const SET: u32 = 2;
+
+static EVENT: WaitReason = WaitReason("event");
+
+/// A flag that is raised once and can be waited for.
+pub struct Event {
+    state: AtomicU32,
+    queue: WaitQueue,
+}
+
+impl Event {
+    constant! {
+        /// An event that has not happened.
+        pub fn new() -> Event {
+            Event { state: AtomicU32::new(UNSET), queue: WaitQueue::new() }
+        }
+    }
+    /// Raises the flag and wakes every waiter. What was written before is visible to them.
+    pub fn set(&self) {
+        sim::point();
+        let relaxed = planted(Planted::EventRelaxed);
+        let order = if relaxed { Ordering::Relaxed } else { Ordering::AcqRel };
+        if self.state.swap(SET, order) == UNSET_QUEUED {
+            wake_all(self.queue.with(|list| list.detach(usize::MAX)), WOKEN);
+        }
+    }
+    /// Whether the flag is up.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SET
+    }
+    /// Waits for the flag. Suspends.
+    pub fn wait(&self) {
+        sim::point();
+        let node = Node::new(task::current(), 0);
+        if !self.is_set() && self.queue(&node) {
+            node.wait(&EVENT);
+        }
+    }
+    /// Waits for the flag at most `limit`; true when it is up. Suspends.
+    pub fn wait_timeout(&self, limit: Duration) -> bool {
+        sim::point();
+        let node = Node::new(task::current(), 0);
+        if self.is_set() || !self.queue(&node) {
+            return true;
+        }
+        if node.wait_until(&EVENT, clock::deadline(limit)) >= WOKEN {
+            return true;
+        }
+        let cancelled = self.queue.with(|list| {
+            let waits = node.is_waiting();
+            if waits {
+                list.remove(&node);
+            }
+            waits
+        });
+        if !cancelled {
+            // The one who set the flag has the node, and needs it for a moment more.
+            node.wait(&EVENT);
+        }
+        !cancelled
+    }
+
+    /// Links the node, or says false when the flag is up.
+    fn queue(&self, node: &Node) -> bool {
+        self.queue.with(|list| {
+            let (success, failure) = (Ordering::Relaxed, Ordering::Acquire);
+            let marked = self.state.compare_exchange(UNSET, UNSET_QUEUED, success, failure);
+            let waits = marked != Err(SET) || planted(Planted::EventNoRecheck);
+            if waits {
+                list.push_back(node);
+            }
+            waits
+        })
+    }
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Event::new()
+    }
+}

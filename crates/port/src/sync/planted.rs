@@ -1,0 +1,49 @@
+//! Wrong lines that loom must find: the proof that its models can see anything at all.
+//!
+//! Outside loom [`planted`] is a constant false. A model switches one on for the execution of one
+//! test, through a std atomic that loom does not know of. Thread safety: any thread.
+
+/// One wrong line each; the models in `tests/loom.rs` say which of them finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Planted {
+    /// A waiter for a mutex links its node without marking the state.
+    MutexQueuesUnmarked = 1,
+    /// A condvar's waiter unlocks the mutex before it is in the queue.
+    CondvarUnlocksFirst,
+    /// A condvar's waiter whose time is up does not ask whether it was notified.
+    CondvarTimeoutIgnoresNotify,
+    /// The last reader does not look whether somebody waits.
+    RwLockReaderLeavesQuietly,
+    /// A releaser looks at the permits before it takes the queue's lock, and not again.
+    SemaphoreQueuesUnmarked,
+    /// A waiter for an event links its node without looking at the flag again.
+    EventNoRecheck,
+    /// An event publishes its flag without ordering what was written before.
+    EventRelaxed,
+}
+
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) const fn planted(_bug: Planted) -> bool {
+    false
+}
+
+#[cfg(loom)]
+pub(crate) use switched::planted;
+#[cfg(loom)]
+pub use switched::{ACTIVE, HAND_OFF};
+
+#[cfg(loom)]
+mod switched {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// The bug that is on, as a number; 0 for none.
+    pub static ACTIVE: AtomicU32 = AtomicU32::new(0);
+    /// Whether every waiter that has lost once counts as overdue.
+    pub static HAND_OFF: AtomicBool = AtomicBool::new(false);
+
+    pub(crate) fn planted(bug: super::Planted) -> bool {
+        ACTIVE.load(Ordering::Relaxed) == bug as u32
+    }
+}

@@ -17,7 +17,6 @@ use pumice::{
     Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::planted::{Bug, activate};
-use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, FsyncFailure, NameLoss};
 

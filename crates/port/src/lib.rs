@@ -19,6 +19,10 @@ pub mod io;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod sim;
+#[cfg(loom)]
+#[path = "sim/loom.rs"]
 pub mod sim;
 pub mod sync;
 pub mod task;

@@ -8,6 +8,8 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+mod simulated;
+
 pub use std::thread::{Scope, ScopedJoinHandle};
 
 /// Runs `f`, which may start tasks that borrow from the caller; they have ended on return.
@@ -18,7 +20,13 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) ->
 /// Waits for a task and takes its result.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
-    inner: std::thread::JoinHandle<T>,
+    inner: Inner<T>,
+}
+
+#[derive(Debug)]
+enum Inner<T> {
+    Thread(std::thread::JoinHandle<T>),
+    Fiber(simulated::Handle<T>),
 }
 
 impl<T> JoinHandle<T> {
@@ -27,22 +35,30 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// `Aborted` with the panic's message when the task panicked.
     pub fn join(self) -> Result<T> {
-        let name = self.inner.thread().name().unwrap_or("thread").to_string();
-        self.inner.join().map_err(|panic| {
+        let (name, result) = match self.inner {
+            Inner::Thread(handle) => {
+                let name = handle.thread().name().unwrap_or("thread").to_string();
+                (name, handle.join())
+            }
+            Inner::Fiber(handle) => handle.join(),
+        };
+        result.map_err(|panic| {
             Error::aborted(format!("{name} panicked: {}", panic_message(panic.as_ref())))
         })
     }
-    /// The task, for waking it.
-    pub fn task(&self) -> TaskRef {
-        TaskRef(self.inner.thread().clone())
-    }
     /// Whether this is the handle of the calling task, which must not join itself.
     pub fn is_current(&self) -> bool {
-        self.inner.thread().id() == std::thread::current().id()
+        match &self.inner {
+            Inner::Thread(handle) => handle.thread().id() == std::thread::current().id(),
+            Inner::Fiber(handle) => handle.is_current(),
+        }
     }
     /// Whether the task has ended, so that `join` would not wait.
     pub fn is_finished(&self) -> bool {
-        self.inner.is_finished()
+        match &self.inner {
+            Inner::Thread(handle) => handle.is_finished(),
+            Inner::Fiber(handle) => handle.is_finished(),
+        }
     }
 }
 
@@ -74,47 +90,48 @@ pub fn try_spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
+    if let Some((_, scheduler)) = crate::task::current_fiber()
+        && scheduler.spawns_tasks()
+    {
+        return Ok(JoinHandle { inner: Inner::Fiber(simulated::spawn(scheduler, name, f)) });
+    }
     let spawned = std::thread::Builder::new().name(name.to_string()).spawn(f);
     match spawned {
-        Ok(inner) => Ok(JoinHandle { inner }),
+        Ok(inner) => Ok(JoinHandle { inner: Inner::Thread(inner) }),
         Err(e) => Err(Error::io_message(format!("While starting thread {name}: {e}"))),
     }
 }
 
 /// Suspends the task for at least `time`.
 pub fn sleep(time: Duration) {
-    std::thread::sleep(time);
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    if !crate::sim::sleep(nanos) {
+        std::thread::sleep(time);
+    }
 }
 
 /// Lets other tasks run.
 pub fn yield_now() {
-    std::thread::yield_now();
-}
-
-/// A task that can be woken from [`park`].
-#[derive(Clone, Debug)]
-pub struct TaskRef(std::thread::Thread);
-
-/// The calling task.
-pub fn current() -> TaskRef {
-    TaskRef(std::thread::current())
-}
-
-impl TaskRef {
-    /// Wakes the task, or lets its next [`park`] return at once.
-    pub fn unpark(&self) {
-        self.0.unpark();
+    if !crate::sim::yield_now() {
+        std::thread::yield_now();
     }
 }
 
+/// A task that can be woken from [`park`].
+pub use crate::task::{TaskRef, current};
+
+static PARK: crate::task::WaitReason = crate::task::WaitReason("park");
+
 /// Suspends until somebody unparks this task; may also return for no reason.
 pub fn park() {
-    std::thread::park();
+    crate::task::park(&PARK);
 }
 
 /// As [`park`], at most `limit`.
 pub fn park_timeout(limit: Duration) {
-    std::thread::park_timeout(limit);
+    let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let deadline = crate::time::now_nanos().saturating_add(nanos);
+    crate::task::park_until(&PARK, Some(deadline));
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -126,6 +143,9 @@ crate::task_local! {
 /// A small number of the calling task, never 0 and never used again: good for choosing a shard.
 #[inline]
 pub fn current_id() -> u64 {
+    if let Some(number) = crate::sim::fiber_number() {
+        return number;
+    }
     ID.with(|id| {
         if id.get() == 0 {
             id.set(NEXT_ID.fetch_add(1, Ordering::Relaxed));
@@ -136,5 +156,8 @@ pub fn current_id() -> u64 {
 
 /// How many tasks the machine can run at one time; at least 1.
 pub fn available_parallelism() -> usize {
+    if crate::sim::is_running() {
+        return crate::os::SIM_CPUS as usize;
+    }
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

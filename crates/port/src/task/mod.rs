@@ -61,6 +61,16 @@ pub(crate) trait Scheduler: Sync {
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
+    /// Starts a fiber that runs `body`, which does not unwind. Called by one of the scheduler's
+    /// own fibers.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef;
+    /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
+    fn spawns_tasks(&self) -> bool;
+    /// Whether this is a simulation, in which there are no threads at all. Its fibers switch even
+    /// while they unwind: nothing else would let them go on.
+    fn is_simulation(&self) -> bool {
+        false
+    }
 }
 
 /// What a task runs on.
@@ -214,7 +224,8 @@ pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> b
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
     // A fiber that unwinds must not switch: the count of panics belongs to its thread.
-    let fiber = task.scheduler().filter(|_| !std::thread::panicking());
+    let fiber = task.scheduler();
+    let fiber = fiber.filter(|s| !std::thread::panicking() || s.is_simulation());
     let waiting = if fiber.is_some() { PARKED } else { BLOCKED };
     let entered = task.state.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Acquire);
     if entered.is_ok() {

@@ -100,6 +100,16 @@ bugs! {
     HandoffForgotten,
     /// A writer whose write failed returns without leaving the queue.
     ErrorKeepsLeadership,
+    /// A log is synced at the same time as it is written.
+    FsyncBesideWrite,
+    /// A task that begins to wait on a condvar misses a notification.
+    CondvarLosesWakeup,
+    /// A completion of an operation that has ended is taken for one of its slot's next operation.
+    StaleCompletion,
+    /// An operation that is called off ends before the kernel is done with its buffer.
+    BufferFreedEarly,
+    /// A request that finds the ring's queue full is dropped.
+    FullRingDropsRequest,
 }
 
 impl Bug {

@@ -34,6 +34,8 @@ const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::StallIgnoresError,
     Bug::ClockJumpStopsResume,
     Bug::HandoffForgotten,
+    Bug::FsyncBesideWrite,
+    Bug::CondvarLosesWakeup,
 ];
 
 /// Panics if something is wrong.
@@ -67,6 +69,9 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::ScanIgnoresReadError, a_scan_reports_a_read_error),
     (Bug::ChecksumIgnored, damage_is_found),
     (Bug::ErrorKeepsLeadership, a_failed_write_gives_leadership_away),
+    (Bug::StaleCompletion, the_ring_keeps_its_book),
+    (Bug::BufferFreedEarly, the_ring_keeps_its_book),
+    (Bug::FullRingDropsRequest, the_ring_keeps_its_book),
 ];
 
 #[test]
@@ -504,4 +509,12 @@ fn a_failed_write_gives_leadership_away() {
         drop(other.put(&SYNC, b"b", b"1"));
     });
     eventually("a second write ends", || writer.is_finished());
+}
+
+fn the_ring_keeps_its_book() {
+    for seed in 0..200 {
+        if let Err(violation) = pumice_port::io::model::run(seed) {
+            panic!("{violation}");
+        }
+    }
 }

@@ -186,13 +186,20 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
-        log.add_record_parts(parts)?;
+        let beside = sync && planted::is(Bug::FsyncBesideWrite);
+        if beside {
+            write_beside_sync(log, parts)?
+        } else {
+            log.add_record_parts(parts)?
+        }
         self.unsynced = true;
         let after = log.file_size();
         if let Some(last) = self.sizes.back_mut() {
             last.1 = after;
         }
-        if sync && !planted::is(Bug::AckBeforeSync) {
+        if beside {
+            self.sync_dir()?;
+        } else if sync && !planted::is(Bug::AckBeforeSync) {
             self.sync()?;
         }
         Ok(after - before)
@@ -255,4 +262,12 @@ impl Wals {
 
 fn sync_file(log: &mut LogWriter, use_fsync: bool) -> Result<()> {
     if use_fsync { log.fsync() } else { log.sync() }
+}
+
+/// The mistake `FsyncBesideWrite`: both are under way at once, to save a round trip.
+fn write_beside_sync(log: &mut LogWriter, parts: &[&[u8]]) -> Result<()> {
+    let syncer = log.syncer()?;
+    let sync = pumice_port::thread::spawn("pumice:sync", move || syncer.sync());
+    let written = log.add_record_parts(parts);
+    written.and(sync.join().and_then(|synced| synced))
 }

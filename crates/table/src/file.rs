@@ -22,10 +22,10 @@ use crate::stats::TableStats;
 /// Read buffers above this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
-pumice_port::task_local! {
+pumice_port::worker_local! {
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
 }
-pumice_port::task_local! {
+pumice_port::worker_local! {
     static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 

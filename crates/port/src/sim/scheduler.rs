@@ -16,7 +16,7 @@ use super::{Failure, OWN, Options, RUNNING, Report};
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::task::{self, Home, Scheduler, Task, TaskRef, WaitReason};
 use crate::thread::panic_message;
-use corosensei::stack::DefaultStack;
+use crate::fiber::stack::Stack;
 use std::cell::{RefCell, RefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl Simulation {
             core.add_slot(&Box::leak(Box::new(record)).task)
         });
         let stack = core.stacks.pop().unwrap_or_else(|| {
-            DefaultStack::new(STACK_BYTES).expect("the operating system gives memory for a stack")
+            Stack::new(STACK_BYTES).expect("the operating system gives memory for a stack")
         });
         core.start(slot, name, Fiber::new(stack, body));
         core.slots[slot as usize].task

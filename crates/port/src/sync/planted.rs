@@ -12,8 +12,8 @@ pub enum Planted {
     MutexQueuesUnmarked = 1,
     /// A condvar's waiter unlocks the mutex before it is in the queue.
     CondvarUnlocksFirst,
-    /// A condvar's waiter whose time is up does not ask whether it was notified.
-    CondvarTimeoutIgnoresNotify,
+    /// A condvar's waiter whose time is up does not ask whether it is still in the queue.
+    CondvarTimeoutUnlinksTwice,
     /// The last reader does not look whether somebody waits.
     RwLockReaderLeavesQuietly,
     /// A releaser looks at the permits before it takes the queue's lock, and not again.

@@ -120,3 +120,17 @@ fn events_happen_once_for_everybody() {
     event.wait();
     assert!(event.wait_timeout(Duration::ZERO));
 }
+
+/// Tasks that are threads.
+struct Threads;
+
+impl conformance::Start for Threads {
+    fn run(&self, bodies: Vec<conformance::Body>) {
+        thread::scope(|scope| bodies.into_iter().for_each(|body| drop(scope.spawn(body))));
+    }
+}
+
+#[test]
+fn every_promise_holds_on_threads() {
+    conformance::check_all(&Threads);
+}

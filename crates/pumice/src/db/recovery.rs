@@ -107,6 +107,7 @@ impl Replay<'_> {
         let mut record = Vec::new();
         let mut set_aside = false;
         loop {
+            pumice_port::fiber::maybe_yield();
             match reader.read_record(&mut record) {
                 Ok(Some(_)) => {
                     let applied = self.record(number, &record);

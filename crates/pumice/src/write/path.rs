@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
-use pumice_port::task;
+use pumice_port::fiber;
 
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
@@ -106,7 +106,7 @@ impl DbInner {
     fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
         let mut followers = Vec::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
-            if !options.disable_wal && task::current().is_fiber() {
+            if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
                 pumice_port::thread::yield_now();

@@ -221,7 +221,7 @@ impl WriteQueue {
         };
         drop(state);
         // The new leader last: those before it may queue again and be in its group.
-        wake(answered.into_iter().chain(next));
+        task::unpark_all(answered.into_iter().chain(next));
     }
 
     /// The leader parts without followers.
@@ -251,18 +251,12 @@ impl WriteQueue {
             false
         });
         drop(guard);
-        wake(refused.into_iter());
+        task::unpark_all(refused);
     }
 
     /// Ends [`Self::begin_stall`].
     pub fn end_stall(&self) {
         self.state.lock().stalled = false;
-    }
-}
-
-fn wake(tasks: impl Iterator<Item = TaskRef>) {
-    for task in tasks {
-        task.unpark();
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
 use pumice_manifest::VersionEdit;
@@ -468,7 +469,11 @@ impl DbInner {
             };
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
-        self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        if planted::is(Bug::RecoveryNotAtomic) {
+            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
+        } else {
+            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        }
         self.archive(&recovered.set_aside)
     }
 

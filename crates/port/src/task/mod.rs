@@ -91,8 +91,8 @@ pub(crate) struct Task {
     reason: AtomicPtr<WaitReason>,
     /// The scheduler's record of a fiber; invariant 5.
     data: AtomicPtr<()>,
-    /// A fiber's copies of `task_local!` variables; invariant 5. Whoever runs the body clears them
-    /// on the fiber, when the body has ended.
+    /// A fiber's copies of `task_local!` variables; invariant 5. Its scheduler clears them, on the
+    /// fiber, when the body has ended.
     pub(crate) locals: Locals,
 }
 

@@ -126,29 +126,6 @@ fn timed_waits_and_wake_ups_race_without_loss() {
 }
 
 #[test]
-fn many_deadlines_come_in_order() {
-    let rt = runtime(1);
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let own = Arc::clone(&order);
-    rt.run("parent", move || {
-        let start = crate::time::now_nanos() + 5_000_000;
-        scope_here(|scope| {
-            for i in 0..500u64 {
-                let (order, place) = (&own, i * 367 % 500);
-                scope.spawn("sleeper", move || {
-                    let deadline = start + place * 10_000;
-                    while crate::time::now_nanos() < deadline {
-                        task::park_until(&TEST, Some(deadline));
-                    }
-                    order.lock().push(place);
-                });
-            }
-        });
-    });
-    assert_eq!(*order.lock(), (0..500).collect::<Vec<_>>());
-}
-
-#[test]
 fn fibers_never_leave_their_thread() {
     let rt = runtime(3);
     let handles: Vec<_> = (0..60)

@@ -19,6 +19,8 @@ pub mod io;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
+pub mod net;
+#[cfg(not(loom))]
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;

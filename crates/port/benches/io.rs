@@ -125,6 +125,23 @@ fn runtime(loops: usize, mode: IoMode) -> Runtime {
     Runtime::builder().loops(loops).io(mode).build().unwrap()
 }
 
+/// The system call that fibers begin with, alone.
+fn nowait_on_thread(file: &File, count: usize) {
+    let mut rng = Rng::new(0);
+    let mut buf = AlignedBuffer::new(BLOCK);
+    for _ in 0..count {
+        let offset = rng.uniform((CACHED_BYTES / BLOCK) as u64) * BLOCK as u64;
+        let vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: BLOCK };
+        // SAFETY: the vector points to a live buffer.
+        let n =
+            unsafe { libc::preadv2(file.as_raw(), &vector, 1, offset as i64, libc::RWF_NOWAIT) };
+        // Not cached (any more), or marked for readahead.
+        if n != BLOCK as isize {
+            assert_eq!(file.read_at(&mut buf, offset).unwrap(), BLOCK);
+        }
+    }
+}
+
 fn cached(folder: &Folder) {
     println!("4 KiB reads from the page cache, 200000 per round, median of 11 rounds");
     let file: &'static File = Box::leak(Box::new(folder.file("cached", CACHED_BYTES, false)));
@@ -136,6 +153,7 @@ fn cached(folder: &Folder) {
         n,
         &[
             ("1 thread, pread", &|| read_on_threads(file, 1, n, CACHED_BYTES)),
+            ("1 thread, preadv2 nowait", &|| nowait_on_thread(file, n)),
             ("1 fiber, nowait first", &|| read_on_fibers(&one, file, 1, n, CACHED_BYTES)),
             ("64 fibers on 1 loop", &|| read_on_fibers(&one, file, 64, n, CACHED_BYTES)),
         ],

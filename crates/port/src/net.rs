@@ -223,14 +223,23 @@ impl Stream {
     /// TimedOut, BrokenPipe, or what the operating system says; part of `data` may have been sent.
     pub fn send_all(&self, data: &[u8]) -> io::Result<()> {
         let (fd, timeout) = (self.fd.as_raw_fd(), self.send_nanos.load(Ordering::Relaxed));
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let mut rest = data;
         while !rest.is_empty() {
-            let sent = when_ready(fd, libc::POLLOUT, timeout, || {
-                // SAFETY: invariant 1.
-                counted(unsafe { libc::send(fd, rest.as_ptr().cast(), rest.len(), flags) })
-            })?;
-            rest = &rest[sent..];
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // SAFETY: invariant 1.
+            let sent = counted(unsafe { libc::send(fd, rest.as_ptr().cast(), rest.len(), flags) });
+            match sent {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    let limits = Limits { deadline: deadline(timeout), token: None };
+                    match with_reactor(|r| r.run_within(Op::send(fd, rest), limits)) {
+                        Some(sent) => rest = &rest[sent? as usize..],
+                        None => wait_for(fd, libc::POLLOUT, limits.deadline)?,
+                    }
+                }
+                Err(e) => return Err(e),
+            }
         }
         Ok(())
     }

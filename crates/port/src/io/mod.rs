@@ -30,7 +30,7 @@ pub(crate) use kicker::Kicker;
 pub(crate) use op::{Op, perform, wait_for};
 pub use tickets::{IoStats, Wait};
 
-use crate::task::{self, TaskRef, WaitReason};
+use crate::task::{self, WaitReason};
 use pool::PoolRing;
 use std::cell::RefCell;
 use std::io;
@@ -146,11 +146,6 @@ impl Reactor {
     /// Counters since it was made.
     pub(crate) fn stats(&self) -> IoStats {
         on!(self, book => book.stats())
-    }
-
-    /// Whether io_uring serves it.
-    pub(crate) fn is_uring(&self) -> bool {
-        matches!(&*self.book.borrow(), Book::Uring(_))
     }
 
     /// Cancels what is in flight and waits for it.

@@ -16,7 +16,6 @@ pub mod fiber;
 pub mod future;
 #[cfg(not(loom))]
 pub mod io;
-#[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
 pub mod net;
@@ -24,6 +23,10 @@ pub mod net;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod sim;
+#[cfg(loom)]
+#[path = "sim/loom.rs"]
 pub mod sim;
 pub mod sync;
 pub mod task;

@@ -19,7 +19,7 @@
 //! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
 
 use super::coroutine::{Fiber, Ran};
-use super::inbox::{self, Inbox, Queue};
+use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
 use super::runtime::Group;
 use super::slot::{Body, Slot};
@@ -378,19 +378,19 @@ impl Scheduler for Loop {
         }
     }
 
-    fn wake_many(&self, first: &'static Task, last: &'static Task) {
+    fn wake_many(&self, tasks: &mut dyn Iterator<Item = &'static Task>) {
         if self.is_here() {
-            inbox::for_each_in_chain(first, last, |task| self.own.queue.push(task));
+            tasks.for_each(|task| self.own.queue.push(task));
             return;
         }
-        // The inbox is a stack: the task that runs first is its oldest.
-        let mut newest: Option<&'static Task> = None;
-        inbox::for_each_in_chain(first, last, |task| {
-            let older = newest.map_or(std::ptr::null(), std::ptr::from_ref);
-            task.next.store(older.cast_mut(), Ordering::Relaxed);
-            newest = Some(task);
-        });
-        self.inbox.push_chain(last, first);
+        let Some(last) = tasks.next() else { return };
+        let mut first = last;
+        for task in tasks {
+            // The inbox has the newest in front.
+            task.next.store(std::ptr::from_ref(first).cast_mut(), Ordering::Relaxed);
+            first = task;
+        }
+        self.inbox.push_chain(first, last);
         self.notify();
     }
 

@@ -11,10 +11,10 @@
 //! Thread safety: everything here concerns the calling thread only.
 
 use super::event_loop::{self, Loop};
+use super::is_fiber;
 use super::runtime::Group;
 use super::stack::DEFAULT_STACK_BYTES;
-use super::{IoMode, is_fiber};
-use crate::io::Reactor;
+use crate::io::{IoMode, Reactor};
 use crate::task::{self, Scheduler, TaskRef};
 use crate::thread::{Children, JoinHandle, Packet, Started};
 use std::cell::OnceCell;

@@ -58,26 +58,6 @@ impl Inbox {
     }
 }
 
-/// Gives each task of a chain, from `first` on through `next` to `last`, to `run`, which may use
-/// its `next`.
-pub(crate) fn for_each_in_chain(
-    first: &'static Task,
-    last: &'static Task,
-    mut run: impl FnMut(&'static Task),
-) {
-    let mut at = first;
-    loop {
-        let next = at.next.load(Ordering::Relaxed);
-        let ended = ptr::eq(at, last);
-        run(at);
-        // SAFETY: invariant 1.
-        match unsafe { next.cast_const().as_ref::<'static>() } {
-            Some(task) if !ended => at = task,
-            _ => return,
-        }
-    }
-}
-
 /// The run queue of a loop: first in, first out, through the same links. The loop's thread only.
 pub(crate) struct Queue {
     head: std::cell::Cell<Option<&'static Task>>,

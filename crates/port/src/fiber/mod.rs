@@ -44,9 +44,8 @@ mod api {
     pub use super::offload::offload;
     pub use super::runtime::{Builder, Runtime};
     pub use super::stats::RuntimeStats;
-    use crate::task;
-
     pub use crate::io::IoMode;
+    use crate::task;
 
     /// Whether the caller is a fiber, real or simulated.
     pub fn is_fiber() -> bool {

@@ -7,7 +7,8 @@
 
 use super::event_loop::Loop;
 use super::stack::DEFAULT_STACK_BYTES;
-use super::{IoMode, RuntimeStats, here, is_fiber, stats};
+use super::{RuntimeStats, here, is_fiber, stats};
+use crate::io::IoMode;
 use crate::io::Reactor;
 use crate::task::TaskRef;
 use crate::thread::{self, JoinHandle, Packet, Promise, Started};

@@ -128,6 +128,7 @@ impl Reactor {
     }
 
     /// Requests that have not been submitted.
+    #[cfg(test)]
     pub(crate) fn pending(&self) -> usize {
         on!(self, book => book.pending())
     }
@@ -149,6 +150,7 @@ impl Reactor {
     }
 
     /// Cancels what is in flight and waits for it.
+    #[cfg(test)]
     pub(crate) fn drain(&self) {
         on!(self, book => book.drain());
     }

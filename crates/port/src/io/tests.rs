@@ -51,7 +51,7 @@ impl Scheduler for SmallLoop {
     }
     fn yield_now(&self) {}
     fn spawn(&self, _name: &str, _body: Box<dyn FnOnce() + Send>) -> TaskRef {
-        unreachable!("no fiber of these tests starts another")
+        unreachable!("these fibers start no tasks")
     }
     fn spawns_tasks(&self) -> bool {
         false

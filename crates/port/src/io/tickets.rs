@@ -17,6 +17,7 @@
 
 use super::op::Call;
 use crate::task::TaskRef;
+use pumice_base::planted::{self, Bug};
 use std::collections::VecDeque;
 use std::io;
 
@@ -218,6 +219,10 @@ impl<R: Uring> Tickets<R> {
             if self.slots[index as usize].phase == Phase::Busy {
                 let target = self.user_data(index);
                 self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+                if planted::is(Bug::BufferFreedEarly) {
+                    let result = -libc::ECANCELED;
+                    self.complete(Completion { user_data: target, result, more: false });
+                }
             }
             index = self.slots[index as usize].next;
         }
@@ -325,7 +330,7 @@ impl<R: Uring> Tickets<R> {
 
     fn refill(&mut self) {
         while let Some(request) = self.backlog.front() {
-            if !self.ring.push(request) {
+            if !self.ring.push(request) && !planted::is(Bug::FullRingDropsRequest) {
                 return;
             }
             self.stats.requests += 1;
@@ -356,8 +361,8 @@ impl<R: Uring> Tickets<R> {
         let index = completion.user_data as u32 as usize;
         let generation = (completion.user_data >> 32) as u32;
         let known = self.slots.get_mut(index);
-        let Some(slot) = known.filter(|s| s.generation == generation && s.phase == Phase::Busy)
-        else {
+        let fresh = |s: &Slot| s.generation == generation || planted::is(Bug::StaleCompletion);
+        let Some(slot) = known.filter(|s| fresh(s) && s.phase == Phase::Busy) else {
             self.stats.stale += 1;
             return;
         };

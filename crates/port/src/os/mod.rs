@@ -18,6 +18,7 @@ pub use file::{
     read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
+pub(crate) use process::SIM_CPUS;
 pub use process::{
     CpuPriority, IoPriority, current_cpu, hostname, nice_of, pid, read_random_bytes,
     set_thread_cpu_priority, set_thread_io_priority, thread_id, total_memory_bytes,

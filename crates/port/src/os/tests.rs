@@ -220,9 +220,14 @@ fn a_panic_is_the_result_of_joining() {
     let handle = thread::spawn("doomed", || panic!("because"));
     let e = handle.join().unwrap_err();
     assert!(e.to_string().contains("doomed panicked: because"), "{e}");
-    let sleeper = thread::spawn("parked", thread::park);
+    let (tell, told) = std::sync::mpsc::channel();
+    let sleeper = thread::spawn("parked", move || {
+        tell.send(thread::current()).unwrap();
+        thread::park();
+    });
+    let task = told.recv().unwrap();
     while !sleeper.is_finished() {
-        sleeper.task().unpark();
+        task.unpark();
         thread::yield_now();
     }
     sleeper.join().unwrap();

@@ -15,6 +15,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::thread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const WRITERS: u64 = 3;
 const WRITES: u64 = 120;
@@ -95,17 +96,20 @@ fn until_power_cut(fs: &MemFs, oracle: &Oracle, seed: u64) -> MemFs {
             thread::spawn("writer", move || write(&db, &oracle, writer, seed))
         })
         .collect();
-    let busy = Arc::clone(&db);
+    let (busy, cut) = (Arc::clone(&db), Arc::new(AtomicBool::new(false)));
+    let stop = Arc::clone(&cut);
     let keeper = thread::spawn("keeper", move || -> pumice::Result<()> {
-        loop {
+        while !stop.load(Ordering::SeqCst) {
             thread::sleep(std::time::Duration::from_micros(1 + sim::random_below(20_000)));
             busy.flush(&FlushOptions::default())?;
             busy.compact_range(&CompactRangeOptions::default(), None, None)?;
         }
+        Ok(())
     });
     let at = sim::random_below(120_000);
     thread::sleep(std::time::Duration::from_micros(at));
     let after = fs.cut_power(seed, CrashMode::MIXED);
+    cut.store(true, Ordering::SeqCst);
     writers.into_iter().for_each(|w| w.join().unwrap());
     drop(keeper.join());
     drop(db);

@@ -171,7 +171,7 @@ fn a_seed_is_one_run_of_the_engine() {
         let again = run(seed, false);
         steps += again.switches;
         assert_eq!(again.trace_hash, report.trace_hash, "{}", compare(seed));
-        assert!(report.fibers > 5);
+        assert!(report.fibers >= 5);
     }
     println!("{count} seeds, {} switches each", steps / count.max(1));
 }

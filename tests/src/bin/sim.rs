@@ -1,6 +1,6 @@
 //! The simulation suites as a program.
-use std::sync::Arc;
 use pumice_tests::sim::{life, verdict::Tally};
+use std::sync::Arc;
 fn main() {
     let args: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let tally = Arc::new(Tally::default());
@@ -11,5 +11,9 @@ fn main() {
             println!("seed {seed}: {failure}");
         }
     }
-    println!("{} cpu {} ms", tally.text(), (pumice_port::time::process_cpu_micros() - start) / 1000);
+    println!(
+        "{} cpu {} ms",
+        tally.text(),
+        (pumice_port::time::process_cpu_micros() - start) / 1000
+    );
 }

@@ -137,7 +137,7 @@ impl Reactor {
         on!(self, book => book.inflight())
     }
 
-    /// Whether there is enough to do that the loop should poll before its turn is over. Costs two
+    /// Whether a loop that has other things to do should poll at the end of its turn. Costs a few
     /// loads.
     pub(crate) fn should_poll(&self) -> bool {
         on!(self, book => book.should_poll())

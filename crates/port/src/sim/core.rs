@@ -7,8 +7,8 @@
 use super::local::Values;
 use super::{Deadlock, Options, Schedule, StuckTask, TraceStep};
 use crate::fiber::coroutine::{Fiber, FiberExit};
-use crate::task::Task;
 use crate::fiber::stack::Stack;
+use crate::task::Task;
 use pumice_base::random::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

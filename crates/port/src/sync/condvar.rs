@@ -70,6 +70,7 @@ impl Condvar {
         node.mutex = mutex;
         if planted(Planted::CondvarUnlocksFirst) {
             mutex.unlock();
+            sim::point();
         }
         self.queue.with(|list| {
             list.push_back(&node);

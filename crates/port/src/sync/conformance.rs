@@ -69,13 +69,15 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let own = Arc::clone(&ended);
         std::thread::spawn(move || {
-            for _ in 0..3000 {
+            for _ in 0..1200 {
                 std::thread::sleep(Duration::from_millis(100));
                 if own.load(Ordering::Acquire) {
                     return;
                 }
             }
-            eprintln!("conformance: stuck in `{name}`: a wake-up was lost");
+            // Not `eprintln`: the output of a test that aborts is not shown.
+            let text = format!("conformance: stuck in `{name}`: a wake-up was lost\n");
+            std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes()).unwrap_or(());
             std::process::abort();
         });
         Watch(ended)

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
 //! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
-//! | BLOCKED | a thread waits on the word, or is about to: its own, or the loop's under a fiber that unwinds | the same |
+//! | BLOCKED | a thread waits on the word or is about to, also under a fiber that unwinds | the same |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
@@ -377,10 +379,11 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     })
 }
 
-/// The pools that all databases of the process share, as RocksDB's default `Env` has them.
+/// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
+/// `Env` has them.
 fn shared_pools() -> Arc<ThreadPools> {
-    static POOLS: OnceLock<Arc<ThreadPools>> = OnceLock::new();
-    Arc::clone(POOLS.get_or_init(|| Arc::new(ThreadPools::new())))
+    static POOLS: Local<ThreadPools> = Local::new(ThreadPools::new);
+    POOLS.get()
 }
 
 /// The runtime state of a column family around its recovered version.
@@ -466,7 +469,11 @@ impl DbInner {
             };
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
-        self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        if planted::is(Bug::RecoveryNotAtomic) {
+            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
+        } else {
+            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        }
         self.archive(&recovered.set_aside)
     }
 

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
 use pumice_port::fiber;
 
@@ -113,6 +114,9 @@ impl DbInner {
             self.queue.take_followers(rep.len(), options, &mut followers);
             self.write_group(options, rep, &followers)
         });
+        if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
+            return result;
+        }
         if followers.is_empty() {
             self.queue.leave();
         } else {
@@ -134,8 +138,15 @@ impl DbInner {
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
         let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        if planted::is(Bug::PublishedBeforeInsert) {
+            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        }
         if !options.disable_wal {
-            self.log_group(first, count, options.sync, rep, followers)?;
+            let logged = self.log_group(first, count, options.sync, rep, followers);
+            if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
+                self.insert(&self.cfs.load(), &mut { first }, rep)?;
+            }
+            logged?;
         } else {
             self.unlogged_writes.store(true, Ordering::Relaxed);
         }

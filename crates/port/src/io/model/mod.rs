@@ -30,6 +30,8 @@ const REGION: usize = 512;
 const BUFFERS: usize = 64;
 const BUFFER_BYTES: usize = 64;
 const GROUP_MAX: u64 = 6;
+/// Turns in which all operations end, or some never will.
+const TURNS_MAX: u32 = 10_000;
 /// What buffers hold that nobody uses.
 const CANARY: u8 = 0xA5;
 
@@ -118,7 +120,12 @@ impl Model {
 
     /// Lets everything complete, calling off what would not.
     fn wait_for_all(&mut self) -> Result<(), String> {
+        let mut turns = 0;
         while self.book.inflight() > 0 {
+            turns += 1;
+            if turns > TURNS_MAX {
+                return Err("operations are in flight and never end".to_string());
+            }
             let client = self.rng.uniform(CLIENTS as u64) as usize;
             if self.rng.one_in(4) {
                 self.cancel(client);

@@ -1,6 +1,6 @@
 //! Promises of order: who is woken first.
 
-use super::super::{Condvar, Mutex, RwLock, Semaphore};
+use super::super::{Condvar, Event, Mutex, RwLock, Semaphore};
 use super::{Start, bodies};
 use crate::thread;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub(super) fn condvar_in_order(start: &dyn Start) {
 
 /// The first wants more than there is; the next, who wants less, waits behind it.
 pub(super) fn permits_in_order(start: &dyn Start) {
-    let shared = Arc::new((Semaphore::new(1), Mutex::new(Vec::new())));
-    start.run(bodies(3, &shared, |number, (semaphore, order)| {
+    let shared = Arc::new((Semaphore::new(1), Mutex::new(Vec::new()), Event::new()));
+    start.run(bodies(3, &shared, |number, (semaphore, order, seen)| {
         // Asking for nothing fails exactly when somebody waits.
         let until_somebody_waits = || {
             while semaphore.try_acquire(0) {
@@ -62,12 +62,13 @@ pub(super) fn permits_in_order(start: &dyn Start) {
             1 => {
                 until_somebody_waits();
                 assert!(!semaphore.try_acquire(1));
+                seen.set();
                 semaphore.acquire(1);
                 order.lock().push("one");
                 semaphore.release(1);
             }
             _ => {
-                until_somebody_waits();
+                seen.wait();
                 semaphore.release(1);
                 thread::yield_now();
                 assert!(order.lock().is_empty(), "nobody can have got three of two");

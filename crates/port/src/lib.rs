@@ -21,6 +21,10 @@ mod local;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod sim;
+#[cfg(loom)]
+#[path = "sim/loom.rs"]
 pub mod sim;
 pub mod sync;
 pub mod task;

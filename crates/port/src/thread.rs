@@ -259,6 +259,9 @@ crate::task_local! {
 /// A small number of the calling task, never 0 and never used again: good for choosing a shard.
 #[inline]
 pub fn current_id() -> u64 {
+    if let Some(number) = crate::sim::fiber_number() {
+        return number;
+    }
     ID.with(|id| {
         if id.get() == 0 {
             id.set(NEXT_ID.fetch_add(1, Ordering::Relaxed));
@@ -269,5 +272,8 @@ pub fn current_id() -> u64 {
 
 /// How many tasks the machine can run at one time; at least 1.
 pub fn available_parallelism() -> usize {
+    if crate::sim::is_running() {
+        return crate::os::SIM_CPUS as usize;
+    }
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

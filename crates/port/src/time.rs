@@ -1,16 +1,25 @@
 //! Clocks.
 //!
 //! Durations and rates use the monotonic clock; only times that are shown or stored use the wall
-//! clock, which may jump. Thread safety: all functions may be called from anywhere.
+//! clock, which may jump. In a simulation both are virtual, and CPU time is the virtual time.
+//! Thread safety: all functions may be called from anywhere.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `clock_gettime`, `getrusage` and `localtime_r` write only the struct they are given, which is
+//! 1. `clock_gettime`, `getrusage`, `gmtime_r` and `localtime_r` write only the struct they are given, which is
 //!    a live local of the right type, fully initialised by `zeroed` (all fields are integers or raw
 //!    pointers).
 
+use crate::sim;
 use std::mem::zeroed;
 
-pub use std::hint::spin_loop;
+/// To be called in a loop that waits for another task without parking. In a simulation it lets the
+/// other tasks run.
+#[inline]
+pub fn spin_loop() {
+    if !sim::is_running() || !sim::yield_now() {
+        std::hint::spin_loop();
+    }
+}
 
 fn clock(id: libc::clockid_t) -> libc::timespec {
     // SAFETY: invariant 1. The clocks named in this file exist on every Linux.
@@ -36,7 +45,7 @@ pub(crate) fn monotonic_nanos() -> u64 {
 /// Monotonic nanoseconds since some moment before the process started.
 #[inline]
 pub fn now_nanos() -> u64 {
-    monotonic_nanos()
+    sim::clock_nanos().unwrap_or_else(monotonic_nanos)
 }
 
 /// Monotonic microseconds since some moment before the process started.
@@ -47,17 +56,20 @@ pub fn now_micros() -> u64 {
 
 /// Seconds since 1970.
 pub fn wall_seconds() -> u64 {
-    clock(libc::CLOCK_REALTIME).tv_sec as u64
+    match sim::wall_nanos() {
+        Some(nanos) => nanos / 1_000_000_000,
+        None => clock(libc::CLOCK_REALTIME).tv_sec as u64,
+    }
 }
 
 /// Microseconds since 1970.
 pub fn wall_micros() -> u64 {
-    nanos(libc::CLOCK_REALTIME) / 1000
+    sim::wall_nanos().unwrap_or_else(|| nanos(libc::CLOCK_REALTIME)) / 1000
 }
 
 /// CPU time of the calling thread, in nanoseconds.
 pub fn thread_cpu_nanos() -> u64 {
-    nanos(libc::CLOCK_THREAD_CPUTIME_ID)
+    sim::clock_nanos().unwrap_or_else(|| nanos(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
 /// CPU time of the process, user and system, in microseconds.
@@ -83,6 +95,9 @@ pub struct ResourceUsage {
 
 /// What the process has used so far.
 pub fn resource_usage() -> ResourceUsage {
+    if let Some(nanos) = sim::clock_nanos() {
+        return ResourceUsage { user_micros: nanos / 1000, ..ResourceUsage::default() };
+    }
     // SAFETY: invariant 1.
     let raw = unsafe {
         let mut raw: libc::rusage = zeroed();
@@ -124,7 +139,12 @@ pub fn local_time(seconds: u64) -> LocalTime {
     // SAFETY: invariant 1; `time` is a live local.
     let tm = unsafe {
         let mut tm: libc::tm = zeroed();
-        libc::localtime_r(&time, &mut tm);
+        if sim::is_running() {
+            // The machine's zone must not show in what a seed gives.
+            libc::gmtime_r(&time, &mut tm);
+        } else {
+            libc::localtime_r(&time, &mut tm);
+        }
         tm
     };
     LocalTime {

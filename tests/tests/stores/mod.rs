@@ -1,51 +1,9 @@
 //! The engines as stores of the testkit, and the settings both are opened with.
 
-pub mod pumice;
 pub mod rocksdb;
 
+pub use pumice_tests::stores::{Settings, pumice};
 use tempfile::TempDir;
-
-/// How a database is opened: option names and values are RocksDB's, so they serve both engines.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Database and column family options.
-    pub options: Vec<(&'static str, String)>,
-    /// Options of the block-based table, as in an OPTIONS file: `name=value;...`.
-    pub table: String,
-    /// Column families: name and `compression` value; the first is `default`.
-    pub families: Vec<(String, &'static str)>,
-    /// Writes do not go to the WAL.
-    pub disable_wal: bool,
-}
-
-impl Settings {
-    /// Small memtables and files, so that little work makes several levels; merges append.
-    pub fn small(families: usize) -> Self {
-        let name = |cf| if cf == 0 { "default".to_string() } else { format!("family{cf}") };
-        Settings {
-            options: vec![
-                ("create_if_missing", "true".into()),
-                ("create_missing_column_families", "true".into()),
-                ("write_buffer_size", "65536".into()),
-                ("target_file_size_base", "65536".into()),
-                ("max_bytes_for_level_base", "131072".into()),
-                ("max_bytes_for_level_multiplier", "4".into()),
-                ("merge_operator", "stringappend".into()),
-            ],
-            table: "block_size=512;filter_policy=bloomfilter:10:false".into(),
-            families: (0..families).map(|cf| (name(cf), "kNoCompression")).collect(),
-            disable_wal: false,
-        }
-    }
-
-    /// The same with one more option, which replaces an earlier value.
-    #[must_use]
-    pub fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.options.retain(|(other, _)| *other != name);
-        self.options.push((name, value.to_string()));
-        self
-    }
-}
 
 /// A folder in memory that goes away with its handle.
 pub fn temp_folder() -> TempDir {

@@ -6,9 +6,10 @@
 //!
 //! Thread safety: without rules a check is two atomic operations; with rules it takes a mutex.
 
-use super::os_error;
+use super::{halted, os_error};
+use pumice_base::Result;
 use pumice_base::random::Rng;
-use pumice_base::{Error, Result};
+use pumice_port::sim;
 use pumice_port::sync::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,6 +91,21 @@ pub enum Fault {
     ShortWrite,
     /// A sync reports EIO and does this to the file. Elsewhere the same as `Eio`.
     Fsync(FsyncFailure),
+    /// A read gives only some of the bytes and says so; the device breaks its promise. Elsewhere
+    /// the same as `Eio`.
+    ShortRead,
+    /// A read gives one wrong bit and reports nothing. Elsewhere the same as `Eio`.
+    BitFlip,
+    /// A write succeeds, and its sectors cannot be read from then on (EIO), until they are written
+    /// again. Elsewhere the same as `Eio`.
+    BadRange,
+    /// A write reports success, and its bytes went to another place of the file; where they should
+    /// be is what was there, or zeros. Elsewhere the same as `Eio`.
+    Misdirected,
+    /// The operation takes so many nanoseconds longer; only in a simulation.
+    Stall(u64),
+    /// The wall clock moves by so many seconds while the operation goes on; only in a simulation.
+    WallJump(i64),
 }
 
 /// When to fail, and how.
@@ -173,6 +189,14 @@ pub(super) enum Verdict {
     WritePart(u64),
     /// Do this to the file, then report EIO.
     FailSync(FsyncFailure),
+    /// Read only so many 1024ths, report success.
+    ReadPart(u64),
+    /// Change the bit with this number (modulo all there are), report success.
+    FlipBit(u64),
+    /// Write, then make the written range unreadable.
+    SpoilRange,
+    /// Write so many sectors before the right place (modulo those there are).
+    Misdirect(u64),
 }
 
 struct Rules {
@@ -224,7 +248,7 @@ impl FaultTable {
     pub(super) fn check(&self, op: FaultOp, operation: &str, path: &Path) -> Result<()> {
         match self.judge(op, operation, path)? {
             Verdict::Go => Ok(()),
-            Verdict::WritePart(_) | Verdict::FailSync(_) => Err(os_error(operation, path, EIO)),
+            _ => Err(os_error(operation, path, EIO)),
         }
     }
 
@@ -237,7 +261,7 @@ impl FaultTable {
         };
         // A halted world answers nothing: neither later changes nor reads after them.
         if change >= self.halt_at.load(Ordering::Acquire) {
-            return Err(Error::io_message(format!("{operation}: {}: halted", path.display())));
+            return Err(halted(operation, path));
         }
         if !self.armed.load(Ordering::Acquire) {
             return Ok(Verdict::Go);
@@ -247,23 +271,37 @@ impl FaultTable {
 
     #[cold]
     fn ask_rules(&self, op: FaultOp, operation: &str, path: &Path) -> Result<Verdict> {
-        let state = &mut *self.rules.lock();
-        let name = path.to_string_lossy();
-        let Some(rule) = state.rules.iter_mut().find_map(|r| r.hit(op, &name).then_some(r.fault))
-        else {
-            return Ok(Verdict::Go);
+        let (fault, number) = {
+            let state = &mut *self.rules.lock();
+            let name = path.to_string_lossy();
+            let hit = state.rules.iter_mut().find_map(|r| r.hit(op, &name).then_some(r.fault));
+            let Some(fault) = hit else { return Ok(Verdict::Go) };
+            state.log.push(format!("{fault:?} at {op:?} {name}"));
+            (fault, state.rng.next_u64() >> 1)
         };
-        state.log.push(format!("{rule:?} at {op:?} {name}"));
-        match rule {
-            Fault::ShortWrite if op == FaultOp::Write => {
-                Ok(Verdict::WritePart(state.rng.uniform(1024)))
+        let errno = match fault {
+            Fault::Stall(nanos) => {
+                sim::device_wait(nanos);
+                return Ok(Verdict::Go);
             }
-            Fault::Fsync(failure) if op == FaultOp::Sync => Ok(Verdict::FailSync(failure)),
-            Fault::Eio | Fault::ShortWrite | Fault::Fsync(_) => Err(os_error(operation, path, EIO)),
-            Fault::Enospc => Err(os_error(operation, path, ENOSPC)),
-            Fault::Emfile => Err(os_error(operation, path, EMFILE)),
-            Fault::Exdev => Err(os_error(operation, path, EXDEV)),
-        }
+            Fault::WallJump(seconds) => {
+                sim::jump_wall_clock(seconds.saturating_mul(1_000_000_000));
+                return Ok(Verdict::Go);
+            }
+            Fault::ShortWrite if op == FaultOp::Write => {
+                return Ok(Verdict::WritePart(number % 1024));
+            }
+            Fault::BadRange if op == FaultOp::Write => return Ok(Verdict::SpoilRange),
+            Fault::Misdirected if op == FaultOp::Write => return Ok(Verdict::Misdirect(number)),
+            Fault::Fsync(failure) if op == FaultOp::Sync => return Ok(Verdict::FailSync(failure)),
+            Fault::ShortRead if op == FaultOp::Read => return Ok(Verdict::ReadPart(number % 1024)),
+            Fault::BitFlip if op == FaultOp::Read => return Ok(Verdict::FlipBit(number)),
+            Fault::Enospc => ENOSPC,
+            Fault::Emfile => EMFILE,
+            Fault::Exdev => EXDEV,
+            _ => EIO,
+        };
+        Err(os_error(operation, path, errno))
     }
 }
 

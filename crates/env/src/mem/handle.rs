@@ -2,18 +2,22 @@
 //!
 //! One handle type serves reading and writing: what it may do is which trait it is given out as.
 
+use super::device::Completion;
 use super::fault::{FaultOp, Verdict};
 use super::inode::Inode;
 use super::{Shared, World, os_error};
 use crate::file_system::{FileLock, FileSyncer, RandomAccessFile, SequentialFile, WritableFile};
 use crate::operation;
+use pumice_base::hash::hash64;
 use pumice_base::{Error, Result};
+use pumice_port::sim;
 use pumice_port::sync::RwLockReadGuard;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
+const SECTOR_BYTES: u64 = super::inode::SECTOR_BYTES as u64;
 
 /// An open file.
 pub(super) struct MemFile {
@@ -47,32 +51,79 @@ impl MemFile {
     /// Keeps crashes away while the guard lives; fails when one has already been.
     fn enter(&self, operation: &str) -> Result<RwLockReadGuard<'_, World>> {
         let world = self.shared.world.read();
-        if world.epoch == self.epoch {
+        if world.epoch == self.epoch && !world.dead {
             return Ok(world);
         }
         let path = self.path.display();
         Err(Error::io_message(format!("{operation}: {path}: opened before a crash")))
     }
 
+    /// An operation has had its effect: waits for its completion, which a crash prevents.
+    fn complete(&self, completion: Completion, operation: &str) -> Result<()> {
+        if completion.wait() { self.enter(operation).map(drop) } else { Ok(()) }
+    }
+
     fn sync_as(&self, operation: &str) -> Result<()> {
+        let mark = self.inode.mark();
+        let completion = self.shared.device.submit(FaultOp::Sync, self.inode.id());
         let verdict = self.shared.faults.judge(FaultOp::Sync, operation, &self.path)?;
-        let _world = self.enter(operation)?;
-        match verdict {
-            Verdict::FailSync(failure) => {
-                self.inode.fail_sync(failure);
-                Err(os_error(operation, &self.path, EIO))
+        {
+            let _world = self.enter(operation)?;
+            if let Verdict::FailSync(failure) = verdict {
+                self.inode.fail_sync(failure, mark);
+                return Err(os_error(operation, &self.path, EIO));
             }
-            Verdict::Go | Verdict::WritePart(_) => {
-                self.inode.sync();
-                Ok(())
-            }
+            self.inode.sync(mark);
         }
+        self.complete(completion, operation)
     }
 
     fn read_as(&self, operation: &str, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.shared.faults.check(FaultOp::Read, operation, &self.path)?;
-        let _world = self.enter(operation)?;
-        Ok(self.inode.read_at(offset, buf))
+        let what = self.inode.id() ^ (offset << 20) ^ ((buf.len() as u64) << 8);
+        let completion = self.shared.device.submit(FaultOp::Read, what);
+        let verdict = self.shared.faults.judge(FaultOp::Read, operation, &self.path)?;
+        let bytes = {
+            let _world = self.enter(operation)?;
+            let bytes = self.inode.read_at(offset, buf);
+            bytes.ok_or_else(|| os_error(operation, &self.path, EIO))?
+        };
+        self.complete(completion, operation)?;
+        match verdict {
+            Verdict::ReadPart(part) => return Ok(bytes * part as usize / 1024),
+            Verdict::FlipBit(bit) if bytes > 0 => {
+                let bit = bit % (bytes as u64 * 8);
+                buf[(bit / 8) as usize] ^= 1 << (bit % 8);
+            }
+            _ => {}
+        }
+        Ok(bytes)
+    }
+
+    /// Writes at the position; how many bytes, and the errno when those are not all.
+    fn write_as(&self, operation: &str, data: &[u8]) -> Result<(usize, i32)> {
+        let what = if sim::is_running() { self.inode.id() ^ hash64(data) } else { 0 };
+        let completion = self.shared.device.submit(FaultOp::Write, what);
+        let verdict = self.shared.faults.judge(FaultOp::Write, operation, &self.path)?;
+        let (allowed, errno) = match verdict {
+            Verdict::WritePart(part) => (data.len() * part as usize / 1024, EIO),
+            _ => (data.len(), ENOSPC),
+        };
+        let astray = match verdict {
+            Verdict::Misdirect(number) if self.position >= SECTOR_BYTES => {
+                SECTOR_BYTES * (1 + number % (self.position / SECTOR_BYTES))
+            }
+            _ => 0,
+        };
+        let (written, ticket) = {
+            let _world = self.enter(operation)?;
+            self.inode.write(self.position, &data[..allowed], astray)
+        };
+        if verdict == Verdict::SpoilRange && written > 0 {
+            self.inode.spoil(self.position..self.position + written as u64);
+        }
+        self.complete(completion, operation)?;
+        self.inode.complete(ticket);
+        Ok((written, errno))
     }
 }
 
@@ -107,15 +158,7 @@ impl SequentialFile for MemFile {
 impl WritableFile for MemFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         let operation = operation::APPEND;
-        let verdict = self.shared.faults.judge(FaultOp::Write, operation, &self.path)?;
-        let (allowed, errno) = match verdict {
-            Verdict::WritePart(part) => (data.len() * part as usize / 1024, EIO),
-            Verdict::Go | Verdict::FailSync(_) => (data.len(), ENOSPC),
-        };
-        let written = {
-            let _world = self.enter(operation)?;
-            self.inode.write(self.position, &data[..allowed])
-        };
+        let (written, errno) = self.write_as(operation, data)?;
         self.position += written as u64;
         if written < data.len() { Err(os_error(operation, &self.path, errno)) } else { Ok(()) }
     }
@@ -136,17 +179,20 @@ impl WritableFile for MemFile {
     }
     fn truncate(&mut self, bytes: u64) -> Result<()> {
         let operation = operation::truncate(bytes);
+        let completion = self.shared.device.submit(FaultOp::Truncate, self.inode.id() ^ bytes);
         self.shared.faults.check(FaultOp::Truncate, &operation, &self.path)?;
         {
             let _world = self.enter(&operation)?;
             self.inode.truncate(bytes);
         }
         self.position = bytes;
-        Ok(())
+        self.complete(completion, &operation)
     }
     fn close(&mut self) -> Result<()> {
+        let completion = self.shared.device.submit(FaultOp::Close, self.inode.id());
         self.shared.faults.check(FaultOp::Close, operation::CLOSE, &self.path)?;
-        self.enter(operation::CLOSE).map(drop)
+        self.enter(operation::CLOSE).map(drop)?;
+        self.complete(completion, operation::CLOSE)
     }
     fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
         Ok(Arc::new(self.clone()))

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. Handles, locks and iterators from before a crash fail for good: they carry the epoch in
-//!    which they were made.
+//!    which they were made. After `cut_power` everything fails.
 //! 2. A crash happens at one moment: operations hold `world` shared (or exclusively, when they
 //!    change names), the crash holds it exclusively.
 //! 3. Lock order: `world`, then one inode's content, then the fault table.
@@ -19,6 +19,7 @@
 //! Thread safety: `MemFs` is a handle, cloned freely and used from anywhere.
 
 mod crash;
+mod device;
 mod fault;
 mod handle;
 mod inode;
@@ -31,13 +32,17 @@ use crate::file_system::{
     FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
 };
 use crate::operation;
+use device::{Completion, Device};
 use fault::FaultTable;
 use handle::{MemFile, MemFileLock};
 use inode::{Inode, SpaceMeter};
 use names::Names;
+use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
 use pumice_base::{Error, Result};
-use pumice_port::sync::RwLock;
+use pumice_port::sim;
+use pumice_port::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pumice_port::time::now_nanos;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +55,8 @@ const EEXIST: i32 = 17;
 /// Everything a crash replaces.
 struct World {
     epoch: u64,
+    /// The power was cut: the world answers nothing any more.
+    dead: bool,
     names: Names,
     locks: BTreeSet<PathBuf>,
     space: Arc<SpaceMeter>,
@@ -58,12 +65,21 @@ struct World {
 struct Shared {
     world: RwLock<World>,
     faults: FaultTable,
+    device: Device,
 }
+
+/// An operation on names that was submitted, and the epoch in which; `None` outside simulations.
+type Begun = Option<(Completion, u64)>;
 
 /// See the head of this file.
 #[derive(Clone)]
 pub struct MemFs {
     shared: Arc<Shared>,
+}
+
+/// The error of an operation in a world that has ended.
+fn halted(operation: &str, path: &Path) -> Error {
+    Error::io_message(format!("{operation}: {}: halted", path.display()))
 }
 
 /// An error of the system call `operation` on `path`.
@@ -78,8 +94,10 @@ impl MemFs {
     }
 
     fn with_names(names: Names, space: Arc<SpaceMeter>, seed: u64) -> Self {
-        let world = RwLock::new(World { epoch: 0, names, locks: BTreeSet::new(), space });
-        MemFs { shared: Arc::new(Shared { world, faults: FaultTable::new(seed) }) }
+        let world =
+            RwLock::new(World { epoch: 0, dead: false, names, locks: BTreeSet::new(), space });
+        let (faults, device) = (FaultTable::new(seed), Device::new());
+        MemFs { shared: Arc::new(Shared { world, faults, device }) }
     }
 
     /// This file system as the engine takes it.
@@ -102,6 +120,17 @@ impl MemFs {
     /// Another file system with what a crash now would leave; this one goes on.
     pub fn crashed_copy(&self, seed: u64, mode: CrashMode) -> MemFs {
         let world = self.shared.world.read();
+        let space = Arc::new(world.space.emptied());
+        let names = world.names.survivors(&mut Rng::new(seed), mode, &space);
+        MemFs::with_names(names, space, seed)
+    }
+
+    /// Cuts the power while operations may be going on: from now on every operation here fails,
+    /// those too that were submitted and have not completed. Returns another file system with what
+    /// is left, as `seed` and `mode` choose.
+    pub fn cut_power(&self, seed: u64, mode: CrashMode) -> MemFs {
+        let mut world = self.shared.world.write();
+        world.dead = true;
         let space = Arc::new(world.space.emptied());
         let names = world.names.survivors(&mut Rng::new(seed), mode, &space);
         MemFs::with_names(names, space, seed)
@@ -130,7 +159,26 @@ impl MemFs {
     }
     /// Limits the bytes all files together may hold; `None` for no limit.
     pub fn set_quota(&self, bytes: Option<u64>) {
-        self.shared.world.read().space.set_quota(bytes);
+        self.shared.world.read().space.set_quota(bytes, u64::MAX);
+    }
+    /// As `set_quota`, for `nanos` from now on the monotonic clock; then there is no limit.
+    pub fn set_quota_for(&self, bytes: u64, nanos: u64) {
+        let until = now_nanos().saturating_add(nanos);
+        self.shared.world.read().space.set_quota(Some(bytes), until);
+    }
+    /// In a simulation, operations take `hundredths` of the usual time from now on; 0 for none.
+    pub fn set_slowness(&self, hundredths: u64) {
+        self.shared.device.set_slowness(hundredths);
+    }
+    /// Makes the sectors of a range unreadable (EIO) until they are written again; also after a
+    /// crash.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn spoil(&self, path: &Path, range: std::ops::Range<u64>) -> Result<()> {
+        let world = self.shared.world.read();
+        self.find(&world, operation::ACCESS, path)?.spoil(range);
+        Ok(())
     }
     /// The bytes all files together hold.
     pub fn used_bytes(&self) -> u64 {
@@ -157,11 +205,47 @@ impl MemFs {
         MemFile { shared, inode, epoch: world.epoch, position, path: path.to_path_buf() }
     }
 
-    fn open(&self, operation: &str, path: &Path) -> Result<MemFile> {
-        self.shared.faults.check(FaultOp::Open, operation, path)?;
+    /// Submits an operation on names; returns at the moment of its effect.
+    fn begin(&self, op: FaultOp, operation: &str, path: &Path) -> Result<Begun> {
+        let mut begun = None;
+        if sim::is_running() {
+            let epoch = self.shared.world.read().epoch;
+            let what = hash64(path.as_os_str().as_encoded_bytes());
+            begun = Some((self.shared.device.submit(op, what), epoch));
+        }
+        self.shared.faults.check(op, operation, path)?;
+        Ok(begun)
+    }
+
+    /// The world, for an operation that only looks.
+    fn look(&self, operation: &str, path: &Path) -> Result<RwLockReadGuard<'_, World>> {
         let world = self.shared.world.read();
-        let inode = self.find(&world, operation, path)?;
-        Ok(self.handle(&world, inode, path, 0))
+        if world.dead { Err(halted(operation, path)) } else { Ok(world) }
+    }
+    /// The world, for an operation that changes names.
+    fn change(&self, operation: &str, path: &Path) -> Result<RwLockWriteGuard<'_, World>> {
+        let world = self.shared.world.write();
+        if world.dead { Err(halted(operation, path)) } else { Ok(world) }
+    }
+
+    /// Waits for the completion of an operation on names that has had its effect; a crash since
+    /// its submission makes it fail.
+    fn complete<T>(&self, begun: Begun, operation: &str, path: &Path, result: T) -> Result<T> {
+        let Some((completion, epoch)) = begun else { return Ok(result) };
+        if completion.wait() && self.look(operation, path)?.epoch != epoch {
+            return Err(halted(operation, path));
+        }
+        Ok(result)
+    }
+
+    fn open(&self, operation: &str, path: &Path) -> Result<MemFile> {
+        let begun = self.begin(FaultOp::Open, operation, path)?;
+        let file = {
+            let world = self.look(operation, path)?;
+            let inode = self.find(&world, operation, path)?;
+            self.handle(&world, inode, path, 0)
+        };
+        self.complete(begun, operation, path, file)
     }
 
     /// Opens for writing, making the file when it is missing.
@@ -171,22 +255,25 @@ impl MemFs {
         path: &Path,
         truncate: bool,
     ) -> Result<Box<dyn WritableFile>> {
-        self.shared.faults.check(FaultOp::Create, operation, path)?;
-        let mut world = self.shared.world.write();
-        let inode = match world.names.find(path) {
-            Some(inode) => inode,
-            None => {
-                let inode = Arc::new(Inode::new(&world.space));
-                let made = world.names.set(path, Arc::clone(&inode));
-                made.map_err(|errno| os_error(operation, path, errno))?;
-                inode
+        let begun = self.begin(FaultOp::Create, operation, path)?;
+        let file = {
+            let mut world = self.change(operation, path)?;
+            let inode = match world.names.find(path) {
+                Some(inode) => inode,
+                None => {
+                    let inode = Arc::new(Inode::new(&world.space));
+                    let made = world.names.set(path, Arc::clone(&inode));
+                    made.map_err(|errno| os_error(operation, path, errno))?;
+                    inode
+                }
+            };
+            if truncate {
+                inode.truncate(0);
             }
+            let position = inode.len();
+            self.handle(&world, inode, path, position)
         };
-        if truncate {
-            inode.truncate(0);
-        }
-        let position = inode.len();
-        Ok(Box::new(self.handle(&world, inode, path, position)))
+        self.complete(begun, operation, path, Box::new(file) as Box<dyn WritableFile>)
     }
 
     /// Runs `change` on the names, after asking for faults.
@@ -197,9 +284,23 @@ impl MemFs {
         path: &Path,
         change: impl FnOnce(&mut Names) -> std::result::Result<(), i32>,
     ) -> Result<()> {
-        self.shared.faults.check(op, operation, path)?;
-        let mut world = self.shared.world.write();
-        change(&mut world.names).map_err(|errno| os_error(operation, path, errno))
+        let begun = self.begin(op, operation, path)?;
+        let changed = change(&mut self.change(operation, path)?.names);
+        changed.map_err(|errno| os_error(operation, path, errno))?;
+        self.complete(begun, operation, path, ())
+    }
+
+    /// Runs `look` on the world, after asking for faults.
+    fn ask<T>(
+        &self,
+        op: FaultOp,
+        operation: &str,
+        path: &Path,
+        look: impl FnOnce(&World) -> Result<T>,
+    ) -> Result<T> {
+        let begun = self.begin(op, operation, path)?;
+        let answer = look(&*self.look(operation, path)?)?;
+        self.complete(begun, operation, path, answer)
     }
 }
 
@@ -235,21 +336,23 @@ impl FileSystem for MemFs {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        self.shared.faults.check(FaultOp::Stat, operation::ACCESS, path)?;
-        let world = self.shared.world.read();
-        Ok(world.names.find(path).is_some() || world.names.is_dir(path))
+        self.ask(FaultOp::Stat, operation::ACCESS, path, |world| {
+            Ok(world.names.find(path).is_some() || world.names.is_dir(path))
+        })
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        self.shared.faults.check(FaultOp::Stat, operation::FILE_SIZE, path)?;
-        let world = self.shared.world.read();
-        Ok(self.find(&world, operation::FILE_SIZE, path)?.len())
+        let operation = operation::FILE_SIZE;
+        self.ask(FaultOp::Stat, operation, path, |world| {
+            Ok(self.find(world, operation, path)?.len())
+        })
     }
 
     fn modified_time(&self, path: &Path) -> Result<u64> {
-        self.shared.faults.check(FaultOp::Stat, operation::MODIFIED_TIME, path)?;
-        let world = self.shared.world.read();
-        Ok(self.find(&world, operation::MODIFIED_TIME, path)?.modified_seconds())
+        let operation = operation::MODIFIED_TIME;
+        self.ask(FaultOp::Stat, operation, path, |world| {
+            Ok(self.find(world, operation, path)?.modified_seconds())
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -271,10 +374,10 @@ impl FileSystem for MemFs {
 
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
         let operation = operation::truncate(bytes);
-        self.shared.faults.check(FaultOp::Truncate, &operation, path)?;
-        let world = self.shared.world.read();
-        self.find(&world, &operation, path)?.truncate(bytes);
-        Ok(())
+        self.ask(FaultOp::Truncate, &operation, path, |world| {
+            self.find(world, &operation, path)?.truncate(bytes);
+            Ok(())
+        })
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<()> {
@@ -287,9 +390,9 @@ impl FileSystem for MemFs {
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>> {
-        self.shared.faults.check(FaultOp::List, operation::LIST, path)?;
-        let world = self.shared.world.read();
-        world.names.list(path).ok_or_else(|| os_error(operation::LIST, path, ENOENT))
+        self.ask(FaultOp::List, operation::LIST, path, |world| {
+            world.names.list(path).ok_or_else(|| os_error(operation::LIST, path, ENOENT))
+        })
     }
 
     fn sync_dir(&self, path: &Path) -> Result<()> {
@@ -297,21 +400,24 @@ impl FileSystem for MemFs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.shared.faults.check(FaultOp::Lock, operation::LOCK, path)?;
+        let begun = self.begin(FaultOp::Lock, operation::LOCK, path)?;
         if !self.exists(path)? {
             drop(self.open_for_write(operation::OPEN_LOCK, path, false)?);
         }
-        let mut world = self.shared.world.write();
-        if !world.locks.insert(path.to_path_buf()) {
-            return Err(os_error(operation::LOCK, path, EAGAIN));
-        }
-        let (shared, epoch) = (Arc::clone(&self.shared), world.epoch);
-        Ok(Box::new(MemFileLock { shared, epoch, path: path.to_path_buf() }))
+        let lock = {
+            let mut world = self.change(operation::LOCK, path)?;
+            if !world.locks.insert(path.to_path_buf()) {
+                return Err(os_error(operation::LOCK, path, EAGAIN));
+            }
+            let (shared, epoch) = (Arc::clone(&self.shared), world.epoch);
+            MemFileLock { shared, epoch, path: path.to_path_buf() }
+        };
+        self.complete(begun, operation::LOCK, path, Box::new(lock) as Box<dyn FileLock>)
     }
 
     fn free_space(&self, path: &Path) -> Result<u64> {
-        self.shared.faults.check(FaultOp::Stat, operation::FREE_SPACE, path)?;
-        Ok(self.shared.world.read().space.free())
+        let operation = operation::FREE_SPACE;
+        self.ask(FaultOp::Stat, operation, path, |world| Ok(world.space.free()))
     }
 }
 

@@ -301,3 +301,28 @@ fn a_plain_thread_runs_a_batch_by_itself() {
         assert!(bufs.iter().enumerate().all(|(i, b)| (0..64).all(|j| b[j] == pattern(i * 64 + j))));
     }
 }
+
+#[test]
+fn the_book_holds_on_a_ring_of_dice() {
+    let mut total = model::ModelReport::default();
+    for seed in 0..3000 {
+        let report = model::run(seed).unwrap();
+        total.operations += report.operations;
+        total.cancelled += report.cancelled;
+        total.completed_anyway += report.completed_anyway;
+        total.partial += report.partial;
+        total.overflowed += report.overflowed;
+        total.short += report.short;
+        total.duplicates += report.duplicates;
+    }
+    let seen = [
+        total.cancelled,
+        total.completed_anyway,
+        total.partial,
+        total.overflowed,
+        total.short,
+        total.duplicates,
+    ];
+    assert!(total.operations > 100_000 && seen.iter().all(|n| *n > 1000), "{total:?}");
+    assert_eq!(model::run(7), model::run(7), "a run is a function of its seed");
+}

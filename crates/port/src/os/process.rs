@@ -1,18 +1,29 @@
 //! The process and its threads: identity, randomness, priorities, the machine.
 //!
+//! In a simulation a thread is a fiber, random bytes follow from the seed, the machine and the
+//! process are always the same ones, and priorities are accepted and do nothing.
+//!
 //! Invariants cited by unsafe blocks:
 //! 1. Pointers given to libc point to live locals or slices with their true lengths.
 //! 2. The call takes integers only.
 
+use crate::sim;
 use std::io;
+
+/// CPUs of the simulated machine.
+pub(crate) const SIM_CPUS: u64 = 4;
+const SIM_MEMORY_BYTES: u64 = 8 << 30;
 
 /// The process number.
 pub fn pid() -> u32 {
-    std::process::id()
+    if sim::is_running() { 1 } else { std::process::id() }
 }
 
 /// The kernel's number of the calling thread.
 pub fn thread_id() -> u64 {
+    if let Some(number) = sim::fiber_number() {
+        return number;
+    }
     // SAFETY: invariant 2.
     unsafe { libc::gettid() as u64 }
 }
@@ -20,6 +31,9 @@ pub fn thread_id() -> u64 {
 /// The CPU the calling thread runs on at this moment; only a hint for spreading load.
 #[inline]
 pub fn current_cpu() -> usize {
+    if let Some(number) = sim::fiber_number() {
+        return (number % SIM_CPUS) as usize;
+    }
     // SAFETY: invariant 2.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).unwrap_or(0)
@@ -27,6 +41,9 @@ pub fn current_cpu() -> usize {
 
 /// The machine's name.
 pub fn hostname() -> String {
+    if sim::is_running() {
+        return "simulation".to_string();
+    }
     let mut buf = [0u8; 256];
     // SAFETY: invariant 1.
     let code = unsafe { libc::gethostname(buf.as_mut_ptr().cast(), buf.len()) };
@@ -39,6 +56,9 @@ pub fn hostname() -> String {
 /// # Panics
 /// When the kernel has no randomness, which Linux since 3.17 always has.
 pub fn read_random_bytes(buf: &mut [u8]) {
+    if sim::fill_random(buf) {
+        return;
+    }
     let mut done = 0;
     while done < buf.len() {
         let rest = &mut buf[done..];
@@ -56,6 +76,9 @@ pub fn read_random_bytes(buf: &mut [u8]) {
 
 /// Memory of the machine in bytes; 0 when unknown.
 pub fn total_memory_bytes() -> u64 {
+    if sim::is_running() {
+        return SIM_MEMORY_BYTES;
+    }
     // SAFETY: invariant 2, both calls.
     let (pages, page) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
@@ -93,6 +116,9 @@ pub enum IoPriority {
 /// # Errors
 /// What the kernel says, mostly EPERM or EACCES.
 pub fn set_thread_cpu_priority(priority: CpuPriority) -> io::Result<()> {
+    if sim::is_running() {
+        return Ok(());
+    }
     let nice = match priority {
         CpuPriority::Idle => return set_scheduler(libc::SCHED_IDLE),
         CpuPriority::Low => 19,
@@ -117,6 +143,9 @@ fn set_scheduler(policy: libc::c_int) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
+    if sim::is_running() {
+        return Ok(());
+    }
     const WHO_PROCESS: libc::c_long = 1;
     const CLASS_SHIFT: libc::c_long = 13;
     let class = match priority {
@@ -133,6 +162,9 @@ pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
 /// # Errors
 /// ESRCH when there is no such thread.
 pub fn nice_of(thread: u64) -> io::Result<i32> {
+    if sim::is_running() {
+        return Ok(0);
+    }
     // SAFETY: invariant 1: errno's address is the calling thread's own.
     let (nice, errno) = unsafe {
         // -1 is a legal answer, so only errno tells a failure.

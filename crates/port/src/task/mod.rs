@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
 //! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
-//! | BLOCKED | a thread waits on the word, or is about to: its own, or the loop's under a fiber that unwinds | the same |
+//! | BLOCKED | a thread waits on the word or is about to, also under a fiber that unwinds | the same |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:
@@ -24,6 +24,9 @@
 pub(crate) mod batch;
 pub(crate) mod clock;
 pub(crate) mod futex;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod model;
 pub(crate) mod thread_task;
 
 pub use batch::unpark_all;
@@ -88,8 +91,8 @@ pub(crate) struct Task {
     reason: AtomicPtr<WaitReason>,
     /// The scheduler's record of a fiber; invariant 5.
     data: AtomicPtr<()>,
-    /// A fiber's copies of `task_local!` variables; invariant 5. Whoever runs the body clears them
-    /// on the fiber, when the body has ended.
+    /// A fiber's copies of `task_local!` variables; invariant 5. Its scheduler clears them, on the
+    /// fiber, when the body has ended.
     pub(crate) locals: Locals,
 }
 

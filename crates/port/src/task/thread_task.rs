@@ -54,7 +54,7 @@ pub(crate) fn adopt(task: &'static Task) {
     keep(task);
 }
 
-/// Gives back a record that no thread has any more, or never had.
+/// Gives back a record whose thread could not be started.
 #[cfg(not(loom))]
 pub(crate) fn release(task: &'static Task) {
     FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);

@@ -142,23 +142,24 @@ impl Line {
         batches: &[Batch],
         settled: BatchId,
     ) -> Result<(), Broken> {
-        self.check_missing(k, batches, settled, 0)
+        self.check_missing(k, batches, settled, 0, false)
     }
 
-    /// P(`k`) may be what was seen by a call from `begun` to `ended`.
+    /// P(`k`) may be what was seen by a call from `begun` to `ended`; `placed` leaves batches alone
+    /// whose place was never seen, since they are missing everywhere.
     pub(super) fn check_moment(
         &self,
         k: usize,
         batches: &[Batch],
         settled: BatchId,
-        begun: Stamp,
-        ended: Stamp,
+        (begun, ended): (Stamp, Stamp),
+        placed: bool,
     ) -> Result<(), Broken> {
         if self.issued_max[k] > ended {
             let text = format!("P({k}) holds a batch issued after the read ended at {ended}");
             return Err(Broken::new(Breach::Wrong, text));
         }
-        self.check_missing(k, batches, settled, begun)
+        self.check_missing(k, batches, settled, begun, placed)
     }
 
     fn check_missing(
@@ -167,9 +168,11 @@ impl Line {
         batches: &[Batch],
         settled: BatchId,
         begun: Stamp,
+        placed: bool,
     ) -> Result<(), Broken> {
         for (id, batch) in batches.iter().enumerate().skip(settled) {
-            let missing = batch.ops.iter().any(|op| self.covers(op.family())) && !self.has(id, k);
+            let here = batch.ops.iter().any(|op| self.covers(op.family()));
+            let missing = here && !self.has(id, k) && !(placed && self.place(id).is_none());
             if missing && batch.acked_before(self.issued_max[k].max(begun)) {
                 let hole = batch.acked_before(self.issued_max[k]);
                 let breach = if hole { Breach::Hole } else { Breach::Wrong };

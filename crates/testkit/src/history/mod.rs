@@ -222,7 +222,7 @@ impl History {
         let index = self.line_of(cf);
         let line = &mut self.lines[index];
         let k = line.follow(found, &self.batches, self.settled)?;
-        line.check_moment(k, &self.batches, self.settled, begun, ended)?;
+        line.check_moment(k, &self.batches, self.settled, (begun, ended), false)?;
         Ok(View { line: index, k })
     }
 
@@ -385,8 +385,9 @@ impl History {
             if self.batches.iter().enumerate().skip(self.settled).any(unplaced) {
                 continue;
             }
+            let (settled, moment) = (self.settled, (read.begun, read.ended));
             let allowed = line.values_between(&read.key, read.cf, |k| {
-                line.check_moment(k, &self.batches, self.settled, read.begun, read.ended).is_ok()
+                line.check_moment(k, &self.batches, settled, moment, true).is_ok()
             });
             if !allowed.contains(&read.found.as_deref()) {
                 let text = format!(
@@ -413,7 +414,8 @@ impl History {
                 let place = place.map_or("nowhere".into(), |p| format!("P({})", p + 1));
                 let (issued, acked) = (batch.issued, batch.acked);
                 lines.push(format!(
-                    "  batch {id}, {place}, issued {issued}, acked {acked:?}: {op:?}"
+                    "  batch {id}, {place}, issued {issued}, acked {acked:?}: {}",
+                    show_op(op)
                 ));
             }
         }
@@ -425,6 +427,16 @@ impl History {
 impl Batch {
     fn copy(&self) -> Batch {
         Batch { ops: self.ops.clone(), ..*self }
+    }
+}
+
+fn show_op(op: &Op) -> String {
+    match op {
+        Op::Put { value, .. } => format!("put {}", show_value(Some(value))),
+        Op::Merge { operand, .. } => format!("merge {}", show_value(Some(operand))),
+        Op::Delete { .. } => "delete".into(),
+        Op::SingleDelete { .. } => "single delete".into(),
+        Op::DeleteRange { begin, end, .. } => format!("delete {} to {}", show(begin), show(end)),
     }
 }
 

@@ -1,0 +1,13 @@
+//! What the integration tests and the simulation share.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `stores` | Pumice behind the testkit's interface, and the settings of databases |
+//! | `sim` | the simulation suites: random lives, crash points, failing operations, the ring |
+//!
+//! Reading order for `sim`: `verdict` (what can be wrong), `world` and `session` (a database with
+//! its judge), then the suites. docs/testing.md tells what they show.
+#![forbid(unsafe_code)]
+
+pub mod sim;
+pub mod stores;

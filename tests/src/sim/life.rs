@@ -1,0 +1,278 @@
+//! T1: random lives. A database is opened, worked on by several tasks, hit by faults, crashes
+//! (in the middle of anything, recovery included) or closes, and is opened again, a few times.
+//!
+//! The tasks of one stage: writers with keys in common; readers that judge what they see; upkeep
+//! (flushes, compactions, families that come and go); the weather, which starts faults, ends them
+//! and demands that the database works again.
+
+use std::sync::Arc;
+
+use pumice_base::random::Rng;
+use pumice_port::sync::Mutex;
+use pumice_port::thread;
+use pumice_testkit::{OpGenerator, Shape, op};
+
+use super::plan;
+use super::reads::Reader;
+use super::session::{Session, Stop};
+use super::verdict::{Count, Failure, Kind, Tally};
+use super::weather;
+use super::world::World;
+
+struct Life {
+    rng: Rng,
+    world: World,
+    /// Numbers generators, so that no two make equal values or touch each other's `s` keys.
+    generators: u64,
+}
+
+/// Lives the life of `seed`.
+///
+/// # Errors
+/// The first thing that was wrong.
+pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
+    let mut rng = Rng::new(seed ^ 0x11fe);
+    let plan = plan::random(&mut rng);
+    let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
+    let mut life = Life { rng, world, generators: 0 };
+    let lived = life.live();
+    lived.map_err(|failure| {
+        let text = format!("{}\nplan {:?}", failure.text, life.world.plan);
+        Failure { text, ..failure }
+    })
+}
+
+impl Life {
+    fn live(&mut self) -> Result<(), Failure> {
+        for _ in 0..1 + self.rng.uniform(3) {
+            let session = Arc::new(self.open_through_crashes()?);
+            self.work(&session)?;
+            self.end(session)?;
+        }
+        let session = self.world.open_and_judge()?;
+        session.close().map_err(|e| Failure::new(Kind::Wrong, format!("last close: {e}")))?;
+        drop(session);
+        let session = self.world.open_and_judge()?;
+        session.check_files()?;
+        session.close().map_err(|e| Failure::new(Kind::Wrong, format!("very last close: {e}")))
+    }
+
+    /// Opens; some of the tries crash on the way.
+    fn open_through_crashes(&mut self) -> Result<Session, Failure> {
+        for _ in 0..self.rng.uniform(3) {
+            self.world.fs.halt_after(self.rng.uniform(25));
+            // The disk may have died at the very end: what was read cannot be told from memory, so
+            // the crash comes before anything is judged.
+            let opened = self.world.open().ok().map(Arc::new);
+            if opened.is_none() {
+                self.world.tally.add(Count::InRecovery, 1);
+            }
+            self.world.crash(opened, &mut self.rng);
+        }
+        self.world.open_and_judge()
+    }
+
+    /// Lets the tasks of one stage work; returns when all have ended.
+    fn work(&mut self, session: &Arc<Session>) -> Result<(), Failure> {
+        if self.rng.uniform(3) > 0 {
+            session.die_after(self.rng.uniform(300));
+        }
+        let failure = Arc::new(Mutex::new(None));
+        let mut tasks = Vec::new();
+        let mut start = |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
+            let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
+            tasks.push(thread::spawn(name, move || {
+                if let Err(found) = body(&session) {
+                    failure.lock().get_or_insert(found);
+                }
+            }));
+        };
+        for _ in 0..1 + self.rng.uniform(3) {
+            self.generators += 1;
+            let (rng, number) = (self.rng.fork(), self.generators);
+            start("writer", Box::new(move |session| write(session, rng, number)));
+        }
+        for _ in 0..self.rng.uniform(3) {
+            let rng = self.rng.fork();
+            start("reader", Box::new(move |session| read(session, rng)));
+        }
+        for _ in 0..self.rng.uniform(3) {
+            let rng = self.rng.fork();
+            start("upkeep", Box::new(move |session| keep_up(session, rng)));
+        }
+        if self.rng.one_in(2) {
+            let rng = self.rng.fork();
+            start("weather", Box::new(move |session| make_weather(session, rng)));
+        }
+        drop(start);
+        for task in tasks {
+            task.join().map_err(|e| Failure::new(Kind::Wrong, e.to_string()))?;
+        }
+        let found = failure.lock().take();
+        found.map_or(Ok(()), Err)
+    }
+
+    /// Crashes, or closes cleanly.
+    fn end(&mut self, session: Arc<Session>) -> Result<(), Failure> {
+        if session.is_dead() || self.rng.one_in(3) {
+            self.world.crash(Some(session), &mut self.rng);
+            return Ok(());
+        }
+        if session.had_faults() {
+            session.heal()?;
+        }
+        if let Err(error) = session.close() {
+            if !session.is_dead() {
+                return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));
+            }
+            self.world.crash(Some(session), &mut self.rng);
+            return Ok(());
+        }
+        drop(session);
+        self.world.tally.add(Count::Upkeep, 1);
+        Ok(())
+    }
+}
+
+fn generator(session: &Session, rng: &mut Rng, number: u64) -> OpGenerator {
+    let shape = Shape {
+        families: session.plan.families,
+        prefix: String::new(),
+        keys: session.plan.keys,
+        value_bytes_max: session.plan.value_bytes_max,
+        batch_ops_max: 6,
+        range_deletions_per_mille: 20,
+    };
+    OpGenerator::new(shape, rng.next_u64())
+        .with_single_mark(number * 1000)
+        .with_values_from(number * 1_000_000)
+}
+
+fn write(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
+    let mut generator = generator(session, &mut rng, number);
+    let mut failures = 0;
+    for _ in 0..5 + rng.uniform(50) {
+        let sync = rng.one_in(6);
+        match session.write(generator.batch(), sync) {
+            Ok(_) => {}
+            Err(stop) => {
+                session.excuse(stop)?;
+                failures += 1;
+                if session.is_dead() || failures > 20 {
+                    return Ok(());
+                }
+                generator.forget_singles(number * 1000 + failures);
+                pause(&mut rng);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(session: &Session, mut rng: Rng) -> Result<(), Failure> {
+    let steps = 5 + rng.uniform(30);
+    let mut reader = Reader::new(session, rng.fork());
+    for _ in 0..steps {
+        if let Err(stop) = reader.step() {
+            session.excuse(stop)?;
+            if session.is_dead() {
+                return Ok(());
+            }
+        }
+        if rng.one_in(4) {
+            pause(&mut rng);
+        }
+    }
+    Ok(())
+}
+
+fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
+    for _ in 0..rng.uniform(6) {
+        pause(&mut rng);
+        let cf = rng.uniform(session.plan.families as u64) as usize;
+        let done = match rng.uniform(8) {
+            0..3 => session.flush(cf),
+            3 | 4 => {
+                let (a, b) = (rng.uniform(session.plan.keys), rng.uniform(session.plan.keys));
+                let (begin, end) = (op::key("", a.min(b)), op::key("", a.max(b)));
+                match rng.one_in(2) {
+                    true => session.compact(cf, Some(&begin), Some(&end)),
+                    false => session.compact(cf, None, None),
+                }
+            }
+            5 | 6 => session.flush_wal(rng.one_in(2)),
+            _ => session.come_and_go(&mut rng),
+        };
+        if let Err(stop) = done {
+            session.excuse(stop)?;
+            if session.is_dead() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn make_weather(session: &Session, mut rng: Rng) -> Result<(), Failure> {
+    for _ in 0..1 + rng.uniform(2) {
+        pause(&mut rng);
+        for _ in 0..1 + rng.uniform(2) {
+            weather::strike(session, &mut rng);
+        }
+        // Others may be done already: gives the faults something to hit.
+        for _ in 0..rng.uniform(6) {
+            pause(&mut rng);
+            let done = match rng.uniform(4) {
+                0 => session.flush(rng.uniform(session.plan.families as u64) as usize),
+                1 => session.flush_wal(true),
+                _ => session.probe(rng.one_in(2)),
+            };
+            done.or_else(|stop| session.excuse(stop))?;
+        }
+        if session.is_dead() {
+            return Ok(());
+        }
+        session.heal()?;
+    }
+    Ok(())
+}
+
+/// Lets others work for a while.
+fn pause(rng: &mut Rng) {
+    match rng.one_in(3) {
+        true => thread::sleep(std::time::Duration::from_micros(1 + rng.uniform(2000))),
+        false => thread::yield_now(),
+    }
+}
+
+/// Kept apart from `session`: families that come and go.
+impl Session {
+    /// Creates a family, writes to it, and maybe drops it; or drops one of an earlier life.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    pub fn come_and_go(&self, rng: &mut Rng) -> Result<(), Stop> {
+        self.tally.add(Count::Ops, 1);
+        let old = self.side_handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
+        if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
+            self.side_handles.lock().remove(&name);
+            self.side.lock().drop_it(&name);
+            self.db.drop_column_family(&family)?;
+            self.side.lock().dropped(&name);
+            self.tally.add(Count::Ddl, 1);
+            return Ok(());
+        }
+        let name = self.side.lock().create();
+        let family = self.db.create_column_family(&self.side_options, &name)?;
+        self.side.lock().created(&name);
+        self.tally.add(Count::Ddl, 1);
+        for _ in 0..rng.uniform(4) {
+            let (key, value) = self.side.lock().issue(&name);
+            let options = self.write_options(rng.one_in(2));
+            self.db.put_cf(&options, &family, &key, &value)?;
+            self.side.lock().acknowledge(&name, &key, options.sync);
+        }
+        self.side_handles.lock().insert(name, family);
+        Ok(())
+    }
+}

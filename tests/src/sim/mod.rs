@@ -1,0 +1,19 @@
+//! The simulation suites: one seed, one run, judged.
+//!
+//! | suite | module | a seed |
+//! |---|---|---|
+//! | T1 | `life` | a random life with several tasks, faults and crashes |
+//! | T2 | `boundaries` | some boundaries of one of 200 short workloads, each with several crash images |
+//! | T3 | `failures` | some operations of one of 12 scenarios fail in one of the ways |
+//! | T-ring | `ring` | a model of the io_uring reactor under a seeded kernel |
+//!
+//! Which suite a seed belongs to follows from the seed, so a seed alone repeats a run.
+
+pub mod life;
+pub mod plan;
+pub mod reads;
+pub mod session;
+pub mod side;
+pub mod verdict;
+pub mod weather;
+pub mod world;

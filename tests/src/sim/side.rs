@@ -1,0 +1,150 @@
+//! Column families that come and go while the database runs, and what is known of each.
+//!
+//! They are outside the history's order: each key of theirs is written once, so a value is the
+//! right one or it is not there. A family is there when its creation was acknowledged, gone when
+//! its drop was, and either while a call's fate is unknown.
+
+use std::collections::BTreeMap;
+
+use super::verdict::{Failure, Kind};
+
+/// What a family was seen to hold: key and value.
+pub type Found = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Debug, Default)]
+struct Side {
+    created: bool,
+    dropping: bool,
+    dropped: bool,
+    issued: Found,
+    acked: Found,
+    durable: Found,
+}
+
+/// See the module head.
+#[derive(Clone, Debug, Default)]
+pub struct SideFamilies {
+    next: u64,
+    known: BTreeMap<String, Side>,
+    crashed: bool,
+}
+
+impl SideFamilies {
+    /// A family is about to be created; its name.
+    pub fn create(&mut self) -> String {
+        self.next += 1;
+        let name = format!("side{}", self.next);
+        self.known.insert(name.clone(), Side::default());
+        name
+    }
+    /// Its creation returned Ok.
+    pub fn created(&mut self, name: &str) {
+        self.side(name).created = true;
+    }
+    /// It is about to be dropped.
+    pub fn drop_it(&mut self, name: &str) {
+        self.side(name).dropping = true;
+    }
+    /// Its drop returned Ok.
+    pub fn dropped(&mut self, name: &str) {
+        self.side(name).dropped = true;
+    }
+    /// A new key of it is about to be written: key and value.
+    pub fn issue(&mut self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        let side = self.side(name);
+        let n = side.issued.len();
+        let entry = (format!("{n:05}").into_bytes(), format!("{name}-{n}").into_bytes());
+        side.issued.insert(entry.0.clone(), entry.1.clone());
+        entry
+    }
+    /// The write of a key returned Ok.
+    pub fn acknowledge(&mut self, name: &str, key: &[u8], durable: bool) {
+        let side = self.side(name);
+        let Some(value) = side.issued.get(key).cloned() else { return };
+        side.acked.insert(key.to_vec(), value);
+        if durable {
+            side.durable = side.acked.clone();
+        }
+    }
+    /// The database crashed.
+    pub fn crash(&mut self) {
+        self.crashed = true;
+    }
+
+    fn side(&mut self, name: &str) -> &mut Side {
+        self.known.entry(name.to_string()).or_default()
+    }
+
+    /// Judges what an opened database holds, and goes on from there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn recovered(&mut self, found: &BTreeMap<String, Found>) -> Result<(), Failure> {
+        for name in found.keys().filter(|name| !self.known.contains_key(*name)) {
+            return Err(Failure::new(Kind::Wrong, format!("nobody created family {name}")));
+        }
+        for (name, side) in &self.known {
+            match found.get(name) {
+                None if side.created && !side.dropping => {
+                    return Err(Failure::new(Kind::Lost, format!("family {name} is gone")));
+                }
+                Some(_) if side.dropped => {
+                    return Err(Failure::new(Kind::Wrong, format!("family {name} is back")));
+                }
+                Some(held) => side.check(held, self.crashed).map_err(|f| f.before(name))?,
+                None => {}
+            }
+        }
+        self.known.clear();
+        for (name, held) in found {
+            let (issued, acked, durable) = (held.clone(), held.clone(), held.clone());
+            let side = Side { created: true, issued, acked, durable, ..Side::default() };
+            self.known.insert(name.clone(), side);
+        }
+        self.crashed = false;
+        Ok(())
+    }
+}
+
+impl Side {
+    fn check(&self, found: &Found, crashed: bool) -> Result<(), Failure> {
+        let promised = if crashed { &self.durable } else { &self.acked };
+        for key in promised.keys().filter(|key| !found.contains_key(*key)) {
+            let text = format!("key {} is gone", String::from_utf8_lossy(key));
+            return Err(Failure::new(Kind::Lost, text));
+        }
+        for (key, value) in found {
+            if self.issued.get(key) != Some(value) {
+                let text = format!("key {} was never written so", String::from_utf8_lossy(key));
+                return Err(Failure::new(Kind::Torn, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_family_lost_or_back_is_noticed() {
+        let mut sides = SideFamilies::default();
+        let name = sides.create();
+        sides.created(&name);
+        let (key, value) = sides.issue(&name);
+        sides.acknowledge(&name, &key, true);
+        sides.crash();
+        let held = BTreeMap::from([(name.clone(), Found::from([(key, value)]))]);
+        assert_eq!(sides.clone().recovered(&BTreeMap::new()).unwrap_err().kind, Kind::Lost);
+        let empty = BTreeMap::from([(name.clone(), Found::new())]);
+        assert_eq!(sides.clone().recovered(&empty).unwrap_err().kind, Kind::Lost);
+        sides.recovered(&held).unwrap();
+        sides.drop_it(&name);
+        sides.clone().recovered(&held).unwrap();
+        sides.dropped(&name);
+        assert_eq!(sides.clone().recovered(&held).unwrap_err().kind, Kind::Wrong);
+        sides.recovered(&BTreeMap::new()).unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! A file system, the database on it from open to crash to open, and what the judge knows of it.
+//!
+//! Thread safety: a `World` belongs to the task that opens and crashes; tasks share sessions.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice::options::InfoLogLevel;
+use pumice::{ColumnFamilyDescriptor, Db, Logger, MemFs};
+use pumice_base::random::Rng;
+use pumice_env::FileSystem;
+use pumice_env::mem::CrashMode;
+use pumice_port::sync::Mutex;
+use pumice_testkit::history::History;
+use pumice_testkit::oracle::{Crash, Logging};
+
+use super::session::Session;
+use super::side::SideFamilies;
+use super::verdict::{Count, Failure, Kind, Tally};
+use crate::stores::Settings;
+use crate::stores::pumice::options;
+
+/// Where every database lives.
+pub const DIR: &str = "/db";
+
+/// What a database of the suites looks like.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Column families that the judge follows.
+    pub families: usize,
+    /// How writes are logged.
+    pub logging: Logging,
+    /// The family that holds the order key.
+    pub order_family: usize,
+    /// Different keys per family.
+    pub keys: u64,
+    /// Bytes of the longest value.
+    pub value_bytes_max: u64,
+    /// Options.
+    pub settings: Settings,
+    /// Write the info log, which makes more files and more I/O.
+    pub info_log: bool,
+}
+
+impl Plan {
+    /// Whether all families share one order of batches.
+    pub fn one_line(&self) -> bool {
+        self.logging != Logging::Off
+    }
+}
+
+/// See the module head.
+pub struct World {
+    /// The disk of the living process.
+    pub fs: MemFs,
+    /// How it is opened.
+    pub plan: Plan,
+    /// The judge.
+    pub history: Arc<Mutex<History>>,
+    /// Families beside those of the plan, created and dropped at run time.
+    pub side: Arc<Mutex<SideFamilies>>,
+    /// What happened.
+    pub tally: Arc<Tally>,
+}
+
+/// Takes info-log lines and forgets them.
+struct Forgetful;
+
+impl Logger for Forgetful {
+    fn log(&self, _level: InfoLogLevel, _message: std::fmt::Arguments<'_>) {}
+    fn level(&self) -> InfoLogLevel {
+        InfoLogLevel::Header
+    }
+}
+
+impl World {
+    /// An empty disk.
+    pub fn new(seed: u64, plan: Plan, tally: Arc<Tally>) -> Self {
+        let history = History::new(plan.families, plan.logging, plan.order_family);
+        World {
+            fs: MemFs::new(seed),
+            plan,
+            history: Arc::new(Mutex::new(history)),
+            side: Arc::default(),
+            tally,
+        }
+    }
+
+    /// The same history, to go on from another disk.
+    #[must_use]
+    pub fn fork(&self, fs: MemFs) -> World {
+        World {
+            fs,
+            plan: self.plan.clone(),
+            history: Arc::new(Mutex::new(self.history.lock().fork())),
+            side: Arc::new(Mutex::new(self.side.lock().clone())),
+            tally: Arc::clone(&self.tally),
+        }
+    }
+
+    /// Opens the database with all families it has.
+    ///
+    /// # Errors
+    /// Pumice's.
+    pub fn open(&self) -> pumice::Result<Session> {
+        self.tally.add(Count::Ops, 1);
+        let (mut base, mut families) = options(&self.plan.settings, self.fs.shared())
+            .map_err(pumice_base::Error::invalid_argument)?;
+        if !self.plan.info_log {
+            base.db.info_log = Some(Arc::new(Forgetful));
+        }
+        let fixed = families.len();
+        let present = match self.fs.exists(&Path::new(DIR).join("CURRENT"))? {
+            true => Db::list_column_families(&base.db, DIR)?,
+            false => Vec::new(),
+        };
+        let others: Vec<String> =
+            present.into_iter().filter(|name| families.iter().all(|f| f.name != *name)).collect();
+        for name in &others {
+            families.push(ColumnFamilyDescriptor::new(name.clone(), base.cf.clone()));
+        }
+        let (db, mut handles) = Db::open_cf(&base.db, DIR, &families)?;
+        let others = handles.split_off(fixed).into_iter().zip(others).collect();
+        Ok(Session::new(self, db, handles, others, base.cf))
+    }
+
+    /// Opens where nothing can go wrong, and judges what is there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn open_and_judge(&self) -> Result<Session, Failure> {
+        self.fs.clear_faults();
+        self.fs.set_quota(None);
+        let session = self.open().map_err(|e| {
+            let files = self.fs.list(Path::new(DIR)).unwrap_or_default();
+            Failure::new(Kind::Wrong, format!("cannot open: {e}; files {files:?}"))
+        })?;
+        let judged = session.judge_recovery();
+        judged.map_err(|failure| failure.before("after opening"))?;
+        Ok(session)
+    }
+
+    /// Crashes. The dead process keeps the old file system, where all it still tries fails; what
+    /// a crash leaves goes on as a new one.
+    pub fn crash(&mut self, session: Option<Arc<Session>>, rng: &mut Rng) {
+        let (crash, mode) = some_crash(rng);
+        self.crash_as(session, crash, mode, rng.next_u64());
+    }
+
+    /// [`World::crash`] of a certain kind.
+    pub fn crash_as(
+        &mut self,
+        session: Option<Arc<Session>>,
+        crash: Crash,
+        mode: CrashMode,
+        seed: u64,
+    ) {
+        self.fs.halt_after(0);
+        let crash = if self.lost_a_sync() { Crash::Power } else { crash };
+        let survivors = self.fs.crashed_copy(seed, mode);
+        let dead = std::mem::replace(&mut self.fs, survivors);
+        self.history.lock().crash(crash);
+        self.side.lock().crash();
+        self.tally.add(Count::Crashes, 1);
+        self.tally.add(Count::Faults, dead.fault_log().len() as u64);
+        drop(session);
+    }
+
+    /// Whether a failed sync has thrown away what the system held, as a power cut does.
+    pub fn lost_a_sync(&self) -> bool {
+        let lossy = |line: &String| {
+            line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)")
+        };
+        self.fs.fault_log().iter().any(|line| lossy(line) && line.contains(" at Sync "))
+    }
+}
+
+/// A crash of some kind.
+pub fn some_crash(rng: &mut Rng) -> (Crash, CrashMode) {
+    match rng.uniform(4) {
+        0 => (Crash::Process, CrashMode::PROCESS),
+        1 => (Crash::Power, CrashMode::UNSYNCED),
+        _ => (Crash::Power, CrashMode::MIXED),
+    }
+}

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
-//! | `test`  | peers, fmt, clippy, tidy and every test; the last line counts them |
+//! | `test`  | peers, fmt, clippy, tidy and every test on every backend; the last line counts them |
+//! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
 #![forbid(unsafe_code)]
@@ -17,7 +18,7 @@ mod peers;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test)";
+const USAGE: &str = "usage: cargo xtask (peers | tidy | test | loom)";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             _ => ExitCode::FAILURE,
         },
         ["test"] => suite::run(&root),
+        ["loom"] => suite::run_loom(&root),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

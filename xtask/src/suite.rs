@@ -1,10 +1,12 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command.
 //!
 //! Stages run in order and all of them run, whatever fails, so that one run shows all there is to
-//! mend: peers, fmt, clippy, tidy, every test of the workspace in one profile, then the released
-//! binary called as a stranger would call it. Each such call counts as one test; any other stage
-//! counts as one failed test when it fails and as nothing when it passes. The last line is
-//! `N passed, N failed`; a run that executed no test fails.
+//! mend: peers, fmt, clippy, tidy; every test of the workspace on threads, then the tests of the
+//! crates that can wait on fibers over io_uring and on fibers without it (same binaries, another
+//! environment); the models of port's primitives under loom; then the released binary called as a
+//! stranger would call it. Each such call counts as one test; any other stage counts as one failed
+//! test when it fails and as nothing when it passes. The last line is `N passed, N failed`; a run
+//! that executed no test fails, and so does a stage of tests that ran none.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -27,6 +29,34 @@ struct Suite<'a> {
     timings: Vec<(&'static str, f64, bool)>,
 }
 
+/// One pass over the tests.
+struct Mode {
+    name: &'static str,
+    /// What is given to `cargo test` beside `--no-fail-fast`.
+    args: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// Left out of the passes on fibers: crates whose code cannot wait, and `port`, whose suites start
+/// every kind of task themselves.
+const NOT_ON_FIBERS: [&str; 8] =
+    ["base", "compress", "filter", "manifest", "peer", "port", "testkit", "xtask"];
+
+/// Threads see the whole load, the backends that come after it a share of the heavy suites.
+const MODES: &[Mode] = &[
+    Mode { name: "threads", args: &[], environment: &[] },
+    Mode {
+        name: "fibers",
+        args: &["--lib", "--bins", "--tests"],
+        environment: &[("PUMICE_RUNTIME", "fibers"), ("PUMICE_TEST_SHARE", "1/4")],
+    },
+    Mode {
+        name: "no-uring",
+        args: &["--lib", "--bins", "--tests"],
+        environment: &[("PUMICE_RUNTIME", "fibers-threads"), ("PUMICE_TEST_SHARE", "1/8")],
+    },
+];
+
 /// Calls of the released binary: name, arguments, what the output must have.
 const CALLS: &[(&str, &[&str], &[&str])] = &[
     ("kills", &["stress", "--kills=200"], &["lost=0", "wrong=0"]),
@@ -34,6 +64,38 @@ const CALLS: &[(&str, &[&str], &[&str])] = &[
         "db_bench",
         &["db_bench", "--num=200000", "--benchmarks=fillrandom,overwrite,readrandom,readseq"],
         &["fillrandom", "overwrite", "readrandom", "readseq", "ops/sec"],
+    ),
+    (
+        "fibers",
+        &[
+            "db_bench",
+            "--num=20000",
+            "--fibers=64",
+            "--threads=2",
+            "--writes=2000",
+            "--reads=2000",
+            "--batch_size=4",
+            "--benchmarks=fillrandom,overwrite,multireadrandom,readrandom,readwhilewriting",
+        ],
+        &["fillrandom", "128000 operations", "multireadrandom", "readwhilewriting"],
+    ),
+    (
+        "jobs",
+        &[
+            "db_bench",
+            "--benchmarks=fillrandom,multireadrandomcoroutine,readrandomcoroutine",
+            "--coro_jobs_per_thread=10",
+            "--num=20000",
+            "--value_size=1024",
+            "--compression_type=none",
+            "--threads=8",
+            "--batch_size=16",
+            "--reads=3200",
+            "--writes=2500",
+            "--cache_size=4194304",
+            "--statistics",
+        ],
+        &["multireadrandomcoroutine", "readrandomcoroutine", "25600 operations", "STATISTICS"],
     ),
 ];
 
@@ -57,15 +119,19 @@ pub fn run(root: &Path) -> ExitCode {
         cargo(root, &flags)
     });
     suite.stage("tidy", |root| tidy::run(root) == 0);
-    let mut tally = Tally::default();
-    suite.stage("tests", |root| {
-        let (counted, ok) = run_tests(root, library.as_deref());
-        tally = counted;
-        // Failed tests are counted one by one; a failed build has none of them.
-        ok || counted.failed > 0
-    });
-    suite.tally.passed += tally.passed;
-    suite.tally.failed += tally.failed;
+    for mode in MODES {
+        let mut command = cargo_command(root, &["test", "--workspace", "--no-fail-fast"]);
+        command.args(mode.args).envs(mode.environment.iter().copied());
+        if !mode.environment.is_empty() {
+            let package = |name: &&str| match *name {
+                "xtask" => "--exclude=xtask".to_string(),
+                name => format!("--exclude=pumice-{name}"),
+            };
+            command.args(NOT_ON_FIBERS.iter().map(package));
+        }
+        suite.tests(mode.name, command, library.as_deref());
+    }
+    suite.tests("loom", loom_command(root), None);
     suite
         .stage("build", |root| cargo(root, &["build", "--release", "--quiet", "-p", "pumice-cli"]));
     for (name, args, wanted) in CALLS {
@@ -88,6 +154,19 @@ impl Suite<'_> {
             println!("== {name}: FAILED");
         }
         self.timings.push((name, started.elapsed().as_secs_f64(), ok));
+    }
+
+    /// A stage of tests, counted one by one; a failed build has none of them.
+    fn tests(&mut self, name: &'static str, mut command: Command, library: Option<&Path>) {
+        let mut tally = Tally::default();
+        self.stage(name, |_| {
+            let (counted, ok) = run_tests(&mut command, library);
+            tally = counted;
+            println!("== {name}: {} passed, {} failed", counted.passed, counted.failed);
+            (ok && counted.passed > 0) || counted.failed > 0
+        });
+        self.tally.passed += tally.passed;
+        self.tally.failed += tally.failed;
     }
 
     fn finish(self) -> ExitCode {
@@ -118,9 +197,26 @@ fn cargo(root: &Path, args: &[&str]) -> bool {
     }
 }
 
-/// Runs every test, passing its output through, and adds up the `test result:` lines.
-fn run_tests(root: &Path, library: Option<&Path>) -> (Tally, bool) {
-    let mut command = cargo_command(root, &["test", "--workspace", "--no-fail-fast"]);
+/// `cargo xtask loom`: the models of port's primitives, every interleaving within their bounds.
+pub fn run_loom(root: &Path) -> ExitCode {
+    let (tally, ok) = run_tests(&mut loom_command(root), None);
+    if ok && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Models are built by themselves, since `--cfg loom` replaces the atomics of the whole crate.
+fn loom_command(root: &Path) -> Command {
+    let arguments = ["test", "-p", "pumice-port", "--test", "loom", "--release", "--no-fail-fast"];
+    let mut command = cargo_command(root, &arguments);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target(root).join("loom"));
+    command
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
+}
+
+/// Runs the tests of `command`, passing output through, and adds up the `test result:` lines.
+fn run_tests(command: &mut Command, library: Option<&Path>) -> (Tally, bool) {
     command.stdout(Stdio::piped());
     if let Some(library) = library {
         command.env(peers::LIBRARY_VARIABLE, library);
@@ -153,13 +249,12 @@ fn run_tests(root: &Path, library: Option<&Path>) -> (Tally, bool) {
 
 /// Runs the released binary on a database of its own; true when it succeeds and prints `wanted`.
 fn call(root: &Path, args: &[&str], wanted: &[&str]) -> bool {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let folder = parent.join(format!("pumice-xtask-{}", std::process::id()));
     let database = format!("--db={}", folder.join("db").display());
     let output = std::fs::create_dir_all(&folder).and_then(|()| {
-        let mut command = Command::new(target.join("release/pumice"));
+        let mut command = Command::new(target(root).join("release/pumice"));
         command.args(args).arg(database).stdin(Stdio::null()).stderr(Stdio::inherit()).output()
     });
     let removed = std::fs::remove_dir_all(&folder);

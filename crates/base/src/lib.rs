@@ -15,6 +15,7 @@ pub mod extension;
 pub mod hash;
 pub mod histogram;
 pub mod iterator;
+pub mod planted;
 pub mod random;
 pub mod range_tombstone;
 mod simd;

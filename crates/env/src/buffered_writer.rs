@@ -12,6 +12,7 @@
 use crate::file_system::{FileSyncer, WritableFile};
 use crate::rate_limiter::{IoClass, RateLimiter};
 use pumice_base::checksum::crc32c_extend;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -153,11 +154,16 @@ impl BufferedWriter {
     pub fn sync(&mut self, use_fsync: bool) -> Result<()> {
         self.flush()?;
         if self.unsynced {
-            let result = if use_fsync { self.file.fsync() } else { self.file.sync() };
+            let result = self.sync_file(use_fsync);
             self.note(result)?;
             self.unsynced = false;
         }
         Ok(())
+    }
+
+    fn sync_file(&mut self, use_fsync: bool) -> Result<()> {
+        let result = if use_fsync { self.file.fsync() } else { self.file.sync() };
+        if planted::is(Bug::FsyncRetried) && result.is_err() { self.file.sync() } else { result }
     }
 
     /// A handle with which another task makes the flushed bytes durable; this writer goes on.
@@ -174,7 +180,8 @@ impl BufferedWriter {
     /// Flushes and ends the file. Not durable by itself: `sync` first where that is needed.
     pub fn close(&mut self) -> Result<()> {
         self.flush_buffer()?;
-        let result = self.file.close();
+        let closed = self.file.close();
+        let result = if planted::is(Bug::CloseErrorIgnored) { Ok(()) } else { closed };
         self.note(result)?;
         self.failed = Some(Error::io_message(format!("{}: closed", self.path().display())));
         Ok(())

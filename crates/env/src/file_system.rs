@@ -20,18 +20,36 @@ use std::sync::Arc;
 pub struct FileOptions {
     /// `preallocate` may reserve space on the device.
     pub allow_fallocate: bool,
+    /// The file's bytes bypass the page cache (O_DIRECT). A backend without one ignores it; a file
+    /// system that cannot do it refuses to create the file.
+    pub direct: bool,
 }
 
 impl Default for FileOptions {
     fn default() -> Self {
-        FileOptions { allow_fallocate: true }
+        FileOptions { allow_fallocate: true, direct: false }
     }
+}
+
+/// How a file is opened for reads at any position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadFileOptions {
+    /// As [`FileOptions::direct`].
+    pub direct: bool,
 }
 
 /// A place with files in directories.
 pub trait FileSystem: Send + Sync {
     /// Opens a file for reads at any position.
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+    /// As `open_random`, with options; a backend without a page cache has nothing to choose.
+    fn open_random_with(
+        &self,
+        path: &Path,
+        _options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open_random(path)
+    }
     /// Opens a file for reading from front to back.
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
     /// Makes an empty file, or empties an existing one.

@@ -5,6 +5,7 @@
 
 use crate::file_system::{FileSystem, write_file};
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 use std::path::{Path, PathBuf};
 
 /// What a file in a database directory is.
@@ -157,14 +158,15 @@ pub fn parse(name: &str) -> Option<(u64, FileType)> {
 pub fn set_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool) -> Result<()> {
     let temp = temp_file(dir, number);
     let content = format!("{}\n", manifest_file_name(number));
-    let renamed = write_file(fs, &temp, content.as_bytes(), sync)
+    let sync_content = sync && !planted::is(Bug::CurrentNotSynced);
+    let renamed = write_file(fs, &temp, content.as_bytes(), sync_content)
         .and_then(|()| fs.rename(&temp, &current_file(dir)));
     if let Err(e) = renamed {
         // The temporary file is garbage either way and the next open removes it too.
         drop(fs.remove(&temp));
         return Err(e);
     }
-    if sync { fs.sync_dir(dir) } else { Ok(()) }
+    if sync && !planted::is(Bug::CurrentDirNotSynced) { fs.sync_dir(dir) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod buffered_writer;
+mod direct;
 pub mod file_system;
 pub mod filename;
 pub mod mem;
@@ -19,8 +20,8 @@ pub mod readahead;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
 pub use file_system::{
-    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadRequest, SequentialFile,
-    WritableFile, write_file,
+    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
+    SequentialFile, WritableFile, write_file,
 };
 pub use filename::FileType;
 pub use mem::MemFs;

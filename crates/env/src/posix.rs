@@ -3,12 +3,14 @@
 //! Error texts name the operation as RocksDB does, because users grep logs for them.
 //! Thread safety: stateless; see the traits. Reads are `pread`, so a shared file needs no lock.
 
+use crate::direct::{DirectRandomAccessFile, DirectWritableFile};
 use crate::file_system::{
-    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
+    FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
+    SequentialFile, WritableFile,
 };
 use crate::operation;
 use pumice_base::{Error, Result};
-use pumice_port::os::{self, Advice, File, LockFailure, OpenFlags};
+use pumice_port::os::{self, Advice, BatchRead, File, LockFailure, OpenFlags};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -38,9 +40,23 @@ fn at<T>(operation: &str, path: &Path, result: io::Result<T>) -> Result<T> {
 
 impl FileSystem for PosixFs {
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        let file = at(operation::OPEN_RANDOM, path, File::open(path, OpenFlags::READ))?;
+        self.open_random_with(path, &ReadFileOptions::default())
+    }
+
+    fn open_random_with(
+        &self,
+        path: &Path,
+        options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        let flags = OpenFlags { direct: options.direct, ..OpenFlags::READ };
+        let file = at(operation::OPEN_RANDOM, path, File::open(path, flags))?;
         let bytes = at(operation::OPEN_RANDOM, path, file.stat())?.bytes;
-        Ok(Arc::new(PosixRandomAccessFile { file, bytes, path: path.to_path_buf() }))
+        let path = path.to_path_buf();
+        Ok(if options.direct {
+            Arc::new(DirectRandomAccessFile { file, bytes, path })
+        } else {
+            Arc::new(PosixRandomAccessFile { file, bytes, path })
+        })
     }
 
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
@@ -49,22 +65,26 @@ impl FileSystem for PosixFs {
     }
 
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
-        let file = at(operation::CREATE, path, File::open(path, OpenFlags::CREATE))?;
-        Ok(PosixWritableFile::boxed(file, path, 0, options.allow_fallocate))
+        let flags = OpenFlags { direct: options.direct, ..OpenFlags::CREATE };
+        // A direct writer reads back the block that a truncation has cut.
+        let flags = OpenFlags { read: options.direct, ..flags };
+        let file = at(operation::CREATE, path, File::open(path, flags))?;
+        let plain = PosixWritableFile::new(file, path, 0, options.allow_fallocate);
+        Ok(if options.direct { Box::new(DirectWritableFile::new(plain)) } else { Box::new(plain) })
     }
 
     fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let flags = OpenFlags { write: true, create: true, read: false, ..OpenFlags::READ };
         let file = at(operation::REOPEN, path, File::open(path, flags))?;
         let bytes = at(operation::REOPEN, path, file.stat())?.bytes;
-        Ok(PosixWritableFile::boxed(file, path, bytes, true))
+        Ok(Box::new(PosixWritableFile::new(file, path, bytes, true)))
     }
 
     fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>> {
         at(&operation::recycle(new), old, os::rename(old, new))?;
         let flags = OpenFlags { write: true, read: false, ..OpenFlags::READ };
         let file = at(operation::REOPEN, new, File::open(new, flags))?;
-        Ok(PosixWritableFile::boxed(file, new, 0, true))
+        Ok(Box::new(PosixWritableFile::new(file, new, 0, true)))
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>> {
@@ -155,6 +175,18 @@ impl RandomAccessFile for PosixRandomAccessFile {
             .read_at(buf, offset)
             .map_err(|e| Error::io(&operation::pread(offset, buf.len()), &self.path, &e))
     }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        let mut reads: Vec<BatchRead<'_>> = requests
+            .iter_mut()
+            .map(|r| BatchRead { file: &self.file, buf: r.buf, offset: r.offset, result: Ok(0) })
+            .collect();
+        os::read_batch(&mut reads);
+        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+        for (request, result) in requests.iter_mut().zip(results) {
+            let text = || operation::pread(request.offset, request.buf.len());
+            request.result = result.map_err(|e| Error::io(&text(), &self.path, &e));
+        }
+    }
     fn prefetch(&self, offset: u64, bytes: u64) {
         // A hint: a file system that does not take it still reads correctly.
         drop(self.file.advise(offset, bytes, Advice::WillNeed));
@@ -190,7 +222,7 @@ impl SequentialFile for PosixSequentialFile {
 }
 
 /// Writes with `pwrite` at its own position, so truncating and reusing need no seek.
-struct PosixWritableFile {
+pub(crate) struct PosixWritableFile {
     /// `None` after `close`. Shared with the syncers that were given out.
     file: Option<Arc<File>>,
     position: u64,
@@ -201,15 +233,24 @@ struct PosixWritableFile {
 }
 
 impl PosixWritableFile {
-    fn boxed(file: File, path: &Path, position: u64, may_allocate: bool) -> Box<dyn WritableFile> {
+    fn new(file: File, path: &Path, position: u64, may_allocate: bool) -> Self {
         let path = path.to_path_buf();
         let file = Some(Arc::new(file));
-        Box::new(PosixWritableFile { file, position, allocated_end: 0, may_allocate, path })
+        PosixWritableFile { file, position, allocated_end: 0, may_allocate, path }
     }
 
     /// Runs `call` on the open file and gives its error the text `operation`.
-    fn with(&self, operation: &str, call: impl FnOnce(&File) -> io::Result<()>) -> Result<()> {
+    pub(crate) fn with<T>(
+        &self,
+        operation: &str,
+        call: impl FnOnce(&File) -> io::Result<T>,
+    ) -> Result<T> {
         at(operation, &self.path, call(self.open_file(operation)?))
+    }
+
+    /// The owner has written up to `position` through [`PosixWritableFile::with`].
+    pub(crate) fn set_position(&mut self, position: u64) {
+        self.position = position;
     }
 
     fn open_file(&self, operation: &str) -> Result<&Arc<File>> {

@@ -1,13 +1,15 @@
 //! The conformance suite: what the traits promise, held against every backend.
 //!
-//! Each test runs on the operating system's file system and on the one in memory.
+//! Each test runs on the one in memory, on the operating system's file system, and on that with
+//! files that bypass the page cache.
 #![allow(clippy::unwrap_used)]
 
 use crate::filename::{current_file, set_current_file};
 use crate::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use crate::{
-    BufferedWriter, FileOptions, FileSystem, IoClass, MemFs, PosixFs, RateLimiter, ReadRequest,
-    ReadaheadBuffer, WriterOptions, write_file,
+    BufferedWriter, FileLock, FileOptions, FileSystem, IoClass, MemFs, PosixFs, RandomAccessFile,
+    RateLimiter, ReadFileOptions, ReadRequest, ReadaheadBuffer, SequentialFile, WritableFile,
+    WriterOptions, write_file,
 };
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
@@ -22,13 +24,59 @@ fn on_each_backend(test: impl Fn(&dyn FileSystem, &Path)) {
     mem.create_dir_all(Path::new("/t")).unwrap();
     test(&mem, Path::new("/t"));
 
+    for fs in [&PosixFs as &dyn FileSystem, &DirectFs] {
+        let dir = fresh_dir();
+        test(fs, &dir);
+        remove_tree(&dir);
+    }
+}
+
+/// An empty directory of the operating system.
+fn fresh_dir() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("pumice-env-{}-{number}", pumice_port::os::pid());
     let dir = std::env::temp_dir().join(name);
     PosixFs.create_dir_all(&dir).unwrap();
-    test(&PosixFs, &dir);
-    remove_tree(&dir);
+    dir
+}
+
+/// `PosixFs` whose new files and random reads bypass the page cache.
+struct DirectFs;
+
+/// Forwards methods to `PosixFs` as they are.
+macro_rules! forward {
+    ($(fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $result:ty;)+) => {
+        $(fn $name(&self $(, $arg: $type)*) -> $result { PosixFs.$name($($arg),*) })+
+    };
+}
+
+impl FileSystem for DirectFs {
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        PosixFs.open_random_with(path, &ReadFileOptions { direct: true })
+    }
+    fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
+        PosixFs.create(path, &FileOptions { direct: true, ..*options })
+    }
+    forward! {
+        fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
+        fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>>;
+        fn read_file(&self, path: &Path) -> Result<Vec<u8>>;
+        fn exists(&self, path: &Path) -> Result<bool>;
+        fn file_size(&self, path: &Path) -> Result<u64>;
+        fn modified_time(&self, path: &Path) -> Result<u64>;
+        fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+        fn link(&self, from: &Path, to: &Path) -> Result<()>;
+        fn remove(&self, path: &Path) -> Result<()>;
+        fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
+        fn create_dir_all(&self, path: &Path) -> Result<()>;
+        fn remove_dir(&self, path: &Path) -> Result<()>;
+        fn list(&self, path: &Path) -> Result<Vec<String>>;
+        fn sync_dir(&self, path: &Path) -> Result<()>;
+        fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+        fn free_space(&self, path: &Path) -> Result<u64>;
+    }
 }
 
 fn remove_tree(dir: &Path) {
@@ -43,7 +91,7 @@ fn remove_tree(dir: &Path) {
     PosixFs.remove_dir(dir).unwrap();
 }
 
-fn create(fs: &dyn FileSystem, path: &Path) -> Box<dyn crate::WritableFile> {
+fn create(fs: &dyn FileSystem, path: &Path) -> Box<dyn WritableFile> {
     fs.create(path, &FileOptions::default()).unwrap()
 }
 
@@ -99,6 +147,80 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn writes_syncs_and_truncations_in_any_order_keep_the_bytes() {
+    on_each_backend(|fs, dir| {
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed);
+            let path = dir.join("f");
+            let mut file = create(fs, &path);
+            let mut expected = Vec::new();
+            for _ in 0..60 {
+                match rng.uniform(10) {
+                    0 => file.sync().unwrap(),
+                    1 => {
+                        file.flush().unwrap();
+                        assert_eq!(fs.file_size(&path).unwrap(), expected.len() as u64);
+                        assert!(fs.read_file(&path).unwrap() == expected, "seed {seed}");
+                    }
+                    2 => {
+                        let bytes = rng.uniform(expected.len() as u64 + 5000) as usize;
+                        file.truncate(bytes as u64).unwrap();
+                        expected.resize(bytes, 0);
+                    }
+                    3 => file.preallocate(expected.len() as u64 + 100_000).unwrap(),
+                    4 => {
+                        let bytes = rng.uniform(100) as usize * 4096;
+                        let data = rng.bytes(bytes);
+                        file.append(&data).unwrap();
+                        expected.extend(data);
+                    }
+                    _ => {
+                        let bytes = rng.uniform(10_000) as usize;
+                        let data = rng.bytes(bytes);
+                        file.append(&data).unwrap();
+                        expected.extend(data);
+                    }
+                }
+                assert_eq!(file.len(), expected.len() as u64);
+            }
+            file.close().unwrap();
+            assert!(fs.read_file(&path).unwrap() == expected, "seed {seed}");
+            reads_agree(fs, &path, &expected, &mut rng);
+        }
+    });
+}
+
+/// Single and batched reads of `path` at any alignment give `expected`.
+fn reads_agree(fs: &dyn FileSystem, path: &Path, expected: &[u8], rng: &mut Rng) {
+    let file = fs.open_random(path).unwrap();
+    for _ in 0..20 {
+        let mut bufs: Vec<Vec<u8>> =
+            (0..rng.uniform(100)).map(|_| vec![0; rng.uniform(9000) as usize]).collect();
+        let range = |offset: u64, bytes: usize| {
+            let start = (offset as usize).min(expected.len());
+            &expected[start..(start + bytes).min(expected.len())]
+        };
+        let mut requests: Vec<ReadRequest<'_>> = bufs
+            .iter_mut()
+            .map(|buf| {
+                let offset = rng.uniform(expected.len() as u64 + 2000);
+                ReadRequest { offset, buf, result: Ok(0) }
+            })
+            .collect();
+        if let Some(first) = requests.first_mut() {
+            let n = file.read_at(first.offset, first.buf).unwrap();
+            assert!(&first.buf[..n] == range(first.offset, first.buf.len()));
+            first.buf.fill(0);
+        }
+        file.read_batch(&mut requests);
+        for request in &requests {
+            let n = *request.result.as_ref().unwrap();
+            assert!(&request.buf[..n] == range(request.offset, request.buf.len()));
+        }
+    }
+}
+
+#[test]
 fn creating_empties_and_reopening_appends() {
     on_each_backend(|fs, dir| {
         let path = dir.join("f");
@@ -126,6 +248,7 @@ fn preallocated_space_is_not_length() {
         let mut file = create(fs, &path);
         file.preallocate(1 << 20).unwrap();
         file.append(b"data").unwrap();
+        file.flush().unwrap();
         assert_eq!(fs.file_size(&path).unwrap(), 4);
         file.preallocate(2 << 20).unwrap();
         file.close().unwrap();

@@ -11,10 +11,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // The seam itself.
 
 mod atomic;
-#[cfg(not(loom))]
 pub mod fiber;
 #[cfg(not(loom))]
+pub mod future;
+#[cfg(not(loom))]
 pub mod io;
+mod local;
 #[cfg(not(loom))]
 pub mod os;
 #[cfg(not(loom))]
@@ -27,20 +29,46 @@ pub mod sim;
 pub mod sync;
 pub mod task;
 #[cfg(not(loom))]
+pub mod testing;
+#[cfg(not(loom))]
 pub mod thread;
 #[cfg(not(loom))]
 pub mod time;
 
-/// Declares variables of which each task (here: thread) has its own copy.
+pub use local::TaskLocal;
+
+/// Declares variables of which each task, thread or fiber, has its own copy.
 ///
 /// `task_local! { static HITS: Cell<u64> = const { Cell::new(0) }; }`, then `HITS.with(|h| ..)`.
-/// A borrow must not live across anything that may suspend.
+/// A copy is made at its task's first use and dropped when the task ends. Inside `with` the task
+/// may suspend. On a fiber a use costs a look into an array; scratch space that nobody else can
+/// see is cheaper in a [`worker_local!`].
 #[macro_export]
 macro_rules! task_local {
-    ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = const $init:block);+ $(;)?) => {
-        ::std::thread_local! { $($(#[$meta])* $vis static $name: $ty = const $init;)+ }
-    };
-    ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = $init:expr);+ $(;)?) => {
-        ::std::thread_local! { $($(#[$meta])* $vis static $name: $ty = $init;)+ }
+    ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = const $init:block);+ $(;)?) => {$(
+        $(#[$meta])* $vis static $name: $crate::TaskLocal<$ty> = {
+            ::std::thread_local! { static THREAD: $ty = const $init; }
+            $crate::TaskLocal::new(&THREAD, || $init)
+        };
+    )+};
+    ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = $init:expr);+ $(;)?) => {$(
+        $(#[$meta])* $vis static $name: $crate::TaskLocal<$ty> = {
+            fn initial() -> $ty {
+                $init
+            }
+            ::std::thread_local! { static THREAD: $ty = initial(); }
+            $crate::TaskLocal::new(&THREAD, initial)
+        };
+    )+};
+}
+
+/// Declares variables of which each operating-system thread has its own copy, shared by all fibers
+/// that run there: for scratch space.
+///
+/// A borrow must not live across anything that may suspend, because the next fiber finds it.
+#[macro_export]
+macro_rules! worker_local {
+    ($($tokens:tt)*) => {
+        ::std::thread_local! { $($tokens)* }
     };
 }

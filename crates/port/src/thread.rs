@@ -1,64 +1,152 @@
-//! Starting, parking and naming tasks. In this backend a task is an operating-system thread.
+//! Starting, parking and naming tasks: operating-system threads, fibers, simulated fibers.
 //!
-//! Thread safety: everything here may be called from any thread.
+//! | caller | `spawn`, `scope` | `spawn_os` |
+//! |---|---|---|
+//! | a thread | a thread | a thread |
+//! | a fiber | a thread; with `spawn_as_fibers` a fiber on the runtime's next loop | a thread |
+//! | a simulated fiber | a simulated fiber | a simulated fiber |
+//!
+//! Thread safety: everything here may be called from any task.
 //! It does not set priorities: `pool` does, because priorities belong to background work.
+//!
+//! Invariant cited by unsafe blocks: 1. see [`erase`].
 
+mod packet;
+mod scope;
+
+use crate::task::{self, Scheduler, Task, WaitReason};
+use crate::time;
+pub(crate) use packet::{Outcome, Packet, Promise};
 use pumice_base::{Error, Result};
+pub(crate) use scope::Children;
+pub use scope::{Scope, ScopedJoinHandle, scope};
 use std::any::Any;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-mod simulated;
+pub use crate::task::{TaskRef, current};
 
-pub use std::thread::{Scope, ScopedJoinHandle};
+/// What a task runs; it does not unwind.
+type Body = Box<dyn FnOnce() + Send>;
 
-/// Runs `f`, which may start tasks that borrow from the caller; they have ended on return.
-pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
-    std::thread::scope(f)
+/// Forgets how long the body may live.
+///
+/// # Safety
+/// The caller waits until the body has run or been dropped before anything it borrows goes away.
+pub(crate) unsafe fn erase<'a>(body: Box<dyn FnOnce() + Send + 'a>) -> Body {
+    // SAFETY: the types differ in the lifetime only, and the caller answers for that.
+    unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'a>, Body>(body) }
 }
 
-/// Waits for a task and takes its result.
-#[derive(Debug)]
+/// Where a new task runs.
+pub(crate) enum Place {
+    /// On a thread of its own.
+    Thread,
+    /// Where this scheduler puts it.
+    Fiber(&'static dyn Scheduler),
+}
+
+impl Place {
+    /// By the kind of the calling task; see the head of this file.
+    fn by_caller() -> Place {
+        match task::current_fiber() {
+            Some((_, scheduler)) if scheduler.spawns_tasks() => Place::Fiber(scheduler),
+            _ => Place::os(),
+        }
+    }
+    /// A thread, if there are threads.
+    fn os() -> Place {
+        match task::current_fiber() {
+            Some((_, scheduler)) if scheduler.is_simulation() => Place::Fiber(scheduler),
+            _ => Place::Thread,
+        }
+    }
+}
+
+/// A task that was started.
+pub(crate) struct Started {
+    pub(crate) task: TaskRef,
+    os: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Started {
+    pub(crate) fn fiber(task: TaskRef) -> Self {
+        Started { task, os: None }
+    }
+    /// Waits for the rest of a thread whose body has ended. Not on a fiber: what is left of the
+    /// thread might wait for another fiber of the caller's loop.
+    fn finish(self) {
+        if let (Some(thread), None) = (self.os, task::current_fiber()) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Starts a task that runs `body`.
+fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
+    match place {
+        Place::Fiber(scheduler) => Ok(Started::fiber(scheduler.spawn(name, body))),
+        Place::Thread => {
+            let task: &'static Task = task::thread_task::reserve();
+            let run = move || {
+                task::thread_task::adopt(task);
+                body();
+            };
+            match std::thread::Builder::new().name(name.to_string()).spawn(run) {
+                Ok(thread) => Ok(Started { task: TaskRef(task), os: Some(thread) }),
+                Err(e) => {
+                    task::thread_task::release(task);
+                    Err(e)
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a task and takes its result. Dropping it lets the task go on alone.
 pub struct JoinHandle<T> {
-    inner: Inner<T>,
-}
-
-#[derive(Debug)]
-enum Inner<T> {
-    Thread(std::thread::JoinHandle<T>),
-    Fiber(simulated::Handle<T>),
+    packet: Arc<Packet<T>>,
+    started: Started,
+    name: Box<str>,
 }
 
 impl<T> JoinHandle<T> {
+    pub(crate) fn new(packet: Arc<Packet<T>>, started: Started, name: &str) -> Self {
+        JoinHandle { packet, started, name: name.into() }
+    }
+
     /// Waits for the end of the task. Suspends.
     ///
     /// # Errors
     /// `Aborted` with the panic's message when the task panicked.
     pub fn join(self) -> Result<T> {
-        let (name, result) = match self.inner {
-            Inner::Thread(handle) => {
-                let name = handle.thread().name().unwrap_or("thread").to_string();
-                (name, handle.join())
-            }
-            Inner::Fiber(handle) => handle.join(),
-        };
-        result.map_err(|panic| {
-            Error::aborted(format!("{name} panicked: {}", panic_message(panic.as_ref())))
+        self.packet.wait();
+        self.started.finish();
+        self.packet.take().map_err(|panic| {
+            let message = panic_message(panic.as_ref());
+            Error::aborted(format!("{} panicked: {message}", self.name))
         })
+    }
+    /// The task, for waking it.
+    pub fn task(&self) -> TaskRef {
+        self.started.task
     }
     /// Whether this is the handle of the calling task, which must not join itself.
     pub fn is_current(&self) -> bool {
-        match &self.inner {
-            Inner::Thread(handle) => handle.thread().id() == std::thread::current().id(),
-            Inner::Fiber(handle) => handle.is_current(),
-        }
+        !self.is_finished() && self.started.task == task::current()
     }
     /// Whether the task has ended, so that `join` would not wait.
     pub fn is_finished(&self) -> bool {
-        match &self.inner {
-            Inner::Thread(handle) => handle.is_finished(),
-            Inner::Fiber(handle) => handle.is_finished(),
-        }
+        self.packet.is_done()
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -71,7 +159,8 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// Starts a task named `name` (the kernel keeps 15 bytes of it).
+/// Starts a task named `name` (the kernel keeps 15 bytes of a thread's name, a loop 40 of a
+/// fiber's). Which kind: see the head of this file.
 ///
 /// # Panics
 /// When the operating system refuses a thread; [`try_spawn`] reports that instead.
@@ -90,48 +179,75 @@ pub fn try_spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
-    if let Some((_, scheduler)) = crate::task::current_fiber()
-        && scheduler.spawns_tasks()
-    {
-        return Ok(JoinHandle { inner: Inner::Fiber(simulated::spawn(scheduler, name, f)) });
-    }
-    let spawned = std::thread::Builder::new().name(name.to_string()).spawn(f);
-    match spawned {
-        Ok(inner) => Ok(JoinHandle { inner: Inner::Thread(inner) }),
+    start(name, Place::by_caller(), f)
+}
+
+/// Starts an operating-system thread, whoever calls; in a simulation a simulated fiber. For work
+/// that keeps a processor busy or blocks without the loops' knowledge.
+///
+/// # Errors
+/// `IoError` when the operating system has no thread left to give.
+pub fn spawn_os<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    start(name, Place::os(), f)
+}
+
+/// Starts the thread of a loop, also from a fiber.
+#[cfg(not(loom))]
+pub(crate) fn spawn_loop(
+    name: &str,
+    f: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let (packet, promise) = Packet::new();
+    let started = launch(name, Place::Thread, Box::new(move || promise.fulfil(f)))?;
+    Ok(JoinHandle::new(packet, started, name))
+}
+
+fn start<T: Send + 'static>(
+    name: &str,
+    place: Place,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let (packet, promise) = Packet::new();
+    match launch(name, place, Box::new(move || promise.fulfil(f))) {
+        Ok(started) => Ok(JoinHandle::new(packet, started, name)),
         Err(e) => Err(Error::io_message(format!("While starting thread {name}: {e}"))),
     }
 }
 
-/// Suspends the task for at least `time`.
+static SLEEP: WaitReason = WaitReason("sleep");
+static PARK: WaitReason = WaitReason("park");
+
+/// Suspends the task for at least `time`. An [`TaskRef::unpark`] that comes meanwhile is lost.
 pub fn sleep(time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    if !crate::sim::sleep(nanos) {
-        std::thread::sleep(time);
+    let deadline = time::now_nanos().saturating_add(nanos(time));
+    while time::now_nanos() < deadline {
+        task::park_until(&SLEEP, Some(deadline));
     }
 }
 
 /// Lets other tasks run.
 pub fn yield_now() {
-    if !crate::sim::yield_now() {
-        std::thread::yield_now();
+    match task::current_fiber() {
+        Some((_, scheduler)) => scheduler.yield_now(),
+        None => std::thread::yield_now(),
     }
 }
 
-/// A task that can be woken from [`park`].
-pub use crate::task::{TaskRef, current};
-
-static PARK: crate::task::WaitReason = crate::task::WaitReason("park");
-
 /// Suspends until somebody unparks this task; may also return for no reason.
 pub fn park() {
-    crate::task::park(&PARK);
+    task::park(&PARK);
 }
 
 /// As [`park`], at most `limit`.
 pub fn park_timeout(limit: Duration) {
-    let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-    let deadline = crate::time::now_nanos().saturating_add(nanos);
-    crate::task::park_until(&PARK, Some(deadline));
+    task::park_until(&PARK, Some(time::now_nanos().saturating_add(nanos(limit))));
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);

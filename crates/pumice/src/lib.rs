@@ -55,6 +55,8 @@
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
 //! | own order and merges | [`Comparator`], [`MergeOperator`] |
 //! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
+//! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
+//! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All
@@ -73,6 +75,7 @@ mod write;
 
 pub use db::Snapshot;
 pub use db::api::Db;
+pub use db::async_api::DbFuture;
 pub use db::column_family::ColumnFamily;
 pub use db::live_files::LiveFile;
 pub use db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
@@ -94,4 +97,5 @@ pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{FileSystem, MemFs, PosixFs};
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;
+pub use pumice_port::fiber::{IoMode, Runtime};
 pub use pumice_table::BlockCache;

@@ -15,10 +15,12 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, filename};
+use pumice_env::{FileSystem, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::sync::Mutex;
 use pumice_table::{Table, TableOptions, TableReadContext, TableStats};
+
+use crate::options::DbOptions;
 
 /// Files that RocksDB keeps for itself out of `max_open_files`.
 const RESERVED_FILES: i32 = 10;
@@ -36,6 +38,7 @@ pub(crate) struct OpenTables {
     dir: PathBuf,
     stats: Option<Arc<dyn TableStats>>,
     verify_unique_id: bool,
+    files: ReadFileOptions,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
 }
@@ -66,20 +69,15 @@ impl Deref for TableRef<'_> {
 }
 
 impl OpenTables {
-    /// Tables in `dir`.
-    pub fn new(
-        fs: Arc<dyn FileSystem>,
-        dir: PathBuf,
-        stats: Option<Arc<dyn TableStats>>,
-        max_open_files: i32,
-        verify_unique_id: bool,
-    ) -> Self {
+    /// Tables in `dir`, opened as `options` say.
+    pub fn new(options: &DbOptions, dir: PathBuf, stats: Option<Arc<dyn TableStats>>) -> Self {
         OpenTables {
-            fs,
+            fs: Arc::clone(&options.file_system),
             dir,
             stats,
-            verify_unique_id,
-            max_open_files: AtomicI32::new(max_open_files),
+            verify_unique_id: options.verify_sst_unique_id_in_manifest,
+            files: ReadFileOptions { direct: options.use_direct_reads },
+            max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::new(Recent::default()),
         }
     }
@@ -183,7 +181,7 @@ impl TableCache {
 
     fn open_table(&self, file: &FileMetaData) -> Result<Arc<Table>> {
         let path = filename::table_file(&self.open.dir, file.number);
-        let handle = self.open.fs.open_random(&path)?;
+        let handle = self.open.fs.open_random_with(&path, &self.open.files)?;
         if handle.len() != file.file_size {
             return Err(Error::corruption(format!(
                 "Sst file size mismatch: {}. Size recorded in manifest {}, actual size {}",

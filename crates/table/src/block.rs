@@ -21,6 +21,7 @@ use std::cmp::Ordering;
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{get_fixed16, get_fixed32, get_varint32};
 use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::planted::{self, Bug};
 
 use crate::prefix::{common_prefix, prefix_word};
 
@@ -396,7 +397,7 @@ impl Block {
             let mid = lo + (hi - lo) / 2;
             if is_less(self.restart_key(mid)?) { lo = mid + 1 } else { hi = mid }
         }
-        Some(lo.saturating_sub(1))
+        if planted::is(Bug::BlockSeekOffByOne) { Some(lo) } else { Some(lo.saturating_sub(1)) }
     }
 }
 

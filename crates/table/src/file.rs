@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
 use pumice_base::coding::get_fixed32;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Decompressor, Dictionary};
 use pumice_env::RandomAccessFile;
@@ -21,10 +22,10 @@ use crate::stats::TableStats;
 /// Read buffers above this are not kept.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
-pumice_port::task_local! {
+pumice_port::worker_local! {
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
 }
-pumice_port::task_local! {
+pumice_port::worker_local! {
     static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -162,7 +163,7 @@ impl TableFile {
         verify: bool,
         stored: &[u8],
     ) -> Result<()> {
-        if !verify || self.checksum == ChecksumType::None {
+        if !verify || self.checksum == ChecksumType::None || planted::is(Bug::ChecksumIgnored) {
             return Ok(());
         }
         let (payload, trailer) = stored

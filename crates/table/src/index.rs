@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{Decoder, get_fixed32};
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::planted::{self, Bug};
 
 use crate::block::count_below;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
@@ -171,7 +172,9 @@ impl IndexBlock {
         }
         while lo < hi {
             let mid = lo + (hi - lo) / 2;
-            if self.compare(mid, cmp, target).is_lt() { lo = mid + 1 } else { hi = mid }
+            let order = self.compare(mid, cmp, target);
+            let before = order.is_lt() || (order.is_eq() && planted::is(Bug::IndexSeekOffByOne));
+            if before { lo = mid + 1 } else { hi = mid }
         }
         lo
     }

@@ -246,6 +246,7 @@ impl TableIter {
     #[cold]
     #[inline(never)]
     fn leave_forward(&mut self) {
+        pumice_port::fiber::maybe_yield();
         while !self.cursor.valid() && self.block.is_some() {
             let moved = self.check_damage().and_then(|()| self.enter_next());
             self.settle(moved);
@@ -259,6 +260,7 @@ impl TableIter {
     #[cold]
     #[inline(never)]
     fn leave_backward(&mut self) {
+        pumice_port::fiber::maybe_yield();
         while !self.cursor.valid() && self.block.is_some() {
             let moved = self.check_damage().and_then(|()| self.enter_previous());
             self.settle(moved);

@@ -41,7 +41,7 @@ pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use index::IndexBlock;
 pub use iter::TableIter;
 pub use options::{
-    DataBlockIndexType, IndexShortening, IndexType, TableBuildContext, TableOptions,
+    DataBlockIndexType, IndexShortening, IndexType, MissedBlock, TableBuildContext, TableOptions,
     TableReadContext, TableReadOptions,
 };
 pub use properties::TableProperties;

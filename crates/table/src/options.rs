@@ -10,9 +10,11 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
+use pumice_port::sync::Mutex;
 
 use crate::cached_block::BlockCache;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
+use crate::handle::{BlockHandle, BlockKind};
 use crate::stats::TableStats;
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
@@ -302,6 +304,23 @@ pub struct TableReadOptions {
     pub iterate_upper_bound: Option<Arc<[u8]>>,
     /// Do no I/O: a block missing from the cache is an `Incomplete` error.
     pub cache_only: bool,
+    /// Where a point read with `cache_only` notes the block that it missed.
+    pub missed: Option<Arc<MissedBlock>>,
+}
+
+/// The block that a point read with [`TableReadOptions::cache_only`] lacked; `Table::load` gets
+/// it. One read at a time uses it.
+#[derive(Debug, Default)]
+pub struct MissedBlock(Mutex<Option<(BlockHandle, BlockKind)>>);
+
+impl MissedBlock {
+    pub(crate) fn note(&self, handle: BlockHandle, kind: BlockKind) {
+        *self.0.lock() = Some((handle, kind));
+    }
+    /// The block, which is forgotten here.
+    pub fn take(&self) -> Option<(BlockHandle, BlockKind)> {
+        self.0.lock().take()
+    }
 }
 
 impl Default for TableReadOptions {
@@ -314,6 +333,7 @@ impl Default for TableReadOptions {
             prefix_same_as_start: false,
             iterate_upper_bound: None,
             cache_only: false,
+            missed: None,
         }
     }
 }

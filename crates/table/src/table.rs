@@ -437,6 +437,20 @@ impl Table {
         }
     }
 
+    /// Reads a block that a read with `cache_only` missed, and keeps it in the cache (if there is
+    /// one and it has room) at least until the pin is dropped. Suspends.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors.
+    pub fn load(
+        &self,
+        (handle, kind): (BlockHandle, BlockKind),
+        verify_checksums: bool,
+    ) -> Result<PinnedBlock> {
+        let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
+        self.read_block(handle, kind, &options)
+    }
+
     #[cold]
     #[inline(never)]
     fn read_block(
@@ -446,6 +460,9 @@ impl Table {
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
         if options.cache_only {
+            if let Some(missed) = &options.missed {
+                missed.note(handle, kind);
+            }
             return Err(Error::incomplete("no blocking io"));
         }
         let contents = self.file.read(handle, kind, options.verify_checksums)?;

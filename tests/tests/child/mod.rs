@@ -51,7 +51,7 @@ pub fn run(job: &str, folder: &Path, argument: &str) -> Result<(), String> {
             child.kill().and_then(|()| child.wait()).map_err(|e| e.to_string())?;
             return Err(format!("child job {job} hung for {SECONDS_MAX} s\n{}", read(&output)));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        pumice_port::thread::sleep(Duration::from_millis(5));
     };
     if status.success() {
         return Ok(());

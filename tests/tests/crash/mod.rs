@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pumice_port::thread::scope;
 use pumice_testkit::seed;
 
 use crate::child;
@@ -42,7 +43,7 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
     let seeds = seed::range(SEEDS);
     let (next, total) = (AtomicU64::new(seeds.start), Mutex::new(Tally::default()));
     let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
+    scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 loop {
@@ -63,8 +64,8 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
         return Err(failures.join("\n\n"));
     }
     let total = total.into_inner().unwrap();
-    let alone = seed::wanted().is_some();
-    if !alone && (total.crashes < SEEDS * 2 || total.in_recovery < SEEDS / 10) {
+    let (alone, lives) = (seed::wanted().is_some(), seed::share(SEEDS));
+    if !alone && (total.crashes < lives * 2 || total.in_recovery < lives / 10) {
         return Err(format!("too little happened: {total:?}"));
     }
     let line = format!("CRASH seeds={} {total:?} lost=0 torn=0", seeds.end - seeds.start);

@@ -51,7 +51,7 @@ pub fn run(seed: u64) -> Result<Tally, String> {
         WRITERS.iter().map(|prefix| Writer::new(prefix, rng.fork())).collect();
     fs.halt_after(rng.uniform(150));
     let clock = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    pumice_port::thread::scope(|scope| {
         for writer in &mut writers {
             let (db, families, clock) = (store.db(), store.families(), &clock);
             scope.spawn(move || writer.write_until_the_crash(db, families, clock));

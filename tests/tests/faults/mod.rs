@@ -12,7 +12,7 @@ use pumice::WriteOptions;
 use pumice_env::MemFs;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use pumice_testkit::oracle::{Crash, CrashOracle, Logging};
-use pumice_testkit::{Model, OpGenerator, Shape, Store, contents};
+use pumice_testkit::{Model, OpGenerator, Shape, Store, contents, seed};
 
 use crate::child;
 use crate::stores::pumice::Pumice;
@@ -52,8 +52,8 @@ fn any_single_failure_keeps_the_promises() {
 pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
     let mut report = String::new();
     for (op, fault) in FAULTS {
-        let (mut runs, mut errors) = (0, 0);
-        for skip in 0..OPERATIONS_MAX {
+        let (mut runs, mut errors, mut ended) = (0, 0, false);
+        for skip in (0..OPERATIONS_MAX).step_by(seed::one_in() as usize) {
             let rule = FaultRule::once(*op, "/db*", skip, *fault);
             let outcome = [None, Some(Crash::Power)].map(|crash| one_run(&rule, crash));
             let [calm, power] = outcome;
@@ -61,12 +61,13 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
             let calm = calm.map_err(|e| format!("{what}: {e}"))?;
             power.map_err(|e| format!("{what}, then a power cut: {e}"))?;
             if calm == Outcome::NotReached {
+                ended = true;
                 break;
             }
             runs += 1;
             errors += u64::from(calm == Outcome::Surfaced);
         }
-        if runs == 0 || runs == OPERATIONS_MAX {
+        if runs == 0 || !ended {
             return Err(format!("{op:?}: {runs} runs show nothing"));
         }
         report += &format!("FAULT {op:?} {fault:?} runs={runs} surfaced={errors} lost=0\n");

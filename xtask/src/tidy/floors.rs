@@ -1,8 +1,8 @@
 //! Which crate may name which: the floors of the house (ARCHITECTURE.md).
 //!
 //! A crate may name every crate on a lower floor; on its own floor only the edges in its row.
-//! Side crates (`peer`, `testkit`) carry no product code: `peer` is for the binary and the tests
-//! alone, `testkit` for tests alone. Crates from outside that reach the operating system or bind
+//! Side crates (`peer`, `testkit`, `test-macros`) carry no product code: `peer` is for the binary and
+//! the tests alone, the other two for tests alone. Crates from outside that reach the operating system or bind
 //! C are kept to the crates that exist for them.
 
 use std::path::Path;
@@ -27,12 +27,19 @@ const FLOORS: &[(&str, u32, &[&str])] = &[
 ];
 
 /// (side crate, what it may name, who may name it in its product code)
-const SIDE: &[(&str, &[&str], &[&str])] =
-    &[("peer", &[], &["cli", "tests"]), ("testkit", &["base"], &["tests"]), ("xtask", &[], &[])];
+const SIDE: &[(&str, &[&str], &[&str])] = &[
+    ("peer", &[], &["cli", "tests"]),
+    ("testkit", &["base"], &["tests"]),
+    ("test-macros", &["port"], &[]),
+    ("xtask", &[], &[]),
+];
 
 /// (outside crate, the only crates that may name it)
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("libc", &["port"]),
+    ("corosensei", &["port"]),
+    ("io-uring", &["port"]),
+    ("loom", &["port"]),
     ("libloading", &["peer", "tests"]),
     ("mimalloc", &["cli"]),
     ("zstd-safe", &["compress", "wal"]),
@@ -46,6 +53,9 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arc-swap", &["pumice", "table"]),
     ("crossbeam-utils", &["port", "cache", "memtable", "table", "pumice"]),
 ];
+
+/// Side crates that any crate's tests may use.
+const TEST_CRATES: &[&str] = &["testkit", "test-macros"];
 
 /// Outside crates that any crate's tests may use.
 const TEST_TOOLS: &[&str] = &["tempfile", "proptest"];
@@ -122,7 +132,7 @@ fn allowed(from: &str, dependency: &Dependency) -> Result<(), String> {
         },
     };
     if let Some((_, users)) = side(to) {
-        let test_tool = to == "testkit" && dependency.for_tests;
+        let test_tool = TEST_CRATES.contains(&to) && dependency.for_tests;
         return if test_tool || users.contains(&from) {
             Ok(())
         } else {
@@ -172,6 +182,14 @@ mod tests {
         assert!(!edge("env", "pumice-table") && !edge("env", "pumice-cache"));
         assert!(!edge("manifest", "pumice-table") && !edge("pumice", "pumice-peer"));
         assert!(edge("port", "libc") && !edge("env", "libc") && !edge("env", "serde"));
+        assert!(edge("port", "io-uring") && !edge("env", "io-uring") && !edge("cli", "loom"));
+    }
+
+    #[test]
+    fn test_crates_are_for_tests() {
+        let name = "pumice-test-macros".to_string();
+        assert!(!edge("env", &name) && !edge("test-macros", "pumice-env"));
+        assert!(allowed("env", &Dependency { name, for_tests: true, line: 1 }).is_ok());
     }
 
     #[test]

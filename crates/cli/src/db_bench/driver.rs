@@ -6,30 +6,32 @@
 use super::engine::{BenchDb, Engine, ReadSettings, Result, WriteSettings};
 use super::flags::Flags;
 use super::reporter::Reporter;
+use super::runner;
 use super::spec::{self, Action, Entry, Spec};
 use super::stats::{Repeats, Stats};
-use super::work::{self, Work};
-use super::worker::{Plan, Shared, Worker};
+use super::work::Work;
+use super::worker::{Plan, Shared};
 use super::workload::value_bytes;
 use pumice_env::PosixFs;
-use pumice_port::thread::scope;
+use pumice_port::fiber::{Runtime, RuntimeStats};
 use pumice_port::time::{process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Runs benchmarks on one engine.
 pub struct Driver<'a, E: Engine> {
     engine: &'a E,
-    flags: &'a Flags,
+    flags: Arc<Flags>,
     path: PathBuf,
-    db: Option<E::Db>,
+    db: Option<Arc<E::Db>>,
+    /// The loops that workers run on as fibers, made when a benchmark first wants them.
+    loops: Option<Runtime>,
     values: Arc<[u8]>,
     reporter: Option<Reporter>,
     /// Base of all random seeds.
     seed: u64,
-    /// Threads started so far, so that each has a seed of its own.
-    threads_started: u64,
+    /// Workers started so far, so that each has a seed of its own.
+    workers_started: u64,
 }
 
 impl<'a, E: Engine> Driver<'a, E> {
@@ -37,7 +39,7 @@ impl<'a, E: Engine> Driver<'a, E> {
     ///
     /// # Errors
     /// The directory or the report file cannot be made, or the old database not removed.
-    pub fn new(engine: &'a E, flags: &'a Flags, path: &Path, seed: u64) -> Result<Self> {
+    pub fn new(engine: &'a E, flags: &Flags, path: &Path, seed: u64) -> Result<Self> {
         if !flags.use_existing_db {
             engine.destroy(path)?;
             PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
@@ -54,13 +56,14 @@ impl<'a, E: Engine> Driver<'a, E> {
         let values = value_bytes(flags, longest.max(flags.value_size as usize));
         Ok(Driver {
             engine,
-            flags,
+            flags: Arc::new(flags.clone()),
             path: path.to_path_buf(),
             db: None,
+            loops: None,
             values,
             reporter,
             seed,
-            threads_started: 0,
+            workers_started: 0,
         })
     }
 
@@ -81,18 +84,18 @@ impl<'a, E: Engine> Driver<'a, E> {
 
     fn open(&mut self) -> Result<()> {
         let db = self.engine.open(&self.path, self.flags.readonly);
-        self.db = Some(db.map_err(|error| format!("open error: {error}"))?);
+        self.db = Some(Arc::new(db.map_err(|error| format!("open error: {error}"))?));
         Ok(())
     }
 
-    fn db(&self) -> &E::Db {
+    fn db(&self) -> &Arc<E::Db> {
         self.db.as_ref().expect("open from `run` on, closed only inside `run_entry`")
     }
 
     fn run_entry(&mut self, entry: &Entry) -> Result<()> {
         let spec = &entry.spec;
         let work = match spec.action {
-            Action::Threads(work) => work,
+            Action::Workers(work) => work,
             Action::Flush => {
                 println!("flush memtable");
                 return self.db().flush();
@@ -149,32 +152,50 @@ impl<'a, E: Engine> Driver<'a, E> {
             self.engine.destroy(&self.path)?;
             self.open()?;
         }
-        let configured = if spec.single { 1 } else { self.flags.threads.max(1) as usize };
-        let threads = configured + usize::from(spec.writer);
-        let reported = self.reporter.as_ref().map(Reporter::operations);
-        let plan = self.plan(spec);
-        let values = self.values.clone();
-        let shared = Shared::new(self.flags, plan, self.db(), values, reported, threads);
-        let cpu_before = process_cpu_micros();
-        let results = run_threads(&shared, work, self.seed + self.threads_started);
-        self.threads_started += threads as u64;
+        let on_fibers = spec.coroutines || self.flags.fibers > 0;
+        if on_fibers && self.loops.is_none() {
+            self.loops = Some(self.start_loops()?);
+        }
+        let shared = Arc::new(self.shared(spec));
+        let loops = self.loops.as_ref().filter(|_| on_fibers);
+        let (cpu_before, loops_before) = (process_cpu_micros(), loops.map(Runtime::stats));
+        let results = runner::run(&shared, loops, work, self.seed + self.workers_started);
+        self.workers_started += shared.workers as u64;
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
         let stats = Stats::merged(results?).expect("a benchmark has threads that count");
         print!("{}", stats.result(spec.name));
         if self.flags.report_cpu {
             eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);
+            if let (Some(loops), Some(before)) = (&self.loops, loops_before) {
+                eprintln!("{:<12} : {}", spec.name, loops_line(&before, &loops.stats()));
+            }
         }
         Ok(stats)
     }
 
+    /// One loop per thread that the flags ask for.
+    fn start_loops(&self) -> Result<Runtime> {
+        let loops = self.flags.threads.max(1) as usize;
+        let built = Runtime::builder().loops(loops).name("bench").build();
+        built.map_err(|error| format!("cannot start {loops} loops for fibers: {error}"))
+    }
+
+    fn shared(&self, spec: &Spec) -> Shared<E::Db> {
+        let configured = if spec.single { 1 } else { spec.workers(&self.flags) };
+        let workers = configured + usize::from(spec.writer);
+        let reported = self.reporter.as_ref().map(Reporter::operations);
+        let (flags, db, values) = (self.flags.clone(), self.db().clone(), self.values.clone());
+        Shared::new(flags, self.plan(spec), db, values, reported, workers)
+    }
+
     fn plan(&self, spec: &Spec) -> Plan {
-        let flags = self.flags;
+        let flags = &self.flags;
         let num = flags.num as u64;
         let or_num = |count: i64| u64::try_from(count).unwrap_or(num);
         Plan {
             keys: (num / spec.divide_num).max(1),
             num: (num / spec.divide_num).max(1),
-            reads: or_num(flags.reads),
+            reads: spec.reads(flags),
             writes: or_num(flags.writes),
             deletes: or_num(flags.deletes),
             key_size: flags.key_size as usize + spec.longer_key,
@@ -190,28 +211,17 @@ impl<'a, E: Engine> Driver<'a, E> {
     }
 }
 
-/// Runs the threads of one benchmark; the stats of all, or the first error.
-fn run_threads<D: BenchDb>(shared: &Shared<'_, D>, work: Work, seed: u64) -> Result<Vec<Stats>> {
-    scope(|scope| {
-        let handles: Vec<_> = (0..shared.threads)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let mut worker = Worker::start(shared, thread, seed + thread as u64);
-                    let result = work::run(work, &mut worker);
-                    worker.stats.stop();
-                    shared.finished.fetch_add(1, Ordering::Release);
-                    result.map(|()| worker.stats)
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| match handle.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
+/// What the loops did between two moments; a switch is a fiber that was resumed.
+fn loops_line(before: &RuntimeStats, now: &RuntimeStats) -> String {
+    format!(
+        "switches {}, turns {}, kicks {}, ring entered {} times for {} requests, deepest stack {} B",
+        now.switches - before.switches,
+        now.turns - before.turns,
+        now.kicks - before.kicks,
+        now.enters - before.enters,
+        now.sqes - before.sqes,
+        now.stack_high_water_bytes,
+    )
 }
 
 /// The lines before the first benchmark: environment to stderr, configuration to stdout.

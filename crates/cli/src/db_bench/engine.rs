@@ -1,18 +1,18 @@
 //! What the driver asks of an engine: one trait, two implementations.
 //!
 //! The driver is generic over [`Engine`], so that every call is a direct one and both engines run
-//! the very same driver code. A thread makes its own [`Writer`] and [`Reader`]; they hold options,
-//! buffers and a handle of the database.
+//! the very same driver code. A worker (a thread or a fiber) makes its own [`Writer`] and
+//! [`Reader`]; they hold options, buffers and a handle of the database.
 //!
-//! Thread safety: engines and databases are shared between threads; writers, readers and cursors
-//! belong to one thread.
+//! Thread safety: engines and databases are shared between workers; writers, readers and cursors
+//! belong to one worker.
 
 use std::path::Path;
 
 /// Result with the engine's text for the user.
 pub type Result<T> = std::result::Result<T, String>;
 
-/// How a thread writes.
+/// How a worker writes.
 #[derive(Clone, Copy)]
 pub struct WriteSettings {
     /// Sync the WAL with each write.
@@ -21,7 +21,7 @@ pub struct WriteSettings {
     pub disable_wal: bool,
 }
 
-/// How a thread reads.
+/// How a worker reads.
 #[derive(Clone)]
 pub struct ReadSettings {
     /// Check block checksums.
@@ -57,9 +57,9 @@ pub trait Engine: Send + Sync + 'static {
 
 /// An open database.
 pub trait BenchDb: Send + Sync + 'static {
-    /// A thread's way to write.
+    /// A worker's way to write.
     type Writer: Writer;
-    /// A thread's way to read.
+    /// A worker's way to read.
     type Reader: Reader;
     /// An iterator.
     type Cursor: Cursor;
@@ -81,7 +81,7 @@ pub trait BenchDb: Send + Sync + 'static {
     fn property(&self, name: &str) -> Option<String>;
 }
 
-/// Writes of one thread.
+/// Writes of one worker.
 pub trait Writer {
     /// Writes one pair.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
@@ -95,7 +95,7 @@ pub trait Writer {
     fn commit(&mut self) -> Result<()>;
 }
 
-/// Point reads of one thread.
+/// Point reads of one worker.
 pub trait Reader {
     /// The length of the value of `key`, or `None` when there is none.
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>>;
@@ -103,7 +103,7 @@ pub trait Reader {
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits>;
 }
 
-/// An iterator of one thread.
+/// An iterator of one worker.
 pub trait Cursor {
     /// The cursor is on an entry.
     fn valid(&self) -> bool;

@@ -85,6 +85,9 @@ impl List<'_> {
             self.same("wal_compression", codec(&f.wal_compression)?);
         }
         self.same_if_given("use_fsync", f.use_fsync);
+        self.same_if_given("use_direct_reads", f.use_direct_reads);
+        let direct_writes = f.use_direct_io_for_flush_and_compaction;
+        self.same_if_given("use_direct_io_for_flush_and_compaction", direct_writes);
         self.same_if_given("bytes_per_sync", f.bytes_per_sync);
         self.same_if_given("wal_bytes_per_sync", f.wal_bytes_per_sync);
         if !f.merge_operator.is_empty() {

@@ -11,7 +11,8 @@ flag_table! {
         multireadrandom,seekrandom,readwhilewriting,compact,levelstats",
         "Comma-separated list of benchmarks, run in this order (the default list is Pumice's \
         own): fillseq, fillrandom, filluniquerandom, fillsync, fill100K, overwrite, updaterandom, \
-        readseq, readreverse, readrandom, readmissing, multireadrandom, seekrandom, \
+        readseq, readreverse, readrandom, readrandomcoroutine, readmissing, multireadrandom, \
+        multireadrandomcoroutine, seekrandom, \
         readwhilewriting, readwhilemerging, deleteseq, deleterandom, compact, flush, \
         waitforcompaction, stats, levelstats, sstables, verifychecksum. A suffix [X3-W1] runs one \
         three times after one warm-up";
@@ -19,13 +20,19 @@ flag_table! {
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
         process with the same driver (Pumice's own flag)";
     report_cpu: bool = false,
-        "Print to stderr the CPU seconds of the whole process during each benchmark (Pumice's own \
-        flag)";
+        "Print to stderr the CPU seconds of the whole process during each benchmark, and what the \
+        loops of its fibers did (Pumice's own flag)";
     num: i64 = 1_000_000, "Number of key/values to place in database";
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
     deletes: i64 = -1, "Number of delete operations to do. If negative, do num deletions";
     threads: i32 = 1, "Number of concurrent threads to run";
+    fibers: i32 = 0,
+        "If not 0, run this many fibers over as many loops as there are threads, in place of the \
+        threads (Pumice's own flag)";
+    coro_jobs_per_thread: i32 = 1,
+        "Jobs for each thread in readrandomcoroutine and multireadrandomcoroutine, where jobs are \
+        fibers and threads are their loops";
     duration: i32 = 0,
         "Time in seconds for the random-ops tests to run. When 0 then num and reads determine the \
         test duration";
@@ -54,6 +61,9 @@ flag_table! {
     verify_checksum: bool = true, "Verify checksum for every block read from storage";
     total_order_seek: bool = false, "Total order seek regardless of the prefix extractor";
     readahead_size: i32 = 0, "Iterator readahead size";
+    use_direct_reads: bool = false, "Use O_DIRECT for reading data";
+    use_direct_io_for_flush_and_compaction: bool = false,
+        "Use O_DIRECT for background flush and compaction writes";
     finish_after_writes: bool = false, "Write thread terminates after all writes are finished";
     bgwriter_num: u64 = 0, "Number of keys that the background writer chooses from; 0 is num";
     benchmark_write_rate_limit: u64 = 0, "If not 0, limit writes to this many bytes/second";

@@ -12,6 +12,7 @@ mod flags;
 mod pumice_engine;
 mod reporter;
 mod rocksdb_engine;
+mod runner;
 mod spec;
 mod stats;
 mod unsupported;
@@ -101,7 +102,11 @@ fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
     };
     let entries = flags.benchmarks.split(',').map(str::trim).filter(|name| !name.is_empty());
     let entries: Result<Vec<Entry>, String> = entries.map(spec::parse).collect();
-    match (check_numbers(&flags), entries) {
+    let checked = check_numbers(&flags).and_then(|()| {
+        let parsed = entries.as_ref().map_or(&[][..], |entries| entries);
+        parsed.iter().try_for_each(|entry| entry.spec.check(&flags))
+    });
+    match (checked, entries) {
         (Ok(()), Ok(entries)) => {
             // The child process parses the same words again: only one of the two speaks.
             if flags.engine == "pumice" || !is_child() {
@@ -127,6 +132,12 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
         (flags.value_size >= 0, "value_size must not be negative"),
         (flags.batch_size > 0, "batch_size must be at least 1"),
         (flags.threads > 0, "threads must be at least 1"),
+        (flags.fibers >= 0, "fibers must not be negative"),
+        (flags.coro_jobs_per_thread > 0, "coro_jobs_per_thread must be at least 1"),
+        (
+            flags.fibers == 0 || flags.engine == "pumice",
+            "--fibers runs Pumice only: a RocksDB library blocks the thread it is called on",
+        ),
         (flags.prefix_size >= 0, "prefix_size must not be negative"),
         (flags.prefix_size <= flags.key_size, "prefix size is larger than key size"),
         (

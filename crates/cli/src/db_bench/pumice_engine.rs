@@ -160,7 +160,7 @@ fn read_options(
     }
 }
 
-/// Writes of one thread.
+/// Writes of one worker.
 pub struct PumiceWriter {
     db: Db,
     options: WriteOptions,
@@ -187,7 +187,7 @@ impl engine::Writer for PumiceWriter {
     }
 }
 
-/// Point reads of one thread.
+/// Point reads of one worker.
 pub struct PumiceReader {
     db: Db,
     options: ReadOptions,

@@ -168,7 +168,7 @@ fn read_options(
     ReadOptions::new(db.peer(), &settings)
 }
 
-/// Writes of one thread.
+/// Writes of one worker.
 pub struct RocksDbWriter {
     db: Db,
     cf: ColumnFamily,
@@ -196,7 +196,7 @@ impl engine::Writer for RocksDbWriter {
     }
 }
 
-/// Point reads of one thread.
+/// Point reads of one worker.
 pub struct RocksDbReader {
     db: Db,
     cf: ColumnFamily,

@@ -1,9 +1,10 @@
-//! Counts and times of one thread, and the lines printed from them.
+//! Counts and times of one worker, and the lines printed from them.
 //!
 //! With `--histogram` the clock is read once per operation, otherwise only at the start, at the
 //! end and, when interval reports are wanted, every 1000 operations.
 //!
-//! Thread safety: belongs to one thread until it is merged.
+//! Thread safety: belongs to one worker until it is merged. On fibers the clock runs on while
+//! others have the loop: a latency is what the caller of the operation sees.
 
 use super::flags::Flags;
 use pumice_base::histogram::Histogram;
@@ -33,10 +34,10 @@ pub enum Operation {
 
 const OPERATIONS: [&str; 7] = ["read", "write", "delete", "seek", "merge", "update", "op"];
 
-/// What a thread did. Times are microseconds.
+/// What a worker did. Times are microseconds.
 #[derive(Clone)]
 pub struct Stats {
-    thread: usize,
+    worker: usize,
     start: u64,
     finish: u64,
     seconds: f64,
@@ -52,15 +53,15 @@ pub struct Stats {
     interval: u64,
     interval_micros: u64,
     slow_micros: Option<u64>,
-    /// Operations of all threads, for the CSV reporter.
+    /// Operations of all workers, for the CSV reporter.
     reported: Option<Arc<AtomicU64>>,
-    /// Left out when threads are merged (background writers).
+    /// Left out when workers are merged (background writers).
     excluded: bool,
 }
 
 impl Stats {
     /// Zeroes, with the clock running from now.
-    pub fn start(flags: &Flags, thread: usize, reported: Option<Arc<AtomicU64>>) -> Self {
+    pub fn start(flags: &Flags, worker: usize, reported: Option<Arc<AtomicU64>>) -> Self {
         let now = now_micros();
         let interval = match (flags.stats_interval_seconds, flags.stats_interval) {
             (1.., _) => 1000,
@@ -68,7 +69,7 @@ impl Stats {
         };
         let quiet = interval == 0 && !(flags.progress_reports && std::io::stderr().is_terminal());
         Stats {
-            thread,
+            worker,
             start: now,
             finish: now,
             seconds: 0.0,
@@ -159,7 +160,7 @@ impl Stats {
             "{} ... thread {}: ({interval_done},{}) ops and ({:.1},{:.1}) ops/second in \
              ({interval_s:.6},{total_s:.6}) seconds",
             time.split('.').next().unwrap_or(&time),
-            self.thread,
+            self.worker,
             self.done,
             interval_done as f64 / interval_s,
             self.done as f64 / total_s,
@@ -179,7 +180,7 @@ impl Stats {
         self.message = message;
     }
 
-    /// Leaves this thread out of the result.
+    /// Leaves this worker out of the result.
     pub fn exclude(&mut self) {
         self.excluded = true;
     }
@@ -190,7 +191,7 @@ impl Stats {
         self.seconds = (self.finish - self.start) as f64 * 1e-6;
     }
 
-    /// The sum of all threads that are not excluded. `None` if there is no such thread.
+    /// The sum of all workers that are not excluded. `None` if there is no such worker.
     pub fn merged(all: impl IntoIterator<Item = Stats>) -> Option<Stats> {
         let mut included = all.into_iter().filter(|stats| !stats.excluded);
         let mut sum = included.next()?;
@@ -210,7 +211,7 @@ impl Stats {
         Some(sum)
     }
 
-    /// Operations a second, by the wall clock of all threads together.
+    /// Operations a second, by the wall clock of all workers together.
     pub fn ops_per_sec(&self) -> f64 {
         self.done.max(1) as f64 / self.elapsed()
     }

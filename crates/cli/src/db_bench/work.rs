@@ -1,4 +1,4 @@
-//! The benchmarks: what one thread does in each.
+//! The benchmarks: what one worker does in each.
 //!
 //! Every loop mirrors RocksDB's db_bench in what counts as an operation, which bytes count, and
 //! where the latency clock restarts. Scratch memory is taken before the loop, not in it.
@@ -8,7 +8,7 @@ use super::stats::Operation;
 use super::worker::{Limit, Worker, during, wait_for};
 use pumice_env::rate_limiter::RateLimiter;
 
-/// What the threads of a benchmark do.
+/// What the workers of a benchmark do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Writes in ascending order.
@@ -29,9 +29,9 @@ pub enum Work {
     MultiRead,
     /// Seeks to random keys.
     Seek,
-    /// Gets, with thread 0 putting.
+    /// Gets, with worker 0 putting.
     ReadWhileWriting,
-    /// Gets, with thread 0 merging.
+    /// Gets, with worker 0 merging.
     ReadWhileMerging,
     /// Deletions in ascending order.
     DeleteSequential,
@@ -43,7 +43,7 @@ pub enum Work {
     VerifyChecksum,
 }
 
-/// Does one thread's share of `work`.
+/// Does one worker's share of `work`.
 pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
     match work {
         Work::FillSequential => fill(worker, 0, 0.., |next, _| next),
@@ -62,8 +62,8 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::ReadRandom => read_random(worker),
         Work::MultiRead => multi_read(worker),
         Work::Seek => seek(worker),
-        Work::ReadWhileWriting if worker.thread == 0 => write_in_background(worker, false),
-        Work::ReadWhileMerging if worker.thread == 0 => write_in_background(worker, true),
+        Work::ReadWhileWriting if worker.index == 0 => write_in_background(worker, false),
+        Work::ReadWhileMerging if worker.index == 0 => write_in_background(worker, true),
         Work::ReadWhileWriting | Work::ReadWhileMerging => read_random(worker),
         Work::DeleteSequential => delete(worker, false),
         Work::DeleteRandom => delete(worker, true),
@@ -94,7 +94,7 @@ fn fill<D: BenchDb>(
     }
     let (mut keys, mut values) = (worker.keys(), worker.values());
     let mut writer = worker.shared.db.writer(plan.write);
-    let mut limit = Limit::new(worker.shared.flags, seconds, operations);
+    let mut limit = Limit::new(&worker.shared.flags, seconds, operations);
     let mut numbers = numbers.into_iter();
     let pair_bytes = (plan.key_size + plan.value_size) as u64;
     let mut bytes = 0;
@@ -117,7 +117,7 @@ fn fill<D: BenchDb>(
 fn delete<D: BenchDb>(worker: &mut Worker<'_, D>, random: bool) -> Result<()> {
     let plan = &worker.shared.plan;
     let seconds = if random { worker.shared.flags.duration } else { 0 };
-    let mut limit = Limit::new(worker.shared.flags, seconds, plan.deletes);
+    let mut limit = Limit::new(&worker.shared.flags, seconds, plan.deletes);
     let mut writer = worker.shared.db.writer(plan.write);
     let mut keys = worker.keys();
     let mut next = 0;
@@ -135,7 +135,7 @@ fn delete<D: BenchDb>(worker: &mut Worker<'_, D>, random: bool) -> Result<()> {
 
 fn update<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut limit = Limit::new(worker.shared.flags, worker.shared.flags.duration, plan.reads);
+    let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
     let mut reader = worker.shared.db.reader(&plan.read);
     let mut writer = worker.shared.db.writer(plan.write);
     let (mut keys, mut values) = (worker.keys(), worker.values());
@@ -184,7 +184,7 @@ fn read_in_order<D: BenchDb>(worker: &mut Worker<'_, D>, forward: bool) -> Resul
 
 fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut limit = Limit::new(worker.shared.flags, worker.shared.flags.duration, plan.reads);
+    let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
     let mut reader = worker.shared.db.reader(&plan.read);
     let mut keys = worker.keys();
     let (mut read, mut found, mut bytes) = (0u64, 0u64, 0u64);
@@ -206,7 +206,7 @@ fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 
 fn multi_read<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut limit = Limit::new(worker.shared.flags, worker.shared.flags.duration, plan.reads);
+    let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
     let mut reader = worker.shared.db.reader(&plan.read);
     let mut keys = worker.keys();
     let mut batch = Vec::with_capacity(plan.batch as usize * plan.key_size);
@@ -231,7 +231,7 @@ fn multi_read<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 
 /// Seeks with a new iterator each, as RocksDB's db_bench does without `use_tailing_iterator`.
 fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
-    let (plan, flags) = (&worker.shared.plan, worker.shared.flags);
+    let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = Limit::new(flags, flags.duration, plan.reads);
     let (mut keys, mut bound) = (worker.keys(), worker.keys());
     let distance = u64::try_from(flags.max_scan_distance).unwrap_or(0);
@@ -273,9 +273,9 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     Ok(())
 }
 
-/// Thread 0 of the mixed benchmarks: writes until the readers are done, and is not in the result.
+/// Worker 0 of the mixed benchmarks: writes until the readers are done, and is not in the result.
 fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> Result<()> {
-    let (plan, flags) = (&worker.shared.plan, worker.shared.flags);
+    let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     worker.stats.exclude();
     let rate = flags.benchmark_write_rate_limit;
     let limiter = (rate > 0).then(|| RateLimiter::new(rate));

@@ -1,7 +1,9 @@
-//! One benchmark run: what its threads share, and what each thread has.
+//! One benchmark run: what its workers share, and what each worker has.
 //!
-//! Thread safety: [`Shared`] is shared by the threads of a run, [`Worker`] belongs to one.
-//! Invariant: (1) no thread starts its clock before all have arrived at the gate.
+//! A worker is a thread or, with `--fibers`, a fiber; nothing here asks which.
+//!
+//! Thread safety: [`Shared`] is shared by the workers of a run, [`Worker`] belongs to one.
+//! Invariant: (1) no worker starts its clock before all have arrived at the gate.
 
 use super::engine::{BenchDb, ReadSettings, Result, WriteSettings};
 use super::flags::Flags;
@@ -21,11 +23,11 @@ pub struct Plan {
     pub keys: u64,
     /// The number that the flag `num` gives, before a benchmark divides it.
     pub num: u64,
-    /// Reads of each thread.
+    /// Reads of each worker.
     pub reads: u64,
-    /// Writes of each thread; 0 is `keys`.
+    /// Writes of each worker; 0 is `keys`.
     pub writes: u64,
-    /// Deletions of each thread.
+    /// Deletions of each worker.
     pub deletes: u64,
     /// Bytes of a key.
     pub key_size: usize,
@@ -39,54 +41,54 @@ pub struct Plan {
     pub read: ReadSettings,
 }
 
-/// What the threads of one run share.
-pub struct Shared<'a, D> {
+/// What the workers of one run share.
+pub struct Shared<D> {
     /// The command line.
-    pub flags: &'a Flags,
+    pub flags: Arc<Flags>,
     /// The run's numbers.
     pub plan: Plan,
     /// The database.
-    pub db: &'a D,
+    pub db: Arc<D>,
     /// Bytes that values are cut from.
     pub values: Arc<[u8]>,
     /// Limit of foreground writes, bytes a second; the sine benchmark changes its rate.
     pub write_limiter: Option<RateLimiter>,
     /// Limit of reads, operations a second.
     pub read_limiter: Option<RateLimiter>,
-    /// Operations of all threads, when a CSV report wants them.
+    /// Operations of all workers, when a CSV report wants them.
     pub reported: Option<Arc<AtomicU64>>,
-    /// Threads of this run, background writers included.
-    pub threads: usize,
-    /// Threads that are done.
+    /// Workers of this run, background writers included.
+    pub workers: usize,
+    /// Workers that are done.
     pub finished: AtomicUsize,
     arrived: Mutex<usize>,
     all_arrived: Condvar,
 }
 
-impl<'a, D: BenchDb> Shared<'a, D> {
-    /// The shared part of a run of `threads` threads.
+impl<D: BenchDb> Shared<D> {
+    /// The shared part of a run of `workers` workers.
     pub fn new(
-        flags: &'a Flags,
+        flags: Arc<Flags>,
         plan: Plan,
-        db: &'a D,
+        db: Arc<D>,
         values: Arc<[u8]>,
         reported: Option<Arc<AtomicU64>>,
-        threads: usize,
+        workers: usize,
     ) -> Self {
         let write_rate = match flags.sine_write_rate {
-            true => sine_rate(flags, 0.0),
+            true => sine_rate(&flags, 0.0),
             false => flags.benchmark_write_rate_limit,
         };
         let limiter = |rate: u64| (rate > 0).then(|| RateLimiter::new(rate));
         Shared {
+            write_limiter: limiter(write_rate),
+            read_limiter: limiter(flags.benchmark_read_rate_limit),
             flags,
             plan,
             db,
             values,
-            write_limiter: limiter(write_rate),
-            read_limiter: limiter(flags.benchmark_read_rate_limit),
             reported,
-            threads,
+            workers,
             finished: AtomicUsize::new(0),
             arrived: Mutex::new(0),
             all_arrived: Condvar::new(),
@@ -96,40 +98,40 @@ impl<'a, D: BenchDb> Shared<'a, D> {
     fn wait_for_all(&self) {
         let mut arrived = self.arrived.lock();
         *arrived += 1;
-        if *arrived == self.threads {
+        if *arrived == self.workers {
             self.all_arrived.notify_all();
         }
-        while *arrived < self.threads {
+        while *arrived < self.workers {
             arrived = self.all_arrived.wait(arrived);
         }
     }
 }
 
-/// One thread of a run.
+/// One worker of a run.
 pub struct Worker<'a, D: BenchDb> {
-    /// What all threads share.
-    pub shared: &'a Shared<'a, D>,
-    /// 0-based number of the thread.
-    pub thread: usize,
-    /// The thread's random numbers.
+    /// What all workers share.
+    pub shared: &'a Shared<D>,
+    /// 0-based number of the worker.
+    pub index: usize,
+    /// The worker's random numbers.
     pub rng: Rng,
-    /// What the thread did.
+    /// What the worker did.
     pub stats: Stats,
     last_sine_change: u64,
 }
 
 impl<'a, D: BenchDb> Worker<'a, D> {
-    /// Waits at the gate for the other threads and starts the clock.
-    pub fn start(shared: &'a Shared<'a, D>, thread: usize, seed: u64) -> Self {
+    /// Waits at the gate for the other workers and starts the clock.
+    pub fn start(shared: &'a Shared<D>, index: usize, seed: u64) -> Self {
         shared.wait_for_all();
-        let stats = Stats::start(shared.flags, thread, shared.reported.clone());
+        let stats = Stats::start(&shared.flags, index, shared.reported.clone());
         let last_sine_change = stats.started_at();
-        Worker { shared, thread, rng: Rng::new(seed), stats, last_sine_change }
+        Worker { shared, index, rng: Rng::new(seed), stats, last_sine_change }
     }
 
     /// Keys as the flags want them.
     pub fn keys(&self) -> KeyMaker {
-        KeyMaker::new(self.shared.flags, self.shared.plan.key_size)
+        KeyMaker::new(&self.shared.flags, self.shared.plan.key_size)
     }
 
     /// Values as the flags want them.
@@ -147,7 +149,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
     #[inline]
     pub fn finished(&mut self, n: u64, operation: Operation) {
         if self.stats.finished(n, operation)
-            && self.thread == 0
+            && self.index == 0
             && self.shared.flags.stats_per_interval > 0
         {
             for name in ["stats", "num-running-compactions", "num-running-flushes"] {
@@ -179,7 +181,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
 
     /// Moves the write rate along the sine curve when its interval has passed.
     pub fn follow_sine(&mut self) {
-        let flags = self.shared.flags;
+        let flags = &self.shared.flags;
         let Some(limiter) = self.shared.write_limiter.as_ref().filter(|_| flags.sine_write_rate)
         else {
             return;
@@ -192,9 +194,9 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         }
     }
 
-    /// All other threads are done (for background writers).
+    /// All other workers are done (for background writers).
     pub fn alone(&self) -> bool {
-        self.shared.finished.load(Ordering::Acquire) + 1 >= self.shared.threads
+        self.shared.finished.load(Ordering::Acquire) + 1 >= self.shared.workers
     }
 }
 

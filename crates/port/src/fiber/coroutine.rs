@@ -9,7 +9,7 @@
 //! it may have been made elsewhere. A fiber that has started must run to its end before it is
 //! dropped: what is on its stack may be known to others.
 
-use corosensei::stack::DefaultStack;
+use super::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -28,13 +28,13 @@ type Exit = Rc<Cell<Option<NonNull<Yielder<(), ()>>>>>;
 
 /// See the head of this file.
 pub(crate) struct Fiber {
-    coroutine: Coroutine<(), (), (), DefaultStack>,
+    coroutine: Coroutine<(), (), (), Stack>,
     exit: Exit,
 }
 
 impl Fiber {
     /// A fiber that will run `body`, which must not unwind.
-    pub(crate) fn new(stack: DefaultStack, body: Box<dyn FnOnce() + Send>) -> Self {
+    pub(crate) fn new(stack: Stack, body: Box<dyn FnOnce() + Send>) -> Self {
         let exit = Exit::default();
         let own = Rc::clone(&exit);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
@@ -46,6 +46,7 @@ impl Fiber {
     }
 
     /// Runs the fiber until it suspends or ends.
+    #[inline]
     pub(crate) fn resume(&mut self) -> Ran {
         match self.coroutine.resume(()) {
             CoroutineResult::Yield(()) => Ran::Suspended,
@@ -59,7 +60,7 @@ impl Fiber {
     }
 
     /// The stack of a fiber that has ended, to be used again.
-    pub(crate) fn into_stack(self) -> DefaultStack {
+    pub(crate) fn into_stack(self) -> Stack {
         self.coroutine.into_stack()
     }
 }
@@ -69,6 +70,7 @@ pub(crate) struct FiberExit(Exit);
 
 impl FiberExit {
     /// Suspends the fiber; returns when it is resumed. Only from inside that very fiber.
+    #[inline]
     pub(crate) fn suspend(&self) {
         let yielder = self.0.get().expect("only a running fiber suspends");
         // SAFETY: invariants 1 and 2.

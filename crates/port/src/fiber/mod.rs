@@ -1,8 +1,74 @@
 //! Fibers: tasks with stacks of their own that share one thread and give it up only where they wait.
+//!
+//! A [`Runtime`] has loops, one per thread; a fiber stays on the loop where it was started, for
+//! life, so the addresses of thread-locals never change under it. It is resumed when somebody
+//! unparks it (`task`), when its deadline has come or its request is answered, in the order in
+//! which that happened. A fiber that does not wait is not interrupted: long computations call
+//! [`maybe_yield`], and blocking calls that the port does not know go through [`offload`].
+//!
+//! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
+//! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.
+//!
+//! Thread safety: see each item.
 
+pub(crate) mod kick;
+
+#[cfg(not(loom))]
 pub(crate) mod coroutine;
+#[cfg(not(loom))]
+mod event_loop;
+#[cfg(not(loom))]
+mod here;
+#[cfg(not(loom))]
+mod inbox;
+#[cfg(not(loom))]
+mod offload;
+#[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
+mod slot;
+#[cfg(not(loom))]
+pub(crate) mod stack;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod timers;
 
-/// The reactor of the calling fiber's loop. No loops yet: helper `fiber` replaces this.
-pub(crate) fn with_reactor<R>(_use: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
-    None
+#[cfg(not(loom))]
+pub use api::*;
+
+#[cfg(not(loom))]
+mod api {
+    use super::here;
+    pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
+    pub use super::offload::offload;
+    pub use super::runtime::{Builder, Runtime};
+    pub use super::stats::RuntimeStats;
+    pub use crate::io::IoMode;
+    use crate::task;
+
+    /// Whether the caller is a fiber, real or simulated.
+    pub fn is_fiber() -> bool {
+        task::current_fiber().is_some()
+    }
+
+    /// Yields if the calling fiber has run for 100 microseconds; nothing on a thread. The time
+    /// counts from the first call since the fiber was resumed.
+    #[inline]
+    pub fn maybe_yield() {
+        if is_fiber() {
+            match here::current_loop() {
+                Some(own) => own.maybe_yield(),
+                None => crate::sim::point(),
+            }
+        }
+    }
+
+    /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
+    pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
+        here::current_loop().map(|own| f(&own.reactor()))
+    }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -18,6 +18,8 @@
 
 mod cancel;
 mod kicker;
+#[doc(hidden)]
+pub mod model;
 mod op;
 mod pool;
 mod tickets;
@@ -39,6 +41,9 @@ static FOR_IO: WaitReason = WaitReason("input or output");
 static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
 /// Before an operation is tried again that the kernel had no resources for.
 const RETRY_NANOS: u64 = 100_000;
+
+/// Requests that the ring of a plain thread can queue.
+const THREAD_ENTRIES: u32 = 64;
 
 /// What serves the operations of fibers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,17 +90,30 @@ impl Reactor {
         let uring = || -> io::Result<Book> {
             Ok(Book::Uring(Tickets::new(KernelRing::new()?, Some(kicker.fd()))))
         };
-        let forced = || std::env::var_os("PUMICE_IO").is_some_and(|v| v == "threads");
         let book = match mode {
             IoMode::Threads => threads(),
             IoMode::Uring => uring()?,
-            IoMode::Auto if forced() => threads(),
+            IoMode::Auto if is_forced() => threads(),
             IoMode::Auto => match uring() {
                 Err(e) if is_refusal(&e) => threads(),
                 book => book?,
             },
         };
         Ok(Reactor { book: RefCell::new(book), kicker })
+    }
+
+    /// A small reactor for batches of a plain thread ([`Reactor::run_all_here`]).
+    ///
+    /// # Errors
+    /// No descriptors or memory.
+    pub(crate) fn for_thread() -> io::Result<Self> {
+        match KernelRing::with_entries(THREAD_ENTRIES, 4 * THREAD_ENTRIES) {
+            Ok(ring) if !is_forced() => {
+                let book = RefCell::new(Book::Uring(Tickets::new(ring, None)));
+                Ok(Reactor { book, kicker: Kicker::new()? })
+            }
+            _ => Reactor::new(IoMode::Threads),
+        }
     }
 
     /// What wakes this reactor from other threads.
@@ -119,7 +137,7 @@ impl Reactor {
         on!(self, book => book.inflight())
     }
 
-    /// Whether there is enough to do that the loop should poll before its turn is over. Costs two
+    /// Whether a loop that has other things to do should poll at the end of its turn. Costs a few
     /// loads.
     pub(crate) fn should_poll(&self) -> bool {
         on!(self, book => book.should_poll())
@@ -261,6 +279,11 @@ fn is_transient(op: &Op<'_>) -> bool {
 
 fn pause() {
     task::park_until(&FOR_RETRY, Some(crate::time::monotonic_nanos() + RETRY_NANOS));
+}
+
+/// Whether the environment asks for threads in place of io_uring.
+fn is_forced() -> bool {
+    std::env::var_os("PUMICE_IO").is_some_and(|value| value == "threads")
 }
 
 /// Errors by which a kernel or a sandbox says that there is no io_uring here.

@@ -5,8 +5,8 @@ use super::tickets::Tickets;
 use super::uring::KernelRing;
 use super::*;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
+use crate::fiber::stack::Stack;
 use crate::task::{Home, Scheduler, Task};
-use corosensei::stack::DefaultStack;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -50,6 +50,12 @@ impl Scheduler for SmallLoop {
         self.timers.lock().unwrap().retain(|(_, waiter)| *waiter != address(task));
     }
     fn yield_now(&self) {}
+    fn spawn(&self, _name: &str, _body: Box<dyn FnOnce() + Send>) -> TaskRef {
+        unreachable!("these fibers start no tasks")
+    }
+    fn spawns_tasks(&self) -> bool {
+        false
+    }
 }
 
 fn reactor() -> Rc<Reactor> {
@@ -63,7 +69,7 @@ fn run_fibers(mode: IoMode, bodies: Vec<Box<dyn FnOnce() + Send>>) -> IoStats {
     let mut residents = Vec::new();
     for body in bodies {
         let task: &'static Task = Box::leak(Box::new(Task::new(Home::Fiber(small))));
-        let fiber = Fiber::new(DefaultStack::new(256 << 10).unwrap(), body);
+        let fiber = Fiber::new(Stack::new(256 << 10).unwrap(), body);
         let exit = Rc::new(fiber.exit());
         small.wake(task);
         residents.push(Resident { task, fiber, exit });
@@ -294,4 +300,29 @@ fn a_plain_thread_runs_a_batch_by_itself() {
         drop(ops);
         assert!(bufs.iter().enumerate().all(|(i, b)| (0..64).all(|j| b[j] == pattern(i * 64 + j))));
     }
+}
+
+#[test]
+fn the_book_holds_on_a_ring_of_dice() {
+    let mut total = model::ModelReport::default();
+    for seed in 0..3000 {
+        let report = model::run(seed).unwrap();
+        total.operations += report.operations;
+        total.cancelled += report.cancelled;
+        total.completed_anyway += report.completed_anyway;
+        total.partial += report.partial;
+        total.overflowed += report.overflowed;
+        total.short += report.short;
+        total.duplicates += report.duplicates;
+    }
+    let seen = [
+        total.cancelled,
+        total.completed_anyway,
+        total.partial,
+        total.overflowed,
+        total.short,
+        total.duplicates,
+    ];
+    assert!(total.operations > 100_000 && seen.iter().all(|n| *n > 1000), "{total:?}");
+    assert_eq!(model::run(7), model::run(7), "a run is a function of its seed");
 }

@@ -17,6 +17,7 @@
 
 use super::op::Call;
 use crate::task::TaskRef;
+use pumice_base::planted::{self, Bug};
 use std::collections::VecDeque;
 use std::io;
 
@@ -24,8 +25,6 @@ use std::io;
 pub(crate) const KICK: u64 = u64::MAX;
 /// The number of requests whose completion nobody waits for.
 const NOBODY: u64 = u64::MAX - 1;
-/// As many queued requests make a turn of the loop enter the kernel early.
-const SUBMIT_BATCH: usize = 32;
 
 /// A request to a ring.
 #[derive(Clone, Copy, Debug)]
@@ -220,6 +219,10 @@ impl<R: Uring> Tickets<R> {
             if self.slots[index as usize].phase == Phase::Busy {
                 let target = self.user_data(index);
                 self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+                if planted::is(Bug::BufferFreedEarly) {
+                    let result = -libc::ECANCELED;
+                    self.complete(Completion { user_data: target, result, more: false });
+                }
             }
             index = self.slots[index as usize].next;
         }
@@ -266,10 +269,11 @@ impl<R: Uring> Tickets<R> {
     pub(crate) fn pending(&self) -> usize {
         self.ring.queued() + self.backlog.len()
     }
-    /// Whether the loop should poll before its turn is over.
+    /// Whether a loop that has other things to do should poll at the end of its turn: otherwise
+    /// operations would wait as long as fibers are runnable.
     #[inline]
     pub(crate) fn should_poll(&self) -> bool {
-        self.pending() >= SUBMIT_BATCH || self.ring.is_ready()
+        self.pending() > 0 || self.ring.is_ready() || self.ring.must_look()
     }
     pub(crate) fn stats(&self) -> IoStats {
         self.stats
@@ -326,7 +330,7 @@ impl<R: Uring> Tickets<R> {
 
     fn refill(&mut self) {
         while let Some(request) = self.backlog.front() {
-            if !self.ring.push(request) {
+            if !self.ring.push(request) && !planted::is(Bug::FullRingDropsRequest) {
                 return;
             }
             self.stats.requests += 1;
@@ -357,8 +361,8 @@ impl<R: Uring> Tickets<R> {
         let index = completion.user_data as u32 as usize;
         let generation = (completion.user_data >> 32) as u32;
         let known = self.slots.get_mut(index);
-        let Some(slot) = known.filter(|s| s.generation == generation && s.phase == Phase::Busy)
-        else {
+        let fresh = |s: &Slot| s.generation == generation || planted::is(Bug::StaleCompletion);
+        let Some(slot) = known.filter(|s| fresh(s) && s.phase == Phase::Busy) else {
             self.stats.stale += 1;
             return;
         };

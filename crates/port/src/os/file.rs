@@ -1,14 +1,22 @@
 //! Files and directories by path and by descriptor.
 //!
+//! On a fiber, what may wait for the device suspends the fiber: reads, syncs and direct writes go
+//! through the loop's ring, names and lengths are changed by the pool for blocking calls. Elsewhere
+//! everything is the plain system call.
+//!
 //! Invariants cited by unsafe blocks:
 //! 1. A `File` owns an open descriptor for its whole life; the calls below take it by number and
 //!    pass no pointers.
 //! 2. Strings given to libc are live NUL-terminated `CString`s, and out-structs are live locals.
 
+use super::read::Heat;
+use crate::fiber::offload;
+use crate::io::{self as ring, Op};
+use crate::task;
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -96,7 +104,7 @@ impl FileStat {
 
 /// Repeats `call` while it is interrupted by a signal, and also while it would block: POSIX lets a
 /// regular file do so, and a database has nothing better to do than to ask again.
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -114,7 +122,12 @@ fn check(code: libc::c_int) -> io::Result<()> {
 
 /// An open file. Closing happens on drop; use [`File::close`] where its error matters.
 #[derive(Debug)]
-pub struct File(fs::File);
+pub struct File {
+    pub(super) inner: fs::File,
+    /// Opened with O_DIRECT.
+    pub(super) direct: bool,
+    pub(super) heat: Heat,
+}
 
 impl File {
     /// Opens `path`. The descriptor is not inherited by programs that the process starts.
@@ -133,16 +146,27 @@ impl File {
                 custom |= bit;
             }
         }
-        retry(|| options.custom_flags(custom).open(path)).map(File)
+        options.custom_flags(custom);
+        let inner = offload(|| retry(|| options.open(path)))?;
+        Ok(File { inner, direct: flags.direct, heat: Heat::new() })
     }
 
     /// Reads at `offset` until `buf` is full or the file ends; the number of bytes read.
+    #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if task::current_fiber().is_some() {
+            return self.read_on_fiber(buf, offset);
+        }
+        self.read_here(buf, offset)
+    }
+    /// As [`File::read_at`] by plain system calls, which may block the thread.
+    pub(super) fn read_here(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
-            match retry(|| self.0.read_at(&mut buf[done..], offset + done as u64))? {
-                0 => break,
-                n => done += n,
+            let n = retry(|| self.inner.read_at(&mut buf[done..], offset + done as u64))?;
+            done += n;
+            if self.is_end(n) {
+                break;
             }
         }
         Ok(done)
@@ -151,7 +175,7 @@ impl File {
     pub fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
-            match retry(|| (&self.0).read(&mut buf[done..]))? {
+            match retry(|| (&self.inner).read(&mut buf[done..]))? {
                 0 => break,
                 n => done += n,
             }
@@ -162,54 +186,74 @@ impl File {
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         let mut done = 0;
         while done < data.len() {
-            match retry(|| (&self.0).write(&data[done..]))? {
+            match retry(|| (&self.inner).write(&data[done..]))? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 n => done += n,
             }
         }
         Ok(())
     }
-    /// Writes all of `data` at `offset`.
+    /// Writes all of `data` at `offset`. Into the page cache that is done at once, also on a fiber.
     pub fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < data.len() {
-            match retry(|| self.0.write_at(&data[done..], offset + done as u64))? {
+            let (rest, position) = (&data[done..], offset + done as u64);
+            let through_ring =
+                if self.direct { ring::run(Op::write(self.fd(), rest, position)) } else { None };
+            let written = match through_ring {
+                Some(result) => result.map(|n| n as usize),
+                None => retry(|| self.inner.write_at(rest, position)),
+            };
+            match written? {
                 0 => return Err(ErrorKind::WriteZero.into()),
                 n => done += n,
             }
         }
         Ok(())
     }
-    /// fdatasync: content and length are durable.
+    /// fdatasync: content and length are durable. Suspends a fiber.
     pub fn sync_data(&self) -> io::Result<()> {
-        retry(|| self.0.sync_data())
+        match ring::run(Op::sync(self.fd(), false)) {
+            Some(result) => result.map(drop),
+            None => retry(|| self.inner.sync_data()),
+        }
     }
-    /// fsync: content and all metadata are durable.
+    /// fsync: content and all metadata are durable. Suspends a fiber.
     pub fn sync_all(&self) -> io::Result<()> {
-        retry(|| self.0.sync_all())
+        match ring::run(Op::sync(self.fd(), true)) {
+            Some(result) => result.map(drop),
+            None => retry(|| self.inner.sync_all()),
+        }
+    }
+    pub(super) fn fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
     }
     /// Starts writing the dirty pages of a range to the device, without waiting and without a
     /// promise of durability. ENOSYS where the file system cannot do it.
     pub fn range_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let flags = libc::SYNC_FILE_RANGE_WRITE;
-        let fd = self.0.as_raw_fd();
-        retry(|| {
-            // SAFETY: invariant 1.
-            check(unsafe { libc::sync_file_range(fd, offset as i64, bytes as i64, flags) })
+        let fd = self.inner.as_raw_fd();
+        offload(|| {
+            retry(|| {
+                // SAFETY: invariant 1.
+                check(unsafe { libc::sync_file_range(fd, offset as i64, bytes as i64, flags) })
+            })
         })
     }
     /// Reserves space for `bytes` from `offset`. With `keep_size` the length stays as it is.
     pub fn allocate(&self, offset: u64, bytes: u64, keep_size: bool) -> io::Result<()> {
         let mode = if keep_size { libc::FALLOC_FL_KEEP_SIZE } else { 0 };
-        let fd = self.0.as_raw_fd();
-        retry(|| {
-            // SAFETY: invariant 1.
-            check(unsafe { libc::fallocate(fd, mode, offset as i64, bytes as i64) })
+        let fd = self.inner.as_raw_fd();
+        offload(|| {
+            retry(|| {
+                // SAFETY: invariant 1.
+                check(unsafe { libc::fallocate(fd, mode, offset as i64, bytes as i64) })
+            })
         })
     }
     /// Sets the length.
     pub fn truncate(&self, bytes: u64) -> io::Result<()> {
-        retry(|| self.0.set_len(bytes))
+        offload(|| retry(|| self.inner.set_len(bytes)))
     }
     /// Tells the kernel how a range will be read; 0 bytes means to the end.
     pub fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> io::Result<()> {
@@ -221,17 +265,18 @@ impl File {
             Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
         };
         // SAFETY: invariant 1.
-        let code =
-            unsafe { libc::posix_fadvise(self.0.as_raw_fd(), offset as i64, bytes as i64, advice) };
+        let code = unsafe {
+            libc::posix_fadvise(self.inner.as_raw_fd(), offset as i64, bytes as i64, advice)
+        };
         if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
     }
     /// Length, times and identity.
     pub fn stat(&self) -> io::Result<FileStat> {
-        Ok(FileStat::from_metadata(&self.0.metadata()?))
+        Ok(FileStat::from_metadata(&self.inner.metadata()?))
     }
     /// Closes, reporting what the kernel says (a network file system may say that a write failed).
     pub fn close(self) -> io::Result<()> {
-        let fd = std::os::fd::IntoRawFd::into_raw_fd(self.0);
+        let fd = std::os::fd::IntoRawFd::into_raw_fd(self.inner);
         // SAFETY: `into_raw_fd` gave up ownership, so this is the one close of the descriptor.
         check(unsafe { libc::close(fd) })
     }
@@ -244,7 +289,7 @@ impl File {
             range.l_type = (if lock { libc::F_WRLCK } else { libc::F_UNLCK }) as libc::c_short;
             range.l_whence = libc::SEEK_SET as libc::c_short;
             // EAGAIN here means "held by another process", which must not be retried.
-            match check(libc::fcntl(self.0.as_raw_fd(), libc::F_SETLK, &range)) {
+            match check(libc::fcntl(self.inner.as_raw_fd(), libc::F_SETLK, &range)) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(Err(e)),
                 done => done.map(Ok),
             }
@@ -254,54 +299,56 @@ impl File {
 
 /// The whole content of a file.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    fs::read(path)
+    offload(|| fs::read(path))
 }
 
 /// Length, times and identity of the file `path` leads to.
 pub fn stat(path: &Path) -> io::Result<FileStat> {
-    Ok(FileStat::from_metadata(&fs::metadata(path)?))
+    Ok(FileStat::from_metadata(&offload(|| fs::metadata(path))?))
 }
 
 /// Gives a file another name, replacing what had it.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)
+    offload(|| fs::rename(from, to))
 }
 
 /// Gives a file a second name.
 pub fn link(from: &Path, to: &Path) -> io::Result<()> {
-    fs::hard_link(from, to)
+    offload(|| fs::hard_link(from, to))
 }
 
 /// Removes a name of a file.
 pub fn unlink(path: &Path) -> io::Result<()> {
-    fs::remove_file(path)
+    offload(|| fs::remove_file(path))
 }
 
 /// Makes a directory; its parent must exist.
 pub fn create_dir(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
+    offload(|| fs::create_dir(path))
 }
 
 /// Makes a directory and the missing ones above it; an existing directory is fine.
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
+    offload(|| fs::create_dir_all(path))
 }
 
 /// Removes an empty directory.
 pub fn remove_dir(path: &Path) -> io::Result<()> {
-    fs::remove_dir(path)
+    offload(|| fs::remove_dir(path))
 }
 
 /// The names in a directory, without `.` and `..`, in no order. Names that are not UTF-8 are left
 /// out: no file of a database has one.
 pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
-        if let Ok(name) = entry?.file_name().into_string() {
-            names.push(name);
+    offload(|| {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
         }
-    }
-    Ok(names)
+        Ok(names)
+    })
 }
 
 /// Makes the names in a directory durable.
@@ -318,9 +365,9 @@ pub fn truncate(path: &Path, bytes: u64) -> io::Result<()> {
 pub fn free_space(path: &Path) -> io::Result<u64> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: invariant 2; `statvfs` is all integers, so zeroed is a value.
-    unsafe {
+    offload(|| unsafe {
         let mut stats: libc::statvfs = std::mem::zeroed();
         check(libc::statvfs(name.as_ptr(), &mut stats))?;
         Ok(stats.f_bavail * stats.f_frsize)
-    }
+    })
 }

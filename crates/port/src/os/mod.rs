@@ -1,15 +1,18 @@
 //! The operating system, as safe functions: files, directories, locks, identity, priorities.
 //!
 //! Calls repeat themselves on EINTR. Errors are `std::io::Error` with the errno; the `env` crate
-//! gives them the texts that users know. File calls may block, so on fibers they will suspend.
+//! gives them the texts that users know. File calls may block; on fibers they suspend.
 //!
 //! Thread safety: free functions may be called from anywhere; [`File`] is `Sync` because every
 //! method that takes a position is one positioned system call.
 
+mod aligned;
 mod file;
 mod lock;
 mod process;
+mod read;
 
+pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT, PooledBuffer};
 pub use file::{
     Advice, File, FileStat, OpenFlags, create_dir, create_dir_all, free_space, link, read_dir,
     read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
@@ -20,6 +23,8 @@ pub use process::{
     CpuPriority, IoPriority, current_cpu, hostname, nice_of, pid, read_random_bytes,
     set_thread_cpu_priority, set_thread_io_priority, thread_id, total_memory_bytes,
 };
+
+pub use read::{BatchRead, read_batch};
 
 #[cfg(test)]
 mod tests;

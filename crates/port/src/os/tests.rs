@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::fiber::{IoMode, Runtime};
 use crate::thread;
 use std::path::PathBuf;
 
@@ -25,9 +26,23 @@ impl Drop for TempDir {
     }
 }
 
+/// Runs `test` on a thread, and on fibers over either kind of ring.
+fn on_each_runtime(test: impl Fn(&str) + Sync) {
+    test("thread");
+    for (mode, name) in [(IoMode::Uring, "uring"), (IoMode::Threads, "pool")] {
+        let runtime = Runtime::builder().loops(1).io(mode).build().unwrap();
+        runtime.run(name, || test(name));
+    }
+}
+
 #[test]
 fn files_are_written_read_and_measured() {
-    let dir = TempDir::new("files");
+    on_each_runtime(|runtime| {
+        files_do_what_they_should(&TempDir::new(&format!("files-{runtime}")))
+    });
+}
+
+fn files_do_what_they_should(dir: &TempDir) {
     let path = dir.path("f");
     let mut file = File::open(&path, OpenFlags::CREATE).unwrap();
     file.write_all(b"hello ").unwrap();
@@ -46,6 +61,7 @@ fn files_are_written_read_and_measured() {
 
     let mut file = File::open(&path, OpenFlags::READ).unwrap();
     let mut buf = [0; 20];
+    assert_eq!(file.read_at(&mut [], 0).unwrap(), 0);
     assert_eq!(file.read_at(&mut buf, 6).unwrap(), 5);
     assert_eq!(&buf[..5], b"world");
     assert_eq!(file.read(&mut buf).unwrap(), 11);
@@ -62,6 +78,80 @@ fn files_are_written_read_and_measured() {
     sync_dir(&dir.0).unwrap();
     assert!(free_space(&dir.0).unwrap() > 0);
     assert_eq!(read_dir(&dir.0).unwrap(), ["f"]);
+}
+
+fn pattern(position: usize) -> u8 {
+    (position.wrapping_mul(0x9E37_79B9) >> 13) as u8
+}
+
+/// A file whose bytes tell their position, none of them in the page cache if the kernel agrees.
+fn numbered_file(path: &std::path::Path, bytes: usize, direct: bool) -> File {
+    let data: Vec<u8> = (0..bytes).map(pattern).collect();
+    let mut file = File::open(path, OpenFlags::CREATE).unwrap();
+    file.write_all(&data).unwrap();
+    file.sync_all().unwrap();
+    file.advise(0, 0, Advice::DontNeed).unwrap();
+    File::open(path, OpenFlags { direct, ..OpenFlags::READ }).unwrap()
+}
+
+#[test]
+fn batches_over_several_files_bring_every_byte() {
+    on_each_runtime(|runtime| {
+        let dir = TempDir::new(&format!("batches-{runtime}"));
+        const BYTES: usize = 1_000_001;
+        let files: Vec<File> = (0..4)
+            .map(|number| numbered_file(&dir.path(&number.to_string()), BYTES, number % 2 == 0))
+            .collect();
+        for round in 0..5 {
+            let mut bufs: Vec<AlignedBuffer> = (0..150).map(|_| AlignedBuffer::new(8192)).collect();
+            let mut reads: Vec<BatchRead<'_>> = bufs
+                .iter_mut()
+                .enumerate()
+                .map(|(i, buf)| BatchRead {
+                    file: &files[i % 4],
+                    buf,
+                    offset: ((i * 37 + round) % 250 * 4096) as u64,
+                    result: Ok(0),
+                })
+                .collect();
+            read_batch(&mut reads);
+            for read in &reads {
+                let n = *read.result.as_ref().unwrap();
+                let offset = read.offset as usize;
+                assert_eq!(n, 8192.min(BYTES.saturating_sub(offset)), "{runtime} at {offset}");
+                assert!((0..n).all(|j| read.buf[j] == pattern(offset + j)));
+            }
+        }
+        let mut buf = AlignedBuffer::new(4096);
+        let mut small = [0u8; 100];
+        let mut reads = [
+            BatchRead { file: &files[0], buf: &mut small, offset: 0, result: Ok(0) },
+            BatchRead { file: &files[0], buf: &mut buf, offset: 4096, result: Ok(0) },
+        ];
+        read_batch(&mut reads);
+        assert_eq!(reads[1].result.as_ref().unwrap(), &4096);
+        let refused = reads[0].result.as_ref().unwrap_err().raw_os_error();
+        assert_eq!(refused, Some(libc::EINVAL), "not aligned");
+    });
+}
+
+#[test]
+fn single_reads_bring_every_byte_whether_cached_or_not() {
+    on_each_runtime(|runtime| {
+        let dir = TempDir::new(&format!("singles-{runtime}"));
+        const BYTES: usize = 3 << 20;
+        let file = numbered_file(&dir.path("f"), BYTES, false);
+        for round in 0..400 {
+            if round % 20 == 0 {
+                file.advise(0, 0, Advice::DontNeed).unwrap();
+            }
+            let offset = round * 104_729 % BYTES;
+            let mut buf = vec![0u8; 1 + round * 331 % 70_000];
+            let n = file.read_at(&mut buf, offset as u64).unwrap();
+            assert_eq!(n, buf.len().min(BYTES - offset));
+            assert!((0..n).all(|i| buf[i] == pattern(offset + i)), "{runtime} {round}");
+        }
+    });
 }
 
 const CHILD_LOCK: &str = "PUMICE_TEST_CHILD_LOCK";

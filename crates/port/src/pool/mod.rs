@@ -14,7 +14,7 @@ mod worker;
 
 use crate::os::{CpuPriority, IoPriority};
 use std::sync::Arc;
-use worker::Pool;
+pub(crate) use worker::Pool;
 
 /// Which pool a job goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

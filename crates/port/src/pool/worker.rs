@@ -32,7 +32,7 @@ struct State {
 }
 
 /// One priority's queue and threads.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     thread_name: &'static str,
     state: Mutex<State>,
     /// Signals idle workers: a job, a smaller limit, or the end.
@@ -42,7 +42,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(thread_name: &'static str) -> Self {
+    pub(crate) fn new(thread_name: &'static str) -> Self {
         Pool {
             thread_name,
             state: Mutex::new(State {
@@ -62,7 +62,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn set_limit(self: &Arc<Self>, threads: usize, may_lower: bool) {
+    pub(crate) fn set_limit(self: &Arc<Self>, threads: usize, may_lower: bool) {
         let mut state = self.state.lock();
         if threads > state.limit || (may_lower && threads < state.limit) {
             state.limit = threads;
@@ -70,29 +70,29 @@ impl Pool {
             self.work.notify_all();
         }
     }
-    pub(super) fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.state.lock().limit
     }
-    pub(super) fn queue_len(&self) -> usize {
+    pub(crate) fn queue_len(&self) -> usize {
         self.state.lock().queue.len()
     }
-    pub(super) fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.state.lock().running
     }
-    pub(super) fn panicked(&self) -> u64 {
+    pub(crate) fn panicked(&self) -> u64 {
         self.state.lock().panicked
     }
-    pub(super) fn wish_cpu(&self, wish: CpuPriority) {
+    pub(crate) fn wish_cpu(&self, wish: CpuPriority) {
         self.state.lock().cpu_wish = wish;
     }
-    pub(super) fn wish_io(&self, wish: IoPriority) {
+    pub(crate) fn wish_io(&self, wish: IoPriority) {
         self.state.lock().io_wish = wish;
     }
-    pub(super) fn thread_ids(&self) -> Vec<u64> {
+    pub(crate) fn thread_ids(&self) -> Vec<u64> {
         self.state.lock().thread_ids.iter().copied().filter(|id| *id != 0).collect()
     }
 
-    pub(super) fn submit(pool: &Arc<Pool>, name: &'static str, tag: u64, job: Job) {
+    pub(crate) fn submit(pool: &Arc<Pool>, name: &'static str, tag: u64, job: Job) {
         let mut state = pool.state.lock();
         state.queue.push_back(Queued { name, tag, job });
         pool.start_missing(&mut state);
@@ -104,7 +104,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn remove_tagged(&self, tag: u64) -> usize {
+    pub(crate) fn remove_tagged(&self, tag: u64) -> usize {
         let mut state = self.state.lock();
         let (gone, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut state.queue).into_iter().partition(|q| q.tag == tag);
@@ -115,13 +115,13 @@ impl Pool {
         gone.len()
     }
 
-    pub(super) fn wait_idle(&self) {
+    pub(crate) fn wait_idle(&self) {
         let quiet = |s: &State| s.running == 0 && (s.queue.is_empty() || s.limit == 0);
         drop(self.quiet.wait_while(self.state.lock(), |s| !quiet(s)));
     }
 
     /// Ends all threads; with `reopen` later jobs start new ones.
-    pub(super) fn join_all(&self, finish_queued: bool, reopen: bool) {
+    pub(crate) fn join_all(&self, finish_queued: bool, reopen: bool) {
         let mut state = self.state.lock();
         let dropped =
             if finish_queued { VecDeque::new() } else { std::mem::take(&mut state.queue) };
@@ -145,7 +145,7 @@ impl Pool {
         {
             let index = state.threads.len();
             let pool = Arc::clone(self);
-            match thread::try_spawn(self.thread_name, move || pool.run(index)) {
+            match thread::spawn_os(self.thread_name, move || pool.run(index)) {
                 Ok(handle) => {
                     state.threads.push(Some(handle));
                     state.thread_ids.push(0);

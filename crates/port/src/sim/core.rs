@@ -7,8 +7,8 @@
 use super::local::Values;
 use super::{Deadlock, Options, Schedule, StuckTask, TraceStep};
 use crate::fiber::coroutine::{Fiber, FiberExit};
+use crate::fiber::stack::Stack;
 use crate::task::Task;
-use corosensei::stack::DefaultStack;
 use pumice_base::random::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -73,7 +73,7 @@ pub(super) struct Core {
     pub(super) running: Option<u32>,
     pub(super) started: u64,
     pub(super) alive: u64,
-    pub(super) stacks: Vec<DefaultStack>,
+    pub(super) stacks: Vec<Stack>,
     /// Steps at which the running fiber falls below all others, the next one last.
     changes: Vec<u64>,
     /// Below all priorities given so far.

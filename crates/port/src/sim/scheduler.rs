@@ -4,19 +4,18 @@
 //! 1. A `Simulation` is used by one thread only: it is reached through that thread's `OWN`, and by
 //!    `Scheduler` methods, which are called for tasks of this simulation on its own thread
 //!    (asserted).
-//! 2. A task whose scheduler is a `Simulation` is the field of a `SimTask` that lives for ever.
-//! 3. A fiber that has not ended when `run` returns never runs again: it is leaked with its stack,
+//! 2. A fiber that has not ended when `run` returns never runs again: it is leaked with its stack,
 //!    so what its body borrowed is not used after the borrow.
-//! 4. The thread that lends its closure to another one waits until that has ended.
+//! 3. The thread that lends its closure to another one waits until that has ended.
 //!
 //! Thread safety: see invariant 1.
 
 use super::core::{Core, Place, Turn};
 use super::{Failure, OWN, Options, RUNNING, Report};
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
+use crate::fiber::stack::Stack;
 use crate::task::{self, Home, Scheduler, Task, TaskRef, WaitReason};
 use crate::thread::panic_message;
-use corosensei::stack::DefaultStack;
 use std::cell::{RefCell, RefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,13 +23,6 @@ use std::sync::atomic::Ordering;
 
 /// Of a simulated fiber; only what is touched takes memory.
 const STACK_BYTES: usize = 1 << 20;
-
-/// A record of this scheduler: the task, and where its fiber is.
-#[repr(C)]
-struct SimTask {
-    task: Task,
-    slot: u32,
-}
 
 /// See the head of this file.
 pub(super) struct Simulation {
@@ -80,7 +72,7 @@ pub fn run<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, Fa
 /// What another thread may use because the owner does nothing but wait for it.
 struct Moved<T>(T);
 
-// SAFETY: invariant 4.
+// SAFETY: invariant 3.
 unsafe impl<T> Send for Moved<T> {}
 
 fn run_here<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, Failure>) {
@@ -97,7 +89,7 @@ fn run_here<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, F
         simulation.drop_values();
     };
     let body: Box<dyn FnOnce() + '_> = Box::new(main);
-    // SAFETY: invariant 3. It runs on this thread only, so it need not be `Send`.
+    // SAFETY: invariant 2. It runs on this thread only, so it need not be `Send`.
     let body: Box<dyn FnOnce() + Send> = unsafe { std::mem::transmute(body) };
     simulation.start("main", body);
     let rest = simulation.drive();
@@ -146,15 +138,23 @@ impl Simulation {
     fn start(&'static self, name: &str, body: Box<dyn FnOnce() + Send>) -> &'static Task {
         let mut core = self.core();
         let slot = core.free_slot().unwrap_or_else(|| {
-            let slot = core.slots.len() as u32;
-            let record = SimTask { task: Task::new(Home::Fiber(self)), slot };
-            core.add_slot(&Box::leak(Box::new(record)).task)
+            let task: &'static Task = Box::leak(Box::new(Task::new(Home::Fiber(self))));
+            let slot = core.add_slot(task);
+            task.set_data(std::ptr::without_provenance(slot as usize));
+            slot
+        });
+        let task = core.slots[slot as usize].task;
+        let body = Box::new(move || {
+            body();
+            let locals = AssertUnwindSafe(&task.locals);
+            // A destructor that panics has said so, and there is nobody to tell.
+            drop(catch_unwind(|| locals.clear()));
         });
         let stack = core.stacks.pop().unwrap_or_else(|| {
-            DefaultStack::new(STACK_BYTES).expect("the operating system gives memory for a stack")
+            Stack::new(STACK_BYTES).expect("the operating system gives memory for a stack")
         });
         core.start(slot, name, Fiber::new(stack, body));
-        core.slots[slot as usize].task
+        task
     }
 
     /// Lets the fibers run until they come to rest.
@@ -264,27 +264,27 @@ impl Simulation {
         }
     }
 
-    fn slot_of(&self, task: &'static Task) -> u32 {
-        // SAFETY: invariant 2.
-        unsafe { (*std::ptr::from_ref(task).cast::<SimTask>()).slot }
-    }
-
     fn assert_own_thread(&self) {
         let own = OWN.get().is_some_and(|own| std::ptr::eq(own, self));
         assert!(own, "a task of a simulation was woken or suspended from outside");
     }
 }
 
+/// The slot of a task of a simulation: its record's data is this number.
+fn slot_of(task: &'static Task) -> u32 {
+    task.data().addr() as u32
+}
+
 impl Scheduler for Simulation {
     fn wake(&self, task: &'static Task) {
         self.assert_own_thread();
-        let slot = self.slot_of(task);
+        let slot = slot_of(task);
         self.core().wake(slot);
     }
 
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>) {
         self.assert_own_thread();
-        let slot = self.slot_of(task);
+        let slot = slot_of(task);
         self.core().wait(slot, Place::Parked, deadline_nanos);
         self.switch(slot);
     }

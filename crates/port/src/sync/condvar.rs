@@ -70,6 +70,7 @@ impl Condvar {
         node.mutex = mutex;
         if planted(Planted::CondvarUnlocksFirst) {
             mutex.unlock();
+            sim::point();
         }
         self.queue.with(|list| {
             list.push_back(&node);
@@ -99,7 +100,7 @@ impl Condvar {
         }
         // The node leaves the queue exactly once: here, or by a waker that owes it the mutex.
         let cancelled = self.queue.with(|list| {
-            let cancelled = planted(Planted::CondvarTimeoutIgnoresNotify) || node.is_waiting();
+            let cancelled = planted(Planted::CondvarTimeoutUnlinksTwice) || node.is_waiting();
             if cancelled {
                 list.remove(node);
                 self.count(u32::MAX);

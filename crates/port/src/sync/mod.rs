@@ -48,4 +48,6 @@ fn hand_off_nanos() -> u64 {
 }
 
 #[cfg(all(test, not(loom)))]
+pub(crate) mod conformance;
+#[cfg(all(test, not(loom)))]
 mod tests;

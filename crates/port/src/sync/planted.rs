@@ -1,7 +1,8 @@
 //! Wrong lines that loom must find: the proof that its models can see anything at all.
 //!
-//! Outside loom [`planted`] is a constant false. A model switches one on for the execution of one
-//! test, through a std atomic that loom does not know of. Thread safety: any thread.
+//! A model switches one on for the execution of one test, through a std atomic that loom does not
+//! know of. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
+//! and without that feature [`planted`] is a constant false. Thread safety: any thread.
 
 /// One wrong line each; the models in `tests/loom.rs` say which of them finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +12,8 @@ pub enum Planted {
     MutexQueuesUnmarked = 1,
     /// A condvar's waiter unlocks the mutex before it is in the queue.
     CondvarUnlocksFirst,
-    /// A condvar's waiter whose time is up does not ask whether it was notified.
-    CondvarTimeoutIgnoresNotify,
+    /// A condvar's waiter whose time is up does not ask whether it is still in the queue.
+    CondvarTimeoutUnlinksTwice,
     /// The last reader does not look whether somebody waits.
     RwLockReaderLeavesQuietly,
     /// A releaser looks at the permits before it takes the queue's lock, and not again.
@@ -25,8 +26,9 @@ pub enum Planted {
 
 #[cfg(not(loom))]
 #[inline(always)]
-pub(crate) const fn planted(_bug: Planted) -> bool {
-    false
+pub(crate) fn planted(bug: Planted) -> bool {
+    use pumice_base::planted::{Bug, is};
+    bug == Planted::CondvarUnlocksFirst && is(Bug::CondvarLosesWakeup)
 }
 
 #[cfg(loom)]

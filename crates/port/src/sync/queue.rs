@@ -20,7 +20,7 @@
 //! never over anything that suspends or calls out. A task is made runnable after the lock is free.
 
 use super::raw_mutex::RawMutex;
-use crate::atomic::{AtomicU32, Ordering, UnsafeCell, constant};
+use crate::atomic::{AtomicU32, Ordering, UnsafeCell};
 use crate::task::batch::Batch;
 use crate::task::{self, TaskRef, WaitReason};
 use std::ptr;
@@ -229,7 +229,7 @@ pub(super) struct WaitQueue {
 
 #[cfg(not(loom))]
 impl WaitQueue {
-    constant! {
+    crate::atomic::constant! {
         /// Nobody waits.
         pub(super) fn new() -> WaitQueue {
             WaitQueue {

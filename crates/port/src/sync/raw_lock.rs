@@ -20,19 +20,19 @@ const SPINS: u32 = 64;
 const SPINS: u32 = 0;
 
 /// See the module head.
-pub(crate) struct RawLock(Futex);
+pub struct RawLock(Futex);
 
 impl RawLock {
     constant! {
         /// A free lock.
-        pub(crate) fn new() -> RawLock {
+        pub fn new() -> RawLock {
             RawLock(Futex::new(FREE))
         }
     }
 
     /// Takes the lock. Blocks the thread.
     #[inline]
-    pub(crate) fn lock(&self) {
+    pub fn lock(&self) {
         if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_slow();
         }
@@ -57,7 +57,7 @@ impl RawLock {
 
     /// Gives the lock back. The word is not read or written after the others can see it free.
     #[inline]
-    pub(crate) fn unlock(&self) {
+    pub fn unlock(&self) {
         if self.0.swap(FREE, Ordering::Release) == SLEPT_ON {
             self.0.wake_one();
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::fiber::Runtime;
 use crate::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -119,4 +120,60 @@ fn events_happen_once_for_everybody() {
     assert_eq!(seen.load(Ordering::SeqCst), 4);
     event.wait();
     assert!(event.wait_timeout(Duration::ZERO));
+}
+
+/// Tasks that are threads.
+struct Threads;
+
+impl conformance::Start for Threads {
+    fn run(&self, bodies: Vec<conformance::Body>) {
+        thread::scope(|scope| bodies.into_iter().for_each(|body| drop(scope.spawn(body))));
+    }
+}
+
+#[test]
+fn every_promise_holds_on_threads() {
+    conformance::check_all(&Threads);
+}
+
+/// Tasks that are fibers of a runtime, and every n-th one a thread.
+struct Fibers {
+    runtime: Runtime,
+    thread_every: usize,
+}
+
+impl Fibers {
+    fn new(loops: usize, thread_every: usize) -> Self {
+        let builder = Runtime::builder().loops(loops).name("conformance");
+        Fibers { runtime: builder.build().unwrap(), thread_every }
+    }
+}
+
+impl conformance::Start for Fibers {
+    fn run(&self, bodies: Vec<conformance::Body>) {
+        let mut handles = Vec::new();
+        for (index, body) in bodies.into_iter().enumerate() {
+            handles.push(match (index + 1) % self.thread_every {
+                0 => thread::spawn("conformance", body),
+                _ => self.runtime.spawn("conformance", body),
+            });
+        }
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+}
+
+#[test]
+fn every_promise_holds_on_fibers_of_one_loop() {
+    conformance::check_all(&Fibers::new(1, usize::MAX));
+}
+
+#[test]
+fn every_promise_holds_on_fibers_of_two_loops() {
+    conformance::check_all(&Fibers::new(2, usize::MAX));
+}
+
+#[test]
+fn every_promise_holds_on_fibers_beside_threads() {
+    conformance::check_all(&Fibers::new(2, 2));
+    conformance::check_all(&Fibers::new(1, 3));
 }

@@ -66,9 +66,17 @@ impl Drop for Batch {
 }
 
 fn hand_over(chain: Option<Chain>) {
-    if let Some(chain) = chain {
-        chain.scheduler.wake_many(chain.first, chain.last);
-    }
+    let Some(Chain { scheduler, first, last }) = chain else { return };
+    let mut at = Some(first);
+    let mut tasks = std::iter::from_fn(|| {
+        let task = at?;
+        // Before the scheduler takes over the task, and with it `next`.
+        let next = task.next.load(Ordering::Relaxed);
+        // SAFETY: invariant 4 of the module `task`.
+        at = if std::ptr::eq(task, last) { None } else { unsafe { next.as_ref() } };
+        Some(task)
+    });
+    scheduler.wake_many(&mut tasks);
 }
 
 /// Wakes every task of `tasks`, as [`TaskRef::unpark`] does one; fibers run in this order on each

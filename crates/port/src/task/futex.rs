@@ -7,7 +7,7 @@
 //! The model: the comparison and the falling asleep are one step, as in the kernel; a wait with a
 //! deadline ends at once, so that loom tries every moment at which the time may run out.
 
-use crate::atomic::{AtomicU32, constant};
+use crate::atomic::AtomicU32;
 use std::ops::Deref;
 
 /// See the module head. Dereferences to the word.
@@ -29,7 +29,7 @@ impl Deref for Futex {
 
 #[cfg(not(loom))]
 impl Futex {
-    constant! {
+    crate::atomic::constant! {
         pub(crate) fn new(value: u32) -> Futex {
             Futex { word: AtomicU32::new(value) }
         }

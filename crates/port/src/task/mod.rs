@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
 //! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
-//! | BLOCKED | a thread waits on the word, or is about to: its own, or the loop's under a fiber that unwinds | the same |
+//! | BLOCKED | a thread waits on the word or is about to, also under a fiber that unwinds | the same |
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
 //!
 //! Invariants:
@@ -17,17 +17,22 @@
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
 //! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
 //! 4. Records are never freed; a `next` inside a chain points to one.
+//! 5. `locals` is touched by the task itself only; `data` is set once, before the task is shared.
 //!
 //! Thread safety: `TaskRef` is `Send` and `Sync`. `park` concerns the calling task only.
 
 pub(crate) mod batch;
 pub(crate) mod clock;
 pub(crate) mod futex;
-mod thread_task;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod model;
+pub(crate) mod thread_task;
 
 pub use batch::unpark_all;
 
 use crate::atomic::{AtomicPtr, Ordering};
+use crate::local::Locals;
 use futex::Futex;
 use std::cell::Cell;
 use std::fmt;
@@ -41,19 +46,10 @@ pub(crate) const BLOCKED: u32 = 3;
 pub(crate) trait Scheduler: Sync {
     /// Makes `task`, which the caller has moved out of PARKED, runnable. From any thread.
     fn wake(&self, task: &'static Task);
-    /// Makes all tasks of a chain runnable, `first` first: each one's `next` is the task after it,
-    /// null at the last. The caller has moved each out of PARKED. From any thread.
-    fn wake_many(&self, first: &'static Task, last: &'static Task) {
-        let mut at = first;
-        loop {
-            let next = at.next.load(Ordering::Relaxed);
-            self.wake(at);
-            if std::ptr::eq(at, last) {
-                return;
-            }
-            // SAFETY: invariant 4.
-            at = unsafe { &*next };
-        }
+    /// As `wake` for several tasks of this scheduler, which run in the order given; a loop is
+    /// kicked once at most.
+    fn wake_many(&self, tasks: &mut dyn Iterator<Item = &'static Task>) {
+        tasks.for_each(|task| self.wake(task));
     }
     /// Switches away from the running fiber, whose state is PARKED (or NOTIFIED by now), and
     /// returns when it runs again. With a deadline (monotonic nanoseconds) the scheduler moves the
@@ -62,8 +58,12 @@ pub(crate) trait Scheduler: Sync {
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
     /// Starts a fiber that runs `body`, which does not unwind. Called by one of the scheduler's
-    /// own fibers.
+    /// own fibers; which of its threads runs the new one is the scheduler's choice.
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef;
+    /// As `spawn`, on the calling fiber's own thread.
+    fn spawn_here(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef {
+        self.spawn(name, body)
+    }
     /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
     fn spawns_tasks(&self) -> bool;
     /// Whether this is a simulation, in which there are no threads at all. Its fibers switch even
@@ -89,6 +89,11 @@ pub(crate) struct Task {
     pub(crate) next: AtomicPtr<Task>,
     /// Why the task waits, for reports; written by the task itself before it parks.
     reason: AtomicPtr<WaitReason>,
+    /// The scheduler's record of a fiber; invariant 5.
+    data: AtomicPtr<()>,
+    /// A fiber's copies of `task_local!` variables; invariant 5. Its scheduler clears them, on the
+    /// fiber, when the body has ended.
+    pub(crate) locals: Locals,
 }
 
 /// Why a task waits; shown in reports of what is stuck.
@@ -102,7 +107,18 @@ impl Task {
             home,
             next: AtomicPtr::new(std::ptr::null_mut()),
             reason: AtomicPtr::new(std::ptr::null_mut()),
+            data: AtomicPtr::new(std::ptr::null_mut()),
+            locals: Locals::default(),
         }
+    }
+    /// Notes the scheduler's record.
+    pub(crate) fn set_data(&self, data: *const ()) {
+        self.data.store(data.cast_mut(), Ordering::Relaxed);
+    }
+    /// The scheduler's record.
+    #[inline]
+    pub(crate) fn data(&self) -> *const () {
+        self.data.load(Ordering::Relaxed)
     }
     /// The scheduler of a fiber, `None` for a thread.
     pub(crate) fn scheduler(&self) -> Option<&'static dyn Scheduler> {
@@ -224,8 +240,8 @@ pub fn park_until(reason: &'static WaitReason, deadline_nanos: Option<u64>) -> b
     let task = current().0;
     task.reason.store(std::ptr::from_ref(reason).cast_mut(), Ordering::Release);
     // A fiber that unwinds must not switch: the count of panics belongs to its thread.
-    let fiber = task.scheduler();
-    let fiber = fiber.filter(|s| !std::thread::panicking() || s.is_simulation());
+    let fiber =
+        task.scheduler().filter(|scheduler| scheduler.is_simulation() || !std::thread::panicking());
     let waiting = if fiber.is_some() { PARKED } else { BLOCKED };
     let entered = task.state.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Acquire);
     if entered.is_ok() {

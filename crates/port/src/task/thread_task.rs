@@ -20,7 +20,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(task) = self.0.take() {
             super::set_current(None);
-            FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
+            release(task);
         }
     }
 }
@@ -33,12 +33,38 @@ thread_local! {
 /// A record for the calling thread.
 #[cfg(not(loom))]
 pub(super) fn claim() -> &'static Task {
+    let task = reserve();
+    keep(task);
+    task
+}
+
+/// A record for a thread that is about to be started and will [`adopt`] it.
+#[cfg(not(loom))]
+pub(crate) fn reserve() -> &'static Task {
     let free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
     let task = free.unwrap_or_else(|| Box::leak(Box::new(Task::new(Home::Thread))));
     task.reset();
+    task
+}
+
+/// Makes `task` the record of the calling thread, which has none yet.
+#[cfg(not(loom))]
+pub(crate) fn adopt(task: &'static Task) {
+    super::set_current(Some(task));
+    keep(task);
+}
+
+/// Gives back a record whose thread could not be started.
+#[cfg(not(loom))]
+pub(crate) fn release(task: &'static Task) {
+    FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
+}
+
+/// Sees to it that the record is given back.
+#[cfg(not(loom))]
+fn keep(task: &'static Task) {
     // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
     CLAIM.try_with(|claim| claim.0.set(Some(task))).unwrap_or(());
-    task
 }
 
 #[cfg(loom)]

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
+use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
     Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, ValueType,
@@ -186,7 +187,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
         match &self.settings.tombstones {
             None => false,
             Some(list) => {
-                list.max_covering_seq(&self.settings.comparator.user, key, stripe) > sequence
+                let newest = if planted::is(Bug::RangeTombstoneIgnoresSnapshot) {
+                    MAX_SEQUENCE
+                } else {
+                    stripe
+                };
+                list.max_covering_seq(&self.settings.comparator.user, key, newest) > sequence
             }
         }
     }
@@ -294,7 +300,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
     }
 
     fn decide_deletion(&mut self, sequence: SequenceNumber) -> bool {
-        if sequence <= self.earliest_snapshot && self.nothing_below() {
+        if sequence <= self.earliest_snapshot
+            && (planted::is(Bug::TombstoneDropped) || self.nothing_below())
+        {
             self.counts.dropped_obsolete += 1;
             self.input.next();
             return false;

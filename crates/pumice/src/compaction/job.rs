@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, ErrorKind, Result};
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
@@ -171,7 +172,10 @@ impl DbInner {
             let mut state = self.state.lock();
             let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
             for number in &numbers {
-                if installed.as_ref().is_err_and(dropped) {
+                if installed
+                    .as_ref()
+                    .is_err_and(|e| dropped(e) || planted::is(Bug::ManifestErrorDeletes))
+                {
                     self.discard_output(&mut state, *number);
                 }
                 state.pending_outputs.remove(number);
@@ -219,12 +223,17 @@ impl DbInner {
             version: Arc::clone(&work.version),
             pick: work.pick.clone(),
             base_level: work.base_level,
-            snapshots: self.snapshots.sequences(),
+            snapshots: self.compaction_snapshots(),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             outputs: Mutex::new(Vec::new()),
         }))
+    }
+
+    /// What must stay readable as it is.
+    fn compaction_snapshots(&self) -> Vec<SequenceNumber> {
+        if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { self.snapshots.sequences() }
     }
 
     /// Runs the parts of a job, each on its own thread, and joins their results in key order.
@@ -263,7 +272,9 @@ impl DbInner {
             sum.counts.dropped_range_deleted += part.counts.dropped_range_deleted;
             sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
         }
-        self.fs.sync_dir(&self.path)?;
+        if !planted::is(Bug::CompactionDirNotSynced) {
+            self.fs.sync_dir(&self.path)?;
+        }
         self.verify_entry_count(work, &sum)?;
         if work.cf.is_dropped() {
             return Err(Error::column_family_dropped(work.cf.name.clone()));

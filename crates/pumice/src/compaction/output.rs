@@ -52,7 +52,8 @@ impl OutputFile {
     pub fn create(db: &DbInner, cf: &CfData, spec: OutputSpec) -> Result<Self> {
         let options = cf.options();
         let path = filename::table_file(&db.path, spec.number);
-        let file = db.fs.create(&path, &FileOptions::default())?;
+        let direct = db.options().use_direct_io_for_flush_and_compaction;
+        let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) = crate::compaction::compression_of(
             &options,

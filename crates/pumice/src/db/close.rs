@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 
 use crate::db::DbInner;
 use crate::db::requests::FlushOptions;
@@ -66,6 +67,8 @@ impl DbInner {
             self.delete_obsolete_files();
             self.info(format_args!("Shutdown complete"));
             *self.lock.lock() = None;
+        } else if planted::is(Bug::ReadOnlyCloseDeletes) {
+            *result = self.delete_unreferenced_files();
         }
     }
 }

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result, Severity};
 use pumice_manifest::VersionEdit;
 
@@ -92,8 +93,23 @@ fn severity(error: &Error, reason: Reason) -> Severity {
 
 /// Trying again may help without anybody looking at the device.
 fn heals(error: &Error, reason: Reason) -> bool {
+    if planted::is(Bug::NoSpaceForGood) && error.is_no_space() {
+        return false;
+    }
     error.severity() < Severity::Unrecoverable
         && (error.is_no_space() || reason != Reason::WriteCallback)
+}
+
+/// Sleeps between two automatic attempts to resume.
+fn wait_to_retry(interval: Duration) {
+    if planted::is(Bug::ClockJumpStopsResume) {
+        let until = pumice_port::time::wall_micros() + interval.as_micros() as u64;
+        while pumice_port::time::wall_micros() < until {
+            pumice_port::thread::sleep(interval / 10);
+        }
+    } else {
+        pumice_port::thread::sleep(interval);
+    }
 }
 
 impl DbInner {
@@ -152,7 +168,7 @@ impl DbInner {
         let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
         let job = move || {
             for _ in 0..attempts {
-                pumice_port::thread::sleep(interval);
+                wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
                 if db.shutting_down.load(Ordering::Acquire) || db.resumed_or_hopeless() {
                     break;
@@ -232,7 +248,10 @@ impl DbInner {
         self.flush_all_now(&ids)?;
         // Even if nothing was flushed: the failed log must not be replayed, since what comes next
         // takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
-        let log_number = self.state.lock().cfs.get(&0).map(|cf| cf.log_number);
+        let mut log_number = self.state.lock().cfs.get(&0).map(|cf| cf.log_number);
+        if planted::is(Bug::SequencesReused) {
+            log_number = None;
+        }
         self.apply_edits(VersionEdit { log_number, ..VersionEdit::default() }, |_| ())
     }
 }

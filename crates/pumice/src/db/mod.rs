@@ -16,6 +16,7 @@
 //! written until it is cleared (`error_handler`).
 
 pub(crate) mod api;
+pub(crate) mod async_api;
 pub(crate) mod background;
 pub(crate) mod checkpoint;
 pub(crate) mod close;

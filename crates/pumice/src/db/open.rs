@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, FileType, filename};
+use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
@@ -89,6 +91,9 @@ pub(crate) fn open(
     if mode == Mode::ReadWrite && wal_dir != path {
         fs.create_dir_all(&wal_dir)?;
     }
+    if exists {
+        check_direct(options, path)?;
+    }
     let recovered = match exists {
         true => recover(&*fs, path, descriptors, mode)?,
         false => nothing_yet(descriptors),
@@ -119,6 +124,9 @@ pub(crate) fn open(
     match mode {
         Mode::ReadWrite => db.start_writable(exists, descriptors)?,
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
+    }
+    if !exists {
+        check_direct(options, path)?;
     }
     let map = db.cfs.load();
     let handles = descriptors
@@ -178,6 +186,19 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Re
         )));
     }
     Ok(exists)
+}
+
+/// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
+fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
+    if !options.use_direct_reads && !options.use_direct_io_for_flush_and_compaction {
+        return Ok(());
+    }
+    let (fs, current) = (&options.file_system, filename::current_file(path));
+    let Err(error) = fs.open_random_with(&current, &ReadFileOptions { direct: true }) else {
+        return Ok(());
+    };
+    fs.open_random(&current).map_err(|_| error)?;
+    Err(Error::invalid_argument("Direct I/O is not supported by the specified DB."))
 }
 
 /// A database that is about to be created.
@@ -290,13 +311,8 @@ struct Assembly<'a> {
 
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
-    let open_tables = Arc::new(OpenTables::new(
-        Arc::clone(&a.fs),
-        a.path.to_path_buf(),
-        options.statistics.clone().map(|s| s as Arc<dyn pumice_table::TableStats>),
-        options.max_open_files,
-        options.verify_sst_unique_id_in_manifest,
-    ));
+    let statistics = options.statistics.clone().map(|s| s as Arc<dyn pumice_table::TableStats>);
+    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf(), statistics));
     let manager = options.write_buffer_manager.clone().or_else(|| {
         let budget = options.db_write_buffer_size as usize;
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
@@ -363,10 +379,11 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     })
 }
 
-/// The pools that all databases of the process share, as RocksDB's default `Env` has them.
+/// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
+/// `Env` has them.
 fn shared_pools() -> Arc<ThreadPools> {
-    static POOLS: OnceLock<Arc<ThreadPools>> = OnceLock::new();
-    Arc::clone(POOLS.get_or_init(|| Arc::new(ThreadPools::new())))
+    static POOLS: Local<ThreadPools> = Local::new(ThreadPools::new);
+    POOLS.get()
 }
 
 /// The runtime state of a column family around its recovered version.
@@ -452,7 +469,11 @@ impl DbInner {
             };
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
-        self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        if planted::is(Bug::RecoveryNotAtomic) {
+            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
+        } else {
+            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+        }
         self.archive(&recovered.set_aside)
     }
 

@@ -13,6 +13,7 @@ use crate::read::get;
 use crate::read::iterator::{DbIterator, IteratorLimits};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
+use crate::read::multi_get::{Family, MultiGet};
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
@@ -28,6 +29,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         prefix_same_as_start: false,
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
+        missed: None,
     }
 }
 
@@ -41,6 +43,7 @@ fn point_options(options: &ReadOptions) -> TableReadOptions {
         prefix_same_as_start: false,
         iterate_upper_bound: None,
         cache_only: options.cache_only,
+        missed: None,
     }
 }
 
@@ -72,7 +75,7 @@ impl DbInner {
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
-        let mut at: (&Arc<CfData>, Arc<SuperVersion>) = (first, first.super_version.load_full());
+        let mut families = vec![Family::new(first)];
         // Across column families only a snapshot keeps all versions of one moment readable; in one
         // of them the super version that was just loaded does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
@@ -81,14 +84,17 @@ impl DbInner {
             Some(snapshot) => snapshot.sequence_number(),
             None => self.read_sequence(options),
         };
-        let table = point_options(options);
-        let mut answers = Vec::with_capacity(keys.len());
+        let mut wanted = Vec::with_capacity(keys.len());
         for &(cf, key) in keys {
-            if !Arc::ptr_eq(at.0, cf) {
-                at = (cf, cf.super_version.load_full());
-            }
-            answers.push(get::get(cf, &cf.tables(), &at.1, &table, sequence, key));
+            let family = families.iter().position(|family| Arc::ptr_eq(family.cf, cf));
+            let family = family.unwrap_or_else(|| {
+                families.push(Family::new(cf));
+                families.len() - 1
+            });
+            wanted.push((family, key));
         }
+        let table = point_options(options);
+        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
@@ -106,6 +107,7 @@ impl Replay<'_> {
         let mut record = Vec::new();
         let mut set_aside = false;
         loop {
+            pumice_port::fiber::maybe_yield();
             match reader.read_record(&mut record) {
                 Ok(Some(_)) => {
                     let applied = self.record(number, &record);
@@ -141,7 +143,9 @@ impl Replay<'_> {
         if record.len() < batch::HEADER_LEN {
             return self.bad_record(log, Error::corruption("log record too small"));
         }
-        if let Err(error) = batch::check(record) {
+        if let Err(error) = batch::check(record)
+            && !planted::is(Bug::TornBatchAccepted)
+        {
             return self.bad_record(log, error);
         }
         let first = batch::sequence(record);
@@ -183,6 +187,9 @@ impl Replay<'_> {
         let state = self.db.state.lock();
         let mut sequence = first;
         for entry in batch::records(record) {
+            if planted::is(Bug::TornBatchAccepted) && entry.is_err() {
+                break;
+            }
             let (id, value_type, key, value) = match entry? {
                 BatchRecord::LogData(_) => continue,
                 BatchRecord::Marker(

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{ErrorKind, FileNumber, Result};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
@@ -98,9 +99,14 @@ impl DbInner {
             self.discard_output(&mut self.state.lock(), work.number);
         }
         let file = written?;
+        let released = if planted::is(Bug::FlushReleasesLiveLog) {
+            self.wal.lock().number()
+        } else {
+            work.next_log
+        };
         let edit = VersionEdit {
             column_family: work.cf.id,
-            log_number: Some(work.next_log),
+            log_number: Some(released),
             new_files: file.iter().map(|f| (0, Arc::clone(f))).collect(),
             ..VersionEdit::default()
         };
@@ -109,7 +115,9 @@ impl DbInner {
         }
         let applied = self.apply_edits(edit, |state| self.release_memtables(state, work));
         if let Err(error) = applied {
-            if error.kind() == ErrorKind::ColumnFamilyDropped {
+            if error.kind() == ErrorKind::ColumnFamilyDropped
+                || planted::is(Bug::ManifestErrorDeletes)
+            {
                 self.discard_output(&mut self.state.lock(), work.number);
             }
             return Err(error);

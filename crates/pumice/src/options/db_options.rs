@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pumice_env::{FileSystem, PosixFs};
 use pumice_memtable::WriteBufferManager;
+use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
 use super::enums::InfoLogLevel;
@@ -63,6 +64,10 @@ option_table! {
         db_write_buffer_size: u64 = 0, fixed, saved;
         /// Largest buffer of a file writer.
         writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096);
+        /// Read table files past the page cache (O_DIRECT), those of compactions included.
+        use_direct_reads: bool = false, fixed, saved;
+        /// Write table files past the page cache (O_DIRECT).
+        use_direct_io_for_flush_and_compaction: bool = false, fixed, saved;
         /// Start writing back table files every this many bytes; 0 leaves it to the system.
         bytes_per_sync: u64 = 0, mutable, saved;
         /// The same for WAL files.
@@ -112,6 +117,9 @@ option_table! {
         /// Budget for memtables, possibly shared by databases; None makes one from
         /// `db_write_buffer_size`.
         write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
+        /// Where `get_async` and its like run; None takes the runtime of the process. It may be
+        /// dropped here while they run: it ends when they have.
+        runtime: Option<Arc<Runtime>> = None;
     }
     hints {
         /// Damage is always an error at once, as with true.
@@ -210,10 +218,6 @@ option_table! {
         "allow_mmap_reads" accepts ["false", "0"];
         /// Map written files into memory.
         "allow_mmap_writes" accepts ["false", "0"];
-        /// O_DIRECT for reads of users.
-        "use_direct_reads" accepts ["false", "0"];
-        /// O_DIRECT for flushes and compactions.
-        "use_direct_io_for_flush_and_compaction" accepts ["false", "0"];
         /// Reserve the last level for ingested files.
         "allow_ingest_behind" accepts ["false", "0"];
         /// Open what is left of a damaged database.

@@ -14,6 +14,8 @@ use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0.
 const DEFAULT_DELAYED_WRITE_RATE: u64 = 16 << 20;
+/// Compactions that read past the page cache read ahead this much when nothing else is said.
+const DIRECT_COMPACTION_READAHEAD_BYTES: u64 = 2 << 20;
 /// Fewest open files that a database can work with.
 const MIN_OPEN_FILES: i32 = 20;
 /// Smallest memtable.
@@ -36,6 +38,9 @@ impl DbOptions {
         }
         if o.delayed_write_rate == 0 {
             o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
+        }
+        if o.use_direct_reads && o.compaction_readahead_size == 0 {
+            o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
         }
         Ok(o)
     }

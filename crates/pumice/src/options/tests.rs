@@ -252,7 +252,7 @@ fn refusals_name_the_option() {
         ("table_factory", "{index_type=kTwoLevelIndexSearch}", ErrorKind::NotSupported),
         ("table_factory", "{filter_policy=ribbonfilter:10:0}", ErrorKind::NotSupported),
         ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
-        ("use_direct_reads", "true", ErrorKind::NotSupported),
+        ("allow_mmap_reads", "true", ErrorKind::NotSupported),
         ("enable_blob_files", "true", ErrorKind::NotSupported),
         ("force_consistency_checks", "false", ErrorKind::NotSupported),
     ];
@@ -264,8 +264,8 @@ fn refusals_name_the_option() {
     }
     assert_eq!(format_options_file(&o.db, &[("default", &o.cf)]), before);
     assert_eq!(
-        message(o.set("use_direct_reads", "true")),
-        "Not implemented: use_direct_reads=true is not supported by this build; only false is"
+        message(o.set("allow_mmap_reads", "true")),
+        "Not implemented: allow_mmap_reads=true is not supported by this build; only false is"
     );
 }
 
@@ -301,15 +301,15 @@ fn damaged_files_are_refused_with_the_line() {
         err("[DBOptions]\n[CFOptions \"default\"]\n[TableOptions/BlockBasedTable \"x\"]")
             .contains("must follow")
     );
-    assert!(err("[DBOptions]\nuse_direct_reads=true").contains("use_direct_reads"));
+    assert!(err("[DBOptions]\nallow_mmap_reads=true").contains("allow_mmap_reads"));
 }
 
 #[test]
 fn rules_turn_errors_into_notes() {
-    let text = "[DBOptions]\nnonesuch=1\nuse_direct_reads=true\n[CFOptions \"default\"]\n";
+    let text = "[DBOptions]\nnonesuch=1\nallow_mmap_reads=true\n[CFOptions \"default\"]\n";
     let rules = FileRules { ignore_unknown_options: true, ignore_unsupported_options: true };
     let loaded = parse_options_file(text, rules).unwrap();
-    assert_eq!(loaded.ignored, ["nonesuch=1", "use_direct_reads=true"]);
+    assert_eq!(loaded.ignored, ["nonesuch=1", "allow_mmap_reads=true"]);
     let only_unknown = FileRules { ignore_unknown_options: true, ..FileRules::default() };
     assert!(parse_options_file(text, only_unknown).is_err());
 }

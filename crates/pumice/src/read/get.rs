@@ -1,4 +1,4 @@
-//! Point reads: `get` and `multi_get`.
+//! Point reads: the search for one key.
 //!
 //! Sources are asked newest first (memtable, immutable memtables, L0 files newest first, then one
 //! file per level) until the newest visible version settles the answer. A hit in a cached block
@@ -7,11 +7,13 @@
 //! Thread safety: reads take no lock; see `super_version` for the order of loads.
 //! May read files and so suspend.
 
+use std::sync::Arc;
+
 use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
-use pumice_table::{PinnedBlock, TableReadOptions};
+use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
 use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
@@ -38,9 +40,23 @@ struct Lookup<'a> {
     /// Merge operands, newest first.
     operands: Vec<Vec<u8>>,
     answer: Answer,
+    /// The table that lacks a block in the cache, when the read notes such.
+    stopped_at: Option<Arc<Table>>,
 }
 
 impl<'a> Lookup<'a> {
+    fn new(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
+        Lookup {
+            cf,
+            key,
+            sequence,
+            covered_below: 0,
+            operands: Vec::new(),
+            answer: Answer::Open,
+            stopped_at: None,
+        }
+    }
+
     /// Takes the next older version; true to go on.
     #[inline]
     fn take(
@@ -131,10 +147,56 @@ impl<'a> Lookup<'a> {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
             self.covered_below = self.covered_below.max(found);
         }
-        table.get(options, seek_key, &mut |entry, value, block| {
+        let searched = table.get(options, seek_key, &mut |entry, value, block| {
             self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
-        })
+        });
+        if searched.is_err() && options.missed.is_some() {
+            self.stopped_at = Some(Arc::clone(&table));
+        }
+        searched
     }
+
+    /// What was found, all sources having been asked.
+    #[inline]
+    fn answer(mut self) -> Result<Option<PinnedSlice>> {
+        if self.is_open() {
+            self.finish(None);
+        }
+        match self.answer {
+            Answer::Found(value) => Ok(Some(value)),
+            Answer::Failed(error) => Err(error),
+            Answer::Deleted | Answer::Open => Ok(None),
+        }
+    }
+}
+
+/// How far a search came that reads no files.
+pub(crate) enum Attempt {
+    /// The answer.
+    Settled(Result<Option<PinnedSlice>>),
+    /// This block of this table is needed first.
+    Needs(Arc<Table>, (BlockHandle, BlockKind)),
+}
+
+/// As [`get`] with `options`, which must be `cache_only` and note what was missed. May open table
+/// files and so suspend.
+pub(crate) fn attempt(
+    cf: &CfData,
+    cache: &TableCache,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    sequence: SequenceNumber,
+    key: &[u8],
+) -> Attempt {
+    let mut lookup = Lookup::new(cf, key, sequence);
+    if let Err(error) = search(&mut lookup, cache, super_version, options) {
+        let missed = options.missed.as_ref().and_then(|missed| missed.take());
+        return match (lookup.stopped_at, missed) {
+            (Some(table), Some(block)) => Attempt::Needs(table, block),
+            _ => Attempt::Settled(Err(error)),
+        };
+    }
+    Attempt::Settled(lookup.answer())
 }
 
 /// The value of `key` at `sequence`, from `super_version`.
@@ -149,17 +211,9 @@ pub(crate) fn get(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
-    let mut lookup =
-        Lookup { cf, key, sequence, covered_below: 0, operands: Vec::new(), answer: Answer::Open };
+    let mut lookup = Lookup::new(cf, key, sequence);
     search(&mut lookup, cache, super_version, options)?;
-    if lookup.is_open() {
-        lookup.finish(None);
-    }
-    match lookup.answer {
-        Answer::Found(value) => Ok(Some(value)),
-        Answer::Failed(error) => Err(error),
-        Answer::Deleted | Answer::Open => Ok(None),
-    }
+    lookup.answer()
 }
 
 fn search(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_port::fiber;
 
 use crate::db::Snapshot;
 use crate::db::column_family::CfData;
@@ -24,6 +25,9 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::super_version::SuperVersionHold;
+
+/// Deleted entries passed over before other fibers are thought of; tables do so at each block.
+const HIDDEN_PER_YIELD: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -299,7 +303,7 @@ impl DbIterator {
     /// `saved_key` are passed over.
     fn find_next(&mut self, mut skipping: bool) {
         self.place = Place::Nowhere;
-        let mut skips = 0;
+        let (mut skips, mut hidden_entries) = (0, 0u32);
         while self.inner.valid() {
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
@@ -355,6 +359,10 @@ impl DbIterator {
                     self.saved_key.extend_from_slice(key);
                     skipping = true;
                     self.inner.next();
+                    hidden_entries += 1;
+                    if hidden_entries.is_multiple_of(HIDDEN_PER_YIELD) {
+                        fiber::maybe_yield();
+                    }
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));
@@ -464,7 +472,7 @@ impl DbIterator {
             self.saved_key.extend_from_slice(key);
             match self.fold_backward() {
                 Ok(true) => return,
-                Ok(false) => {}
+                Ok(false) => fiber::maybe_yield(),
                 Err(error) => {
                     self.place = Place::Nowhere;
                     self.status = Err(error);

@@ -14,6 +14,7 @@
 use std::cmp::Ordering;
 
 use pumice_base::dbformat::user_key;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
 
 struct Source<I> {
@@ -92,7 +93,7 @@ impl<I: InternalIterator> MergingIterator<I> {
             }
             return true;
         }
-        if self.status.is_ok() {
+        if self.status.is_ok() && !planted::is(Bug::ScanIgnoresReadError) {
             self.status = source.iter.status();
         }
         false

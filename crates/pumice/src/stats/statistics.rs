@@ -147,7 +147,7 @@ impl Drop for Claim {
     }
 }
 
-pumice_port::task_local! {
+pumice_port::worker_local! {
     /// The shards this task has claimed, by the number of their statistics.
     static CLAIMS: RefCell<Vec<Claim>> = const { RefCell::new(Vec::new()) };
 }

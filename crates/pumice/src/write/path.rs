@@ -11,8 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
-use pumice_port::task;
+use pumice_port::fiber;
 
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
@@ -105,7 +106,7 @@ impl DbInner {
     fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
         let mut followers = Vec::new();
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
-            if !options.disable_wal && task::current().is_fiber() {
+            if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
                 pumice_port::thread::yield_now();
@@ -113,6 +114,9 @@ impl DbInner {
             self.queue.take_followers(rep.len(), options, &mut followers);
             self.write_group(options, rep, &followers)
         });
+        if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
+            return result;
+        }
         if followers.is_empty() {
             self.queue.leave();
         } else {
@@ -134,8 +138,15 @@ impl DbInner {
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
         let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        if planted::is(Bug::PublishedBeforeInsert) {
+            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        }
         if !options.disable_wal {
-            self.log_group(first, count, options.sync, rep, followers)?;
+            let logged = self.log_group(first, count, options.sync, rep, followers);
+            if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
+                self.insert(&self.cfs.load(), &mut { first }, rep)?;
+            }
+            logged?;
         } else {
             self.unlogged_writes.store(true, Ordering::Relaxed);
         }

@@ -21,6 +21,7 @@
 
 use std::collections::VecDeque;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
@@ -184,7 +185,7 @@ impl WriteQueue {
             // A sync write may not ride with a leader that will not sync, nor a logged write with
             // an unlogged one; a writer that refuses to wait decides about delays for itself.
             if batch.exclusive
-                || (batch.options.sync && !options.sync)
+                || (batch.options.sync && !options.sync && !planted::is(Bug::SyncFollowerNotSynced))
                 || batch.options.disable_wal != options.disable_wal
                 || batch.options.no_slowdown != options.no_slowdown
                 || batch.options.low_pri != options.low_pri
@@ -212,10 +213,15 @@ impl WriteQueue {
                 answered.push(task);
             }
         }
-        let next = state.hand_over();
+        let next = if planted::is(Bug::HandoffForgotten) {
+            state.busy = false;
+            None
+        } else {
+            state.hand_over()
+        };
         drop(state);
         // The new leader last: those before it may queue again and be in its group.
-        wake(answered.into_iter().chain(next));
+        task::unpark_all(answered.into_iter().chain(next));
     }
 
     /// The leader parts without followers.
@@ -245,18 +251,12 @@ impl WriteQueue {
             false
         });
         drop(guard);
-        wake(refused.into_iter());
+        task::unpark_all(refused);
     }
 
     /// Ends [`Self::begin_stall`].
     pub fn end_stall(&self) {
         self.state.lock().stalled = false;
-    }
-}
-
-fn wake(tasks: impl Iterator<Item = TaskRef>) {
-    for task in tasks {
-        task.unpark();
     }
 }
 

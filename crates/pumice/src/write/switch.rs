@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_memtable::{StallWaiter, WriteBufferManager};
 use pumice_port::sync::Event;
@@ -155,7 +156,9 @@ impl DbInner {
             if self.shutting_down.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
-            if let Some(error) = state.errors.current() {
+            if let Some(error) = state.errors.current()
+                && !planted::is(Bug::StallIgnoresError)
+            {
                 return Err(error.clone());
             }
             state = self.changed.wait_timeout(state, STOP_POLL).0;

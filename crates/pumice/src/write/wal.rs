@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
@@ -151,7 +152,7 @@ impl Wals {
 
     fn finish(&mut self, log: &mut LogWriter) -> Result<()> {
         log.flush()?;
-        if self.unsynced {
+        if self.unsynced && !planted::is(Bug::LogNotSyncedAtSwitch) {
             sync_file(log, self.use_fsync)?;
             self.sync_dir()?;
         }
@@ -159,7 +160,7 @@ impl Wals {
     }
 
     fn sync_dir(&mut self) -> Result<()> {
-        if !self.dir_synced {
+        if !self.dir_synced && !planted::is(Bug::LogDirNotSynced) {
             self.fs.sync_dir(&self.dir)?;
             self.dir_synced = true;
         }
@@ -185,13 +186,20 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
-        log.add_record_parts(parts)?;
+        let beside = sync && planted::is(Bug::FsyncBesideWrite);
+        if beside {
+            write_beside_sync(log, parts)?
+        } else {
+            log.add_record_parts(parts)?
+        }
         self.unsynced = true;
         let after = log.file_size();
         if let Some(last) = self.sizes.back_mut() {
             last.1 = after;
         }
-        if sync {
+        if beside {
+            self.sync_dir()?;
+        } else if sync && !planted::is(Bug::AckBeforeSync) {
             self.sync()?;
         }
         Ok(after - before)
@@ -254,4 +262,12 @@ impl Wals {
 
 fn sync_file(log: &mut LogWriter, use_fsync: bool) -> Result<()> {
     if use_fsync { log.fsync() } else { log.sync() }
+}
+
+/// The mistake `FsyncBesideWrite`: both are under way at once, to save a round trip.
+fn write_beside_sync(log: &mut LogWriter, parts: &[&[u8]]) -> Result<()> {
+    let syncer = log.syncer()?;
+    let sync = pumice_port::thread::spawn("pumice:sync", move || syncer.sync());
+    let written = log.add_record_parts(parts);
+    written.and(sync.join().and_then(|synced| synced))
 }

@@ -1,0 +1,190 @@
+//! Bugs that are planted on purpose, to test the tests.
+//!
+//! A suite that has never failed proves nothing. Each bug here is a mistake that some storage engine
+//! has made, put as a wrong branch at the place where it would be made here:
+//! `if planted::is(Bug::X) { wrong } else { right }`. `cargo xtask sim --planted` turns one on after
+//! the other and demands that the suites find it; `docs/planted.md` says for each where it comes
+//! from, where it is and what it breaks.
+//!
+//! Without the feature `planted` [`is`] is a constant false and the wrong branches are not compiled
+//! in. With it, a branch costs one relaxed load of a static.
+//!
+//! Thread safety: all functions may be called from anywhere, but there is one switch for the whole
+//! process: whoever turns a bug on runs alone. It does not remember where a bug was met.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident,)+) => {
+        /// A planted bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Bug {
+            $($(#[$doc])* $bug,)+
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Bug] = &[$(Bug::$bug,)+];
+
+            /// The name, as `docs/planted.md` lists it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Bug::$bug => stringify!($bug),)+
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A failed sync of a file is tried again on the same file, which then says "fine".
+    FsyncRetried,
+    /// CURRENT is renamed, its directory not synced.
+    CurrentDirNotSynced,
+    /// The temporary file that becomes CURRENT is not synced before it is renamed.
+    CurrentNotSynced,
+    /// A flushed table is in the MANIFEST before its name is durable.
+    FlushDirNotSynced,
+    /// A compacted table is in the MANIFEST before its name is durable.
+    CompactionDirNotSynced,
+    /// The name of a new log is never made durable.
+    LogDirNotSynced,
+    /// After a failed MANIFEST write files are deleted all the same.
+    ManifestErrorDeletes,
+    /// Recovery makes its findings durable one column family after the other.
+    RecoveryNotAtomic,
+    /// A full disk is not found to have room again.
+    NoSpaceForGood,
+    /// A writer that waits in a stall does not notice that flushes have failed.
+    StallIgnoresError,
+    /// An error of closing a file is dropped.
+    CloseErrorIgnored,
+    /// A sync write is acknowledged when it is in the page cache.
+    AckBeforeSync,
+    /// A sync write is written along by a leader that does not sync.
+    SyncFollowerNotSynced,
+    /// The last record of a log is not replayed.
+    LastRecordSkipped,
+    /// A record that the end of the log cuts off is applied as far as it goes.
+    TornBatchAccepted,
+    /// A search of an index passes over the block whose separator is the target.
+    IndexSeekOffByOne,
+    /// A search of a block starts behind the restart point that it should start at.
+    BlockSeekOffByOne,
+    /// A deletion is dropped while older versions lie below.
+    TombstoneDropped,
+    /// A compaction keeps only what the newest readers see.
+    SnapshotIgnored,
+    /// A range deletion that a snapshot does not see yet is applied for it too.
+    RangeTombstoneIgnoresSnapshot,
+    /// Readers may see a sequence number before its entry is in the memtable.
+    PublishedBeforeInsert,
+    /// A log is left unsynced when the next one starts.
+    LogNotSyncedAtSwitch,
+    /// A flush releases logs that newer memtables still need.
+    FlushReleasesLiveLog,
+    /// An obsolete table is deleted while an iterator may still open it.
+    DeletedWhileRead,
+    /// The leader's batch stays in the memtable when its group could not be logged.
+    GroupPartlyInserted,
+    /// Sequence numbers of a failed write are used again while its log may still be replayed.
+    SequencesReused,
+    /// Closing a read-only handle deletes files that it does not know.
+    ReadOnlyCloseDeletes,
+    /// An attempt to recover waits for a time of day.
+    ClockJumpStopsResume,
+    /// A scan takes a table that could not be read for one that has ended.
+    ScanIgnoresReadError,
+    /// Blocks are used without a look at their checksum.
+    ChecksumIgnored,
+    /// The leader of a group leaves without naming the next one.
+    HandoffForgotten,
+    /// A writer whose write failed returns without leaving the queue.
+    ErrorKeepsLeadership,
+    /// A log is synced at the same time as it is written.
+    FsyncBesideWrite,
+    /// A task that begins to wait on a condvar misses a notification.
+    CondvarLosesWakeup,
+    /// A completion of an operation that has ended is taken for one of its slot's next operation.
+    StaleCompletion,
+    /// An operation that is called off ends before the kernel is done with its buffer.
+    BufferFreedEarly,
+    /// A request that finds the ring's queue full is dropped.
+    FullRingDropsRequest,
+}
+
+impl Bug {
+    /// The bug with that name.
+    pub fn by_name(name: &str) -> Option<Bug> {
+        Bug::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+}
+
+/// Whether the bugs are compiled in.
+pub const ENABLED: bool = cfg!(feature = "planted");
+
+#[cfg(feature = "planted")]
+mod switch {
+    use super::Bug;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    /// 0: none; else one more than the bug.
+    static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+    /// Whether `bug` is turned on.
+    #[inline(always)]
+    pub fn is(bug: Bug) -> bool {
+        ACTIVE.load(Ordering::Relaxed) == bug as u8 + 1
+    }
+
+    /// Turns on `bug` alone, or none.
+    pub fn activate(bug: Option<Bug>) {
+        ACTIVE.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(feature = "planted"))]
+mod switch {
+    use super::Bug;
+
+    /// Whether `bug` is turned on: never, in this build.
+    #[inline(always)]
+    pub const fn is(_bug: Bug) -> bool {
+        false
+    }
+
+    /// Turns on no bug.
+    ///
+    /// # Panics
+    /// If a bug is asked for: this build has none.
+    pub fn activate(bug: Option<Bug>) {
+        assert!(bug.is_none(), "built without the feature `planted`");
+    }
+}
+
+pub use switch::{activate, is};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_find_their_bugs() {
+        for bug in Bug::ALL {
+            assert_eq!(Bug::by_name(bug.name()), Some(*bug));
+        }
+        assert_eq!(Bug::by_name("NoSuchBug"), None);
+    }
+
+    #[test]
+    fn at_most_one_is_on() {
+        assert!(Bug::ALL.iter().all(|bug| !is(*bug)));
+        if ENABLED {
+            for on in Bug::ALL {
+                activate(Some(*on));
+                let found: Vec<_> = Bug::ALL.iter().filter(|bug| is(**bug)).collect();
+                assert_eq!(found, [on]);
+            }
+            activate(None);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Runs the workers of one benchmark: an OS thread each, or fibers spread over the loops.
+//!
+//! Thread safety: one run at a time, started and awaited by one thread. Every worker has ended when
+//! a run returns, and has let go of the database.
+
+use super::engine::{BenchDb, Result};
+use super::stats::Stats;
+use super::work::{self, Work};
+use super::worker::{Shared, Worker};
+use pumice_port::fiber::Runtime;
+use pumice_port::thread::{JoinHandle, spawn};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Runs `shared.workers` workers on the loops of `fibers`, round robin, or else on threads; the
+/// stats of all.
+///
+/// # Errors
+/// The first failure, after all workers have ended.
+pub fn run<D: BenchDb>(
+    shared: &Arc<Shared<D>>,
+    fibers: Option<&Runtime>,
+    work: Work,
+    seed: u64,
+) -> Result<Vec<Stats>> {
+    let start = |index: usize| -> JoinHandle<Result<Stats>> {
+        let shared = shared.clone();
+        let body = move || run_one(&shared, work, index, seed + index as u64);
+        match fibers {
+            Some(runtime) => runtime.spawn_on(index % runtime.loops(), "bench", body),
+            None => spawn("bench", body),
+        }
+    };
+    let handles: Vec<_> = (0..shared.workers).map(start).collect();
+    let results: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
+    results.into_iter().map(|ended| ended.map_err(|error| error.to_string())?).collect()
+}
+
+fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) -> Result<Stats> {
+    let mut worker = Worker::start(shared, index, seed);
+    let result = work::run(work, &mut worker);
+    worker.stats.stop();
+    shared.finished.fetch_add(1, Ordering::Release);
+    result.map(|()| worker.stats)
+}

@@ -1,0 +1,429 @@
+//! The loop that runs fibers on one thread.
+//!
+//! A turn: take what other threads made runnable, wake the waits whose time has come, resume
+//! fibers in the order in which they became runnable (at most [`TURN_RESUMES`] of them or for
+//! [`TURN_NANOS`]), poll the reactor when it asks for it. With nothing to run the loop sleeps in
+//! the reactor until the next deadline, a completion or a kick (`kick`).
+//!
+//! Records of loops live for ever and are used again, because tasks point to them.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `own` and the cells of the loop's slots are touched by the thread that holds the loop (from
+//!    `open` to `close`), and by nobody else. While fibers run it is also the thread whose
+//!    `RUNNING` names the loop.
+//! 2. A slot in the queue or the inbox is resumed once for each time it was put there, by the
+//!    loop's thread; a fiber does not touch `slot.fiber`, only its loop does.
+//! 3. `kicker` is written by `open` and `close` while the kick word is not SLEEP and no kick is
+//!    under way, and read only by the one waker who turned SLEEP into NOTIFIED.
+//!
+//! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
+
+use super::coroutine::{Fiber, Ran};
+use super::inbox::{Inbox, Queue};
+use super::kick::Kick;
+use super::runtime::Group;
+use super::slot::{Body, Slot};
+use super::stack::StackPool;
+use super::timers::{NO_TIMER, Timers};
+use crate::io::{Kicker, Reactor, Wait};
+use crate::task::{self, Scheduler, Task, TaskRef};
+use crate::time;
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Fibers resumed before the loop looks at timers, its inbox and completions again.
+const TURN_RESUMES: u32 = 64;
+/// The same in time. The clock is read after every [`CLOCK_RESUMES`] resumes.
+const TURN_NANOS: u64 = 50_000;
+const CLOCK_RESUMES: u32 = 8;
+/// How long a fiber may run before `maybe_yield` yields.
+const SLICE_NANOS: u64 = 100_000;
+/// Records of ended fibers that a loop keeps without a lock.
+const KEPT_SLOTS: usize = 256;
+
+/// Numbers that anybody may read while the loop counts.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) turns: AtomicU64,
+    pub(crate) switches: AtomicU64,
+    pub(crate) kicks: AtomicU64,
+    pub(crate) live: AtomicU64,
+}
+
+/// Adds to a counter that only the calling thread changes.
+#[inline]
+fn count(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+/// See the head of this file.
+pub(crate) struct Loop {
+    kick: Kick,
+    inbox: Inbox,
+    kicker: UnsafeCell<Option<Kicker>>,
+    /// Kicks that have been done; the loop knows how many were to be done.
+    kicked: AtomicU64,
+    /// Records of ended fibers, beyond those the loop keeps itself.
+    free: Mutex<Vec<&'static Slot>>,
+    pub(crate) counters: Counters,
+    /// The slot that runs now, null in between; for reports.
+    pub(crate) running: AtomicPtr<Slot>,
+    own: Own,
+}
+
+/// What only the loop's thread touches.
+struct Own {
+    queue: Queue,
+    timers: RefCell<Timers>,
+    stacks: RefCell<StackPool>,
+    free: RefCell<Vec<&'static Slot>>,
+    reactor: RefCell<Option<std::rc::Rc<Reactor>>>,
+    group: RefCell<Option<Arc<Group>>>,
+    index: Cell<usize>,
+    /// Kicks announced by wakers so far.
+    kicks_due: Cell<u64>,
+    /// The resume in which the slice began, and when.
+    slice: Cell<(u64, u64)>,
+}
+
+// SAFETY: invariants 1 and 3.
+unsafe impl Sync for Loop {}
+// SAFETY: invariant 1: between `close` and `open` nothing in `own` belongs to a thread.
+unsafe impl Send for Loop {}
+
+thread_local! {
+    /// The loop whose fibers this thread runs at this moment.
+    static RUNNING: Cell<Option<&'static Loop>> = const { Cell::new(None) };
+}
+
+/// The loop whose fiber calls.
+#[inline]
+pub(crate) fn current() -> Option<&'static Loop> {
+    RUNNING.get()
+}
+
+/// Records of loops that nobody uses.
+static FREE_LOOPS: Mutex<Vec<&'static Loop>> = Mutex::new(Vec::new());
+
+impl Loop {
+    fn leak() -> &'static Loop {
+        Box::leak(Box::new(Loop {
+            kick: Kick::new(),
+            inbox: Inbox::new(),
+            kicker: UnsafeCell::new(None),
+            kicked: AtomicU64::new(0),
+            free: Mutex::new(Vec::new()),
+            counters: Counters::default(),
+            running: AtomicPtr::new(std::ptr::null_mut()),
+            own: Own {
+                queue: Queue::new(),
+                timers: RefCell::default(),
+                stacks: RefCell::new(StackPool::new()),
+                free: RefCell::default(),
+                reactor: RefCell::default(),
+                group: RefCell::default(),
+                index: Cell::new(0),
+                kicks_due: Cell::new(0),
+                slice: Cell::new((0, 0)),
+            },
+        }))
+    }
+
+    /// A record for a new loop, which the caller `open`s on the thread that will run it.
+    pub(crate) fn claim() -> &'static Loop {
+        let free = FREE_LOOPS.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(Loop::leak)
+    }
+
+    /// Gives back a record that is not open.
+    pub(crate) fn release(&'static self) {
+        FREE_LOOPS.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    /// Makes the calling thread the loop's thread.
+    pub(crate) fn open(&'static self, group: Arc<Group>, index: usize, reactor: Reactor) {
+        // SAFETY: invariant 3: nobody has seen this loop sleep since it was claimed.
+        unsafe { *self.kicker.get() = Some(reactor.kicker()) };
+        self.own.stacks.borrow_mut().reset(group.stack_bytes);
+        self.own.reactor.replace(Some(std::rc::Rc::new(reactor)));
+        self.own.group.replace(Some(group));
+        self.own.index.set(index);
+        for counter in [&self.counters.turns, &self.counters.switches, &self.counters.kicks] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the loop's use by the calling thread; no fiber is alive and nothing is in flight.
+    pub(crate) fn close(&'static self) {
+        debug_assert_eq!(self.counters.live.load(Ordering::Relaxed), 0, "fibers are drained");
+        // A waker may still be on its way to the kick it owes; the descriptor must outlive that.
+        while self.kicked.load(Ordering::Acquire) != self.own.kicks_due.get() {
+            std::thread::yield_now();
+        }
+        // SAFETY: invariant 3.
+        unsafe { *self.kicker.get() = None };
+        self.own.reactor.replace(None);
+        self.own.group.replace(None);
+        self.own.stacks.borrow_mut().reset(0);
+    }
+
+    /// The runtime the loop belongs to. On its thread only.
+    pub(crate) fn group(&self) -> Arc<Group> {
+        Arc::clone(self.own.group.borrow().as_ref().expect("the loop is open"))
+    }
+
+    /// Which of its runtime's loops it is. On its thread only.
+    pub(crate) fn index(&self) -> usize {
+        self.own.index.get()
+    }
+
+    /// What the loop waits on. On its thread only.
+    pub(crate) fn reactor(&self) -> std::rc::Rc<Reactor> {
+        let reactor = self.own.reactor.borrow();
+        std::rc::Rc::clone(reactor.as_ref().expect("the loop is open"))
+    }
+
+    /// Whether the loop sleeps, as far as anybody else can know.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.kick.sleeps()
+    }
+
+    /// Whether the calling thread runs this loop's fibers now.
+    #[inline]
+    fn is_here(&self) -> bool {
+        RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
+    }
+
+    /// Makes a new fiber that will run `body`. From anywhere.
+    pub(crate) fn start(&'static self, name: &str, body: Body) -> TaskRef {
+        let here = self.is_here();
+        let own = if here { self.own.free.borrow_mut().pop() } else { None };
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let slot = own.or_else(free).unwrap_or_else(|| Slot::leak(self));
+        slot.task.reset();
+        slot.name.set(name);
+        slot.body.set(Some(body));
+        self.counters.live.fetch_add(1, Ordering::Relaxed);
+        self.wake(&slot.task);
+        TaskRef(&slot.task)
+    }
+
+    /// Tells the loop that there is something new for it; one system call if it sleeps.
+    pub(crate) fn notify(&self) {
+        if self.kick.notify() {
+            // SAFETY: invariant 3: this thread turned SLEEP into NOTIFIED.
+            if let Some(kicker) = unsafe { &*self.kicker.get() } {
+                kicker.kick();
+            }
+            self.kicked.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Runs fibers until `done` says so; it is asked when nothing is runnable and before each turn.
+    pub(crate) fn drive(&'static self, done: &dyn Fn() -> bool) {
+        let outer = RUNNING.replace(Some(self));
+        let reactor = self.reactor();
+        loop {
+            count(&self.counters.turns, 1);
+            self.inbox.take(|task| self.own.queue.push(task));
+            self.expire_timers();
+            self.run_some();
+            if !self.own.queue.is_empty() {
+                if reactor.should_poll() {
+                    reactor.poll(Wait::No);
+                }
+                continue;
+            }
+            if done() {
+                break;
+            }
+            if !self.kick.begin_sleep() {
+                continue;
+            }
+            let deadline = self.own.timers.borrow().next();
+            reactor.poll(deadline.map_or(Wait::Forever, Wait::Until));
+            if self.kick.end_sleep() {
+                self.own.kicks_due.set(self.own.kicks_due.get() + 1);
+                count(&self.counters.kicks, 1);
+            }
+        }
+        RUNNING.set(outer);
+    }
+
+    fn expire_timers(&self) {
+        let mut timers = self.own.timers.borrow_mut();
+        if timers.next().is_none() {
+            return;
+        }
+        let now = time::monotonic_nanos();
+        while let Some(slot) = timers.pop_due(now) {
+            // Otherwise an unpark came first and has queued the task.
+            if slot.task.expire() {
+                self.own.queue.push(&slot.task);
+            }
+        }
+    }
+
+    /// Resumes what is runnable, in order, within the limits of a turn.
+    fn run_some(&'static self) {
+        if self.own.queue.is_empty() {
+            return;
+        }
+        let before = task::set_current(None);
+        let start = time::monotonic_nanos();
+        let mut resumed = 0;
+        while let Some(task) = self.own.queue.pop() {
+            self.resume(task);
+            resumed += 1;
+            if resumed == TURN_RESUMES
+                || (resumed % CLOCK_RESUMES == 0 && time::monotonic_nanos() - start >= TURN_NANOS)
+            {
+                break;
+            }
+        }
+        task::set_current(before);
+        self.running.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn resume(&'static self, task: &'static Task) {
+        let slot = Slot::of(task);
+        self.running.store(std::ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
+        count(&self.counters.switches, 1);
+        task::set_current(Some(task));
+        // SAFETY: invariant 2.
+        let fiber = unsafe { &mut *slot.fiber.get() };
+        let ran = match fiber {
+            Some(fiber) => fiber.resume(),
+            None => self.first_resume(slot, fiber),
+        };
+        if ran == Ran::Ended {
+            self.end(slot);
+        }
+    }
+
+    /// Gives a new fiber its stack and runs it.
+    fn first_resume(&self, slot: &'static Slot, fiber: &mut Option<Fiber>) -> Ran {
+        let body = slot.body.take().expect("a new fiber has a body");
+        let stack = self.own.stacks.borrow_mut().take();
+        let Ok(stack) = stack else {
+            // Dropping the body tells whoever waits for it.
+            return Ran::Ended;
+        };
+        let root = move || {
+            body();
+        };
+        let fiber = fiber.insert(Fiber::new(stack, Box::new(root)));
+        // SAFETY: invariant 2; the fiber has not started.
+        unsafe { *slot.exit.get() = Some(fiber.exit()) };
+        fiber.resume()
+    }
+
+    /// Takes apart what is left of a fiber.
+    fn end(&self, slot: &'static Slot) {
+        // SAFETY: invariant 2; the fiber has ended.
+        let (fiber, exit) = unsafe { ((*slot.fiber.get()).take(), (*slot.exit.get()).take()) };
+        drop(exit);
+        if let Some(fiber) = fiber {
+            self.own.stacks.borrow_mut().put(fiber.into_stack());
+        }
+        let mut free = self.own.free.borrow_mut();
+        if free.len() < KEPT_SLOTS {
+            free.push(slot);
+        } else {
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        }
+        drop(free);
+        self.counters.live.fetch_sub(1, Ordering::Relaxed);
+        self.own.group.borrow().as_ref().expect("the loop is open").ended();
+    }
+
+    /// Switches from the running fiber `slot` to the loop.
+    #[inline]
+    fn switch_out(slot: &'static Slot) {
+        // SAFETY: slot invariant 2: the fiber itself calls, on the loop's thread.
+        let exit = unsafe { &*slot.exit.get() };
+        exit.as_ref().expect("a running fiber has a way out").suspend();
+    }
+
+    /// Yields if the running fiber has had its slice.
+    pub(crate) fn maybe_yield(&self) {
+        let resume = self.counters.switches.load(Ordering::Relaxed);
+        let now = time::monotonic_nanos();
+        match self.own.slice.get() {
+            (same, began) if same == resume => {
+                if now - began >= SLICE_NANOS {
+                    self.yield_now();
+                }
+            }
+            _ => self.own.slice.set((resume, now)),
+        }
+    }
+
+    /// How many fibers wait for their turn. On the loop's thread only.
+    pub(crate) fn runnable(&self) -> usize {
+        self.own.queue.len()
+    }
+}
+
+impl Scheduler for Loop {
+    #[inline]
+    fn wake(&self, task: &'static Task) {
+        if self.is_here() {
+            self.own.queue.push(task);
+        } else {
+            self.inbox.push(task);
+            self.notify();
+        }
+    }
+
+    fn wake_many(&self, tasks: &mut dyn Iterator<Item = &'static Task>) {
+        if self.is_here() {
+            tasks.for_each(|task| self.own.queue.push(task));
+            return;
+        }
+        let Some(last) = tasks.next() else { return };
+        let mut first = last;
+        for task in tasks {
+            // The inbox has the newest in front.
+            task.next.store(std::ptr::from_ref(first).cast_mut(), Ordering::Relaxed);
+            first = task;
+        }
+        self.inbox.push_chain(first, last);
+        self.notify();
+    }
+
+    fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>) {
+        let slot = Slot::of(task);
+        if let Some(deadline) = deadline_nanos {
+            self.own.timers.borrow_mut().insert(deadline, slot);
+        }
+        Loop::switch_out(slot);
+        if slot.timer.get() != NO_TIMER {
+            self.own.timers.borrow_mut().remove(slot);
+        }
+    }
+
+    fn yield_now(&self) {
+        let Some((task, _)) = task::current_fiber() else { return };
+        if std::thread::panicking() {
+            return;
+        }
+        self.own.queue.push(task);
+        Loop::switch_out(Slot::of(task));
+    }
+
+    fn spawn(&self, name: &str, body: Body) -> TaskRef {
+        self.group().spawn(name, body)
+    }
+
+    fn spawn_here(&self, name: &str, body: Body) -> TaskRef {
+        let group = self.group();
+        group.spawn_on(self.index(), name, body)
+    }
+
+    fn spawns_tasks(&self) -> bool {
+        self.own.group.borrow().as_ref().is_some_and(|group| group.spawn_as_fibers)
+    }
+}

@@ -1,0 +1,215 @@
+//! Fibers on the caller's own thread: its loop's, or a temporary loop's.
+//!
+//! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
+//! thread waits for one of them and at the end of the scope. The reactor is made at the first use
+//! and kept until the thread ends. While `f` itself runs, the children stand still: a child must
+//! not wait for something that only `f` would do later, other than ending.
+//!
+//! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
+//! is not needed for what never leaves it; scopes end before what their children borrow.
+//!
+//! Thread safety: everything here concerns the calling thread only.
+
+use super::event_loop::{self, Loop};
+use super::is_fiber;
+use super::runtime::Group;
+use super::stack::DEFAULT_STACK_BYTES;
+use crate::io::{IoMode, Reactor};
+use crate::task::{self, Scheduler, TaskRef};
+use crate::thread::{Children, JoinHandle, Packet, Started};
+use std::cell::OnceCell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+type Body = Box<dyn FnOnce() + Send>;
+
+/// Makes a body out of what stays on this thread.
+///
+/// # Safety
+/// The body runs on the calling thread, before anything it borrows goes away.
+pub(super) unsafe fn local<'a>(body: Box<dyn FnOnce() + 'a>) -> Body {
+    // SAFETY: the types differ in lifetime and `Send` only, and the caller answers for both.
+    unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Body>(body) }
+}
+
+/// Starts a fiber on the calling fiber's loop. Never suspends.
+///
+/// # Panics
+/// On a thread.
+pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
+    let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
+    let (packet, promise) = Packet::new();
+    // SAFETY: invariant 1.
+    let body = unsafe { local(Box::new(move || promise.fulfil(f))) };
+    let task = scheduler.spawn_here(name, body);
+    JoinHandle::new(packet, Started::fiber(task), name)
+}
+
+/// The loop of a plain thread.
+struct ThreadLoop {
+    own: &'static Loop,
+    group: Arc<Group>,
+}
+
+impl ThreadLoop {
+    /// None when the operating system has no descriptor or memory left.
+    fn open() -> Option<ThreadLoop> {
+        let reactor = Reactor::new(IoMode::Auto).ok()?;
+        let own = Loop::claim();
+        let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
+        own.open(Arc::clone(&group), 0, reactor);
+        Some(ThreadLoop { own, group })
+    }
+}
+
+impl Drop for ThreadLoop {
+    fn drop(&mut self) {
+        self.own.close();
+        self.own.release();
+    }
+}
+
+thread_local! {
+    static THREAD_LOOP: OnceCell<ThreadLoop> = const { OnceCell::new() };
+}
+
+/// Where the children of a scope run.
+enum Home {
+    /// With the calling fiber.
+    Fiber(&'static dyn Scheduler),
+    /// On this thread, while it waits.
+    Thread(&'static Loop, Arc<Group>),
+    /// In the call that starts them: there is no loop to be had.
+    Nowhere,
+}
+
+impl Home {
+    fn find() -> Home {
+        if let Some((_, scheduler)) = task::current_fiber() {
+            return Home::Fiber(scheduler);
+        }
+        let made = THREAD_LOOP.try_with(|cell| {
+            if cell.get().is_none() {
+                let made = ThreadLoop::open()?;
+                cell.set(made).ok()?;
+            }
+            cell.get().map(|own| Home::Thread(own.own, Arc::clone(&own.group)))
+        });
+        made.ok().flatten().unwrap_or(Home::Nowhere)
+    }
+
+    fn start(&self, name: &str, body: Body) -> Option<TaskRef> {
+        match self {
+            Home::Fiber(scheduler) => Some(scheduler.spawn_here(name, body)),
+            Home::Thread(_, group) => Some(group.spawn_on(0, name, body)),
+            Home::Nowhere => {
+                body();
+                None
+            }
+        }
+    }
+
+    /// Waits until `done`, which becomes true when a child ends. `park` is how a fiber waits.
+    fn wait(&self, done: &dyn Fn() -> bool, park: impl FnOnce()) {
+        match self {
+            Home::Thread(own, _) if !is_fiber() => own.drive(done),
+            _ => park(),
+        }
+    }
+}
+
+/// Where children of [`scope_here`] are started.
+pub struct Scope<'scope, 'env: 'scope> {
+    children: Children,
+    home: Home,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+    /// Not `Send`, not `Sync`.
+    here: PhantomData<*mut ()>,
+}
+
+/// Runs `f`, which may start fibers on the caller's own thread that borrow from the caller; they
+/// have ended on return. Suspends. See the head of the module for threads without a loop.
+///
+/// # Panics
+/// With the panic of `f`, or when a child panicked that nobody joined.
+pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+    let scope = Scope {
+        children: Children::new(),
+        home: Home::find(),
+        scope: PhantomData,
+        env: PhantomData,
+        here: PhantomData,
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    scope.home.wait(&|| scope.children.ended(), || scope.children.wait());
+    match result {
+        Err(panic) => resume_unwind(panic),
+        Ok(_) if scope.children.any_panicked() => panic!("a scoped fiber panicked"),
+        Ok(value) => value,
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a child, which begins to run when the caller waits. Never suspends.
+    pub fn spawn<T: 'scope>(
+        &'scope self,
+        name: &str,
+        f: impl FnOnce() -> T + 'scope,
+    ) -> ScopedJoinHandle<'scope, T> {
+        let (packet, promise) = Packet::new();
+        let own = Arc::clone(&packet);
+        let children = &self.children;
+        let body = move || {
+            promise.fulfil(f);
+            // Either the handle has the result now or it is dropped here, before the end.
+            let panicked = Packet::abandon(own);
+            children.end(panicked);
+        };
+        // SAFETY: invariant 1.
+        let body = unsafe { local(Box::new(body)) };
+        self.children.begin();
+        self.home.start(name, body);
+        ScopedJoinHandle { packet: Some(packet), children, home: &self.home }
+    }
+}
+
+/// Waits for a child of [`scope_here`] and takes its result.
+pub struct ScopedJoinHandle<'scope, T> {
+    packet: Option<Arc<Packet<T>>>,
+    children: &'scope Children,
+    home: &'scope Home,
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if let Some(packet) = self.packet.take()
+            && Packet::abandon(packet)
+        {
+            self.children.note_panic();
+        }
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits for the end of the child. Suspends.
+    ///
+    /// # Errors
+    /// What the child panicked with.
+    pub fn join(mut self) -> std::thread::Result<T> {
+        let packet = self.packet.take().expect("joined once");
+        self.home.wait(&|| packet.is_done(), || packet.wait());
+        packet.take()
+    }
+    /// Whether the child has ended, so that `join` would not wait.
+    pub fn is_finished(&self) -> bool {
+        self.packet.as_ref().is_none_or(|packet| packet.is_done())
+    }
+}
+
+/// Whether the calling fiber's loop is a real one.
+pub(crate) fn current_loop() -> Option<&'static Loop> {
+    task::current_fiber()?;
+    event_loop::current()
+}

@@ -1,0 +1,58 @@
+//! The kick protocol: a loop that sleeps is woken by exactly one system call, one that runs by none.
+//!
+//! One word per loop, changed by read-modify-write operations only:
+//!
+//! | word | meaning | left by |
+//! |---|---|---|
+//! | RUN | the loop runs and has not been told anything | a waker (to NOTIFIED), the loop (to SLEEP) |
+//! | SLEEP | the loop sleeps or is about to | a waker (to NOTIFIED, and it kicks), the loop (to RUN) |
+//! | NOTIFIED | somebody published work since the loop last looked | the loop (to RUN) |
+//!
+//! A waker publishes its work first and calls [`Kick::notify`] then; the loop looks for work after
+//! each change to RUN. Every change is an acquire and a release of the same word, so a loop that
+//! falls asleep without seeing some work has its word at SLEEP when that work's waker comes to it.
+//! One waker at most reads SLEEP per sleep, hence one kick at most.
+//!
+//! Thread safety: `notify` from anywhere; the other methods from the loop's thread.
+//! It does not do the kick: that is the waker's, with whatever the loop sleeps on.
+
+use crate::atomic::{AtomicU32, Ordering};
+
+const RUN: u32 = 0;
+const SLEEP: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+/// See the head of this file.
+pub(crate) struct Kick(AtomicU32);
+
+impl Kick {
+    /// The word of a loop that runs.
+    pub(crate) fn new() -> Self {
+        Kick(AtomicU32::new(RUN))
+    }
+
+    /// Tells the loop that work was published; true when the caller must kick it.
+    #[inline]
+    pub(crate) fn notify(&self) -> bool {
+        self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEP
+    }
+
+    /// The loop found no work and wants to sleep; false when it must look again first.
+    pub(crate) fn begin_sleep(&self) -> bool {
+        if self.0.compare_exchange(RUN, SLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return true;
+        }
+        self.0.swap(RUN, Ordering::AcqRel);
+        false
+    }
+
+    /// The loop runs again, for whatever reason; true when a waker kicks or has kicked it.
+    pub(crate) fn end_sleep(&self) -> bool {
+        self.0.swap(RUN, Ordering::AcqRel) == NOTIFIED
+    }
+
+    /// Whether the loop sleeps, as far as anybody else can know.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == SLEEP
+    }
+}

@@ -1,0 +1,296 @@
+//! Runtimes: a number of loops, each on a thread of its own, that start and end together.
+//!
+//! Dropping a runtime waits until its fibers have ended by themselves; nothing is cancelled. A
+//! runtime dropped by one of its own fibers ends when its last fiber does, without anybody waiting.
+//!
+//! Thread safety: `Runtime` is `Sync`; see each method for whether it suspends.
+
+use super::event_loop::Loop;
+use super::stack::DEFAULT_STACK_BYTES;
+use super::{RuntimeStats, here, is_fiber, stats};
+use crate::io::IoMode;
+use crate::io::Reactor;
+use crate::task::TaskRef;
+use crate::thread::{self, JoinHandle, Packet, Promise, Started};
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What the loops of one runtime share.
+pub(crate) struct Group {
+    pub(crate) loops: Vec<&'static Loop>,
+    pub(crate) stack_bytes: usize,
+    pub(crate) spawn_as_fibers: bool,
+    /// Fibers that were started and have not ended.
+    live: AtomicUsize,
+    closing: AtomicBool,
+    next: AtomicUsize,
+}
+
+impl Group {
+    pub(crate) fn new(loops: Vec<&'static Loop>, stack_bytes: usize, as_fibers: bool) -> Self {
+        Group {
+            loops,
+            stack_bytes,
+            spawn_as_fibers: as_fibers,
+            live: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// Starts a fiber on the loop whose turn it is.
+    pub(crate) fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.spawn_on(turn % self.loops.len(), name, body)
+    }
+
+    /// Starts a fiber on one loop.
+    pub(crate) fn spawn_on(
+        &self,
+        index: usize,
+        name: &str,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> TaskRef {
+        self.live.fetch_add(1, Ordering::SeqCst);
+        self.loops[index].start(name, body)
+    }
+
+    /// A fiber has ended.
+    pub(crate) fn ended(&self) {
+        if self.live.fetch_sub(1, Ordering::SeqCst) == 1 && self.closing.load(Ordering::SeqCst) {
+            self.notify_all();
+        }
+    }
+
+    /// The loops end with the last fiber.
+    fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.notify_all();
+    }
+
+    fn notify_all(&self) {
+        self.loops.iter().for_each(|each| each.notify());
+    }
+
+    /// Whether the loops may end. While this is true no fiber can appear any more.
+    fn finished(&self) -> bool {
+        self.closing.load(Ordering::SeqCst) && self.live.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// How to make a [`Runtime`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing by itself"]
+pub struct Builder {
+    loops: usize,
+    stack_bytes: usize,
+    io: IoMode,
+    spawn_as_fibers: bool,
+    name: String,
+}
+
+impl Builder {
+    /// Number of loops, each on a thread of its own; at least 1. Default: the processors.
+    pub fn loops(mut self, loops: usize) -> Self {
+        self.loops = loops.max(1);
+        self
+    }
+    /// Stack of each fiber in bytes, guard not counted; 16 KiB at least. Default 256 KiB.
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+    /// How fibers do input and output. Default `Auto`.
+    pub fn io(mut self, mode: IoMode) -> Self {
+        self.io = mode;
+        self
+    }
+    /// Whether `thread::spawn` and `thread::scope` from a fiber start fibers. Default: threads.
+    pub fn spawn_as_fibers(mut self, yes: bool) -> Self {
+        self.spawn_as_fibers = yes;
+        self
+    }
+    /// What the threads of the loops are called. Default `pumice:loop`.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.to_string();
+        self
+    }
+    /// Starts the loops. Suspends until they run.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread, a descriptor or memory.
+    pub fn build(self) -> io::Result<Runtime> {
+        self.start(0)
+    }
+
+    /// Makes a runtime whose first loop is the calling thread, runs `f` on a fiber there, waits
+    /// until all fibers have ended and takes the runtime apart. Neither `f` nor its result ever
+    /// leaves the calling thread. Called on a fiber it only runs `f`. Suspends.
+    ///
+    /// # Errors
+    /// When the operating system refuses a thread, a descriptor or memory; `f` did not run then.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    pub fn run_here<T>(self, name: &str, f: impl FnOnce() -> T) -> io::Result<T> {
+        if is_fiber() {
+            return Ok(f());
+        }
+        let reactor = Reactor::new(self.io)?;
+        let runtime = self.start(1)?;
+        let group = Arc::clone(&runtime.group);
+        let first = group.loops[0];
+        first.open(Arc::clone(&group), 0, reactor);
+        let (packet, promise) = Packet::new();
+        // SAFETY: the body runs on this thread, and the loop is driven until it has ended.
+        let body = unsafe { here::local(Box::new(move || promise.fulfil(f))) };
+        group.spawn_on(0, name, body);
+        // From now on the loops end with the last fiber.
+        group.close();
+        live_here(&group, 0);
+        drop(runtime);
+        Ok(packet.take().unwrap_or_else(|panic| resume_unwind(panic)))
+    }
+
+    /// Starts the threads of the loops from `first` on.
+    fn start(self, first: usize) -> io::Result<Runtime> {
+        let loops: Vec<_> = (0..self.loops).map(|_| Loop::claim()).collect();
+        let group = Arc::new(Group::new(loops, self.stack_bytes, self.spawn_as_fibers));
+        // Dropping it ends and joins the loops that have started.
+        let mut runtime = Runtime { group, threads: Vec::new() };
+        let mut starts = Vec::new();
+        for index in first..self.loops {
+            let (packet, promise) = Packet::new();
+            let (group, mode) = (Arc::clone(&runtime.group), self.io);
+            let life = move || run_loop(group, index, mode, promise);
+            runtime.threads.push(thread::spawn_loop(&self.name, life)?);
+            starts.push(packet);
+        }
+        for packet in starts {
+            packet.wait();
+            packet.take().unwrap_or_else(|panic| resume_unwind(panic))?;
+        }
+        Ok(runtime)
+    }
+}
+
+/// The life of one loop's thread.
+fn run_loop(group: Arc<Group>, index: usize, mode: IoMode, started: Promise<io::Result<()>>) {
+    let own = group.loops[index];
+    let mut open = false;
+    started.fulfil(|| {
+        own.open(Arc::clone(&group), index, Reactor::new(mode)?);
+        open = true;
+        Ok(())
+    });
+    if open {
+        live_here(&group, index);
+    } else {
+        own.release();
+    }
+}
+
+/// Runs an open loop of the calling thread until its runtime ends.
+fn live_here(group: &Group, index: usize) {
+    let own = group.loops[index];
+    let reactor = own.reactor();
+    own.drive(&|| group.finished() && reactor.inflight() == 0);
+    drop(reactor);
+    own.close();
+    own.release();
+}
+
+/// Loops that run fibers. See the head of this file.
+pub struct Runtime {
+    group: Arc<Group>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// A builder with the defaults.
+    pub fn builder() -> Builder {
+        Builder {
+            loops: thread::available_parallelism(),
+            stack_bytes: DEFAULT_STACK_BYTES,
+            io: IoMode::Auto,
+            spawn_as_fibers: false,
+            name: "pumice:loop".to_string(),
+        }
+    }
+
+    /// The runtime of the process, made at the first call and never dropped: one loop per
+    /// processor.
+    ///
+    /// # Panics
+    /// When the operating system refuses what a runtime needs.
+    pub fn shared() -> &'static Runtime {
+        static SHARED: OnceLock<Runtime> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            Runtime::builder().build().expect("the operating system starts the loops")
+        })
+    }
+
+    /// Starts a fiber on the loop whose turn it is. Never suspends.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let (packet, promise) = Packet::new();
+        let task = self.group.spawn(name, Box::new(move || promise.fulfil(f)));
+        JoinHandle::new(packet, Started::fiber(task), name)
+    }
+
+    /// Starts a fiber on one of the loops. Never suspends.
+    ///
+    /// # Panics
+    /// When there is no loop `index`.
+    pub fn spawn_on<T: Send + 'static>(
+        &self,
+        index: usize,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        assert!(index < self.loops(), "there is a loop {index}");
+        let (packet, promise) = Packet::new();
+        let task = self.group.spawn_on(index, name, Box::new(move || promise.fulfil(f)));
+        JoinHandle::new(packet, Started::fiber(task), name)
+    }
+
+    /// Runs `f`, which may borrow from the caller, on a fiber and waits for it. Suspends.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    pub fn run<T: Send>(&self, name: &str, f: impl FnOnce() -> T + Send) -> T {
+        let (packet, promise) = Packet::new();
+        let body = Box::new(move || promise.fulfil(f));
+        // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
+        let body = unsafe { thread::erase(body) };
+        self.group.spawn(name, body);
+        packet.wait();
+        packet.take().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// The number of loops.
+    pub fn loops(&self) -> usize {
+        self.group.loops.len()
+    }
+
+    /// What the loops have done so far.
+    pub fn stats(&self) -> RuntimeStats {
+        stats::collect(&self.group.loops)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.group.close();
+        let is_own = |own: &Loop| self.group.loops.iter().any(|each| std::ptr::eq(*each, own));
+        let own = here::current_loop().is_some_and(is_own);
+        for thread in self.threads.drain(..).filter(|_| !own) {
+            thread.join().expect("a loop ends normally");
+        }
+    }
+}

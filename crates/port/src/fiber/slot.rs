@@ -1,0 +1,95 @@
+//! The record of one fiber of a loop: its task, its stack and what it is called.
+//!
+//! Records live for ever and are used again by their loop (see `task`).
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `task.data` of a loop's task points to the leaked slot that contains it.
+//! 2. The cells are touched by the loop's thread, and by a spawner before it has published the
+//!    slot through the inbox; never by two at a time.
+//!
+//! Thread safety: by invariant 2; the name is atomics because reports read it from anywhere.
+
+use super::coroutine::{Fiber, FiberExit};
+use super::event_loop::Loop;
+use super::timers::NO_TIMER;
+use crate::task::{Home, Task};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a fiber runs; it does not unwind.
+pub(crate) type Body = Box<dyn FnOnce() + Send>;
+
+/// See the head of this file.
+pub(crate) struct Slot {
+    pub(crate) task: Task,
+    pub(crate) name: Name,
+    /// Where the loop's timers have this slot.
+    pub(crate) timer: Cell<u32>,
+    /// What to run, until the first resume.
+    pub(crate) body: Cell<Option<Body>>,
+    /// From the first resume to the end.
+    pub(crate) fiber: UnsafeCell<Option<Fiber>>,
+    /// As `fiber`; apart from it because the fiber uses it while the loop has `fiber` borrowed.
+    pub(crate) exit: UnsafeCell<Option<FiberExit>>,
+}
+
+// SAFETY: invariant 2.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// A new record of `owner`, for ever.
+    pub(crate) fn leak(owner: &'static Loop) -> &'static Slot {
+        let slot: &'static Slot = Box::leak(Box::new(Slot {
+            task: Task::new(Home::Fiber(owner)),
+            name: Name::default(),
+            timer: Cell::new(NO_TIMER),
+            body: Cell::new(None),
+            fiber: UnsafeCell::new(None),
+            exit: UnsafeCell::new(None),
+        }));
+        slot.task.set_data(std::ptr::from_ref(slot).cast());
+        slot
+    }
+
+    /// The slot of a loop's task.
+    #[inline]
+    pub(crate) fn of(task: &'static Task) -> &'static Slot {
+        // SAFETY: invariant 1; callers are loops, whose tasks all are slots.
+        unsafe { &*task.data().cast::<Slot>() }
+    }
+}
+
+const NAME_WORDS: usize = 5;
+
+/// A fiber's name, at most 40 bytes of it, readable from anywhere at any time. A reader that meets
+/// a writer gets a mixture of both names.
+#[derive(Default)]
+pub(crate) struct Name([AtomicU64; NAME_WORDS]);
+
+impl Name {
+    pub(crate) fn set(&self, name: &str) {
+        let mut bytes = [0u8; NAME_WORDS * 8];
+        let len = name.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        for (word, chunk) in self.0.iter().zip(bytes.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes, padded with zeros. Allocates nothing.
+    pub(crate) fn bytes(&self) -> [u8; NAME_WORDS * 8] {
+        let mut bytes = [0u8; NAME_WORDS * 8];
+        for (word, chunk) in self.0.iter().zip(bytes.chunks_exact_mut(8)) {
+            chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let bytes = self.bytes();
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}

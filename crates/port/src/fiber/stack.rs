@@ -1,0 +1,127 @@
+//! Stacks of fibers: guarded memory, kept for the next fiber when one ends.
+//!
+//! A stack is one private mapping whose lowest [`GUARD_BYTES`] fault on any access. The guard is
+//! installed without splitting the mapping (`MADV_GUARD_INSTALL`, Linux 6.13); where the kernel
+//! does not know that, by `mprotect`, which costs two kernel mappings per stack, of which a process
+//! has 65,530. Stacks begin at different distances from the end of their mapping ("colours"), or
+//! the hot words of a thousand fibers would share a few cache sets.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `low .. low + len` is a mapping of this stack's own, made in `new` and removed in `drop`.
+//! 2. Nobody uses a stack while it is in the pool.
+//!
+//! Thread safety: a stack may move between threads while no fiber is on it; the pool has no locks
+//! and belongs to one loop.
+
+use corosensei::stack::{Stack as CoroutineStack, StackPointer};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Stack bytes of a fiber unless its runtime was built with another number.
+pub(crate) const DEFAULT_STACK_BYTES: usize = 256 << 10;
+/// A C function may step over a single page without touching it; no function here has frames of
+/// this size.
+pub(crate) const GUARD_BYTES: usize = 32 << 10;
+const PAGE: usize = 4096;
+/// How far the tops of stacks are spread, in steps of a cache line.
+const COLOURS: usize = 32;
+const LINE: usize = 64;
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+static NEXT_COLOUR: AtomicUsize = AtomicUsize::new(0);
+
+/// See the head of this file.
+pub(crate) struct Stack {
+    low: usize,
+    len: usize,
+    /// Bytes left free above the first frame.
+    colour: usize,
+}
+
+impl Stack {
+    /// A new stack of at least `bytes`, guard not counted.
+    ///
+    /// # Errors
+    /// ENOMEM when there is no memory or no mapping left.
+    pub(crate) fn new(bytes: usize) -> io::Result<Stack> {
+        let len = bytes.max(4 * PAGE).next_multiple_of(PAGE) + GUARD_BYTES;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping touches nothing that exists.
+        let low = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        if low == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let colour = NEXT_COLOUR.fetch_add(1, Ordering::Relaxed) % COLOURS * LINE;
+        let stack = Stack { low: low as usize, len, colour };
+        // SAFETY: invariant 1; nothing is on the stack yet.
+        let guarded = unsafe {
+            libc::madvise(low, GUARD_BYTES, MADV_GUARD_INSTALL) == 0
+                || libc::mprotect(low, GUARD_BYTES, libc::PROT_NONE) == 0
+        };
+        if guarded { Ok(stack) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The addresses an overflow hits.
+    pub(crate) fn guard(&self) -> std::ops::Range<usize> {
+        self.low..self.low + GUARD_BYTES
+    }
+
+    /// Bytes a fiber can use.
+    pub(crate) fn usable(&self) -> usize {
+        self.len - GUARD_BYTES - self.colour
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1.
+        let code = unsafe { libc::munmap(self.low as *mut libc::c_void, self.len) };
+        debug_assert_eq!(code, 0, "a stack is unmapped");
+    }
+}
+
+// SAFETY: the mapping is guarded below and has at least four pages.
+unsafe impl CoroutineStack for Stack {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.low + self.len - self.colour).expect("a mapping is not at zero")
+    }
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.low).expect("a mapping is not at zero")
+    }
+}
+
+/// Stacks a loop keeps for its next fibers, all of one size.
+pub(crate) struct StackPool {
+    bytes: usize,
+    free: Vec<Stack>,
+}
+
+/// Stacks kept by a loop; the rest is unmapped. A kept stack holds the pages its fibers touched.
+const KEPT_STACKS: usize = 1024;
+
+impl StackPool {
+    pub(crate) fn new() -> Self {
+        StackPool { bytes: DEFAULT_STACK_BYTES, free: Vec::new() }
+    }
+
+    /// Forgets all stacks; new ones will have `bytes`.
+    pub(crate) fn reset(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.free = Vec::new();
+    }
+
+    /// A stack, the one used last if there is one.
+    pub(crate) fn take(&mut self) -> io::Result<Stack> {
+        self.free.pop().map_or_else(|| Stack::new(self.bytes), Ok)
+    }
+
+    /// Takes back a stack whose fiber has ended.
+    pub(crate) fn put(&mut self, stack: Stack) {
+        if self.free.len() < KEPT_STACKS {
+            self.free.push(stack);
+        }
+    }
+}

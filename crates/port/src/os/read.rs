@@ -1,0 +1,243 @@
+//! Reads on fibers, and batches of reads anywhere.
+//!
+//! A read that the page cache can serve costs one system call and no suspension: it is tried first
+//! without waiting. What is not cached goes through the ring. A file whose reads miss most of the
+//! time is not tried any more, but for a probe now and then.
+//!
+//! Invariants cited by unsafe blocks: 1. the vector of `preadv2` points to one live slice.
+//!
+//! Thread safety: as [`File`]. A batch on a plain thread uses a ring of that thread's own.
+
+use super::file::File;
+use crate::io::{self as ring, Op, Reactor};
+use crate::task;
+use std::cell::OnceCell;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often reads of a file were served by the page cache, lately. Only a hint, so updates of
+/// different threads may overwrite each other.
+#[derive(Debug)]
+pub(super) struct Heat(AtomicU32);
+
+/// All of the last reads hit.
+const HOT: u32 = 1 << 10;
+/// Below, trying costs more than it saves: a futile try is about an eighth of what a hit saves.
+const COLD: u32 = HOT / 8;
+/// The file system knows no reads without waiting.
+const NEVER: u32 = u32::MAX;
+
+impl Heat {
+    pub(super) const fn new() -> Self {
+        Heat(AtomicU32::new(HOT))
+    }
+    #[inline]
+    fn is_worth_trying(&self) -> bool {
+        let heat = self.0.load(Ordering::Relaxed);
+        heat >= COLD && heat != NEVER
+    }
+    #[inline]
+    fn note_hit(&self) {
+        let heat = self.0.load(Ordering::Relaxed);
+        if heat < HOT {
+            self.0.store(heat + (HOT - heat).div_ceil(16), Ordering::Relaxed);
+        }
+    }
+    fn note_miss(&self) {
+        let heat = self.0.load(Ordering::Relaxed);
+        if heat != NEVER {
+            self.0.store(heat - heat / 16, Ordering::Relaxed);
+        }
+    }
+    /// A read that was not tried: after some of them the next is.
+    fn note_skip(&self) {
+        let heat = self.0.load(Ordering::Relaxed);
+        if heat < COLD {
+            self.0.store(heat + 1, Ordering::Relaxed);
+        }
+    }
+    fn give_up(&self) {
+        self.0.store(NEVER, Ordering::Relaxed);
+    }
+}
+
+/// One read of a batch.
+#[derive(Debug)]
+pub struct BatchRead<'a> {
+    /// Which file.
+    pub file: &'a File,
+    /// Where the bytes go.
+    pub buf: &'a mut [u8],
+    /// Position of the first byte.
+    pub offset: u64,
+    /// The number of bytes read, short only at the end of the file.
+    pub result: io::Result<usize>,
+}
+
+/// What a read without waiting brought.
+enum Tried {
+    /// All that was asked for, or all up to the end of the file.
+    Whole(usize),
+    /// So many bytes; the rest is not cached.
+    Part(usize),
+}
+
+impl File {
+    /// Whether a read that brought `n` bytes has met the end of the file. A direct read must not
+    /// go on behind a part of a block.
+    pub(super) fn is_end(&self, n: usize) -> bool {
+        n == 0 || (self.direct && !n.is_multiple_of(512))
+    }
+
+    pub(super) fn read_on_fiber(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.try_cached(buf, offset) {
+            Tried::Whole(n) => Ok(n),
+            Tried::Part(n) => self.read_waiting(buf, n, offset),
+        }
+    }
+
+    /// Reads on behind the `done` bytes that `buf` has.
+    fn read_waiting(&self, buf: &mut [u8], mut done: usize, offset: u64) -> io::Result<usize> {
+        while done < buf.len() {
+            let op = Op::read(self.fd(), &mut buf[done..], offset + done as u64);
+            let Some(result) = ring::run(op) else {
+                // A fiber without a loop: of a simulation, whose files are not these.
+                return Ok(done + self.read_here(&mut buf[done..], offset + done as u64)?);
+            };
+            let n = result? as usize;
+            done += n;
+            if self.is_end(n) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads what the page cache has, without waiting.
+    #[inline]
+    fn try_cached(&self, buf: &mut [u8], offset: u64) -> Tried {
+        if self.direct {
+            return Tried::Part(0);
+        }
+        if !self.heat.is_worth_trying() {
+            self.heat.note_skip();
+            return Tried::Part(0);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_nowait(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(libc::EINTR) => {}
+                Err(libc::EAGAIN) => {
+                    self.heat.note_miss();
+                    return Tried::Part(done);
+                }
+                // EOPNOTSUPP, or an error that the ring will report.
+                Err(_) => {
+                    self.heat.give_up();
+                    return Tried::Part(done);
+                }
+            }
+        }
+        self.heat.note_hit();
+        Tried::Whole(done)
+    }
+
+    fn read_nowait(&self, buf: &mut [u8], offset: u64) -> Result<usize, i32> {
+        let vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+        // SAFETY: invariant 1.
+        let n = unsafe {
+            libc::preadv2(self.fd(), &vector, 1, offset as libc::off_t, libc::RWF_NOWAIT)
+        };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+}
+
+/// Performs the reads, of any files, each with its own result. Those that the page cache does not
+/// serve are submitted together. On a fiber it suspends once for them; a plain thread blocks.
+pub fn read_batch(reads: &mut [BatchRead<'_>]) {
+    let mut done = [0usize; BATCH];
+    for chunk in reads.chunks_mut(BATCH) {
+        let mut missing = 0;
+        for (read, done) in chunk.iter_mut().zip(&mut done) {
+            match read.file.try_cached(read.buf, read.offset) {
+                Tried::Whole(n) => read.result = Ok(n),
+                Tried::Part(n) => {
+                    (*done, missing) = (n, missing + 1);
+                    read.result = Err(io::ErrorKind::WouldBlock.into());
+                }
+            }
+        }
+        if missing > 0 {
+            read_missing(chunk, &mut done, missing);
+        }
+    }
+}
+
+/// So many reads of a batch are looked at together.
+const BATCH: usize = 64;
+
+fn is_missing(read: &BatchRead<'_>) -> bool {
+    matches!(&read.result, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Performs those reads of the chunk that are marked as missing, behind the bytes they have.
+fn read_missing(chunk: &mut [BatchRead<'_>], done: &mut [usize; BATCH], mut missing: usize) {
+    let mut together = true;
+    while missing > 0 {
+        if missing == 1 || !together {
+            for (read, done) in chunk.iter_mut().zip(&*done).filter(|(read, _)| is_missing(read)) {
+                read.result = read.file.read_waiting(read.buf, *done, read.offset);
+            }
+            return;
+        }
+        let mut ops: Vec<Op<'_>> = chunk
+            .iter_mut()
+            .zip(&*done)
+            .filter(|(read, _)| is_missing(read))
+            .map(|(read, done)| {
+                Op::read(read.file.fd(), &mut read.buf[*done..], read.offset + *done as u64)
+            })
+            .collect();
+        together = ring::run_all(&mut ops) || run_on_thread(&mut ops);
+        if !together {
+            continue;
+        }
+        let outcomes: Vec<_> = ops.iter().map(Op::outcome).collect();
+        let waiting = chunk.iter_mut().zip(done.iter_mut()).filter(|(read, _)| is_missing(read));
+        for ((read, done), outcome) in waiting.zip(outcomes) {
+            let n = match outcome {
+                Ok(n) => n as usize,
+                Err(e) => {
+                    (read.result, missing) = (Err(e), missing - 1);
+                    continue;
+                }
+            };
+            *done += n;
+            if *done == read.buf.len() || read.file.is_end(n) {
+                (read.result, missing) = (Ok(*done), missing - 1);
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// The ring of a plain thread, made at its first batch; `None` where there is none to be had.
+    static RING: OnceCell<Option<Reactor>> = const { OnceCell::new() };
+}
+
+/// Performs the operations on the calling thread's own ring; false when it has none.
+fn run_on_thread(ops: &mut [Op<'_>]) -> bool {
+    if task::current_fiber().is_some() {
+        return false;
+    }
+    let ran = RING.try_with(|cell| match cell.get_or_init(|| Reactor::for_thread().ok()) {
+        Some(reactor) => {
+            reactor.run_all_here(ops);
+            true
+        }
+        None => false,
+    });
+    ran.unwrap_or(false)
+}

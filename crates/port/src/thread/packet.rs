@@ -1,0 +1,117 @@
+//! The result of a task on its way to whoever waits for it.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `result` is written once, by the owner of the [`Promise`], before the gate is DONE, and
+//!    touched after that by the one waiter only.
+//! 2. The gate is null, DONE, or a record from `&'static Task`.
+//!
+//! Thread safety: one task delivers, one waits; they may be any two.
+
+use crate::task::{self, Task, TaskRef, WaitReason};
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// What a body ended with: its value, or what it panicked with.
+pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
+
+static JOIN: WaitReason = WaitReason("join");
+
+/// The address of this stands for "delivered".
+static DONE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+fn done() -> *mut Task {
+    ptr::from_ref(&DONE).cast_mut().cast()
+}
+
+/// The waiting end. See the head of this file.
+pub(crate) struct Packet<T> {
+    gate: AtomicPtr<Task>,
+    result: UnsafeCell<Option<Outcome<T>>>,
+}
+
+// SAFETY: invariant 1: the value moves from one task to another.
+unsafe impl<T: Send> Sync for Packet<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Packet<T> {}
+
+impl<T> Packet<T> {
+    /// Both ends of a new packet.
+    pub(crate) fn new() -> (Arc<Packet<T>>, Promise<T>) {
+        let gate = AtomicPtr::new(ptr::null_mut());
+        let packet = Arc::new(Packet { gate, result: UnsafeCell::new(None) });
+        (Arc::clone(&packet), Promise(packet))
+    }
+
+    /// Whether the result was delivered.
+    pub(crate) fn is_done(&self) -> bool {
+        self.gate.load(Ordering::Acquire) == done()
+    }
+
+    /// Waits until the result is there. Suspends. One waiter only.
+    pub(crate) fn wait(&self) {
+        if self.is_done() {
+            return;
+        }
+        let me = ptr::from_ref(task::current().0).cast_mut();
+        let null = ptr::null_mut();
+        // A failure means DONE.
+        if self.gate.compare_exchange(null, me, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            while !self.is_done() {
+                task::park(&JOIN);
+            }
+        }
+    }
+
+    /// Whether this was the last owner of a panic that nobody took. Drops the result then.
+    pub(crate) fn abandon(packet: Arc<Packet<T>>) -> bool {
+        let last = Arc::into_inner(packet);
+        last.is_some_and(|packet| packet.result.into_inner().is_some_and(|r| r.is_err()))
+    }
+
+    /// The result, once.
+    pub(crate) fn take(&self) -> Outcome<T> {
+        assert!(self.is_done(), "the result is taken after it was delivered");
+        // SAFETY: invariant 1.
+        unsafe { &mut *self.result.get() }.take().expect("the result is taken once")
+    }
+}
+
+/// The delivering end; dropping it unused delivers "the task could not be started".
+pub(crate) struct Promise<T>(Arc<Packet<T>>);
+
+impl<T> Promise<T> {
+    /// Runs `f` and delivers what it ended with. The task's locals are dropped before that, so
+    /// that their destructors have run when the joiner goes on.
+    pub(crate) fn fulfil(self, f: impl FnOnce() -> T) {
+        let mut outcome = catch_unwind(AssertUnwindSafe(f));
+        if let Some((task, _)) = task::current_fiber() {
+            let cleared = catch_unwind(AssertUnwindSafe(|| task.locals.clear()));
+            if let Err(panic) = cleared {
+                outcome = Err(panic);
+            }
+        }
+        self.deliver(outcome);
+    }
+
+    fn deliver(&self, outcome: Outcome<T>) {
+        // SAFETY: invariant 1.
+        unsafe { *self.0.result.get() = Some(outcome) };
+        let waiter = self.0.gate.swap(done(), Ordering::AcqRel);
+        // SAFETY: invariant 2; it is not DONE, which only this end writes, once.
+        if let Some(waiter) = unsafe { waiter.cast_const().as_ref::<'static>() } {
+            TaskRef(waiter).unpark();
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if !self.0.is_done() {
+            self.deliver(Err(Box::new("the task could not be started")));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Tasks that may borrow from the one that starts them.
+//!
+//! As std's scoped threads, but the children are of whatever kind `thread::spawn` would start.
+//! Invariant cited by unsafe blocks: 1. `scope` does not return before the bodies of all children
+//! have ended and been dropped, so what they borrow outlives them.
+//!
+//! Thread safety: a `Scope` is `Sync`; children may start more children.
+
+use super::packet::Packet;
+use super::{Place, Started, erase, launch};
+use crate::task::{self, TaskRef, WaitReason};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+static SCOPE: WaitReason = WaitReason("end of scope");
+
+/// Children that have not ended, and whether one has panicked.
+pub(crate) struct Children {
+    running: AtomicUsize,
+    panicked: AtomicBool,
+    parent: TaskRef,
+}
+
+impl Children {
+    /// None yet; the calling task will wait for them.
+    pub(crate) fn new() -> Self {
+        Children {
+            running: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            parent: task::current(),
+        }
+    }
+    pub(crate) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn note_panic(&self) {
+        self.panicked.store(true, Ordering::Relaxed);
+    }
+    /// The caller touches nothing of the scope afterwards.
+    pub(crate) fn end(&self, panicked: bool) {
+        if panicked {
+            self.note_panic();
+        }
+        let parent = self.parent;
+        if self.running.fetch_sub(1, Ordering::Release) == 1 {
+            parent.unpark();
+        }
+    }
+    /// Whether all have ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.running.load(Ordering::Acquire) == 0
+    }
+    /// Waits until all have ended. Suspends.
+    pub(crate) fn wait(&self) {
+        while !self.ended() {
+            task::park(&SCOPE);
+        }
+    }
+    pub(crate) fn any_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Relaxed)
+    }
+}
+
+/// Where children that borrow from `'env` are started. See [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    children: Children,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `f`, which may start tasks that borrow from the caller; they have ended on return.
+/// Suspends.
+///
+/// # Panics
+/// With the panic of `f`, or when a child panicked that nobody joined.
+pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
+    let scope = Scope { children: Children::new(), scope: PhantomData, env: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    scope.children.wait();
+    match result {
+        Err(panic) => resume_unwind(panic),
+        Ok(_) if scope.children.any_panicked() => panic!("a scoped task panicked"),
+        Ok(value) => value,
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a child.
+    ///
+    /// # Panics
+    /// When the operating system refuses a thread.
+    pub fn spawn<T: Send + 'scope>(
+        &'scope self,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> ScopedJoinHandle<'scope, T> {
+        let (packet, promise) = Packet::new();
+        let children = &self.children;
+        let own = Arc::clone(&packet);
+        let body = move || {
+            promise.fulfil(f);
+            // Either the handle has the result now or it is dropped here, before the end.
+            let panicked = Packet::abandon(own);
+            children.end(panicked);
+        };
+        // SAFETY: invariant 1.
+        let body = unsafe { erase(Box::new(body)) };
+        children.begin();
+        match launch("scoped", Place::by_caller(), body) {
+            Ok(started) => ScopedJoinHandle { inner: Some((packet, started)), children },
+            Err(e) => {
+                children.end(false);
+                panic!("the operating system starts a thread: {e}")
+            }
+        }
+    }
+}
+
+/// Waits for a child of a [`scope`] and takes its result.
+pub struct ScopedJoinHandle<'scope, T> {
+    /// Until it is joined.
+    inner: Option<(Arc<Packet<T>>, Started)>,
+    children: &'scope Children,
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if let Some((packet, _)) = self.inner.take()
+            && Packet::abandon(packet)
+        {
+            self.children.note_panic();
+        }
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits for the end of the child. Suspends.
+    ///
+    /// # Errors
+    /// What the child panicked with.
+    pub fn join(mut self) -> std::thread::Result<T> {
+        let (packet, started) = self.inner.take().expect("joined once");
+        packet.wait();
+        started.finish();
+        packet.take()
+    }
+    /// Whether the child has ended, so that `join` would not wait.
+    pub fn is_finished(&self) -> bool {
+        self.inner.as_ref().is_none_or(|(packet, _)| packet.is_done())
+    }
+    /// The child, for waking it.
+    pub fn task(&self) -> TaskRef {
+        self.inner.as_ref().expect("not joined yet").1.task
+    }
+}

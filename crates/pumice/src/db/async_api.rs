@@ -1,0 +1,110 @@
+//! Calls that return futures, for programs built on an executor.
+//!
+//! Each call starts a fiber on the database's runtime (`DbOptions::runtime`) that does what the
+//! ordinary call does. The future is woken when the fiber has ended; it needs no executor of ours
+//! and knows none. Keys, values and batches are owned, because the fiber goes on when the future is
+//! dropped: a dropped `write_async` is written all the same.
+//!
+//! The fiber holds a handle: a database whose last handle goes while calls are under way closes
+//! after the last of them. After `Db::close` reads answer from the last state and writes fail with
+//! ShutdownInProgress, as in the ordinary calls.
+//!
+//! Thread safety: everything from anywhere. Starting a call and polling never suspend.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pumice_base::Result;
+use pumice_port::fiber::Runtime;
+use pumice_port::future::{self, Task};
+
+use crate::db::api::Db;
+use crate::db::column_family::ColumnFamily;
+use crate::db::requests::{ReadOptions, WriteOptions};
+use crate::read::pinned::PinnedSlice;
+use crate::write::batch::WriteBatch;
+
+/// The answer of a call under way. Dropping it does not stop the call.
+///
+/// # Panics
+/// Polling does when the call has panicked (a user's merge operator or comparator did), and when
+/// it is polled after it was ready.
+#[must_use = "without waiting there is no telling how the call went"]
+pub struct DbFuture<T>(Task<T>);
+
+impl<T> Future for DbFuture<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl Db {
+    /// [`Db::get`] as a future.
+    pub fn get_async(
+        &self,
+        options: &ReadOptions,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<Option<PinnedSlice>>> {
+        self.get_cf_async(options, self.default_column_family(), key)
+    }
+
+    /// [`Db::get_cf`] as a future.
+    pub fn get_cf_async(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<Option<PinnedSlice>>> {
+        let (options, cf, key) = (options.clone(), cf.clone(), key.into());
+        self.start("get_async", move |db| db.get_cf(&options, &cf, &key))
+    }
+
+    /// [`Db::multi_get`] as a future.
+    pub fn multi_get_async(
+        &self,
+        options: &ReadOptions,
+        keys: Vec<Vec<u8>>,
+    ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
+        let options = options.clone();
+        self.start("multi_get_async", move |db| db.multi_get(&options, &keys))
+    }
+
+    /// [`Db::multi_get_cf`] as a future.
+    pub fn multi_get_cf_async(
+        &self,
+        options: &ReadOptions,
+        keys: Vec<(ColumnFamily, Vec<u8>)>,
+    ) -> DbFuture<Result<Vec<Result<Option<PinnedSlice>>>>> {
+        let options = options.clone();
+        self.start("multi_get_async", move |db| {
+            let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
+            db.multi_get_cf(&options, &keys)
+        })
+    }
+
+    /// [`Db::write`] as a future. Writes started one after the other are not ordered: wait for
+    /// the first if it matters.
+    pub fn write_async(
+        &self,
+        options: &WriteOptions,
+        mut updates: WriteBatch,
+    ) -> DbFuture<Result<()>> {
+        let options = *options;
+        self.start("write_async", move |db| db.write(&options, &mut updates))
+    }
+
+    fn start<T: Send + 'static>(
+        &self,
+        name: &str,
+        call: impl FnOnce(&Db) -> T + Send + 'static,
+    ) -> DbFuture<T> {
+        let db = self.clone();
+        let body = move || call(&db);
+        let options = self.options();
+        let runtime = options.runtime.as_deref();
+        DbFuture(future::spawn(runtime.unwrap_or_else(|| Runtime::shared()), name, body))
+    }
+}

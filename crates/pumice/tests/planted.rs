@@ -1,0 +1,520 @@
+//! Each planted bug shows in a small case made for it, and the case passes without it.
+//!
+//! This says that a bug is where it should be and breaks what it should break. Whether the random
+//! suites find it is their own test (`cargo xtask sim --planted`). Bugs that need two tasks at a
+//! certain moment, a clock that jumps or a ring are left to them: `LEFT_TO_THE_SUITES`.
+//! Needs `--features planted`. One test: there is one switch for the process.
+#![cfg(feature = "planted")]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::{DIR, contents, fill, flush, get, key, memory, options};
+use pumice::{
+    ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions, MemFs,
+    Options, ReadOptions, WriteBatch, WriteOptions,
+};
+use pumice_base::planted::{Bug, activate};
+use pumice_env::filename::{self, FileType};
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, FsyncFailure, NameLoss};
+
+const SYNC: WriteOptions = WriteOptions {
+    sync: true,
+    disable_wal: false,
+    no_slowdown: false,
+    low_pri: false,
+    ignore_missing_column_families: false,
+};
+
+const LEFT_TO_THE_SUITES: &[Bug] = &[
+    Bug::SyncFollowerNotSynced,
+    Bug::FlushReleasesLiveLog,
+    Bug::StallIgnoresError,
+    Bug::ClockJumpStopsResume,
+    Bug::HandoffForgotten,
+    Bug::FsyncBesideWrite,
+    Bug::CondvarLosesWakeup,
+];
+
+/// Panics if something is wrong.
+type Case = fn();
+
+const CASES: &[(Bug, Case)] = &[
+    (Bug::FsyncRetried, fsync_retried),
+    (Bug::CurrentDirNotSynced, current_is_durable_when_the_old_manifest_goes),
+    (Bug::CurrentNotSynced, current_is_durable_when_the_old_manifest_goes),
+    (Bug::FlushDirNotSynced, a_flushed_table_survives),
+    (Bug::CompactionDirNotSynced, a_compacted_table_survives),
+    (Bug::LogDirNotSynced, a_sync_write_in_a_new_log_survives),
+    (Bug::ManifestErrorDeletes, a_failed_manifest_keeps_files),
+    (Bug::RecoveryNotAtomic, a_crash_in_recovery_keeps_families_equal),
+    (Bug::NoSpaceForGood, space_returns),
+    (Bug::CloseErrorIgnored, a_failed_close_is_told),
+    (Bug::AckBeforeSync, a_sync_write_survives),
+    (Bug::LastRecordSkipped, the_last_write_survives_the_process),
+    (Bug::TornBatchAccepted, a_torn_batch_is_absent),
+    (Bug::IndexSeekOffByOne, every_key_is_found),
+    (Bug::BlockSeekOffByOne, every_version_is_found),
+    (Bug::TombstoneDropped, a_deleted_key_stays_deleted),
+    (Bug::SnapshotIgnored, a_snapshot_survives_compaction),
+    (Bug::RangeTombstoneIgnoresSnapshot, a_snapshot_survives_a_range_deletion),
+    (Bug::PublishedBeforeInsert, a_failed_write_publishes_nothing),
+    (Bug::LogNotSyncedAtSwitch, a_second_log_has_no_hole_before_it),
+    (Bug::DeletedWhileRead, an_iterator_keeps_its_files),
+    (Bug::GroupPartlyInserted, a_failed_batch_is_absent),
+    (Bug::SequencesReused, a_failed_log_is_not_replayed),
+    (Bug::ReadOnlyCloseDeletes, a_reader_deletes_nothing),
+    (Bug::ScanIgnoresReadError, a_scan_reports_a_read_error),
+    (Bug::ChecksumIgnored, damage_is_found),
+    (Bug::ErrorKeepsLeadership, a_failed_write_gives_leadership_away),
+    (Bug::StaleCompletion, the_ring_keeps_its_book),
+    (Bug::BufferFreedEarly, the_ring_keeps_its_book),
+    (Bug::FullRingDropsRequest, the_ring_keeps_its_book),
+];
+
+#[test]
+fn each_bug_shows_in_its_case() {
+    let mut wrong = Vec::new();
+    for (bug, case) in CASES {
+        activate(None);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(case)) {
+            wrong.push(format!("{}: fails without the bug: {}", bug.name(), text(&*panic)));
+            continue;
+        }
+        activate(Some(*bug));
+        match catch_unwind(AssertUnwindSafe(case)) {
+            Ok(()) => wrong.push(format!("{}: is not seen", bug.name())),
+            Err(panic) => println!("{}: {}", bug.name(), text(&*panic)),
+        }
+        activate(None);
+    }
+    for bug in Bug::ALL {
+        let known = CASES.iter().any(|(b, _)| b == bug) || LEFT_TO_THE_SUITES.contains(bug);
+        if !known {
+            wrong.push(format!("{}: no case", bug.name()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default()
+}
+
+fn small(fs: &MemFs) -> Options {
+    let mut options = options(&fs.shared());
+    options.db.bgerror_resume_retry_interval = 20_000;
+    options.cf.disable_auto_compactions = true;
+    options
+}
+
+fn fresh() -> (MemFs, Db) {
+    let (fs, _) = memory();
+    let db = Db::open(&small(&fs), DIR).unwrap();
+    (fs, db)
+}
+
+/// The database after the power was cut now, without touching the running one.
+fn after_power_cut(fs: &MemFs, mode: CrashMode) -> (MemFs, Db) {
+    let copy = fs.crashed_copy(3, mode);
+    let db = Db::open(&small(&copy), DIR).unwrap();
+    (copy, db)
+}
+
+fn compact(db: &Db) {
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+}
+
+fn fsync_retried() {
+    let (fs, db) = fresh();
+    let fault = Fault::Fsync(FsyncFailure::ReadableThenLost);
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, fault));
+    let acknowledged = db.put(&SYNC, b"a", b"1").is_ok();
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert!(!acknowledged || get(&db, b"a").is_some(), "an acknowledged write is lost");
+}
+
+fn current_is_durable_when_the_old_manifest_goes() {
+    let (fs, _) = memory();
+    let mut options = small(&fs);
+    options.db.max_manifest_file_size = 1;
+    let db = Db::open(&options, DIR).unwrap();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    flush(&db);
+    db.disable_file_deletions();
+    db.enable_file_deletions();
+    for seed in 0..40 {
+        let copy = fs.crashed_copy(seed, CrashMode::MIXED);
+        let db = Db::open(&small(&copy), DIR).unwrap();
+        assert!(get(&db, b"a").is_some(), "a flushed write is lost");
+    }
+}
+
+fn a_flushed_table_survives() {
+    let (fs, db) = fresh();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    flush(&db);
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert!(get(&db, b"a").is_some());
+}
+
+fn a_compacted_table_survives() {
+    let (fs, db) = fresh();
+    for round in ["1", "2"] {
+        fill(&db, 0..20, round);
+        flush(&db);
+    }
+    compact(&db);
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert_eq!(contents(&db).len(), 20);
+}
+
+fn a_sync_write_survives() {
+    let (fs, db) = fresh();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert!(get(&db, b"a").is_some());
+}
+
+fn a_sync_write_in_a_new_log_survives() {
+    let (fs, db) = fresh();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    db.pause_background_work();
+    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.put(&SYNC, b"b", b"1").unwrap();
+    let (_, copy) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    db.continue_background_work().unwrap();
+    assert!(get(&copy, b"b").is_some());
+}
+
+fn a_failed_manifest_keeps_files() {
+    let (fs, _) = memory();
+    let mut options = small(&fs);
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..20, "1");
+    let fault = Fault::Fsync(FsyncFailure::Durable);
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, fault));
+    db.flush(&FlushOptions::default()).unwrap_err();
+    // The deletion, if there is one, comes after the flush has told its error.
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(contents(&db).len(), 20);
+}
+
+/// Two families with the same keys; the process dies, then the power fails at each change that
+/// recovery makes.
+fn a_crash_in_recovery_keeps_families_equal() {
+    let (fs, _) = memory();
+    let open = |fs: &MemFs| {
+        let options = small(fs);
+        let mut db_options = options.db.clone();
+        db_options.create_missing_column_families = true;
+        let families = ["default", "other"]
+            .map(|name| ColumnFamilyDescriptor::new(name, ColumnFamilyOptions::default()));
+        Db::open_cf(&db_options, DIR, &families)
+    };
+    let (db, cfs) = open(&fs).unwrap();
+    // Something in tables, so that damage at the head of the next log is met with files.
+    for cf in &cfs {
+        db.put_cf(&SYNC, cf, b"old", b"0").unwrap();
+    }
+    db.flush_all(&FlushOptions::default()).unwrap();
+    let mut batch = WriteBatch::new();
+    for cf in &cfs {
+        batch.put_cf(cf.id(), b"a", b"1");
+    }
+    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    let torn = CrashMode { files: FileLoss::Torn, names: NameLoss::Nothing };
+    for seed in 0..6 {
+        for changes in 0.. {
+            let copy = fs.crashed_copy(seed, torn);
+            copy.halt_after(changes);
+            let finished = open(&copy).is_ok();
+            copy.crash(seed, CrashMode::UNSYNCED);
+            let (db, cfs) = open(&copy).unwrap();
+            let held = |cf| db.get_cf(&ReadOptions::default(), cf, b"a").unwrap().is_some();
+            assert_eq!(held(&cfs[0]), held(&cfs[1]), "half a batch");
+            if finished {
+                break;
+            }
+        }
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if holds() {
+            return;
+        }
+        pumice_port::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("never: {what}");
+}
+
+fn space_returns() {
+    let (fs, db) = fresh();
+    fs.set_quota(Some(fs.used_bytes()));
+    assert!(db.put(&SYNC, b"a", b"1").unwrap_err().is_no_space());
+    fs.set_quota(None);
+    eventually("writable", || db.put(&SYNC, b"a", b"1").is_ok());
+}
+
+fn a_failed_close_is_told() {
+    let (fs, db) = fresh();
+    db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Close, "*.log", 0, Fault::Eio));
+    db.close().unwrap_err();
+}
+
+fn the_last_write_survives_the_process() {
+    let (fs, db) = fresh();
+    fill(&db, 0..5, "1");
+    let (_, db) = after_power_cut(&fs, CrashMode::PROCESS);
+    assert_eq!(contents(&db).len(), 5);
+}
+
+fn a_torn_batch_is_absent() {
+    let (fs, db) = fresh();
+    let mut batch = WriteBatch::new();
+    for n in 0..20 {
+        batch.put(&key(n), b"value");
+    }
+    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    for seed in 0..10 {
+        let torn = CrashMode { files: FileLoss::Torn, names: NameLoss::Nothing };
+        let copy = fs.crashed_copy(seed, torn);
+        let db = Db::open(&small(&copy), DIR).unwrap();
+        let found = contents(&db).len();
+        assert!(found == 0 || found == 20, "{found} of 20 entries of a batch");
+    }
+}
+
+fn every_key_is_found() {
+    let (_, db) = fresh();
+    fill(&db, 0..3000, "a value of some length, so that there are many blocks");
+    flush(&db);
+    for n in 0..3000 {
+        assert!(get(&db, &key(n)).is_some(), "key {n}");
+    }
+}
+
+fn every_version_is_found() {
+    let (_, db) = fresh();
+    let mut snapshots = Vec::new();
+    for round in ["1", "2", "3"] {
+        fill(&db, 0..200, round);
+        snapshots.push(db.snapshot());
+    }
+    flush(&db);
+    for (snapshot, value) in snapshots.iter().zip(["1", "2", "3"]) {
+        let read = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
+        for n in 0..200 {
+            let found = db.get(&read, &key(n)).unwrap();
+            assert_eq!(found.as_deref(), Some(value.as_bytes()), "key {n}");
+        }
+    }
+}
+
+fn a_deleted_key_stays_deleted() {
+    let (_, db) = fresh();
+    fill(&db, 0..5, "1");
+    flush(&db);
+    db.delete(&WriteOptions::default(), &key(2)).unwrap();
+    flush(&db);
+    assert_eq!(get(&db, &key(2)), None);
+}
+
+fn a_snapshot_survives_compaction() {
+    let (_, db) = fresh();
+    fill(&db, 0..5, "1");
+    flush(&db);
+    let snapshot = db.snapshot();
+    fill(&db, 0..5, "2");
+    flush(&db);
+    compact(&db);
+    let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+    assert_eq!(db.get(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+fn a_snapshot_survives_a_range_deletion() {
+    let (_, db) = fresh();
+    fill(&db, 0..5, "1");
+    flush(&db);
+    let snapshot = db.snapshot();
+    db.delete_range(&WriteOptions::default(), &key(0), &key(9)).unwrap();
+    flush(&db);
+    compact(&db);
+    let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+    assert_eq!(db.get(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+fn a_failed_write_publishes_nothing() {
+    let (fs, db) = fresh();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+    let before = db.latest_sequence_number();
+    db.put(&SYNC, b"a", b"1").unwrap_err();
+    assert_eq!(db.latest_sequence_number(), before, "readers may see what is not there");
+}
+
+fn a_second_log_has_no_hole_before_it() {
+    let (_, fs) = memory();
+    let mem = MemFs::new(5);
+    drop(fs);
+    let mut options = small(&mem);
+    options.db.create_missing_column_families = true;
+    let families = ["default", "other"]
+        .map(|n| ColumnFamilyDescriptor::new(n, ColumnFamilyOptions::default()));
+    let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
+    db.put_cf(&WriteOptions::default(), &cfs[1], b"first", b"1").unwrap();
+    // Flushing the other family starts a new log; this write stays in the old one only.
+    db.put(&WriteOptions::default(), b"second", b"1").unwrap();
+    flush(&db);
+    db.put_cf(&SYNC, &cfs[1], b"third", b"1").unwrap();
+    let copy = mem.crashed_copy(1, CrashMode::UNSYNCED);
+    let mut options = small(&copy);
+    options.db.create_missing_column_families = true;
+    let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
+    let held = |k: &[u8]| db.get_cf(&ReadOptions::default(), &cfs[1], k).unwrap().is_some();
+    assert!(held(b"third"), "a sync write is lost");
+    assert!(held(b"first"), "a hole before a sync write");
+}
+
+fn an_iterator_keeps_its_files() {
+    let (fs, _) = memory();
+    let mut options = small(&fs);
+    options.db.max_open_files = 11;
+    options.cf.target_file_size_base = 16 << 10;
+    let db = Db::open(&options, DIR).unwrap();
+    let mut rng = pumice_base::random::Rng::new(1);
+    let mut refill = || {
+        // Two overlapping tables: one alone would be moved, not split.
+        for _ in 0..2 {
+            for n in 0..500 {
+                let value: Vec<u8> = (0..200).map(|_| rng.uniform(256) as u8).collect();
+                db.put(&WriteOptions::default(), &key(n), &value).unwrap();
+            }
+            flush(&db);
+        }
+        compact(&db);
+    };
+    refill();
+    assert!(db.live_files_metadata().len() > 3, "{:?}", db.live_files_metadata().len());
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek_to_first();
+    refill();
+    let mut seen = 0;
+    while iter.valid() {
+        seen += 1;
+        iter.next();
+    }
+    iter.status().unwrap();
+    assert_eq!(seen, 500);
+}
+
+fn a_failed_batch_is_absent() {
+    let (fs, db) = fresh();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+    let mut batch = WriteBatch::new();
+    batch.put(b"x1", b"lost");
+    batch.put(b"x2", b"lost");
+    db.write(&SYNC, &mut batch).unwrap_err();
+    db.resume().unwrap();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    let held = (get(&db, b"x1").is_some(), get(&db, b"x2").is_some());
+    assert_eq!(held.0, held.1, "half a batch");
+}
+
+fn a_failed_log_is_not_replayed() {
+    let (fs, db) = fresh();
+    let fault = Fault::Fsync(FsyncFailure::Durable);
+    fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, fault));
+    db.put(&SYNC, b"x", b"lost").unwrap_err();
+    db.resume().unwrap();
+    db.put(&SYNC, b"a", b"1").unwrap();
+    let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    assert!(get(&db, b"a").is_some());
+}
+
+fn a_reader_deletes_nothing() {
+    let (fs, db) = fresh();
+    fill(&db, 0..5, "1");
+    let families = [ColumnFamilyDescriptor::new("default", ColumnFamilyOptions::default())];
+    let (reader, _) = Db::open_read_only(&small(&fs).db, DIR, &families, false).unwrap();
+    flush(&db);
+    reader.close().unwrap();
+    assert_eq!(contents(&db).len(), 5);
+    db.close().unwrap();
+    let db = Db::open(&small(&fs), DIR).unwrap();
+    assert_eq!(contents(&db).len(), 5);
+}
+
+/// A flushed database of several blocks, just opened: nothing is cached.
+fn reopened() -> (MemFs, Db) {
+    let (fs, db) = fresh();
+    fill(&db, 0..1000, "a value of some length, so that there are many blocks");
+    flush(&db);
+    db.close().unwrap();
+    let db = Db::open(&small(&fs), DIR).unwrap();
+    assert!(get(&db, &key(0)).is_some());
+    (fs, db)
+}
+
+fn a_scan_reports_a_read_error() {
+    let (fs, db) = reopened();
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 1, Fault::Eio));
+    iter.seek_to_first();
+    let mut seen = 0;
+    while iter.valid() {
+        seen += 1;
+        iter.next();
+    }
+    assert!(iter.status().is_err() || seen == 1000, "{seen} of 1000 and no error");
+}
+
+fn damage_is_found() {
+    let (fs, db) = reopened();
+    let names = fs.shared().list(DIR.as_ref()).unwrap();
+    let table = names.iter().find(|n| matches!(filename::parse(n), Some((_, FileType::Table))));
+    let path = std::path::Path::new(DIR).join(table.unwrap());
+    fs.damage(&path, |bytes| {
+        // The stored blocks are compressed or not; either way a later one is hit.
+        let at = bytes.len() / 3;
+        bytes[at..at + 64].iter_mut().for_each(|byte| *byte ^= 1);
+    })
+    .unwrap();
+    let mut honest = false;
+    for n in 0..1000 {
+        match db.get(&ReadOptions::default(), &key(n)) {
+            Ok(value) => {
+                let right = value.as_deref().is_some_and(|v| v.starts_with(b"a value of some"));
+                assert!(right, "key {n} is wrong: {value:?}");
+            }
+            Err(error) => honest |= error.to_string().contains("checksum"),
+        }
+    }
+    assert!(honest, "the damage was not noticed");
+}
+
+fn a_failed_write_gives_leadership_away() {
+    let (fs, db) = fresh();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+    db.put(&SYNC, b"a", b"1").unwrap_err();
+    let other = db.clone();
+    let writer = pumice_port::thread::spawn("writer", move || {
+        drop(other.put(&SYNC, b"b", b"1"));
+    });
+    eventually("a second write ends", || writer.is_finished());
+}
+
+fn the_ring_keeps_its_book() {
+    for seed in 0..200 {
+        if let Err(violation) = pumice_port::io::model::run(seed) {
+            panic!("{violation}");
+        }
+    }
+}

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pumice_base::planted::{self, Bug};
+
 use super::run::{self, Outcome, Suite};
 use super::verdict::{COUNTS, Count, Failure, Kind, Tally};
 
@@ -262,6 +264,87 @@ fn missing(job: &Job, tally: &Tally, seeds: u64, replays: u64) -> Vec<&'static s
         }
     }
     missing
+}
+
+/// Seeds after which a planted bug counts as missed.
+const PLANTED_SEEDS_MAX: u64 = 20_000;
+
+/// Looks for one planted bug: the seeds it took and the suite that found it. This process is of no
+/// use for anything else afterwards.
+pub fn find_planted(job: &Job, name: &str) -> bool {
+    let Some(bug) = Bug::by_name(name).filter(|_| planted::ENABLED) else {
+        println!("no planted bug is called {name} in this build");
+        return false;
+    };
+    planted::activate(Some(bug));
+    let tally = Arc::new(Tally::default());
+    for n in 0..PLANTED_SEEDS_MAX {
+        let suite = Suite::of(n, &job.suites);
+        say(&format!("AT {} {n}", suite.name()));
+        if let Err(failure) = run::seed(suite, n, &tally).result {
+            let first = failure.text.lines().next().unwrap_or("");
+            let kind = failure.kind;
+            say(&format!("DONE found={} suite={} {kind:?}: {first}", n + 1, suite.name()));
+            return true;
+        }
+    }
+    say(&format!("DONE missed={PLANTED_SEEDS_MAX}"));
+    true
+}
+
+/// Looks for every planted bug, or those whose name is `only`; whether each was found.
+pub fn run_planted(job: &Job, only: Option<&str>) -> bool {
+    let started = Instant::now();
+    let wanted = |bug: &&Bug| only.is_none_or(|name| bug.name() == name);
+    let bugs: Vec<Bug> = Bug::ALL.iter().filter(wanted).copied().collect();
+    let next = AtomicU64::new(0);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..job.jobs {
+            scope.spawn(|| {
+                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    found.fetch_add(u64::from(hunt(*bug, job, started)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let found = found.into_inner();
+    println!("planted found {found}/{} wall={}s", bugs.len(), started.elapsed().as_secs());
+    found == bugs.len() as u64 && found > 0
+}
+
+fn hunt(bug: Bug, job: &Job, started: Instant) -> bool {
+    let suites: Vec<&str> = job.suites.iter().map(|suite| suite.name()).collect();
+    let name = bug.name();
+    let arguments = ["--suite", &suites.join(","), "--planted-bug", name].map(String::from);
+    let heard = match start(&arguments, started) {
+        Ok(worker) => wait(worker, started),
+        Err(error) => {
+            println!("planted {name}: no worker: {error}");
+            return false;
+        }
+    };
+    // A worker that a bug hangs or kills has found it, at the seed where it was.
+    match heard.done {
+        Some(text) if text.starts_with("found=") => {
+            let (seeds, rest) = text.trim_start_matches("found=").split_once(' ').unwrap_or(("", ""));
+            let rest: String = rest.chars().take(160).collect();
+            println!("planted {name} found after {seeds} seeds ({rest})");
+            true
+        }
+        Some(text) => {
+            println!("planted {name} MISSED: {text}");
+            false
+        }
+        None if heard.at.is_empty() => {
+            println!("planted {name}: the worker did nothing");
+            false
+        }
+        None => {
+            println!("planted {name} found at seed {} (the process ended or hung)", heard.at);
+            true
+        }
+    }
 }
 
 /// Runs one seed and tells everything; whether all was well.

@@ -12,8 +12,8 @@ use super::verdict::{Count, Failure, Kind, Tally};
 pub fn run(seed: u64, tally: &Tally) -> Result<u64, Failure> {
     match model::run(seed) {
         Ok(report) => {
-            tally.add(Count::RingSteps, report.steps);
-            Ok(report.digest)
+            tally.add(Count::RingOps, report.operations);
+            Ok(report.trace_hash)
         }
         Err(text) => Err(Failure::new(Kind::Wrong, text)),
     }

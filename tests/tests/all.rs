@@ -7,6 +7,7 @@
 //! | `crash` | a crash leaves a state that the write options allow |
 //! | `faults` | any single failing I/O operation keeps the promises |
 //! | `corruption` | a flipped byte is an error, harmless, or a documented tail drop |
+//! | `sim` | a share of the simulation suites: crashes, faults, schedules by seed |
 //! | `errors` | bad input is refused with the right words and changes nothing |
 //!
 //! RocksDB, and whatever watches its allocations, runs in a child process: this binary called
@@ -21,6 +22,7 @@ mod crash;
 mod differential;
 mod errors;
 mod faults;
+mod sim;
 mod stores;
 
 #[global_allocator]

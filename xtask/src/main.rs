@@ -5,6 +5,7 @@
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
 //! | `test`  | peers, fmt, clippy, tidy and every test on every backend; the last line counts them |
+//! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -15,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod peers;
+mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test | loom)";
+const USAGE: &str = "usage: cargo xtask (peers | tidy | test | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
             _ => ExitCode::FAILURE,
         },
         ["test"] => suite::run(&root),
+        ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run_loom(&root),
         _ => {
             eprintln!("{USAGE}");

@@ -14,7 +14,8 @@ use pumice_testkit::{OpGenerator, Shape, op};
 
 use super::plan;
 use super::reads::Reader;
-use super::session::{Session, Stop};
+use super::session::Session;
+use super::side;
 use super::verdict::{Count, Failure, Kind, Tally};
 use super::weather;
 use super::world::World;
@@ -79,14 +80,15 @@ impl Life {
         }
         let failure = Arc::new(Mutex::new(None));
         let mut tasks = Vec::new();
-        let mut start = |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
-            let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
-            tasks.push(thread::spawn(name, move || {
-                if let Err(found) = body(&session) {
-                    failure.lock().get_or_insert(found);
-                }
-            }));
-        };
+        let mut start =
+            |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
+                let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
+                tasks.push(thread::spawn(name, move || {
+                    if let Err(found) = body(&session) {
+                        failure.lock().get_or_insert(found);
+                    }
+                }));
+            };
         for _ in 0..1 + self.rng.uniform(3) {
             self.generators += 1;
             let (rng, number) = (self.rng.fork(), self.generators);
@@ -201,7 +203,7 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
                 }
             }
             5 | 6 => session.flush_wal(rng.one_in(2)),
-            _ => session.come_and_go(&mut rng),
+            _ => side::come_and_go(session, &mut rng),
         };
         if let Err(stop) = done {
             session.excuse(stop)?;
@@ -242,37 +244,5 @@ fn pause(rng: &mut Rng) {
     match rng.one_in(3) {
         true => thread::sleep(std::time::Duration::from_micros(1 + rng.uniform(2000))),
         false => thread::yield_now(),
-    }
-}
-
-/// Kept apart from `session`: families that come and go.
-impl Session {
-    /// Creates a family, writes to it, and maybe drops it; or drops one of an earlier life.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    pub fn come_and_go(&self, rng: &mut Rng) -> Result<(), Stop> {
-        self.tally.add(Count::Ops, 1);
-        let old = self.side_handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
-        if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
-            self.side_handles.lock().remove(&name);
-            self.side.lock().drop_it(&name);
-            self.db.drop_column_family(&family)?;
-            self.side.lock().dropped(&name);
-            self.tally.add(Count::Ddl, 1);
-            return Ok(());
-        }
-        let name = self.side.lock().create();
-        let family = self.db.create_column_family(&self.side_options, &name)?;
-        self.side.lock().created(&name);
-        self.tally.add(Count::Ddl, 1);
-        for _ in 0..rng.uniform(4) {
-            let (key, value) = self.side.lock().issue(&name);
-            let options = self.write_options(rng.one_in(2));
-            self.db.put_cf(&options, &family, &key, &value)?;
-            self.side.lock().acknowledge(&name, &key, options.sync);
-        }
-        self.side_handles.lock().insert(name, family);
-        Ok(())
     }
 }

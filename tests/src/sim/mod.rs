@@ -9,9 +9,16 @@
 //!
 //! Which suite a seed belongs to follows from the seed, so a seed alone repeats a run.
 
+pub mod boundaries;
+pub mod driver;
+pub mod failures;
+pub mod host;
 pub mod life;
 pub mod plan;
 pub mod reads;
+pub mod ring;
+pub mod run;
+pub mod script;
 pub mod session;
 pub mod side;
 pub mod verdict;

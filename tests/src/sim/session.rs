@@ -17,7 +17,7 @@ use pumice::{
 };
 use pumice_env::FileSystem;
 use pumice_port::sync::Mutex;
-use pumice_testkit::history::{BatchId, History};
+use pumice_testkit::history::{BatchId, History, ORDER_KEY};
 use pumice_testkit::oracle::Logging;
 use pumice_testkit::{Entry, Op};
 
@@ -45,6 +45,9 @@ impl From<Failure> for Stop {
         Stop::Broken(failure)
     }
 }
+
+/// How the texts of failed reads begin.
+const READING: &str = "reading";
 
 /// Tries at most to make a database write again, and the time between them.
 const HEAL_TRIES: u32 = 100;
@@ -95,7 +98,7 @@ impl Session {
             side: Arc::clone(&world.side),
             side_handles: Mutex::new(side.into_iter().map(|(cf, name)| (name, cf)).collect()),
             side_options,
-            dies_at: AtomicU64::new(u64::MAX),
+            dies_at: AtomicU64::new(world.dies_at()),
             old_faults: world.fs.fault_log().len(),
             was_full: AtomicBool::new(false),
         }
@@ -214,12 +217,7 @@ impl Session {
     ///
     /// # Errors
     /// See the module head.
-    pub fn compact(
-        &self,
-        cf: usize,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Result<(), Stop> {
+    pub fn compact(&self, cf: usize, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<(), Stop> {
         self.count(Count::Ops);
         let how = CompactRangeOptions::default();
         self.db.compact_range_cf(&how, &self.families[cf], begin, end)?;
@@ -256,6 +254,64 @@ impl Session {
         Err(Failure::new(Kind::Stuck, text))
     }
 
+    /// A call where nothing can go wrong.
+    ///
+    /// # Errors
+    /// It went wrong.
+    pub fn must(&self, done: Result<(), Stop>, what: &str) -> Result<(), Failure> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(Stop::Broken(failure)) => Err(failure),
+            Err(Stop::Error(error)) => {
+                Err(Failure::new(Kind::Wrong, format!("{what} on a healthy database: {error}")))
+            }
+        }
+    }
+
+    /// Compares all there is with what the judge allows while nobody writes.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge_live(&self) -> Result<(), Failure> {
+        let begun = self.history.lock().now();
+        let found = self.contents()?;
+        let mut history = self.history.lock();
+        for (cf, entries) in found.iter().enumerate() {
+            let order = &found[history.order_family(cf)];
+            let order = order.iter().find(|(key, _)| key == ORDER_KEY).map(|(_, v)| v.as_slice());
+            let view = history.saw_order(cf, order, begun, begun)?;
+            history.check_range(view, cf, (None, None), entries)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Session::judge_recovery`] while faults or a death may keep it from reading: whether it
+    /// could.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge_recovery_if_readable(&self) -> Result<bool, Failure> {
+        let unreadable = |failure: &Failure| failure.text.starts_with(READING);
+        match self.contents() {
+            Ok(found) => {
+                self.history.lock().recovered(&found)?;
+                let side = self.side_contents();
+                match side {
+                    Ok(side) => self.side.lock().recovered(&side)?,
+                    Err(failure) if !unreadable(&failure) => return Err(failure),
+                    Err(_) => return Ok(false),
+                }
+                Ok(true)
+            }
+            Err(failure) if unreadable(&failure) && self.may_fail() => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn may_fail(&self) -> bool {
+        self.is_dead() || !self.fs.fault_log().is_empty()
+    }
+
     /// Compares all there is with what the judge allows after an opening.
     ///
     /// # Errors
@@ -273,7 +329,7 @@ impl Session {
     /// # Errors
     /// An error, or answers that differ.
     fn contents(&self) -> Result<Vec<Vec<Entry>>, Failure> {
-        let failed = |error: pumice::Error| Failure::new(Kind::Wrong, format!("reading: {error}"));
+        let failed = |error: pumice::Error| Failure::new(Kind::Wrong, format!("{READING}: {error}"));
         let mut all = Vec::new();
         let reads = ReadOptions::default();
         for (cf, family) in self.families.iter().enumerate() {
@@ -304,7 +360,7 @@ impl Session {
         let mut all = BTreeMap::new();
         for (name, family) in &*self.side_handles.lock() {
             let found = super::reads::scan(&self.db, family, &ReadOptions::default(), false);
-            let found = found.map_err(|e| Failure::new(Kind::Wrong, format!("{name}: {e}")))?;
+            let found = found.map_err(|e| Failure::new(Kind::Wrong, format!("{READING} {name}: {e}")))?;
             all.insert(name.clone(), found.into_iter().collect());
         }
         Ok(all)

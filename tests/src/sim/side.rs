@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::verdict::{Failure, Kind};
+use pumice_base::random::Rng;
+
+use super::session::{Session, Stop};
+use super::verdict::{Count, Failure, Kind};
 
 /// What a family was seen to hold: key and value.
 pub type Found = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -121,6 +124,36 @@ impl Side {
         }
         Ok(())
     }
+}
+
+/// Creates a family, writes to it; or drops one that is there.
+///
+/// # Errors
+/// See [`Stop`].
+pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
+    session.tally.add(Count::Ops, 1);
+    let handles = &session.side_handles;
+    let old = handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
+    if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
+        handles.lock().remove(&name);
+        session.side.lock().drop_it(&name);
+        session.db.drop_column_family(&family)?;
+        session.side.lock().dropped(&name);
+        session.tally.add(Count::Ddl, 1);
+        return Ok(());
+    }
+    let name = session.side.lock().create();
+    let family = session.db.create_column_family(&session.side_options, &name)?;
+    session.side.lock().created(&name);
+    session.tally.add(Count::Ddl, 1);
+    for _ in 0..rng.uniform(4) {
+        let (key, value) = session.side.lock().issue(&name);
+        let options = session.write_options(rng.one_in(2));
+        session.db.put_cf(&options, &family, &key, &value)?;
+        session.side.lock().acknowledge(&name, &key, options.sync);
+    }
+    handles.lock().insert(name, family);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ pub enum Count {
     Ddl,
     /// Directory listings without a file too many.
     Listings,
-    /// Simulated steps of a ring.
-    RingSteps,
+    /// Operations on a simulated ring.
+    RingOps,
 }
 
 /// All counts, in the order of the report.
@@ -104,7 +104,7 @@ pub const COUNTS: [(Count, &str); 12] = [
     (Count::Upkeep, "upkeep"),
     (Count::Ddl, "ddl"),
     (Count::Listings, "listings"),
-    (Count::RingSteps, "ring_steps"),
+    (Count::RingOps, "ring_ops"),
 ];
 
 /// Counts of one seed or of many. Shared by tasks.

@@ -61,6 +61,8 @@ pub struct World {
     pub side: Arc<Mutex<SideFamilies>>,
     /// What happened.
     pub tally: Arc<Tally>,
+    /// The disk dies at this change, from the first one on.
+    dies_at: u64,
 }
 
 /// Takes info-log lines and forgets them.
@@ -83,6 +85,7 @@ impl World {
             history: Arc::new(Mutex::new(history)),
             side: Arc::default(),
             tally,
+            dies_at: u64::MAX,
         }
     }
 
@@ -95,7 +98,53 @@ impl World {
             history: Arc::new(Mutex::new(self.history.lock().fork())),
             side: Arc::new(Mutex::new(self.side.lock().clone())),
             tally: Arc::clone(&self.tally),
+            dies_at: u64::MAX,
         }
+    }
+
+    /// Lets the disk die after so many more changes, whatever is opened on it.
+    pub fn die_after(&mut self, changes: u64) {
+        self.dies_at = self.fs.change_count() + changes;
+        self.fs.halt_after(changes);
+    }
+    /// The changes of this disk so far.
+    pub fn changes_ever(&self) -> u64 {
+        self.fs.change_count()
+    }
+    /// When the disk dies.
+    pub fn dies_at(&self) -> u64 {
+        self.dies_at
+    }
+    /// Whether calls may fail: a fault was injected or the disk has died.
+    pub fn may_fail(&self) -> bool {
+        !self.fs.fault_log().is_empty() || self.fs.change_count() >= self.dies_at
+    }
+    /// The process ended without a clean close; the disk goes on.
+    pub fn process_ended(&self) {
+        let crash = if self.lost_a_sync() { Crash::Power } else { Crash::Process };
+        self.history.lock().crash(crash);
+        self.side.lock().crash();
+    }
+
+    /// The process dies, and another goes on with the same disk, which may die as planned.
+    pub fn die_and_live(&mut self, session: Arc<Session>) {
+        self.fs.halt_after(0);
+        drop(session);
+        self.process_ended();
+        self.tally.add(Count::Crashes, 1);
+        self.fs.crash(0, CrashMode::PROCESS);
+        if self.dies_at != u64::MAX {
+            self.fs.halt_after(self.dies_at.saturating_sub(self.fs.change_count()));
+        }
+    }
+
+    /// Opens a database whose opening failed because of faults, and judges it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn open_after_faults(&self) -> Result<Session, Failure> {
+        self.process_ended();
+        self.open_and_judge()
     }
 
     /// Opens the database with all families it has.
@@ -158,6 +207,7 @@ impl World {
         self.fs.halt_after(0);
         let crash = if self.lost_a_sync() { Crash::Power } else { crash };
         let survivors = self.fs.crashed_copy(seed, mode);
+        self.dies_at = u64::MAX;
         let dead = std::mem::replace(&mut self.fs, survivors);
         self.history.lock().crash(crash);
         self.side.lock().crash();
@@ -168,9 +218,8 @@ impl World {
 
     /// Whether a failed sync has thrown away what the system held, as a power cut does.
     pub fn lost_a_sync(&self) -> bool {
-        let lossy = |line: &String| {
-            line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)")
-        };
+        let lossy =
+            |line: &String| line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)");
         self.fs.fault_log().iter().any(|line| lossy(line) && line.contains(" at Sync "))
     }
 }

@@ -1,0 +1,146 @@
+//! T2: a crash at every boundary between two changes of the disk, in 200 short workloads, and of
+//! each crash several images: what each leaves must be recovered, written to, and recovered again.
+
+use std::sync::Arc;
+
+use pumice_base::random::Rng;
+use pumice_env::mem::{CrashMode, FileLoss, NameLoss};
+use pumice_testkit::oracle::Crash;
+
+use super::host::Host;
+use super::script::{self, Performer, Script};
+use super::session::Session;
+use super::verdict::{Count, Failure, Tally};
+use super::world::World;
+
+/// What a crash may leave of the same moment.
+pub const IMAGES: [(Crash, CrashMode); 8] = [
+    (Crash::Process, CrashMode::PROCESS),
+    (Crash::Power, CrashMode::UNSYNCED),
+    (Crash::Power, CrashMode { files: FileLoss::Nothing, names: NameLoss::Unsynced }),
+    (Crash::Power, CrashMode { files: FileLoss::Prefix, names: NameLoss::Journal }),
+    (Crash::Power, CrashMode { files: FileLoss::Torn, names: NameLoss::Strict }),
+    (Crash::Power, CrashMode { files: FileLoss::Sectors, names: NameLoss::Strict }),
+    (Crash::Power, CrashMode { files: FileLoss::SizeFirst, names: NameLoss::Journal }),
+    (Crash::Power, CrashMode::MIXED),
+];
+
+/// Some boundaries and images of one workload.
+///
+/// # Errors
+/// The first thing that was wrong.
+pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
+    let mut rng = Rng::new(seed ^ 0x72);
+    let number = rng.uniform(script::WORKLOADS);
+    let changes = count_changes(number, host, tally)?;
+    for _ in 0..2 {
+        let boundary = rng.uniform(changes + 1);
+        let images: Vec<usize> =
+            (0..3).map(|_| rng.uniform(IMAGES.len() as u64) as usize).collect();
+        crash_at(number, boundary, &images, host, tally)?;
+    }
+    Ok(())
+}
+
+/// Every boundary and image of one workload; how many boundaries there were.
+///
+/// # Errors
+/// The first thing that was wrong.
+pub fn run_all(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
+    let changes = count_changes(number, host, tally)?;
+    let images: Vec<usize> = (0..IMAGES.len()).collect();
+    for boundary in 0..=changes {
+        crash_at(number, boundary, &images, host, tally)?;
+    }
+    Ok(changes + 1)
+}
+
+fn prepare(number: u64, tally: &Arc<Tally>) -> (World, Script) {
+    let script = script::workload(number);
+    (World::new(number, script.plan.clone(), Arc::clone(tally)), script)
+}
+
+/// The changes of the disk that a workload makes. The schedule follows from the number, so every
+/// run of it makes the same ones up to its crash.
+fn count_changes(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
+    host.run(number, || {
+        let (mut world, script) = prepare(number, tally);
+        let session = {
+            let mut performer = Performer::new(&mut world, &script);
+            let session = performer.perform(None, &script.before, false)?;
+            performer.perform(session, &script.calls, false)?
+        };
+        let changes = world.changes_ever();
+        drop(session);
+        Ok(changes)
+    })
+    .map_err(|failure| failure.before(&format!("workload {number}, no crash")))
+}
+
+fn crash_at(
+    number: u64,
+    boundary: u64,
+    images: &[usize],
+    host: &mut Host,
+    tally: &Arc<Tally>,
+) -> Result<(), Failure> {
+    let ran = host.run(number, || {
+        let (mut world, script) = prepare(number, tally);
+        world.die_after(boundary);
+        let session = {
+            let mut performer = Performer::new(&mut world, &script);
+            let session = performer.perform(None, &script.before, false)?;
+            performer.perform(session, &script.calls, false)?
+        };
+        world.fs.halt_after(0);
+        for image in images {
+            recover(&world, boundary, *image)
+                .map_err(|failure| failure.before(&format!("image {:?}", IMAGES[*image])))?;
+        }
+        drop(session);
+        Ok(())
+    });
+    ran.map_err(|failure| {
+        let words = format!("workload {number}, crash after change {boundary}");
+        let text = format!("{}\n{:?}", failure.text, script::workload(number));
+        Failure { text, ..failure }.before(&words)
+    })
+}
+
+/// Recovers one image, in the middle of which some crash again.
+fn recover(dead: &World, boundary: u64, image: usize) -> Result<(), Failure> {
+    let (crash, mode) = IMAGES[image];
+    let mut rng = Rng::new(boundary * IMAGES.len() as u64 + image as u64);
+    let mut world = dead.fork(dead.fs.crashed_copy(rng.next_u64(), mode));
+    world.history.lock().crash(if dead.lost_a_sync() { Crash::Power } else { crash });
+    world.side.lock().crash();
+    world.tally.add(Count::Crashes, 1);
+    if rng.one_in(3) {
+        world.fs.halt_after(rng.uniform(16));
+        let opened = world.open().ok().map(Arc::new);
+        world.tally.add(Count::InRecovery, u64::from(opened.is_none()));
+        world.crash_as(opened, crash, mode, rng.next_u64());
+    }
+    let session = world.open_and_judge()?;
+    go_on(&session, &mut rng)?;
+    if rng.one_in(2) {
+        world.crash(Some(Arc::new(session)), &mut rng);
+        let again = world.open_and_judge().map_err(|f| f.before("the second time"))?;
+        again.must(again.close().map_err(Into::into), "close")?;
+    } else {
+        session.must(session.close().map_err(Into::into), "close")?;
+        drop(session);
+        let again = world.open_and_judge().map_err(|f| f.before("after a clean close"))?;
+        again.check_files()?;
+    }
+    Ok(())
+}
+
+/// A recovered database takes writes and flushes.
+fn go_on(session: &Session, rng: &mut Rng) -> Result<(), Failure> {
+    session.must(session.probe(true), "write")?;
+    if rng.one_in(2) {
+        session.must(session.flush(0), "flush")?;
+    }
+    session.must(session.probe(rng.one_in(2)), "write")
+}

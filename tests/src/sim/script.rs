@@ -1,0 +1,327 @@
+//! Short workloads: a plan and a few calls, the same every time.
+
+use std::sync::Arc;
+
+use pumice_base::random::Rng;
+use pumice_port::thread;
+use pumice_testkit::oracle::Logging;
+use pumice_testkit::{OpGenerator, Shape};
+
+use super::plan;
+use super::session::{Session, Stop};
+use super::side;
+use super::verdict::{Failure, Kind};
+use super::world::{Plan, World};
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A random batch.
+    Write {
+        /// Synced.
+        sync: bool,
+    },
+    /// Several batches from three tasks at once.
+    WriteTogether,
+    /// So many batches, enough to fill memtables.
+    Fill(u32),
+    /// Flush of a family (modulo those there are).
+    Flush(usize),
+    /// `flush_wal`.
+    FlushWal {
+        /// Synced.
+        sync: bool,
+    },
+    /// Full compaction of a family.
+    Compact(usize),
+    /// Creating, writing or dropping a family.
+    Ddl,
+    /// Clean close; the next call opens.
+    Reopen,
+    /// The process dies; the next call opens the database again.
+    Die,
+    /// `resume`.
+    Resume,
+}
+
+/// See the module head.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The database.
+    pub plan: Plan,
+    /// Done before anything is counted or fails.
+    pub before: Vec<Call>,
+    /// The workload.
+    pub calls: Vec<Call>,
+    /// The batches follow from it.
+    pub seed: u64,
+}
+
+/// Workloads of T2.
+pub const WORKLOADS: u64 = 200;
+
+/// The T2 workload of a number: at most three calls that change state, and what goes around them.
+pub fn workload(number: u64) -> Script {
+    let mut rng = Rng::new(number ^ 0x77_0000);
+    let logging = match number % 5 {
+        0 => Logging::Off,
+        1 => Logging::ManualFlush,
+        _ => Logging::Wal,
+    };
+    let mut plan = plan::small(1 + rng.uniform(2) as usize, logging);
+    plan.keys = 6;
+    let mut option = |one_in: u64, name: &'static str, value: &str| {
+        if rng.one_in(one_in) {
+            plan.settings = plan.settings.clone().with(name, value);
+        }
+    };
+    option(3, "max_manifest_file_size", "200");
+    option(4, "avoid_flush_during_recovery", "true");
+    option(4, "write_buffer_size", "2048");
+    plan.settings.table.push_str(";no_block_cache=true");
+    let before = match rng.uniform(4) {
+        0 => vec![],
+        1 => vec![Call::Write { sync: false }, Call::Flush(0), Call::Write { sync: true }],
+        2 => vec![Call::Write { sync: true }, Call::Ddl, Call::Reopen],
+        _ => vec![Call::Fill(8), Call::Flush(0), Call::Fill(8), Call::Flush(0)],
+    };
+    let mut calls = Vec::new();
+    for _ in 0..1 + rng.uniform(3) {
+        calls.push(match rng.uniform(8) {
+            0..3 => Call::Write { sync: false },
+            3..5 => Call::Write { sync: true },
+            5 => Call::WriteTogether,
+            6 => Call::Fill(6),
+            _ => Call::Ddl,
+        });
+        for _ in 0..rng.uniform(3) {
+            calls.push(match rng.uniform(7) {
+                0 | 1 => Call::Flush(rng.uniform(2) as usize),
+                2 => Call::Compact(rng.uniform(2) as usize),
+                3 => Call::FlushWal { sync: true },
+                4 => Call::FlushWal { sync: false },
+                5 => Call::Reopen,
+                _ => Call::Die,
+            });
+        }
+    }
+    Script { plan, before, calls, seed: number }
+}
+
+/// What T3 makes fail: name, options, calls.
+const SCENARIOS: [(&str, Logging, &[(&str, &str)], &[Call]); 12] = [
+    ("sync writes", Logging::Wal, &[], &[Call::Write { sync: true }; 4]),
+    (
+        "unsynced writes and a log sync",
+        Logging::Wal,
+        &[],
+        &[Call::Write { sync: false }, Call::FlushWal { sync: true }, Call::Write { sync: false }],
+    ),
+    (
+        "manual log flush",
+        Logging::ManualFlush,
+        &[],
+        &[Call::Fill(4), Call::FlushWal { sync: false }, Call::Fill(3), Call::FlushWal { sync: true }],
+    ),
+    ("no log", Logging::Off, &[], &[Call::Fill(5), Call::Flush(0), Call::Fill(3), Call::Flush(1)]),
+    (
+        "flushes of two families",
+        Logging::Wal,
+        &[],
+        &[Call::Fill(6), Call::Flush(0), Call::Flush(1), Call::Write { sync: true }],
+    ),
+    (
+        "compaction",
+        Logging::Wal,
+        &[],
+        &[Call::Fill(8), Call::Flush(0), Call::Fill(8), Call::Flush(0), Call::Compact(0)],
+    ),
+    (
+        "full memtables",
+        Logging::Wal,
+        &[("write_buffer_size", "2048")],
+        &[Call::Fill(40), Call::Write { sync: true }],
+    ),
+    (
+        "recovery",
+        Logging::Wal,
+        &[],
+        &[Call::Fill(6), Call::FlushWal { sync: true }, Call::Die, Call::Write { sync: true }],
+    ),
+    (
+        "recovery into memory",
+        Logging::Wal,
+        &[("avoid_flush_during_recovery", "true")],
+        &[Call::Fill(6), Call::Reopen, Call::Fill(2), Call::Die, Call::Write { sync: true }],
+    ),
+    ("families come and go", Logging::Wal, &[], &[Call::Ddl, Call::Ddl, Call::Reopen, Call::Ddl]),
+    (
+        "new manifests",
+        Logging::Wal,
+        &[("max_manifest_file_size", "200")],
+        &[Call::Fill(3), Call::Flush(0), Call::Fill(3), Call::Flush(1), Call::Ddl, Call::Reopen],
+    ),
+    (
+        "several writers",
+        Logging::Wal,
+        &[("write_buffer_size", "4096")],
+        &[Call::WriteTogether, Call::WriteTogether, Call::Flush(0), Call::WriteTogether],
+    ),
+];
+
+/// Scenarios of T3.
+pub const SCENARIO_COUNT: u64 = SCENARIOS.len() as u64;
+
+/// The T3 scenario of a number, and its name.
+pub fn scenario(number: u64) -> (&'static str, Script) {
+    let (name, logging, options, calls) = SCENARIOS[(number % SCENARIO_COUNT) as usize];
+    let mut plan = plan::small(2, logging);
+    plan.keys = 8;
+    for (option, value) in options {
+        plan.settings = plan.settings.clone().with(option, value);
+    }
+    plan.settings.table.push_str(";no_block_cache=true");
+    let mut before = vec![Call::Write { sync: true }, Call::Flush(0)];
+    // What comes before a death prepares the recovery that is to fail.
+    let split = calls.iter().position(|call| *call == Call::Die).map_or(0, |at| at + 1);
+    before.extend(&calls[..split]);
+    (name, Script { plan, before, calls: calls[split..].to_vec(), seed: number })
+}
+
+/// Performs scripts.
+pub struct Performer<'a> {
+    /// Where.
+    pub world: &'a mut World,
+    rng: Rng,
+    generators: u64,
+    generator: OpGenerator,
+}
+
+fn generator(plan: &Plan, rng: &mut Rng, number: u64) -> OpGenerator {
+    let shape = Shape {
+        families: plan.families,
+        prefix: String::new(),
+        keys: plan.keys,
+        value_bytes_max: 300,
+        batch_ops_max: 4,
+        range_deletions_per_mille: 60,
+    };
+    OpGenerator::new(shape, rng.next_u64())
+        .with_single_mark(number)
+        .with_values_from(number * 100_000)
+}
+
+impl<'a> Performer<'a> {
+    /// A performer of `script` in `world`.
+    pub fn new(world: &'a mut World, script: &Script) -> Self {
+        let mut rng = Rng::new(script.seed ^ 0x5c);
+        let generator = generator(&script.plan, &mut rng, 1);
+        Performer { world, rng, generators: 1, generator }
+    }
+
+    /// Performs calls one after the other; after an error that was to be expected goes on with the
+    /// next if `go_on`, else ends. The session that is open then, None when opening failed.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn perform(
+        &mut self,
+        session: Option<Arc<Session>>,
+        calls: &[Call],
+        go_on: bool,
+    ) -> Result<Option<Arc<Session>>, Failure> {
+        let mut session = session;
+        for call in calls {
+            let open = match session.take() {
+                Some(open) => open,
+                None => match self.open()? {
+                    Some(open) => open,
+                    None => return Ok(None),
+                },
+            };
+            let done = match call {
+                Call::Reopen => {
+                    self.close(open)?;
+                    continue;
+                }
+                Call::Die => {
+                    self.world.die_and_live(open);
+                    continue;
+                }
+                _ => self.call(&open, *call),
+            };
+            if let Err(stop) = done {
+                open.excuse(stop)?;
+                self.generators += 1;
+                self.generator.forget_singles(self.generators);
+                if !go_on {
+                    return Ok(Some(open));
+                }
+            }
+            session = Some(open);
+        }
+        Ok(session)
+    }
+
+    /// Opens and judges; None when faults or death keep it from that.
+    fn open(&mut self) -> Result<Option<Arc<Session>>, Failure> {
+        let opened = match self.world.open() {
+            Ok(opened) => opened,
+            Err(_) if self.world.may_fail() => return Ok(None),
+            Err(error) => return Err(Failure::new(Kind::Wrong, format!("cannot open: {error}"))),
+        };
+        let judged = opened.judge_recovery_if_readable()?;
+        Ok(judged.then(|| Arc::new(opened)))
+    }
+
+    fn close(&mut self, session: Arc<Session>) -> Result<(), Failure> {
+        let healthy = !session.had_faults();
+        match session.close() {
+            Ok(()) if healthy && !session.is_dead() => {}
+            Err(error) if !self.world.may_fail() => {
+                return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));
+            }
+            // What a process leaves that closed with an error.
+            _ => self.world.process_ended(),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, session: &Arc<Session>, call: Call) -> Result<(), Stop> {
+        let families = session.plan.families;
+        match call {
+            Call::Write { sync } => session.write(self.generator.batch(), sync).map(drop),
+            Call::Fill(batches) => {
+                for _ in 0..batches {
+                    session.write(self.generator.batch(), false)?;
+                }
+                Ok(())
+            }
+            Call::WriteTogether => self.write_together(session),
+            Call::Flush(cf) => session.flush(cf % families),
+            Call::FlushWal { sync } => session.flush_wal(sync),
+            Call::Compact(cf) => session.compact(cf % families, None, None),
+            Call::Ddl => side::come_and_go(session, &mut self.rng),
+            Call::Resume => Ok(session.db.resume()?),
+            Call::Reopen | Call::Die => Ok(()),
+        }
+    }
+
+    fn write_together(&mut self, session: &Arc<Session>) -> Result<(), Stop> {
+        let mut tasks = Vec::new();
+        for _ in 0..3 {
+            self.generators += 1;
+            let mut generator = generator(&session.plan, &mut self.rng, self.generators);
+            let (session, sync) = (Arc::clone(session), self.rng.one_in(2));
+            tasks.push(thread::spawn("together", move || {
+                for n in 0..3 {
+                    session.write(generator.batch(), sync && n == 1)?;
+                }
+                Ok(())
+            }));
+        }
+        let ended: Vec<Result<(), Stop>> =
+            tasks.into_iter().map(|task| task.join().unwrap_or_else(|e| Err(e.into()))).collect();
+        ended.into_iter().collect()
+    }
+}

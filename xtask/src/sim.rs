@@ -1,0 +1,29 @@
+//! `cargo xtask sim`: builds the simulation program and runs it with the arguments given.
+//!
+//! The profile `sim` optimises and keeps assertions. With `--planted` the build has the planted
+//! bugs in it and lies in a folder of its own, so that the two builds do not take turns.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Builds and runs; the program's own exit code.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let planted = arguments.iter().any(|word| word.starts_with("--planted"));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["run", "--quiet", "--profile", "sim"]);
+    command.args(["-p", "pumice-tests", "--bin", "sim"]);
+    if planted {
+        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
+        command.args(["--features", "planted", "--target-dir", &format!("{target}/planted")]);
+    }
+    command.arg("--").args(arguments);
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

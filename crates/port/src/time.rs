@@ -5,9 +5,9 @@
 //! Thread safety: all functions may be called from anywhere.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `clock_gettime`, `getrusage`, `gmtime_r` and `localtime_r` write only the struct they are given, which is
-//!    a live local of the right type, fully initialised by `zeroed` (all fields are integers or raw
-//!    pointers).
+//! 1. `clock_gettime`, `getrusage`, `gmtime_r` and `localtime_r` write only the struct they are
+//!    given, which is a live local of the right type, fully initialised by `zeroed` (all fields are
+//!    integers or raw pointers).
 
 use crate::sim;
 use std::mem::zeroed;

@@ -20,6 +20,9 @@ const CLOCK_START_NANOS: u64 = 3_600_000_000_000;
 const CLOCK_READ_NANOS: u64 = 25;
 /// The moments of `PriorityChange` are drawn from `0..2^bits` steps with `bits` up to this.
 const CHANGE_STEP_BITS: u32 = 18;
+/// Every so many turns priorities do not count: the one that has waited longest runs. Two fibers
+/// that wake each other would otherwise starve the one they both wait for.
+const FAIR_TURN: u64 = 512;
 
 /// Where a fiber is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,6 +347,9 @@ impl Core {
         match (self.runnable.len(), self.options.schedule) {
             (0, _) => None,
             (n, Schedule::Uniform) => Some(self.choices.uniform(n as u64) as usize),
+            (n, Schedule::PriorityChange { .. }) if self.switches % FAIR_TURN == FAIR_TURN - 1 => {
+                (0..n).min_by_key(|at| self.slots[self.runnable[*at] as usize].since)
+            }
             (n, Schedule::PriorityChange { .. }) => {
                 let priority = |at: &usize| self.slots[self.runnable[*at] as usize].priority;
                 (0..n).max_by_key(priority)

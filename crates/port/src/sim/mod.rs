@@ -29,6 +29,7 @@ pub enum Schedule {
     Uniform,
     /// Random fixed priorities; the highest runs, and at `depth` moments of the run the running
     /// fiber falls below all others. Finds orderings that need few, but unlikely, interruptions.
+    /// Now and then the one that has waited longest runs, so that nobody starves for ever.
     PriorityChange {
         /// How many such moments there are.
         depth: u32,

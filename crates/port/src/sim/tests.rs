@@ -298,3 +298,28 @@ fn simulations_on_two_threads_do_not_meet() {
     });
     assert_eq!(both, [alone.clone(), alone]);
 }
+
+#[test]
+fn nobody_starves_behind_two_that_wake_each_other() {
+    for seed in 0..30 {
+        let schedule = Schedule::PriorityChange { depth: 1 };
+        let (_, outcome) = run(&Options { schedule, max_steps: 200_000, ..options(seed) }, || {
+            let done = Arc::new(AtomicU64::new(0));
+            let wake = |other: TaskRef, done: Arc<AtomicU64>| {
+                while done.load(Ordering::SeqCst) == 0 {
+                    other.unpark();
+                    task::park(&TEST);
+                }
+                other.unpark();
+            };
+            let (me, seen) = (task::current(), Arc::clone(&done));
+            let partner = thread::spawn("partner", move || wake(me, seen));
+            let set = Arc::clone(&done);
+            let starved = thread::spawn("starved", move || set.store(1, Ordering::SeqCst));
+            wake(partner.task(), done);
+            partner.join().unwrap();
+            starved.join().unwrap();
+        });
+        assert_eq!(outcome, Ok(()), "seed {seed}");
+    }
+}

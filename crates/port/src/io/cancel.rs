@@ -4,8 +4,8 @@
 //! end the operation; the waiter still waits for the operation's own completion, which may say that
 //! it was done after all.
 //!
-//! Invariants: 1. `state` is `FREE`, the address of the waiting task's record, or `CANCELLED`, which
-//! it keeps for ever. Records of tasks live for ever, so an address can always be woken.
+//! Invariants: 1. `state` is null, the address of the waiting task's record, or [`cancelled`],
+//! which it keeps for ever. Records of tasks live for ever, so an address can always be woken.
 //! Every change is one read-modify-write of one word: no wake-up is lost.
 //!
 //! Thread safety: any thread may cancel; one task at a time waits under a token.

@@ -6,7 +6,7 @@
 //! | `tickets` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
-//! | `model` | a simulated ring that misbehaves as the kernel may, and the test of `tickets` on it |
+//! | `model` | a simulated ring that misbehaves as the kernel may, to test `tickets` |
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
 //!
 //! Invariants:

@@ -6,7 +6,7 @@ use super::uring::KernelRing;
 use super::*;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::fiber::stack::Stack;
-use crate::task::{Home, Scheduler, Task};
+use crate::task::{Home, Scheduler, Task, TaskRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -325,4 +325,50 @@ fn the_book_holds_on_a_ring_of_dice() {
     ];
     assert!(total.operations > 100_000 && seen.iter().all(|n| *n > 1000), "{total:?}");
     assert_eq!(model::run(7), model::run(7), "a run is a function of its seed");
+}
+
+/// From now on io_uring_setup fails with `errno` for the calling thread.
+fn refuse_io_uring(errno: i32) {
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let jump = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let give = (libc::BPF_RET | libc::BPF_K) as u16;
+    let line = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let mut program = [
+        line(load, 0, 0),
+        line(jump, 1, libc::SYS_io_uring_setup as u32),
+        line(give, 0, libc::SECCOMP_RET_ALLOW),
+        line(give, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program is a live local that the kernel copies.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let installed = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter);
+        assert_eq!(installed, 0, "{}", io::Error::last_os_error());
+    }
+}
+
+#[test]
+fn where_io_uring_is_refused_threads_serve() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let refused = std::thread::spawn(move || {
+            refuse_io_uring(errno);
+            let e = Reactor::new(IoMode::Uring).err().unwrap();
+            assert_eq!(e.raw_os_error(), Some(errno));
+            let reactor = Reactor::new(IoMode::Auto).unwrap();
+            assert!(matches!(&*reactor.book.borrow(), Book::Threads(_)));
+            let file = numbered_file(100);
+            let fd = file.as_raw_fd();
+            let reader = body(move || {
+                let mut buf = [0u8; 100];
+                assert_eq!(self::reactor().run(Op::read(fd, &mut buf, 0)).unwrap(), 100);
+                assert!((0..100).all(|i| buf[i] == pattern(i)));
+            });
+            run_fibers(IoMode::Auto, vec![reader]);
+            let mut ops = [Op::sync(fd, true)];
+            Reactor::for_thread().unwrap().run_all_here(&mut ops);
+            assert_eq!(ops[0].outcome().unwrap(), 0);
+        });
+        refused.join().unwrap();
+    }
 }

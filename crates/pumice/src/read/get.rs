@@ -149,7 +149,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// What was found, all sources having been asked.
-    #[inline]
+    #[inline(always)]
     fn answer(mut self) -> Result<Option<PinnedSlice>> {
         if self.is_open() {
             self.finish(None);

@@ -7,7 +7,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // std's locks are the yardstick.
 
-use pumice_port::{fiber, sync};
+use pumice_port::{fiber, sim, sync};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -128,14 +128,15 @@ fn spend(n: u64) {
 
 /// Operations per microsecond of `threads` threads that each do `work` `n` times.
 fn throughput(threads: u64, work: &(dyn Fn(u64) + Sync)) -> f64 {
-    const EACH: u64 = 40_000;
+    const TOTAL: u64 = 800_000;
+    let each = TOTAL / threads;
     let start = Instant::now();
     std::thread::scope(|scope| {
         for number in 0..threads {
-            scope.spawn(move || (0..EACH).for_each(|i| work(number.wrapping_mul(31) + i)));
+            scope.spawn(move || (0..each).for_each(|i| work(number.wrapping_mul(31) + i)));
         }
     });
-    (threads * EACH) as f64 / start.elapsed().as_micros() as f64
+    TOTAL as f64 / start.elapsed().as_micros() as f64
 }
 
 fn contended() {
@@ -156,7 +157,7 @@ fn contended() {
         let ours = sync::RwLock::new(0u64);
         let std = std::sync::RwLock::new(0u64);
         let mine = |i: u64| {
-            if i % 10 == 0 {
+            if i.is_multiple_of(10) {
                 *ours.write() += 1;
             } else {
                 black_box(*ours.read());
@@ -164,7 +165,7 @@ fn contended() {
             spend(50);
         };
         let theirs = |i: u64| {
-            if i % 10 == 0 {
+            if i.is_multiple_of(10) {
                 *std.write().expect("") += 1;
             } else {
                 black_box(*std.read().expect(""));
@@ -182,7 +183,7 @@ fn report(
     ours: &(dyn Fn(u64) + Sync),
     std: &(dyn Fn(u64) + Sync),
 ) {
-    let [a, b, ratio] = interleave(|| throughput(threads, ours), || throughput(threads, std), 15);
+    let [a, b, ratio] = interleave(|| throughput(threads, ours), || throughput(threads, std), 25);
     println!(
         "contended {threads} threads, {outside:3} outside  {name:<17} {a:8.2} op/us  std {b:8.2} \
          op/us  ratio {ratio:.3}"
@@ -203,6 +204,12 @@ fn main() {
         uncontended("thread");
         let runtime = fiber::Runtime::builder().loops(1).build().expect("a runtime");
         runtime.run("bench", || uncontended("fiber"));
+        drop(runtime);
+        // Every operation passes points here, each of which asks the simulation.
+        let options =
+            sim::Options { max_steps: u64::MAX, preempt_per_mille: 0, ..sim::Options::new(1) };
+        let (_, result) = sim::run(&options, || uncontended("simulation"));
+        assert!(result.is_ok(), "the simulation failed");
     }
     if what != "uncontended" {
         contended();

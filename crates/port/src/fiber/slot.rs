@@ -9,28 +9,33 @@
 //!
 //! Thread safety: by invariant 2; the name is atomics because reports read it from anywhere.
 
-use super::coroutine::{Fiber, FiberExit};
+use super::coroutine::{ExitCell, Fiber};
 use super::event_loop::Loop;
 use super::timers::NO_TIMER;
 use crate::task::{Home, Task};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a fiber runs; it does not unwind.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
 
-/// See the head of this file.
+/// See the head of this file. What every switch touches comes first.
+#[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) task: Task,
-    pub(crate) name: Name,
+    /// The way back; the fiber uses it while the loop has `fiber` borrowed.
+    pub(crate) exit: ExitCell,
     /// Where the loop's timers have this slot.
     pub(crate) timer: Cell<u32>,
-    /// What to run, until the first resume.
-    pub(crate) body: Cell<Option<Body>>,
     /// From the first resume to the end.
     pub(crate) fiber: UnsafeCell<Option<Fiber>>,
-    /// As `fiber`; apart from it because the fiber uses it while the loop has `fiber` borrowed.
-    pub(crate) exit: UnsafeCell<Option<FiberExit>>,
+    /// What to run, until the first resume.
+    pub(crate) body: Cell<Option<Body>>,
+    pub(crate) name: Name,
+    /// The lowest address of the stack's mapping, 0 without one; for reports.
+    pub(crate) stack_low: AtomicUsize,
+    /// Bytes of the stack a fiber can use; for reports.
+    pub(crate) stack_usable: AtomicUsize,
 }
 
 // SAFETY: invariant 2.
@@ -42,10 +47,12 @@ impl Slot {
         let slot: &'static Slot = Box::leak(Box::new(Slot {
             task: Task::new(Home::Fiber(owner)),
             name: Name::default(),
+            stack_low: AtomicUsize::new(0),
+            stack_usable: AtomicUsize::new(0),
             timer: Cell::new(NO_TIMER),
             body: Cell::new(None),
             fiber: UnsafeCell::new(None),
-            exit: UnsafeCell::new(None),
+            exit: ExitCell::default(),
         }));
         slot.task.set_data(std::ptr::from_ref(slot).cast());
         slot
@@ -75,6 +82,13 @@ impl Name {
             let mut eight = [0; 8];
             eight.copy_from_slice(chunk);
             word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over another name.
+    pub(crate) fn copy(&self, other: &Name) {
+        for (to, from) in self.0.iter().zip(&other.0) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 

@@ -3,7 +3,7 @@
 
     docs/bench/figures.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
 
-FIGURE: locks fibers direct multiget fillsync group cached pagecache seed, or all.
+FIGURE: locks fibers io direct multiget fillsync group cached pagecache seed, or all.
 Environment: PUMICE (binary), ROCKSDB_SO (library), DISK (scratch folder on a real disk, for I/O), MEMORY (on tmpfs).
 Each figure prints its commands, a table, and the ratios that were promised. --scale shrinks databases and caches alike.
 """
@@ -258,7 +258,7 @@ def port_bench(name):
 
 
 FIGURES = {
-    "locks": port_bench("locks"), "fibers": port_bench("fibers"), "direct": direct, "multiget": multiget,
+    "locks": port_bench("locks"), "fibers": port_bench("fibers"), "io": port_bench("io"), "direct": direct, "multiget": multiget,
     "fillsync": fillsync, "group": group, "cached": cached, "pagecache": pagecache, "seed": seed,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
-//! | `test`  | peers, fmt, clippy, tidy and every test on every backend; the last line counts them |
+//! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `loom`  | the models of port's primitives alone |
 //!

@@ -1,9 +1,9 @@
 //! Which crate may name which: the floors of the house (ARCHITECTURE.md).
 //!
 //! A crate may name every crate on a lower floor; on its own floor only the edges in its row.
-//! Side crates (`peer`, `testkit`, `test-macros`) carry no product code: `peer` is for the binary and
-//! the tests alone, the other two for tests alone. Crates from outside that reach the operating system or bind
-//! C are kept to the crates that exist for them.
+//! Side crates (`peer`, `testkit`, `test-macros`) carry no product code: `peer` is for the binary
+//! and the tests alone, the other two for tests alone. Crates from outside that reach the operating
+//! system or bind C are kept to the crates that exist for them.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Dead files: every `.rs` file is a crate root or is declared by `mod NAME;` from one.
 //!
 //! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and in `src/bin`, `tests`, `examples` and
-//! `benches` of a package each file and each `NAME/main.rs`. `#[path]` is not used in this house
-//! and would show here as a dead file.
+//! `benches` of a package each file and each `NAME/main.rs`. A `#[path = "..."]` on a line of its
+//! own counts from the folder of its file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,8 @@ pub fn check(root: &Path, sources: &[Source]) -> std::io::Result<Vec<Violation>>
             continue;
         }
         let source = Source::read(root, &path)?;
-        for candidate in declared(&path, &source.tokens()) {
+        let named = named_paths(&path, &source.text);
+        for candidate in declared(&path, &source.tokens()).into_iter().chain(named) {
             if root.join(&candidate).is_file() {
                 queue.push(candidate);
             }
@@ -43,6 +44,16 @@ fn is_root(path: &str) -> bool {
             matches!(folder, "src/bin" | "tests" | "examples" | "benches")
         }
     }
+}
+
+/// Files that the `#[path = "..."]` lines of `path` name.
+fn named_paths(path: &str, text: &str) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let name = |line: &str| {
+        let name = line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")?;
+        Some(format!("{folder}/{name}"))
+    };
+    text.lines().filter_map(name).collect()
 }
 
 /// Files that the `mod NAME;` lines of `path` may mean.
@@ -93,6 +104,12 @@ mod tests {
         assert!(files.contains(&"crates/x/src/b/c/mod.rs".to_string()));
         let files = declared("crates/x/src/y.rs", &tokenize("mod tests;"));
         assert!(files.contains(&"crates/x/src/y/tests.rs".to_string()));
+    }
+
+    #[test]
+    fn path_attributes_are_followed() {
+        let text = "//! #[path]\n#[cfg(x)]\n#[path = \"a/b.rs\"]\nmod c;\n";
+        assert_eq!(named_paths("crates/x/src/lib.rs", text), ["crates/x/src/a/b.rs"]);
     }
 
     #[test]

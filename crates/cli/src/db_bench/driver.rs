@@ -214,7 +214,8 @@ impl<'a, E: Engine> Driver<'a, E> {
 /// What the loops did between two moments; a switch is a fiber that was resumed.
 fn loops_line(before: &RuntimeStats, now: &RuntimeStats) -> String {
     format!(
-        "switches {}, turns {}, kicks {}, ring entered {} times for {} requests, deepest stack {} B",
+        "switches {}, turns {}, kicks {}, ring entered {} times for {} requests, \
+         deepest stack {} B",
         now.switches - before.switches,
         now.turns - before.turns,
         now.kicks - before.kicks,

@@ -23,7 +23,7 @@ use pumice_testkit::{Entry, Op};
 
 use super::side::{Found, SideFamilies};
 use super::verdict::{Count, Failure, Kind, Tally};
-use super::world::{DIR, Plan, World};
+use super::world::{DIR, Plan, World, tell};
 use crate::stores::pumice::batch;
 
 /// Why a call did not do what it should.
@@ -173,7 +173,9 @@ impl Session {
         self.count(Count::Ops);
         let options = self.write_options(sync);
         let (id, written) = self.history.lock().issue(ops);
-        self.db.write(&options, &mut batch(&self.families, &written))?;
+        let done = self.db.write(&options, &mut batch(&self.families, &written));
+        tell(format_args!("batch {id}: sync {} {:?}", options.sync, done.as_ref().err()));
+        done?;
         self.history.lock().acknowledge(id, options.sync);
         self.count(Count::Acked);
         Ok(id)

@@ -3,17 +3,18 @@
 //! Stages run in order and all of them run, whatever fails, so that one run shows all there is to
 //! mend: peers, fmt, clippy, tidy; every test of the workspace on threads, then the tests of the
 //! crates that can wait on fibers over io_uring and on fibers without it (same binaries, another
-//! environment); the models of port's primitives under loom; then the released binary called as a
-//! stranger would call it. Each such call counts as one test; any other stage counts as one failed
-//! test when it fails and as nothing when it passes. The last line is `N passed, N failed`; a run
-//! that executed no test fails, and so does a stage of tests that ran none.
+//! environment); the models of port's primitives under loom; a share of the simulation and the
+//! search for planted bugs; then the released binary called as a stranger would call it. A
+//! simulation and such a call count as one test each; any other stage counts as one failed test
+//! when it fails and as nothing when it passes. The last line is `N passed, N failed`; a run that
+//! executed no test fails, and so does a stage of tests that ran none.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use crate::{peers, tidy};
+use crate::{peers, sim, tidy};
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -56,6 +57,11 @@ const MODES: &[Mode] = &[
         environment: &[("PUMICE_RUNTIME", "fibers-threads"), ("PUMICE_TEST_SHARE", "1/8")],
     },
 ];
+
+/// Simulation: a share of the seeds (`cargo xtask sim --seeds 20000` is the whole), and every
+/// planted bug. Name, arguments of `cargo xtask sim`.
+const SIMULATIONS: &[(&str, &[&str])] =
+    &[("sim", &["--seeds", "1500"]), ("planted", &["--planted"])];
 
 /// Calls of the released binary: name, arguments, what the output must have.
 const CALLS: &[(&str, &[&str], &[&str])] = &[
@@ -132,14 +138,13 @@ pub fn run(root: &Path) -> ExitCode {
         suite.tests(mode.name, command, library.as_deref());
     }
     suite.tests("loom", loom_command(root), None);
+    for (name, arguments) in SIMULATIONS {
+        suite.counted(name, |root| sim::run(root, arguments) == ExitCode::SUCCESS);
+    }
     suite
         .stage("build", |root| cargo(root, &["build", "--release", "--quiet", "-p", "pumice-cli"]));
     for (name, args, wanted) in CALLS {
-        let before = suite.tally.failed;
-        suite.stage(name, |root| call(root, args, wanted));
-        if suite.tally.failed == before {
-            suite.tally.passed += 1;
-        }
+        suite.counted(name, |root| call(root, args, wanted));
     }
     suite.finish()
 }
@@ -154,6 +159,13 @@ impl Suite<'_> {
             println!("== {name}: FAILED");
         }
         self.timings.push((name, started.elapsed().as_secs_f64(), ok));
+    }
+
+    /// A stage that counts as one test.
+    fn counted(&mut self, name: &'static str, body: impl FnOnce(&Path) -> bool) {
+        let failed = self.tally.failed;
+        self.stage(name, body);
+        self.tally.passed += u64::from(self.tally.failed == failed);
     }
 
     /// A stage of tests, counted one by one; a failed build has none of them.

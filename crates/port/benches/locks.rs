@@ -128,14 +128,15 @@ fn spend(n: u64) {
 
 /// Operations per microsecond of `threads` threads that each do `work` `n` times.
 fn throughput(threads: u64, work: &(dyn Fn(u64) + Sync)) -> f64 {
-    const EACH: u64 = 40_000;
+    const TOTAL: u64 = 800_000;
+    let each = TOTAL / threads;
     let start = Instant::now();
     std::thread::scope(|scope| {
         for number in 0..threads {
-            scope.spawn(move || (0..EACH).for_each(|i| work(number.wrapping_mul(31) + i)));
+            scope.spawn(move || (0..each).for_each(|i| work(number.wrapping_mul(31) + i)));
         }
     });
-    (threads * EACH) as f64 / start.elapsed().as_micros() as f64
+    TOTAL as f64 / start.elapsed().as_micros() as f64
 }
 
 fn contended() {
@@ -182,7 +183,7 @@ fn report(
     ours: &(dyn Fn(u64) + Sync),
     std: &(dyn Fn(u64) + Sync),
 ) {
-    let [a, b, ratio] = interleave(|| throughput(threads, ours), || throughput(threads, std), 15);
+    let [a, b, ratio] = interleave(|| throughput(threads, ours), || throughput(threads, std), 25);
     println!(
         "contended {threads} threads, {outside:3} outside  {name:<17} {a:8.2} op/us  std {b:8.2} \
          op/us  ratio {ratio:.3}"

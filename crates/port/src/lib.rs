@@ -18,6 +18,8 @@ pub mod future;
 pub mod io;
 mod local;
 #[cfg(not(loom))]
+pub mod net;
+#[cfg(not(loom))]
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;

@@ -24,7 +24,7 @@ use pumice::{
 use pumice_base::random::Rng;
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
-use pumice_port::{thread, time};
+use pumice_port::{fiber, thread, time};
 
 const WRITERS: u64 = 3;
 const RUN_MICROS: u64 = 8_000_000;
@@ -38,7 +38,8 @@ impl Watchdog {
     fn new(what: &'static str) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
-        drop(thread::spawn("watchdog", move || {
+        // Not a fiber: it must run when a fiber does not give up its loop.
+        drop(thread::spawn_os("watchdog", move || {
             let until = time::now_micros() + DEADLINE.as_micros() as u64;
             while time::now_micros() < until {
                 thread::sleep(Duration::from_millis(100));
@@ -117,7 +118,10 @@ impl World {
         })
     }
 
+    /// Asked once a round by every task: on fibers a round that found all it read in memory has not
+    /// waited, so it gives way here.
     fn running(&self) -> bool {
+        fiber::maybe_yield();
         !self.stop.load(Ordering::Acquire)
     }
 

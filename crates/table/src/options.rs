@@ -3,6 +3,7 @@
 //! Field names are RocksDB's option names (`BlockBasedTableOptions`, `ReadOptions`). Plain data;
 //! shared by reference between every table of a column family.
 
+use std::fmt;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
@@ -16,6 +17,7 @@ use crate::cached_block::BlockCache;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::handle::{BlockHandle, BlockKind};
 use crate::stats::TableStats;
+use crate::table::Table;
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -308,18 +310,38 @@ pub struct TableReadOptions {
     pub missed: Option<Arc<MissedBlock>>,
 }
 
-/// The block that a point read with [`TableReadOptions::cache_only`] lacked; `Table::load` gets
+/// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] gets
 /// it. One read at a time uses it.
-#[derive(Debug, Default)]
-pub struct MissedBlock(Mutex<Option<(BlockHandle, BlockKind)>>);
+#[derive(Default)]
+pub struct MissedBlock(Mutex<Option<Missed>>);
+
+struct Missed {
+    block: (BlockHandle, BlockKind),
+    table: Option<Arc<Table>>,
+}
 
 impl MissedBlock {
     pub(crate) fn note(&self, handle: BlockHandle, kind: BlockKind) {
-        *self.0.lock() = Some((handle, kind));
+        *self.0.lock() = Some(Missed { block: (handle, kind), table: None });
     }
-    /// The block, which is forgotten here.
-    pub fn take(&self) -> Option<(BlockHandle, BlockKind)> {
-        self.0.lock().take()
+    /// The caller says which table it read.
+    #[cold]
+    pub fn set_table(&self, table: &Arc<Table>) {
+        if let Some(missed) = &mut *self.0.lock() {
+            missed.table = Some(Arc::clone(table));
+        }
+    }
+    /// The table and the block, which are forgotten here.
+    pub fn take(&self) -> Option<(Arc<Table>, (BlockHandle, BlockKind))> {
+        let missed = self.0.lock().take()?;
+        Some((missed.table?, missed.block))
+    }
+}
+
+impl fmt::Debug for MissedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = self.0.lock().as_ref().map(|missed| missed.block);
+        f.debug_tuple("MissedBlock").field(&block).finish()
     }
 }
 

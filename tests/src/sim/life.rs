@@ -80,14 +80,15 @@ impl Life {
         }
         let failure = Arc::new(Mutex::new(None));
         let mut tasks = Vec::new();
-        let mut start = |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
-            let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
-            tasks.push(thread::spawn(name, move || {
-                if let Err(found) = body(&session) {
-                    failure.lock().get_or_insert(found);
-                }
-            }));
-        };
+        let mut start =
+            |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
+                let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
+                tasks.push(thread::spawn(name, move || {
+                    if let Err(found) = body(&session) {
+                        failure.lock().get_or_insert(found);
+                    }
+                }));
+            };
         for _ in 0..1 + self.rng.uniform(3) {
             self.generators += 1;
             let (rng, number) = (self.rng.fork(), self.generators);

@@ -116,10 +116,8 @@ impl<'a> Reader<'a> {
         // The order key is not always the first that is read.
         let swap = self.rng.uniform(keys.len() as u64) as usize;
         keys.swap(0, swap);
-        let asked: Vec<(&ColumnFamily, &[u8])> = keys
-            .iter()
-            .map(|(cf, key)| (&self.session.families[*cf], key.as_slice()))
-            .collect();
+        let asked: Vec<(&ColumnFamily, &[u8])> =
+            keys.iter().map(|(cf, key)| (&self.session.families[*cf], key.as_slice())).collect();
         let begun = self.session.history.lock().now();
         let found = self.session.db.multi_get_cf(&ReadOptions::default(), &asked)?;
         let mut values = Vec::new();
@@ -150,8 +148,13 @@ impl<'a> Reader<'a> {
             pumice_port::thread::yield_now();
         }
         let found = walk(&mut cursor, backward, usize::MAX)?;
-        let again = if self.rng.one_in(3) { walk(&mut cursor, !backward, usize::MAX)? } else { found.clone() };
-        let value = found.iter().find(|(key, _)| key == ORDER_KEY).map(|(_, value)| value.as_slice());
+        let again = if self.rng.one_in(3) {
+            walk(&mut cursor, !backward, usize::MAX)?
+        } else {
+            found.clone()
+        };
+        let value =
+            found.iter().find(|(key, _)| key == ORDER_KEY).map(|(_, value)| value.as_slice());
         let mut history = self.session.history.lock();
         let view = history.saw_order(order, value, begun, ended);
         let view = view.map_err(|b| Stop::Broken(b.into()))?;

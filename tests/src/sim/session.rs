@@ -219,12 +219,7 @@ impl Session {
     ///
     /// # Errors
     /// See the module head.
-    pub fn compact(
-        &self,
-        cf: usize,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Result<(), Stop> {
+    pub fn compact(&self, cf: usize, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<(), Stop> {
         self.count(Count::Ops);
         let how = CompactRangeOptions::default();
         self.db.compact_range_cf(&how, &self.families[cf], begin, end)?;

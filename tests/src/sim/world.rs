@@ -238,9 +238,8 @@ impl World {
 
     /// Whether a failed sync has thrown away what the system held, as a power cut does.
     pub fn lost_a_sync(&self) -> bool {
-        let lossy = |line: &String| {
-            line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)")
-        };
+        let lossy =
+            |line: &String| line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)");
         self.fs.fault_log().iter().any(|line| lossy(line) && line.contains(" at Sync "))
     }
 }

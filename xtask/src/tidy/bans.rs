@@ -1,4 +1,5 @@
-//! What code may not name: the port seam, unsafe code outside its crates, unfinished work.
+//! What code may not name: the port seam, plain tests where code waits, unsafe code outside its
+//! crates, unfinished work.
 //!
 //! The seam is also a clippy lint (`clippy.toml`); here it is held by name, so that a whole
 //! module (`use std::fs;`) and code behind `cfg` are seen as well. Unit tests in files of their own
@@ -23,7 +24,8 @@ const SEAM: &[(&str, &str)] = &[
     ("std::time::SystemTime", "port::time"),
     ("std::time::UNIX_EPOCH", "port::time"),
     ("std::fs", "env::FileSystem"),
-    ("std::net", "port"),
+    ("std::net", "port::net"),
+    ("std::os::unix::net", "port::net"),
     ("std::hash::RandomState", "base::hash"),
     ("std::collections::hash_map", "base::hash::FastMap"),
     ("std::collections::HashMap", "BTreeMap or base::hash::FastMap"),
@@ -34,6 +36,22 @@ const SEAM: &[(&str, &str)] = &[
 /// Modules whose bare name would let the items above in unseen.
 const SEAM_MODULES: &[&str] =
     &["std::sync", "std::sync::*", "std::time", "std::time::*", "std::collections", "std::*"];
+
+const SAY_WHICH_LOCAL: &str = "thread_local! is banned: port::task_local! or port::worker_local!";
+
+/// Packages whose code can wait: their tests run on threads and on fibers.
+const TESTED_ON_FIBERS: &[&str] = &[
+    "crates/env",
+    "crates/cache",
+    "crates/memtable",
+    "crates/wal",
+    "crates/table",
+    "crates/pumice",
+    "crates/cli",
+    "tests",
+];
+/// What the line above a plain test in those packages begins with; the reason follows.
+const PLAIN_TEST: &str = "// Plain #[test]: ";
 
 /// The one place that wraps the standard hash map with a fixed hasher.
 const HASH_MODULE: &str = "crates/base/src/hash.rs";
@@ -54,6 +72,9 @@ pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !OUTSIDE_THE_SEAM.contains(&package_folder(&source.path)) && !is_unit_test(&source.path) {
         check_seam(source, tokens, &mut violations);
+    }
+    if TESTED_ON_FIBERS.contains(&package_folder(&source.path)) {
+        check_tests(source, &mut violations);
     }
     check_unsafe(source, tokens, &mut violations);
     check_unfinished(source, tokens, &mut violations);
@@ -80,7 +101,7 @@ fn check_seam(source: &Source, tokens: &[Token<'_>], violations: &mut Vec<Violat
     for pair in tokens.windows(2) {
         if pair[0].text == "thread_local" && pair[1].text == "!" {
             let place = format!("{}:{}", source.path, pair[0].line);
-            violations.push(Violation::new(place, "thread_local! is banned: port::task_local!"));
+            violations.push(Violation::new(place, SAY_WHICH_LOCAL));
         }
     }
 }
@@ -94,6 +115,20 @@ fn banned_by(path: &str) -> Option<(&'static str, &'static str)> {
     }
     let module = SEAM_MODULES.iter().find(|module| **module == path)?;
     Some((module, "the items by name"))
+}
+
+/// A simulation starts every task itself, on a plain thread, so its tests are plain.
+fn check_tests(source: &Source, violations: &mut Vec<Violation>) {
+    let simulates = source.path.contains("/sim/") || source.text.contains("sim::run(");
+    let mut above = "";
+    for (index, line) in source.text.lines().map(str::trim).enumerate() {
+        if line == "#[test]" && !simulates && !above.starts_with(PLAIN_TEST) {
+            let place = format!("{}:{}", source.path, index + 1);
+            let message = "#[pumice_test_macros::test], or say above why not (`Plain #[test]: `)";
+            violations.push(Violation::new(place, message));
+        }
+        above = line;
+    }
 }
 
 fn check_unsafe(source: &Source, tokens: &[Token<'_>], violations: &mut Vec<Violation>) {
@@ -155,6 +190,16 @@ mod tests {
         assert!(found(file, "use std::time::Duration;").is_empty());
         assert!(found("crates/port/src/x.rs", "use std::thread;").is_empty());
         assert!(found("crates/env/src/x/tests.rs", "use std::thread;").is_empty());
+    }
+
+    #[test]
+    fn plain_tests_say_why() {
+        let file = "crates/env/src/x.rs";
+        assert_eq!(found(file, "#[test]\nfn x() {}").len(), 1);
+        assert!(found("crates/base/src/x.rs", "#[test]\nfn x() {}").is_empty());
+        assert!(found(file, "// Plain #[test]: why\n#[test]\nfn x() {}").is_empty());
+        assert!(found(file, "#[test]\nfn x() { sim::run(f) }").is_empty());
+        assert!(found(file, "#[pumice_test_macros::test]\nfn x() {}").is_empty());
     }
 
     #[test]

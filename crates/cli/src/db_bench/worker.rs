@@ -11,10 +11,14 @@ use super::stats::{Operation, Stats};
 use super::workload::{KeyMaker, ValueMaker};
 use pumice_base::random::Rng;
 use pumice_env::rate_limiter::{IoClass, RateLimiter};
+use pumice_port::fiber::maybe_yield;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::time::now_micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Calls between two looks at the fiber's slice, which cost a clock reading each.
+const YIELD_EVERY: u32 = 16;
 
 /// The numbers of one benchmark, after its name has changed some of the flags.
 #[derive(Clone)]
@@ -117,6 +121,8 @@ pub struct Worker<'a, D: BenchDb> {
     pub rng: Rng,
     /// What the worker did.
     pub stats: Stats,
+    /// Calls of `finished` since the last that let other fibers run.
+    unyielded: u32,
     last_sine_change: u64,
 }
 
@@ -126,7 +132,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         shared.wait_for_all();
         let stats = Stats::start(&shared.flags, index, shared.reported.clone());
         let last_sine_change = stats.started_at();
-        Worker { shared, index, rng: Rng::new(seed), stats, last_sine_change }
+        Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change }
     }
 
     /// Keys as the flags want them.
@@ -145,9 +151,15 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         self.rng.uniform(self.shared.plan.num)
     }
 
-    /// Counts `n` operations that ended now.
+    /// Counts `n` operations that ended now. On a fiber it may suspend: operations that find all
+    /// they need in memory do not wait, and the other workers of the loop want their turn.
     #[inline]
     pub fn finished(&mut self, n: u64, operation: Operation) {
+        self.unyielded += 1;
+        if self.unyielded == YIELD_EVERY {
+            self.unyielded = 0;
+            maybe_yield();
+        }
         if self.stats.finished(n, operation)
             && self.index == 0
             && self.shared.flags.stats_per_interval > 0

@@ -422,4 +422,6 @@ impl FileSystem for MemFs {
 }
 
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod tests;

@@ -21,9 +21,10 @@
 use super::coroutine::{Fiber, Ran};
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
+use super::overflow;
 use super::runtime::Group;
-use super::slot::{Body, Slot};
-use super::stack::StackPool;
+use super::slot::{Body, Name, Slot};
+use super::stack::{Stack, StackPool};
 use super::timers::{NO_TIMER, Timers};
 use crate::io::{Kicker, Reactor, Wait};
 use crate::task::{self, Scheduler, Task, TaskRef};
@@ -39,6 +40,9 @@ const TURN_NANOS: u64 = 50_000;
 const CLOCK_RESUMES: u32 = 8;
 /// How long a fiber may run before `maybe_yield` yields.
 const SLICE_NANOS: u64 = 100_000;
+/// One in so many ended fibers has its stack measured: all with assertions, and otherwise few,
+/// because it is a system call.
+const MEASURED: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
 /// Records of ended fibers that a loop keeps without a lock.
 const KEPT_SLOTS: usize = 256;
 
@@ -49,6 +53,13 @@ pub(crate) struct Counters {
     pub(crate) switches: AtomicU64,
     pub(crate) kicks: AtomicU64,
     pub(crate) live: AtomicU64,
+    /// Of the reactor.
+    pub(crate) enters: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) inflight: AtomicU64,
+    /// The deepest stack seen, and whose it was.
+    pub(crate) deepest: AtomicU64,
+    pub(crate) deepest_name: Name,
 }
 
 /// Adds to a counter that only the calling thread changes.
@@ -66,6 +77,8 @@ pub(crate) struct Loop {
     kicked: AtomicU64,
     /// Records of ended fibers, beyond those the loop keeps itself.
     free: Mutex<Vec<&'static Slot>>,
+    /// All records of this loop; locked when one is made and for surveys.
+    slots: Mutex<Vec<&'static Slot>>,
     pub(crate) counters: Counters,
     /// The slot that runs now, null in between; for reports.
     pub(crate) running: AtomicPtr<Slot>,
@@ -81,6 +94,8 @@ struct Own {
     reactor: RefCell<Option<std::rc::Rc<Reactor>>>,
     group: RefCell<Option<Arc<Group>>>,
     index: Cell<usize>,
+    /// Fibers that have ended.
+    ended: Cell<u64>,
     /// Kicks announced by wakers so far.
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
@@ -114,6 +129,7 @@ impl Loop {
             kicker: UnsafeCell::new(None),
             kicked: AtomicU64::new(0),
             free: Mutex::new(Vec::new()),
+            slots: Mutex::new(Vec::new()),
             counters: Counters::default(),
             running: AtomicPtr::new(std::ptr::null_mut()),
             own: Own {
@@ -124,6 +140,7 @@ impl Loop {
                 reactor: RefCell::default(),
                 group: RefCell::default(),
                 index: Cell::new(0),
+                ended: Cell::new(0),
                 kicks_due: Cell::new(0),
                 slice: Cell::new((0, 0)),
             },
@@ -149,9 +166,20 @@ impl Loop {
         self.own.reactor.replace(Some(std::rc::Rc::new(reactor)));
         self.own.group.replace(Some(group));
         self.own.index.set(index);
-        for counter in [&self.counters.turns, &self.counters.switches, &self.counters.kicks] {
+        let counters = &self.counters;
+        for counter in [
+            &counters.turns,
+            &counters.switches,
+            &counters.kicks,
+            &counters.enters,
+            &counters.requests,
+            &counters.inflight,
+            &counters.deepest,
+        ] {
             counter.store(0, Ordering::Relaxed);
         }
+        counters.deepest_name.set("");
+        overflow::prepare();
     }
 
     /// Ends the loop's use by the calling thread; no fiber is alive and nothing is in flight.
@@ -189,6 +217,12 @@ impl Loop {
         self.kick.sleeps()
     }
 
+    /// The fiber that runs now; a hint to anybody else than the loop's thread.
+    pub(crate) fn running_slot(&self) -> Option<&'static Slot> {
+        // SAFETY: only `resume` writes it, from a `&'static Slot`.
+        unsafe { self.running.load(Ordering::Relaxed).as_ref() }
+    }
+
     /// Whether the calling thread runs this loop's fibers now.
     #[inline]
     fn is_here(&self) -> bool {
@@ -200,13 +234,27 @@ impl Loop {
         let here = self.is_here();
         let own = if here { self.own.free.borrow_mut().pop() } else { None };
         let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let slot = own.or_else(free).unwrap_or_else(|| Slot::leak(self));
+        let slot = own.or_else(free).unwrap_or_else(|| self.new_slot());
         slot.task.reset();
         slot.name.set(name);
         slot.body.set(Some(body));
         self.counters.live.fetch_add(1, Ordering::Relaxed);
         self.wake(&slot.task);
         TaskRef(&slot.task)
+    }
+
+    #[cold]
+    fn new_slot(&'static self) -> &'static Slot {
+        let slot = Slot::leak(self);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        slot
+    }
+
+    /// Gives the slots of live fibers that have started to `f`. On the loop's thread only.
+    pub(crate) fn for_each_live(&self, mut f: impl FnMut(&'static Slot)) {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let started = |slot: &&&Slot| slot.stack_low.load(Ordering::Relaxed) != 0;
+        slots.iter().filter(started).for_each(|slot| f(slot));
     }
 
     /// Tells the loop that there is something new for it; one system call if it sleeps.
@@ -232,6 +280,7 @@ impl Loop {
             if !self.own.queue.is_empty() {
                 if reactor.should_poll() {
                     reactor.poll(Wait::No);
+                    self.publish(&reactor);
                 }
                 continue;
             }
@@ -242,6 +291,7 @@ impl Loop {
                 continue;
             }
             let deadline = self.own.timers.borrow().next();
+            self.publish(&reactor);
             reactor.poll(deadline.map_or(Wait::Forever, Wait::Until));
             if self.kick.end_sleep() {
                 self.own.kicks_due.set(self.own.kicks_due.get() + 1);
@@ -249,6 +299,14 @@ impl Loop {
             }
         }
         RUNNING.set(outer);
+    }
+
+    /// Lets everybody see what the reactor has done.
+    fn publish(&self, reactor: &Reactor) {
+        let stats = reactor.stats();
+        self.counters.enters.store(stats.enters, Ordering::Relaxed);
+        self.counters.requests.store(stats.requests, Ordering::Relaxed);
+        self.counters.inflight.store(reactor.inflight() as u64, Ordering::Relaxed);
     }
 
     fn expire_timers(&self) {
@@ -311,10 +369,9 @@ impl Loop {
             // Dropping the body tells whoever waits for it.
             return Ran::Ended;
         };
-        let root = move || {
-            body();
-        };
-        let fiber = fiber.insert(Fiber::new(stack, Box::new(root)));
+        slot.stack_usable.store(stack.usable(), Ordering::Relaxed);
+        slot.stack_low.store(stack.low(), Ordering::Relaxed);
+        let fiber = fiber.insert(Fiber::new(stack, body));
         // SAFETY: invariant 2; the fiber has not started.
         unsafe { *slot.exit.get() = Some(fiber.exit()) };
         fiber.resume()
@@ -325,8 +382,15 @@ impl Loop {
         // SAFETY: invariant 2; the fiber has ended.
         let (fiber, exit) = unsafe { ((*slot.fiber.get()).take(), (*slot.exit.get()).take()) };
         drop(exit);
+        slot.stack_low.store(0, Ordering::Relaxed);
         if let Some(fiber) = fiber {
-            self.own.stacks.borrow_mut().put(fiber.into_stack());
+            let stack = fiber.into_stack();
+            let ended = self.own.ended.get();
+            self.own.ended.set(ended + 1);
+            if ended % MEASURED == 0 {
+                self.measure(&stack, &slot.name);
+            }
+            self.own.stacks.borrow_mut().put(stack);
         }
         let mut free = self.own.free.borrow_mut();
         if free.len() < KEPT_SLOTS {
@@ -337,6 +401,16 @@ impl Loop {
         drop(free);
         self.counters.live.fetch_sub(1, Ordering::Relaxed);
         self.own.group.borrow().as_ref().expect("the loop is open").ended();
+    }
+
+    /// Notes how deep the stack of the ended fiber `name` has been.
+    fn measure(&self, stack: &Stack, name: &Name) {
+        let depth = stack.depth() as u64;
+        stack.trim();
+        if depth > self.counters.deepest.load(Ordering::Relaxed) {
+            self.counters.deepest.store(depth, Ordering::Relaxed);
+            self.counters.deepest_name.copy(name);
+        }
     }
 
     /// Switches from the running fiber `slot` to the loop.
@@ -359,11 +433,6 @@ impl Loop {
             }
             _ => self.own.slice.set((resume, now)),
         }
-    }
-
-    /// How many fibers wait for their turn. On the loop's thread only.
-    pub(crate) fn runnable(&self) -> usize {
-        self.own.queue.len()
     }
 }
 

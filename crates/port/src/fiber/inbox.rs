@@ -62,12 +62,11 @@ impl Inbox {
 pub(crate) struct Queue {
     head: std::cell::Cell<Option<&'static Task>>,
     tail: std::cell::Cell<Option<&'static Task>>,
-    len: std::cell::Cell<usize>,
 }
 
 impl Queue {
     pub(crate) fn new() -> Self {
-        Queue { head: Default::default(), tail: Default::default(), len: Default::default() }
+        Queue { head: Default::default(), tail: Default::default() }
     }
 
     #[inline]
@@ -77,7 +76,6 @@ impl Queue {
             Some(last) => last.next.store(ptr::from_ref(task).cast_mut(), Ordering::Relaxed),
             None => self.head.set(Some(task)),
         }
-        self.len.set(self.len.get() + 1);
     }
 
     #[inline]
@@ -89,17 +87,11 @@ impl Queue {
         if next.is_none() {
             self.tail.set(None);
         }
-        self.len.set(self.len.get() - 1);
         Some(task)
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.get().is_none()
-    }
-
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len.get()
     }
 }

@@ -24,6 +24,8 @@ mod inbox;
 #[cfg(not(loom))]
 mod offload;
 #[cfg(not(loom))]
+mod overflow;
+#[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 mod slot;
@@ -33,6 +35,8 @@ pub(crate) mod stack;
 mod stats;
 #[cfg(not(loom))]
 mod timers;
+#[cfg(not(loom))]
+mod watchdog;
 
 #[cfg(not(loom))]
 pub use api::*;
@@ -43,7 +47,8 @@ mod api {
     pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
     pub use super::offload::offload;
     pub use super::runtime::{Builder, Runtime};
-    pub use super::stats::RuntimeStats;
+    pub use super::stats::{FiberInfo, RuntimeStats};
+    pub use super::watchdog::Stall;
     pub use crate::io::IoMode;
     use crate::task;
 

@@ -7,9 +7,11 @@
 
 use super::event_loop::Loop;
 use super::stack::DEFAULT_STACK_BYTES;
-use super::{RuntimeStats, here, is_fiber, stats};
+use super::watchdog::{self, Hook, Stall};
+use super::{FiberInfo, RuntimeStats, here, is_fiber, stats};
 use crate::io::IoMode;
 use crate::io::Reactor;
+use crate::sync::Event;
 use crate::task::TaskRef;
 use crate::thread::{self, JoinHandle, Packet, Promise, Started};
 use std::io;
@@ -89,6 +91,7 @@ pub struct Builder {
     io: IoMode,
     spawn_as_fibers: bool,
     name: String,
+    hook: Option<Hook>,
 }
 
 impl Builder {
@@ -115,6 +118,12 @@ impl Builder {
     /// What the threads of the loops are called. Default `pumice:loop`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_string();
+        self
+    }
+    /// Starts a watchdog: `hook` is told, on a thread of its own, of each loop that has not turned
+    /// for 100 ms, once per incident. Default: none.
+    pub fn on_stall(mut self, hook: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.hook = Some(Hook(Arc::new(hook)));
         self
     }
     /// Starts the loops. Suspends until they run.
@@ -159,7 +168,7 @@ impl Builder {
         let loops: Vec<_> = (0..self.loops).map(|_| Loop::claim()).collect();
         let group = Arc::new(Group::new(loops, self.stack_bytes, self.spawn_as_fibers));
         // Dropping it ends and joins the loops that have started.
-        let mut runtime = Runtime { group, threads: Vec::new() };
+        let mut runtime = Runtime { group, threads: Vec::new(), watchdog: None };
         let mut starts = Vec::new();
         for index in first..self.loops {
             let (packet, promise) = Packet::new();
@@ -171,6 +180,12 @@ impl Builder {
         for packet in starts {
             packet.wait();
             packet.take().unwrap_or_else(|panic| resume_unwind(panic))?;
+        }
+        if let Some(hook) = self.hook {
+            let (stop, group) = (Arc::new(Event::new()), Arc::clone(&runtime.group));
+            let own = Arc::clone(&stop);
+            let life = move || watchdog::watch(&group.loops, watchdog::LIMIT, &hook, &own);
+            runtime.watchdog = Some((stop, thread::spawn_loop("pumice:watchdog", life)?));
         }
         Ok(runtime)
     }
@@ -206,6 +221,7 @@ fn live_here(group: &Group, index: usize) {
 pub struct Runtime {
     group: Arc<Group>,
     threads: Vec<JoinHandle<()>>,
+    watchdog: Option<(Arc<Event>, JoinHandle<()>)>,
 }
 
 impl Runtime {
@@ -217,6 +233,7 @@ impl Runtime {
             io: IoMode::Auto,
             spawn_as_fibers: false,
             name: "pumice:loop".to_string(),
+            hook: None,
         }
     }
 
@@ -278,6 +295,15 @@ impl Runtime {
         self.group.loops.len()
     }
 
+    /// The fibers that are alive, the caller's own helpers left out. Suspends: each loop is asked
+    /// in its turn, and one system call per fiber measures its stack.
+    pub fn fibers(&self) -> Vec<FiberInfo> {
+        let ask = |index| self.spawn_on(index, stats::SURVEY, move || stats::survey(index));
+        let asked: Vec<_> = (0..self.loops()).map(ask).collect();
+        let answers = asked.into_iter().flat_map(|handle| handle.join().unwrap_or_default());
+        answers.collect()
+    }
+
     /// What the loops have done so far.
     pub fn stats(&self) -> RuntimeStats {
         stats::collect(&self.group.loops)
@@ -291,6 +317,10 @@ impl Drop for Runtime {
         let own = here::current_loop().is_some_and(is_own);
         for thread in self.threads.drain(..).filter(|_| !own) {
             thread.join().expect("a loop ends normally");
+        }
+        if let Some((stop, thread)) = self.watchdog.take() {
+            stop.set();
+            thread.join().expect("a watchdog ends normally");
         }
     }
 }

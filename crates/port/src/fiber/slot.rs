@@ -14,7 +14,7 @@ use super::event_loop::Loop;
 use super::timers::NO_TIMER;
 use crate::task::{Home, Task};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a fiber runs; it does not unwind.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
@@ -23,6 +23,10 @@ pub(crate) type Body = Box<dyn FnOnce() + Send>;
 pub(crate) struct Slot {
     pub(crate) task: Task,
     pub(crate) name: Name,
+    /// The lowest address of the stack's mapping, 0 without one; for reports.
+    pub(crate) stack_low: AtomicUsize,
+    /// Bytes of the stack a fiber can use; for reports.
+    pub(crate) stack_usable: AtomicUsize,
     /// Where the loop's timers have this slot.
     pub(crate) timer: Cell<u32>,
     /// What to run, until the first resume.
@@ -42,6 +46,8 @@ impl Slot {
         let slot: &'static Slot = Box::leak(Box::new(Slot {
             task: Task::new(Home::Fiber(owner)),
             name: Name::default(),
+            stack_low: AtomicUsize::new(0),
+            stack_usable: AtomicUsize::new(0),
             timer: Cell::new(NO_TIMER),
             body: Cell::new(None),
             fiber: UnsafeCell::new(None),
@@ -75,6 +81,13 @@ impl Name {
             let mut eight = [0; 8];
             eight.copy_from_slice(chunk);
             word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over another name.
+    pub(crate) fn copy(&self, other: &Name) {
+        for (to, from) in self.0.iter().zip(&other.0) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 

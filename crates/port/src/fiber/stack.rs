@@ -22,6 +22,8 @@ pub(crate) const DEFAULT_STACK_BYTES: usize = 256 << 10;
 /// A C function may step over a single page without touching it; no function here has frames of
 /// this size.
 pub(crate) const GUARD_BYTES: usize = 32 << 10;
+/// What a stack in the pool may keep in memory once its depth has been seen.
+const KEPT_STACK_BYTES: usize = 32 << 10;
 const PAGE: usize = 4096;
 /// How far the tops of stacks are spread, in steps of a cache line.
 const COLOURS: usize = 32;
@@ -62,15 +64,44 @@ impl Stack {
         if guarded { Ok(stack) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The addresses an overflow hits.
-    pub(crate) fn guard(&self) -> std::ops::Range<usize> {
-        self.low..self.low + GUARD_BYTES
+    /// The lowest address, where the guard begins.
+    pub(crate) fn low(&self) -> usize {
+        self.low
+    }
+
+    /// How deep the stack has been, in bytes, to a page: what is in memory of the mapping. Pages
+    /// that an earlier fiber touched count too, except those that [`Stack::trim`] gave back.
+    /// One system call.
+    pub(crate) fn depth(&self) -> usize {
+        depth(self.low, self.usable())
+    }
+
+    /// Gives pages deeper than [`KEPT_STACK_BYTES`] back to the kernel. Nothing is on the stack.
+    pub(crate) fn trim(&self) {
+        let bytes = (self.len - GUARD_BYTES).saturating_sub(KEPT_STACK_BYTES);
+        // SAFETY: invariants 1 and 2; the guard is left alone.
+        unsafe {
+            let start = (self.low + GUARD_BYTES) as *mut libc::c_void;
+            libc::madvise(start, bytes, libc::MADV_DONTNEED);
+        }
     }
 
     /// Bytes a fiber can use.
     pub(crate) fn usable(&self) -> usize {
         self.len - GUARD_BYTES - self.colour
     }
+}
+
+/// How much of the stack with `usable` bytes above the guard at `low` is in memory, from the top.
+pub(crate) fn depth(low: usize, usable: usize) -> usize {
+    let bytes = usable.next_multiple_of(PAGE);
+    let bottom = low + GUARD_BYTES;
+    let mut pages = vec![0u8; bytes / PAGE];
+    // SAFETY: the kernel writes a byte per page to the vector; of the stack it reads nothing.
+    let code =
+        unsafe { libc::mincore(bottom as *mut libc::c_void, bytes, pages.as_mut_ptr().cast()) };
+    let untouched = pages.iter().position(|page| page & 1 != 0).unwrap_or(pages.len());
+    if code == 0 { (pages.len() - untouched) * PAGE } else { 0 }
 }
 
 impl Drop for Stack {

@@ -1,6 +1,10 @@
 //! Fibers run, wait, end and are counted, on their own loops and across them.
 #![allow(clippy::unwrap_used)]
 
+mod futures;
+mod limits;
+mod waiting;
+
 use super::*;
 use crate::sync::{Event, Mutex};
 use crate::task::{self, WaitReason};
@@ -150,4 +154,113 @@ fn offloaded_calls_run_elsewhere() {
     let (own, other) =
         rt.run("caller", || (std::thread::current().id(), offload(|| std::thread::current().id())));
     assert_ne!(own, other);
+}
+
+#[test]
+fn scopes_of_fibers_borrow_join_and_report_panics() {
+    let rt = Runtime::builder().loops(2).spawn_as_fibers(true).build().unwrap();
+    rt.run("parent", || {
+        let mut sums = [0u64; 8];
+        thread::scope(|scope| {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                scope.spawn(move || {
+                    assert!(is_fiber());
+                    *sum = i as u64 + 1;
+                });
+            }
+        });
+        assert_eq!(sums.iter().sum::<u64>(), 36);
+        let joined = thread::scope(|scope| scope.spawn(|| panic!("joined")).join().map(|()| ()));
+        assert_eq!(thread::panic_message(joined.unwrap_err().as_ref()), "joined");
+    });
+    for (kind, unjoined) in [
+        ("thread::scope", rt.spawn("a", || thread::scope(|s| drop(s.spawn(|| panic!("lost")))))),
+        ("scope_here", rt.spawn("b", || scope_here(|s| drop(s.spawn("c", || panic!("lost")))))),
+    ] {
+        let e = unjoined.join().unwrap_err().to_string();
+        assert!(e.contains("scoped") && e.contains("panicked"), "{kind}: {e}");
+    }
+}
+
+#[test]
+fn panics_reach_whoever_waits() {
+    let rt = runtime(1);
+    let run = std::panic::AssertUnwindSafe(|| rt.run("doomed", || panic!("through run")));
+    let panic = std::panic::catch_unwind(run).unwrap_err();
+    assert_eq!(thread::panic_message(panic.as_ref()), "through run");
+    let e = rt.spawn("caller", || offload(|| panic!("through offload"))).join();
+    assert!(e.unwrap_err().to_string().contains("through offload"));
+    let here = std::panic::catch_unwind(|| scope_here(|s| s.spawn("x", || panic!("here")).join()));
+    assert_eq!(thread::panic_message(here.unwrap().unwrap_err().as_ref()), "here");
+    // The loop has survived all of it.
+    assert_eq!(rt.run("last", || 5), 5);
+}
+
+#[test]
+fn dropping_a_runtime_waits_for_its_fibers() {
+    let done = Arc::new(AtomicUsize::new(0));
+    let rt = runtime(2);
+    for i in 0..100u64 {
+        let done = Arc::clone(&done);
+        drop(rt.spawn("late", move || {
+            thread::sleep(Duration::from_micros(i * 20));
+            // A child that nobody joins is waited for as well.
+            let own = Arc::clone(&done);
+            drop(spawn_here("child", move || {
+                thread::sleep(Duration::from_micros(50));
+                own.fetch_add(1, Ordering::Relaxed);
+            }));
+            done.fetch_add(1, Ordering::Relaxed);
+        }));
+    }
+    drop(rt);
+    assert_eq!(done.load(Ordering::Relaxed), 200);
+}
+
+crate::task_local! {
+    static NUMBER: std::cell::Cell<usize> = const { std::cell::Cell::new(7) };
+}
+crate::task_local! {
+    static OWNED: std::cell::RefCell<Vec<Counted>> = std::cell::RefCell::default();
+}
+
+/// Counts its drops.
+struct Counted(Arc<AtomicUsize>);
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Destructors of locals run on the fiber, which may still wait.
+        thread::yield_now();
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn task_locals_follow_the_fiber() {
+    let rt = runtime(1);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<_> = (0..50)
+        .map(|i| {
+            let dropped = Arc::clone(&dropped);
+            rt.spawn("local", move || {
+                assert_eq!(NUMBER.get(), 7);
+                NUMBER.set(i);
+                OWNED.with(|owned| owned.borrow_mut().push(Counted(dropped)));
+                for _ in 0..5 {
+                    // A borrow may live over a switch.
+                    NUMBER.with(|number| {
+                        thread::yield_now();
+                        assert_eq!(number.get(), i);
+                    });
+                }
+                thread::current_id()
+            })
+        })
+        .collect();
+    let mut ids: Vec<_> = handles.into_iter().map(|h| h.join().unwrap()).collect();
+    assert_eq!(dropped.load(Ordering::Relaxed), 50, "dropped before the joiners go on");
+    ids.push(thread::current_id());
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 51, "every fiber has a number of its own");
+    assert_eq!(NUMBER.get(), 7);
 }

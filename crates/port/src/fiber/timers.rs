@@ -87,3 +87,46 @@ impl Timers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::event_loop::Loop;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn deadlines_come_in_order_and_are_taken_back() {
+        let own = Loop::claim();
+        let slots: Vec<_> = (0..200).map(|_| Slot::leak(own)).collect();
+        let place = |slot: &Slot| slots.iter().position(|s| std::ptr::eq(*s, slot));
+        let (mut timers, mut model) = (Timers::default(), BTreeSet::new());
+        let mut deadlines = [0u64; 200];
+        let mut random = 42u64;
+        for step in 0..20_000u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (at, kind) = ((random >> 33) as usize % slots.len(), (random >> 20) % 3);
+            let waits = slots[at].timer.get() != NO_TIMER;
+            assert_eq!(waits, model.contains(&(deadlines[at], at)), "step {step}");
+            match (kind, waits) {
+                (0, true) => {
+                    timers.remove(slots[at]);
+                    model.remove(&(deadlines[at], at));
+                }
+                (0 | 1, false) => {
+                    // No two are equal.
+                    deadlines[at] = ((random >> 40) << 16) + step;
+                    timers.insert(deadlines[at], slots[at]);
+                    model.insert((deadlines[at], at));
+                }
+                _ => {
+                    let now = (random >> 41) << 16;
+                    let due = model.first().copied().filter(|(deadline, _)| *deadline <= now);
+                    let found = timers.pop_due(now).and_then(place);
+                    assert_eq!(found, due.map(|(_, at)| at), "step {step}");
+                    due.map(|entry| model.remove(&entry));
+                }
+            }
+            assert_eq!(timers.next(), model.first().map(|(deadline, _)| *deadline));
+        }
+    }
+}

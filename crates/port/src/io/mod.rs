@@ -30,7 +30,7 @@ pub(crate) use kicker::Kicker;
 pub(crate) use op::{Op, perform, wait_for};
 pub use tickets::{IoStats, Wait};
 
-use crate::task::{self, TaskRef, WaitReason};
+use crate::task::{self, WaitReason};
 use pool::PoolRing;
 use std::cell::RefCell;
 use std::io;
@@ -128,6 +128,7 @@ impl Reactor {
     }
 
     /// Requests that have not been submitted.
+    #[cfg(test)]
     pub(crate) fn pending(&self) -> usize {
         on!(self, book => book.pending())
     }
@@ -148,12 +149,8 @@ impl Reactor {
         on!(self, book => book.stats())
     }
 
-    /// Whether io_uring serves it.
-    pub(crate) fn is_uring(&self) -> bool {
-        matches!(&*self.book.borrow(), Book::Uring(_))
-    }
-
     /// Cancels what is in flight and waits for it.
+    #[cfg(test)]
     pub(crate) fn drain(&self) {
         on!(self, book => book.drain());
     }

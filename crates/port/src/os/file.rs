@@ -225,6 +225,11 @@ impl File {
             None => retry(|| self.inner.sync_all()),
         }
     }
+    /// The descriptor's number, for measurements of bare system calls.
+    #[doc(hidden)]
+    pub fn as_raw(&self) -> RawFd {
+        self.fd()
+    }
     pub(super) fn fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }

@@ -1,7 +1,8 @@
 //! A flag that is raised once and can be waited for.
 //!
 //! Contract: docs/port/event.md. Invariants:
-//! 1. UNSET_QUEUED is set under the queue's lock, where the node is linked after it.
+//! 1. Until the flag is up the state is UNSET_QUEUED exactly while nodes are linked; both change
+//!    under the queue's lock.
 //! 2. `set` does not touch the event after it has made a waiter's node final, so a task that alone
 //!    waits may end the event as soon as its wait returns.
 //!
@@ -39,6 +40,9 @@ impl Event {
         let relaxed = planted(Planted::EventRelaxed);
         let order = if relaxed { Ordering::Relaxed } else { Ordering::AcqRel };
         if self.state.swap(SET, order) == UNSET_QUEUED {
+            if planted(Planted::EventWakesUnderLock) {
+                return self.queue.with(|list| wake_all(list.detach(usize::MAX), WOKEN));
+            }
             wake_all(self.queue.with(|list| list.detach(usize::MAX)), WOKEN);
         }
     }
@@ -65,18 +69,29 @@ impl Event {
         if node.wait_until(&EVENT, clock::deadline(limit)) >= WOKEN {
             return true;
         }
-        let cancelled = self.queue.with(|list| {
-            let waits = node.is_waiting();
-            if waits {
-                list.remove(&node);
-            }
-            waits
-        });
+        let cancelled = self.cancel(&node);
         if !cancelled {
             // The one who set the flag has the node, and needs it for a moment more.
             node.wait(&EVENT);
         }
         !cancelled
+    }
+
+    /// Takes the node out, or says false: the flag is up, and who raised it comes for the node.
+    fn cancel(&self, node: &Node) -> bool {
+        self.queue.with(|list| {
+            if !node.is_waiting() || self.is_set() {
+                return false;
+            }
+            list.remove(node);
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            let unmark = || self.state.compare_exchange(UNSET_QUEUED, UNSET, success, failure);
+            if list.is_empty() && unmark().is_err() {
+                list.push_back(node);
+                return false;
+            }
+            true
+        })
     }
 
     /// Links the node, or says false when the flag is up.

@@ -22,6 +22,8 @@ pub enum Planted {
     EventNoRecheck,
     /// An event publishes its flag without ordering what was written before.
     EventRelaxed,
+    /// The one who sets an event wakes the waiters before it is done with the event.
+    EventWakesUnderLock,
 }
 
 #[cfg(not(loom))]

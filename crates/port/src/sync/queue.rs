@@ -250,18 +250,34 @@ impl WaitQueue {
 }
 
 /// The same over loom's own lock: the raw lock has a model of its own, and here it would only
-/// multiply the number of executions.
+/// multiply the number of executions. `alive` is used by whoever has the lock and changed by the
+/// end of the queue, so loom sees a queue that ends while somebody is not done with it.
 #[cfg(loom)]
-pub(super) struct WaitQueue(loom::sync::Mutex<List>);
+pub(super) struct WaitQueue {
+    list: loom::sync::Mutex<List>,
+    alive: UnsafeCell<()>,
+}
 
 #[cfg(loom)]
 #[allow(clippy::unwrap_used)] // loom's locks are not poisoned.
 impl WaitQueue {
     pub(super) fn new() -> WaitQueue {
-        WaitQueue(loom::sync::Mutex::new(List::new()))
+        WaitQueue { list: loom::sync::Mutex::new(List::new()), alive: UnsafeCell::new(()) }
     }
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut List) -> R) -> R {
-        f(&mut self.0.lock().unwrap())
+        let mut list = self.list.lock().unwrap();
+        let result = f(&mut list);
+        self.alive.with(|_| ());
+        result
+    }
+}
+
+#[cfg(loom)]
+impl Drop for WaitQueue {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.alive.with_mut(|_| ());
+        }
     }
 }
 

@@ -95,18 +95,24 @@ impl RawRwLock {
 
     /// Enters if that is allowed now, looking `spins` times more while a holder may go.
     fn try_enter(&self, access: Access, spins: u32) -> bool {
+        let mut state = self.look(access, spins, false);
+        while let Some(entered) = access.enter(state, false) {
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.state.compare_exchange_weak(state, entered, success, failure) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// The state, when entering is allowed, somebody waits, or `spins` looks were in vain.
+    fn look(&self, access: Access, spins: u32, woken: bool) -> u32 {
         let mut left = spins;
         loop {
             let state = self.state.load(Ordering::Relaxed);
-            if let Some(entered) = access.enter(state, false) {
-                let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-                if self.state.compare_exchange(state, entered, success, failure).is_ok() {
-                    return true;
-                }
-                continue;
-            }
-            if left == 0 || state & WAITING != 0 {
-                return false;
+            if left == 0 || state & WAITING != 0 || access.enter(state, woken).is_some() {
+                return state;
             }
             left -= 1;
             std::hint::spin_loop();
@@ -117,7 +123,8 @@ impl RawRwLock {
     #[cold]
     fn enter_slow(&self, access: Access) {
         let task = task::current();
-        if self.try_enter(access, if task.is_fiber() { 0 } else { super::SPINS }) {
+        let spins = if task.is_fiber() { 0 } else { super::SPINS };
+        if self.try_enter(access, spins) {
             return;
         }
         let mut since = None;
@@ -130,6 +137,7 @@ impl RawRwLock {
             if self.enter_or_queue(access, &node, woken) || node.wait(access.reason()) == GRANTED {
                 return;
             }
+            self.look(access, spins, true);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fiber::Runtime;
-use crate::thread;
+use crate::{sim, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -176,4 +176,32 @@ fn every_promise_holds_on_fibers_of_two_loops() {
 fn every_promise_holds_on_fibers_beside_threads() {
     conformance::check_all(&Fibers::new(2, 2));
     conformance::check_all(&Fibers::new(1, 3));
+}
+
+/// Tasks of a simulation: `run` is called by its first fiber.
+struct Simulated;
+
+impl conformance::Start for Simulated {
+    fn run(&self, bodies: Vec<conformance::Body>) {
+        let start = |body| thread::spawn("conformance", body);
+        let handles: Vec<_> = bodies.into_iter().map(start).collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    }
+    fn load(&self) -> usize {
+        2
+    }
+}
+
+#[test]
+fn every_promise_holds_in_simulations() {
+    for seed in 0..30 {
+        let depth = 3 + (seed % 5) as u32;
+        for schedule in [sim::Schedule::Uniform, sim::Schedule::PriorityChange { depth }] {
+            let options = sim::Options { schedule, ..sim::Options::new(seed) };
+            let (report, result) = sim::run(&options, || conformance::check_all(&Simulated));
+            if let Err(failure) = result {
+                panic!("seed {seed}, {schedule:?}: {failure:?}, stuck {:?}", report.stuck);
+            }
+        }
+    }
 }

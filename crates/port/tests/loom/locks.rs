@@ -347,3 +347,29 @@ fn event_without_a_second_look_is_caught() {
 fn event_that_does_not_publish_is_caught() {
     is_caught(Planted::EventRelaxed, RACE, 3, event_publishes(false));
 }
+
+/// The task that alone waits ends the event when its wait returns, also after a wait in vain.
+fn event_ends_with_its_waiter() {
+    let event = Box::into_raw(Box::new(Event::new()));
+    let address = event as usize;
+    // SAFETY: the box lives until the waiter has seen the flag.
+    let setter = thread::spawn(move || unsafe { &*(address as *const Event) }.set());
+    // SAFETY: as above; what this model checks is that the setter is done with it then.
+    unsafe {
+        if !(*event).wait_timeout(LIMIT) {
+            (*event).wait();
+        }
+        drop(Box::from_raw(event));
+    }
+    setter.join().unwrap();
+}
+
+#[test]
+fn event_may_end_with_its_only_waiter() {
+    holds(3, event_ends_with_its_waiter);
+}
+
+#[test]
+fn event_that_is_touched_too_late_is_caught() {
+    is_caught(Planted::EventWakesUnderLock, RACE, 3, event_ends_with_its_waiter);
+}

@@ -40,21 +40,11 @@ struct Lookup<'a> {
     /// Merge operands, newest first.
     operands: Vec<Vec<u8>>,
     answer: Answer,
-    /// The table that lacks a block in the cache, when the read notes such.
-    stopped_at: Option<Arc<Table>>,
 }
 
 impl<'a> Lookup<'a> {
     fn new(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
-        Lookup {
-            cf,
-            key,
-            sequence,
-            covered_below: 0,
-            operands: Vec::new(),
-            answer: Answer::Open,
-            stopped_at: None,
-        }
+        Lookup { cf, key, sequence, covered_below: 0, operands: Vec::new(), answer: Answer::Open }
     }
 
     /// Takes the next older version; true to go on.
@@ -150,8 +140,10 @@ impl<'a> Lookup<'a> {
         let searched = table.get(options, seek_key, &mut |entry, value, block| {
             self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
         });
-        if searched.is_err() && options.missed.is_some() {
-            self.stopped_at = Some(Arc::clone(&table));
+        if searched.is_err()
+            && let Some(missed) = &options.missed
+        {
+            missed.set_table(&table);
         }
         searched
     }
@@ -180,6 +172,7 @@ pub(crate) enum Attempt {
 
 /// As [`get`] with `options`, which must be `cache_only` and note what was missed. May open table
 /// files and so suspend.
+#[inline(never)]
 pub(crate) fn attempt(
     cf: &CfData,
     cache: &TableCache,
@@ -190,10 +183,9 @@ pub(crate) fn attempt(
 ) -> Attempt {
     let mut lookup = Lookup::new(cf, key, sequence);
     if let Err(error) = search(&mut lookup, cache, super_version, options) {
-        let missed = options.missed.as_ref().and_then(|missed| missed.take());
-        return match (lookup.stopped_at, missed) {
-            (Some(table), Some(block)) => Attempt::Needs(table, block),
-            _ => Attempt::Settled(Err(error)),
+        return match options.missed.as_ref().and_then(|missed| missed.take()) {
+            Some((table, block)) => Attempt::Needs(table, block),
+            None => Attempt::Settled(Err(error)),
         };
     }
     Attempt::Settled(lookup.answer())
@@ -216,6 +208,7 @@ pub(crate) fn get(
     lookup.answer()
 }
 
+#[inline(always)]
 fn search(
     lookup: &mut Lookup<'_>,
     cache: &TableCache,

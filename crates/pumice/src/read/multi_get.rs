@@ -4,7 +4,7 @@
 //! in rounds: one block per open key, each block once however many keys need it, all reads of a
 //! round in flight together, whatever files they are in. The keys are looked up again, over the
 //! blocks that are pinned now, until none is open. A call whose blocks are all cached starts no
-//! fiber and allocates nothing for them.
+//! fiber.
 //!
 //! Without a cache to load into (or with `fill_cache` off) open keys are read one fiber each.
 //!
@@ -12,6 +12,7 @@
 //! Thread safety: one call on its task. Suspends where it reads.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
@@ -26,9 +27,6 @@ use crate::table_cache::TableCache;
 
 /// Reads in flight at most; more wait for their turn.
 const READS_AT_ONCE: usize = 64;
-/// Rounds after which an open key is simply read: a key rarely needs more than an index, a filter
-/// and a data block on one or two levels.
-const ROUNDS_MAX: usize = 16;
 
 type Answer = Result<Option<PinnedSlice>>;
 
@@ -121,27 +119,33 @@ impl MultiGet<'_> {
         answers: &mut [Answer],
     ) {
         let mut pins = Vec::new();
-        for _ in 0..ROUNDS_MAX {
-            // A single key is as fast on its own.
-            if open.len() < 2 {
-                return;
-            }
+        let mut loaded = BTreeSet::new();
+        // A single key is as fast on its own.
+        while open.len() > 1 {
             needs.sort_unstable_by_key(Need::order);
             needs.dedup_by_key(|need| need.order());
+            loaded.extend(needs.iter().map(Need::order));
             if !self.load(&needs, &mut pins) {
                 return;
             }
             needs.clear();
+            let mut evicted = false;
             open.retain(|&at| match self.attempt(at, quick) {
                 Attempt::Settled(answer) => {
                     answers[at] = answer;
                     false
                 }
                 Attempt::Needs(table, block) => {
-                    needs.push(Need { table, block });
+                    let need = Need { table, block };
+                    evicted |= loaded.contains(&need.order());
+                    needs.push(need);
                     true
                 }
             });
+            // A cache that does not keep what is pinned would have it read again and again.
+            if evicted {
+                return;
+            }
         }
     }
 

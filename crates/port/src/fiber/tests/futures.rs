@@ -1,0 +1,104 @@
+//! Futures resolved by fibers, polled by an executor made by hand.
+
+use super::*;
+use crate::future;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Wakes a thread.
+struct Unpark(std::thread::Thread);
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls on the calling thread until the future is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn any_executor_polls_them() {
+    let rt = runtime(2);
+    let all = block_on(async {
+        let futures: Vec<_> = (0..100u64)
+            .map(|i| {
+                future::spawn(&rt, "async", move || {
+                    thread::sleep(Duration::from_micros(i % 7 * 30));
+                    i
+                })
+            })
+            .collect();
+        let mut sum = 0;
+        for future in futures {
+            sum += future.await;
+        }
+        sum
+    });
+    assert_eq!(all, 4950);
+}
+
+#[test]
+fn a_future_dropped_early_leaves_its_fiber_alone() {
+    let rt = runtime(1);
+    let (gate, done) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
+    for i in 0..100 {
+        let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
+        let mut task = future::spawn(&rt, "alone", move || {
+            gate.wait();
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        if i % 2 == 0 {
+            let poll = pin!(&mut task).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(poll.is_pending());
+        }
+        drop(task);
+    }
+    gate.set();
+    drop(rt);
+    assert_eq!(done.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn the_latest_waker_is_woken_and_panics_come_through() {
+    struct Flag(AtomicBool);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let rt = runtime(1);
+    let gate = Arc::new(Event::new());
+    let own = Arc::clone(&gate);
+    let mut task = pin!(future::spawn(&rt, "doomed", move || {
+        own.wait();
+        panic!("seen by the poller");
+    }));
+    let flags = [0, 1].map(|_| Arc::new(Flag(AtomicBool::new(false))));
+    for flag in &flags {
+        let waker = Waker::from(Arc::clone(flag));
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    gate.set();
+    while !flags[1].0.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    assert!(!flags[0].0.load(Ordering::Acquire), "replaced by the later one");
+    let poll = std::panic::AssertUnwindSafe(|| {
+        let polled = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        matches!(polled, Poll::Ready(()))
+    });
+    let panic = std::panic::catch_unwind(poll).unwrap_err();
+    assert_eq!(thread::panic_message(panic.as_ref()), "seen by the poller");
+}

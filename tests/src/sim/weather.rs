@@ -4,6 +4,7 @@ use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
 
 use super::session::Session;
+use super::world::tell;
 
 const FILES: [&str; 8] =
     ["/db*", "/db*", "/db*", "*.log", "*.log", "*.sst", "*MANIFEST-*", "*CURRENT*"];
@@ -40,5 +41,7 @@ pub fn strike(session: &Session, rng: &mut Rng) {
         1 => 1 + rng.uniform(4),
         _ => u64::MAX,
     };
-    session.fs.add_fault(FaultRule { op, path_glob, skip: rng.skewed(4), count, fault });
+    let rule = FaultRule { op, path_glob, skip: rng.skewed(4), count, fault };
+    tell(format_args!("weather: {rule:?}"));
+    session.fs.add_fault(rule);
 }

@@ -65,13 +65,30 @@ pub struct World {
     dies_at: u64,
 }
 
-/// Takes info-log lines and forgets them.
+/// Whether what happens is told on standard error: for looking into a seed.
+pub fn is_told() -> bool {
+    static TOLD: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *TOLD.get_or_init(|| std::env::var_os("PUMICE_SIM_TELL").is_some())
+}
+
+/// Tells what happens, when it is to be told.
+pub fn tell(message: std::fmt::Arguments<'_>) {
+    if is_told() {
+        eprintln!("{message}"); // No clock: reading it would change the run.
+    }
+}
+
+/// Takes info-log lines; they are told, or forgotten.
 struct Forgetful;
 
 impl Logger for Forgetful {
-    fn log(&self, _level: InfoLogLevel, _message: std::fmt::Arguments<'_>) {}
+    fn log(&self, level: InfoLogLevel, message: std::fmt::Arguments<'_>) {
+        if level != InfoLogLevel::Header {
+            tell(format_args!("log: {message}"));
+        }
+    }
     fn level(&self) -> InfoLogLevel {
-        InfoLogLevel::Header
+        InfoLogLevel::Info // Told or not, a seed does the same.
     }
 }
 
@@ -168,7 +185,9 @@ impl World {
         for name in &others {
             families.push(ColumnFamilyDescriptor::new(name.clone(), base.cf.clone()));
         }
-        let (db, mut handles) = Db::open_cf(&base.db, DIR, &families)?;
+        let opened = Db::open_cf(&base.db, DIR, &families);
+        tell(format_args!("opened: {:?}", opened.as_ref().err()));
+        let (db, mut handles) = opened?;
         let others = handles.split_off(fixed).into_iter().zip(others).collect();
         Ok(Session::new(self, db, handles, others, base.cf))
     }
@@ -205,6 +224,7 @@ impl World {
         seed: u64,
     ) {
         self.fs.halt_after(0);
+        tell(format_args!("crash {crash:?} {mode:?}; faults {:?}", self.fs.fault_log()));
         let crash = if self.lost_a_sync() { Crash::Power } else { crash };
         let survivors = self.fs.crashed_copy(seed, mode);
         self.dies_at = u64::MAX;

@@ -335,3 +335,38 @@ fn readers_see_batches_whole() {
     writer.join().unwrap();
     db.close().unwrap();
 }
+
+/// A memtable is sealed, its flush has not begun, the log it would go on with fails: resuming must
+/// leave that log behind although nothing in memory names the next one.
+#[test]
+fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
+    let fs = MemFs::new(7);
+    let mut options = options(&fs);
+    options.db.avoid_flush_during_recovery = true;
+    let db = Db::open(&options, DIR).unwrap();
+    put(&db, "before", "1").unwrap();
+    db.pause_background_work();
+    db.flush(&FlushOptions { wait: false, ..FlushOptions::default() }).unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::ShortWrite));
+    put(&db, "torn", &"x".repeat(3000)).unwrap_err();
+    let logs = || {
+        let names = fs.list(Path::new(DIR)).unwrap();
+        names.iter().filter(|name| name.ends_with(".log")).count()
+    };
+    let before = logs();
+    let resuming = {
+        let db = db.clone();
+        pumice_port::thread::spawn("resume", move || db.resume())
+    };
+    while logs() == before {
+        pumice_port::thread::yield_now();
+    }
+    db.continue_background_work().unwrap();
+    resuming.join().unwrap().unwrap();
+    let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+    db.put(&sync, b"after", b"2").unwrap();
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(get(&db, "before").as_deref(), Some(&b"1"[..]));
+    assert_eq!(get(&db, "after").as_deref(), Some(&b"2"[..]));
+}

@@ -26,6 +26,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result, Severity};
 use pumice_manifest::VersionEdit;
 
+use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
 use crate::stats::listener::FlushReason;
 use crate::write::switch::all_ids;
@@ -246,12 +247,26 @@ impl DbInner {
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
         self.flush_all_now(&ids)?;
-        // Even if nothing was flushed: the failed log must not be replayed, since what comes next
-        // takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
-        let mut log_number = self.state.lock().cfs.get(&0).map(|cf| cf.log_number);
-        if planted::is(Bug::SequencesReused) {
-            log_number = None;
+        self.leave_failed_log()
+    }
+
+    /// Records that no column family needs a log before the present one, unless it has unflushed
+    /// data. Even if nothing was flushed: the failed log must not be replayed, since what comes
+    /// next takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
+    ///
+    /// A memtable that was sealed before the failure names the failed log as the one to go on with,
+    /// so its flush alone does not release that log.
+    fn leave_failed_log(&self) -> Result<()> {
+        let _alone = self.exclusive();
+        let present = self.wal.lock().number();
+        let mut edits = Vec::new();
+        for cf in self.state.lock().cfs.values().filter(|cf| !cf.data.is_dropped()) {
+            let flushed = cf.mem.is_empty() && cf.imm.is_empty();
+            let number = if flushed { cf.log_number.max(present) } else { cf.log_number };
+            let log_number = (!planted::is(Bug::SequencesReused)).then_some(number);
+            let column_family = cf.data.id;
+            edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
-        self.apply_edits(VersionEdit { log_number, ..VersionEdit::default() }, |_| ())
+        self.apply_edits(EditGroup::from(edits), |_| ())
     }
 }

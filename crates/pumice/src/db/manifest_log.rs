@@ -62,6 +62,12 @@ impl From<VersionEdit> for EditGroup {
     }
 }
 
+impl From<Vec<VersionEdit>> for EditGroup {
+    fn from(edits: Vec<VersionEdit>) -> Self {
+        EditGroup { edits, removed: Vec::new() }
+    }
+}
+
 impl DbInner {
     /// Makes `group` durable and current. `install` runs under the state lock right after the new
     /// versions are in place and before readers see them.

@@ -258,8 +258,13 @@ impl DbInner {
                 return Err(Error::incomplete("Manual compaction paused")
                     .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
             }
-            self.schedule_background(&mut state);
-            state = self.changed.wait_timeout(state, POLL).0;
+            // Not at every wake-up: a job that finds only conflicts wakes this task, and the two
+            // would keep each other busy until the conflict is over.
+            let (next, timed_out) = self.changed.wait_timeout(state, POLL);
+            state = next;
+            if timed_out {
+                self.schedule_background(&mut state);
+            }
         }
     }
 

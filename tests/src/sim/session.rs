@@ -52,7 +52,7 @@ const READING: &str = "reading";
 /// Tries at most to make a database write again, and the time between them.
 const HEAL_TRIES: u32 = 100;
 const HEAL_PAUSE: Duration = Duration::from_millis(60);
-/// So many tries a full disk gets to recover by itself, about 5 s.
+/// So many tries a full disk gets to recover by itself, about 5 s; it gets no help.
 const TRIES_BY_ITSELF: u32 = 90;
 
 /// See the module head.
@@ -245,7 +245,10 @@ impl Session {
                 Err(Stop::Error(_)) if self.is_dead() => return Ok(()),
                 Err(Stop::Error(error)) => last = error.to_string(),
             }
-            let by_itself = last.contains("No space") && attempt < TRIES_BY_ITSELF;
+            let by_itself = last.contains("No space");
+            if by_itself && attempt >= TRIES_BY_ITSELF {
+                break;
+            }
             if !by_itself && let Err(error) = self.db.resume() {
                 last = format!("{last}; resume: {error}");
             }

@@ -7,7 +7,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // std's locks are the yardstick.
 
-use pumice_port::{fiber, sync};
+use pumice_port::{fiber, sim, sync};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -157,7 +157,7 @@ fn contended() {
         let ours = sync::RwLock::new(0u64);
         let std = std::sync::RwLock::new(0u64);
         let mine = |i: u64| {
-            if i % 10 == 0 {
+            if i.is_multiple_of(10) {
                 *ours.write() += 1;
             } else {
                 black_box(*ours.read());
@@ -165,7 +165,7 @@ fn contended() {
             spend(50);
         };
         let theirs = |i: u64| {
-            if i % 10 == 0 {
+            if i.is_multiple_of(10) {
                 *std.write().expect("") += 1;
             } else {
                 black_box(*std.read().expect(""));
@@ -204,6 +204,12 @@ fn main() {
         uncontended("thread");
         let runtime = fiber::Runtime::builder().loops(1).build().expect("a runtime");
         runtime.run("bench", || uncontended("fiber"));
+        drop(runtime);
+        // Every operation passes points here, each of which asks the simulation.
+        let options =
+            sim::Options { max_steps: u64::MAX, preempt_per_mille: 0, ..sim::Options::new(1) };
+        let (_, result) = sim::run(&options, || uncontended("simulation"));
+        assert!(result.is_ok(), "the simulation failed");
     }
     if what != "uncontended" {
         contended();

@@ -41,7 +41,10 @@ impl<T> UnsafeCell<T> {
 
 /// Constructors that are `const`, except under loom, whose atomics must be made at run time.
 macro_rules! constant {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty $body:block)+) => {$(
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident($($arg:ident: $type:ty),*) -> $ret:ty $body:block
+    )+) => {$(
         $(#[$meta])*
         #[cfg(not(loom))]
         #[inline]

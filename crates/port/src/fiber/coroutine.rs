@@ -24,25 +24,36 @@ pub(crate) enum Ran {
     Ended,
 }
 
-type Exit = Rc<Cell<Option<NonNull<Yielder<(), ()>>>>>;
+type Switch = Coroutine<(), (), (), Stack>;
 
 /// See the head of this file.
 pub(crate) struct Fiber {
-    coroutine: Coroutine<(), (), (), Stack>,
-    exit: Exit,
+    coroutine: Switch,
+    /// Of a fiber whose scheduler keeps none itself.
+    exit: Option<Rc<ExitCell>>,
 }
 
 impl Fiber {
     /// A fiber that will run `body`, which must not unwind.
     pub(crate) fn new(stack: Stack, body: Box<dyn FnOnce() + Send>) -> Self {
-        let exit = Exit::default();
+        let exit = Rc::new(ExitCell::default());
         let own = Rc::clone(&exit);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-            own.set(Some(NonNull::from(yielder)));
-            body();
-            own.set(None);
+            own.run(yielder, body);
         });
-        Fiber { coroutine, exit }
+        Fiber { coroutine, exit: Some(exit) }
+    }
+
+    /// As `new`, with the way back at `exit`, which serves one fiber at a time.
+    pub(crate) fn with_exit(
+        stack: Stack,
+        exit: &'static ExitCell,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> Self {
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            exit.run(yielder, body);
+        });
+        Fiber { coroutine, exit: None }
     }
 
     /// Runs the fiber until it suspends or ends.
@@ -54,9 +65,9 @@ impl Fiber {
         }
     }
 
-    /// The way back from the fiber, for its scheduler to keep beside it.
+    /// The way back from a fiber made by `new`, for its scheduler to keep beside it.
     pub(crate) fn exit(&self) -> FiberExit {
-        FiberExit(Rc::clone(&self.exit))
+        FiberExit(Rc::clone(self.exit.as_ref().expect("the fiber has an exit of its own")))
     }
 
     /// The stack of a fiber that has ended, to be used again.
@@ -65,15 +76,33 @@ impl Fiber {
     }
 }
 
-/// The way back from a running fiber to whoever resumed it.
-pub(crate) struct FiberExit(Exit);
+/// Where a fiber notes its way back while it lives.
+#[derive(Default)]
+pub(crate) struct ExitCell(Cell<Option<NonNull<Yielder<(), ()>>>>);
 
-impl FiberExit {
+impl ExitCell {
+    fn run(&self, yielder: &Yielder<(), ()>, body: Box<dyn FnOnce() + Send>) {
+        self.0.set(Some(NonNull::from(yielder)));
+        body();
+        self.0.set(None);
+    }
+
     /// Suspends the fiber; returns when it is resumed. Only from inside that very fiber.
     #[inline]
     pub(crate) fn suspend(&self) {
         let yielder = self.0.get().expect("only a running fiber suspends");
         // SAFETY: invariants 1 and 2.
         unsafe { yielder.as_ref().suspend(()) };
+    }
+}
+
+/// The way back from a running fiber to whoever resumed it.
+pub(crate) struct FiberExit(Rc<ExitCell>);
+
+impl FiberExit {
+    /// As [`ExitCell::suspend`].
+    #[inline]
+    pub(crate) fn suspend(&self) {
+        self.0.suspend();
     }
 }

@@ -40,9 +40,9 @@ const TURN_NANOS: u64 = 50_000;
 const CLOCK_RESUMES: u32 = 8;
 /// How long a fiber may run before `maybe_yield` yields.
 const SLICE_NANOS: u64 = 100_000;
-/// One in so many ended fibers has its stack measured: all with assertions, and otherwise few,
-/// because it is a system call.
-const MEASURED: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
+/// One in so many ended fibers has its stack measured without assertions, because it is a system
+/// call; with assertions all have.
+const MEASURED: u64 = 64;
 /// Records of ended fibers that a loop keeps without a lock.
 const KEPT_SLOTS: usize = 256;
 
@@ -371,23 +371,19 @@ impl Loop {
         };
         slot.stack_usable.store(stack.usable(), Ordering::Relaxed);
         slot.stack_low.store(stack.low(), Ordering::Relaxed);
-        let fiber = fiber.insert(Fiber::new(stack, body));
-        // SAFETY: invariant 2; the fiber has not started.
-        unsafe { *slot.exit.get() = Some(fiber.exit()) };
-        fiber.resume()
+        fiber.insert(Fiber::with_exit(stack, &slot.exit, body)).resume()
     }
 
     /// Takes apart what is left of a fiber.
     fn end(&self, slot: &'static Slot) {
         // SAFETY: invariant 2; the fiber has ended.
-        let (fiber, exit) = unsafe { ((*slot.fiber.get()).take(), (*slot.exit.get()).take()) };
-        drop(exit);
+        let fiber = unsafe { &mut *slot.fiber.get() }.take();
         slot.stack_low.store(0, Ordering::Relaxed);
         if let Some(fiber) = fiber {
             let stack = fiber.into_stack();
             let ended = self.own.ended.get();
             self.own.ended.set(ended + 1);
-            if ended % MEASURED == 0 {
+            if cfg!(debug_assertions) || ended.is_multiple_of(MEASURED) {
                 self.measure(&stack, &slot.name);
             }
             self.own.stacks.borrow_mut().put(stack);
@@ -411,14 +407,6 @@ impl Loop {
             self.counters.deepest.store(depth, Ordering::Relaxed);
             self.counters.deepest_name.copy(name);
         }
-    }
-
-    /// Switches from the running fiber `slot` to the loop.
-    #[inline]
-    fn switch_out(slot: &'static Slot) {
-        // SAFETY: slot invariant 2: the fiber itself calls, on the loop's thread.
-        let exit = unsafe { &*slot.exit.get() };
-        exit.as_ref().expect("a running fiber has a way out").suspend();
     }
 
     /// Yields if the running fiber has had its slice.
@@ -468,7 +456,7 @@ impl Scheduler for Loop {
         if let Some(deadline) = deadline_nanos {
             self.own.timers.borrow_mut().insert(deadline, slot);
         }
-        Loop::switch_out(slot);
+        slot.exit.suspend();
         if slot.timer.get() != NO_TIMER {
             self.own.timers.borrow_mut().remove(slot);
         }
@@ -480,7 +468,7 @@ impl Scheduler for Loop {
             return;
         }
         self.own.queue.push(task);
-        Loop::switch_out(Slot::of(task));
+        Slot::of(task).exit.suspend();
     }
 
     fn spawn(&self, name: &str, body: Body) -> TaskRef {

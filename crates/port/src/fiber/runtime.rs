@@ -295,7 +295,7 @@ impl Runtime {
         self.group.loops.len()
     }
 
-    /// The fibers that are alive, the caller's own helpers left out. Suspends: each loop is asked
+    /// The fibers that have started and not ended, this call's own helpers left out. Suspends: each loop is asked
     /// in its turn, and one system call per fiber measures its stack.
     pub fn fibers(&self) -> Vec<FiberInfo> {
         let ask = |index| self.spawn_on(index, stats::SURVEY, move || stats::survey(index));

@@ -9,7 +9,7 @@
 //!
 //! Thread safety: by invariant 2; the name is atomics because reports read it from anywhere.
 
-use super::coroutine::{Fiber, FiberExit};
+use super::coroutine::{ExitCell, Fiber};
 use super::event_loop::Loop;
 use super::timers::NO_TIMER;
 use crate::task::{Home, Task};
@@ -19,22 +19,23 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// What a fiber runs; it does not unwind.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
 
-/// See the head of this file.
+/// See the head of this file. What every switch touches comes first.
+#[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) task: Task,
+    /// The way back; the fiber uses it while the loop has `fiber` borrowed.
+    pub(crate) exit: ExitCell,
+    /// Where the loop's timers have this slot.
+    pub(crate) timer: Cell<u32>,
+    /// From the first resume to the end.
+    pub(crate) fiber: UnsafeCell<Option<Fiber>>,
+    /// What to run, until the first resume.
+    pub(crate) body: Cell<Option<Body>>,
     pub(crate) name: Name,
     /// The lowest address of the stack's mapping, 0 without one; for reports.
     pub(crate) stack_low: AtomicUsize,
     /// Bytes of the stack a fiber can use; for reports.
     pub(crate) stack_usable: AtomicUsize,
-    /// Where the loop's timers have this slot.
-    pub(crate) timer: Cell<u32>,
-    /// What to run, until the first resume.
-    pub(crate) body: Cell<Option<Body>>,
-    /// From the first resume to the end.
-    pub(crate) fiber: UnsafeCell<Option<Fiber>>,
-    /// As `fiber`; apart from it because the fiber uses it while the loop has `fiber` borrowed.
-    pub(crate) exit: UnsafeCell<Option<FiberExit>>,
 }
 
 // SAFETY: invariant 2.
@@ -51,7 +52,7 @@ impl Slot {
             timer: Cell::new(NO_TIMER),
             body: Cell::new(None),
             fiber: UnsafeCell::new(None),
-            exit: UnsafeCell::new(None),
+            exit: ExitCell::default(),
         }));
         slot.task.set_data(std::ptr::from_ref(slot).cast());
         slot

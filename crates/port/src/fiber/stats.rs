@@ -53,7 +53,7 @@ pub(crate) fn collect(loops: &[&'static Loop]) -> RuntimeStats {
     stats
 }
 
-/// A fiber that is alive.
+/// A fiber that has started to run and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FiberInfo {
@@ -64,7 +64,7 @@ pub struct FiberInfo {
     /// Why it waits; empty when it does not.
     pub waits_for: &'static str,
     /// How deep its stack has been, in bytes, to a page; less than 32 KiB may be an earlier
-    /// fiber's. 0 before its first resume.
+    /// fiber's.
     pub stack_bytes: usize,
 }
 

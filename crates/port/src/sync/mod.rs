@@ -6,7 +6,7 @@
 //! that panics while it holds a guard releases the lock and nothing else: whoever needs "the
 //! invariant may be broken" keeps its own failed state. Any blocking call here suspends.
 //!
-//! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom.rs`.
+//! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom/main.rs`.
 //! Thread safety: all types are `Sync` as their std counterparts are.
 
 mod condvar;

@@ -4,7 +4,7 @@
 //! know of. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
 //! and without that feature [`planted`] is a constant false. Thread safety: any thread.
 
-/// One wrong line each; the models in `tests/loom.rs` say which of them finds it.
+/// One wrong line each; the models in `tests/loom/main.rs` say which of them finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Planted {

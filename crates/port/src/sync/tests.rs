@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fiber::Runtime;
-use crate::{sim, thread};
+use crate::{sim, task, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -204,4 +204,31 @@ fn every_promise_holds_in_simulations() {
             }
         }
     }
+}
+
+#[test]
+fn a_batch_of_a_thousand_fibers_kicks_each_loop_once() {
+    static TEST: task::WaitReason = task::WaitReason("test");
+    let runtime = Runtime::builder().loops(2).name("batch").build().unwrap();
+    let shared = Arc::new((Mutex::new(Vec::new()), Event::new()));
+    let start = |_| {
+        let shared = Arc::clone(&shared);
+        runtime.spawn("waiter", move || {
+            shared.0.lock().push(task::current());
+            while !shared.1.is_set() {
+                task::park(&TEST);
+            }
+        })
+    };
+    let waiters: Vec<_> = (0..1000).map(start).collect();
+    while shared.0.lock().len() < 1000 {
+        thread::yield_now();
+    }
+    let tasks = std::mem::take(&mut *shared.0.lock());
+    shared.1.set();
+    let before = runtime.stats().kicks;
+    task::unpark_all(tasks);
+    let kicks = runtime.stats().kicks - before;
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    assert!(kicks <= 2, "{kicks} kicks");
 }

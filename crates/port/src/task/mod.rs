@@ -7,10 +7,10 @@
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
-//! | EMPTY | runs, nothing was announced | park (to PARKED or BLOCKED), unpark (to NOTIFIED) |
-//! | PARKED | a fiber waits or is about to | unpark (to NOTIFIED, and wakes), a deadline (to EMPTY) |
-//! | BLOCKED | a thread waits on the word or is about to, also under a fiber that unwinds | the same |
-//! | NOTIFIED | an unpark has not been consumed yet | the task's next park (to EMPTY) |
+//! | EMPTY | runs, nothing was announced | park (PARKED or BLOCKED), unpark (NOTIFIED) |
+//! | PARKED | a fiber waits or is about to | unpark (NOTIFIED, and wakes), a deadline (EMPTY) |
+//! | BLOCKED | a thread waits or is about to, also under a fiber that unwinds | as PARKED |
+//! | NOTIFIED | an unpark has not been consumed yet | the task's next park (EMPTY) |
 //!
 //! Invariants:
 //! 1. Whoever moves a task out of PARKED or BLOCKED, and nobody else, makes it run again, once.
@@ -126,10 +126,6 @@ impl Task {
             Home::Thread => None,
             Home::Fiber(scheduler) => Some(scheduler),
         }
-    }
-    /// Whether the task waits (or is about to).
-    pub(crate) fn is_parked(&self) -> bool {
-        matches!(self.state.load(Ordering::Acquire), PARKED | BLOCKED)
     }
     /// A deadline has come: true when the task was still waiting; the caller then makes it run.
     pub(crate) fn expire(&self) -> bool {

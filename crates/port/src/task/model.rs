@@ -1,4 +1,5 @@
-//! A scheduler of one fiber for loom's models: what a loop owes to the tasks, and checks of it.
+//! For loom's models: a scheduler of one fiber, with checks of what a loop owes to its tasks, and
+//! the kick word.
 //!
 //! The fiber runs on a thread of loom's; suspended, it waits there for its scheduler's word. A task
 //! that is made runnable twice for one suspension, or while it runs, fails the model (invariant 1
@@ -38,6 +39,29 @@ impl Scheduler for OneFiber {
     }
     fn spawns_tasks(&self) -> bool {
         false
+    }
+}
+
+/// The kick word of a loop, for models of loops. The real one under another name.
+pub struct Kick(crate::fiber::kick::Kick);
+
+impl Kick {
+    /// The word of a loop that runs.
+    #[allow(clippy::new_without_default)] // As the real one.
+    pub fn new() -> Self {
+        Kick(crate::fiber::kick::Kick::new())
+    }
+    /// See the real one.
+    pub fn notify(&self) -> bool {
+        self.0.notify()
+    }
+    /// See the real one.
+    pub fn begin_sleep(&self) -> bool {
+        self.0.begin_sleep()
+    }
+    /// See the real one.
+    pub fn end_sleep(&self) -> bool {
+        self.0.end_sleep()
     }
 }
 

@@ -2,24 +2,16 @@
 //! the memory model allows a load to return.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p pumice-port --test loom --release` (cargo xtask loom).
-//! A lost wake-up is a deadlock, which loom reports; a missing happens-before is a concurrent access
-//! to one of its cells; a double wake-up of a fiber is an assertion. Each primitive also has models
+//! A lost wake-up is a deadlock, which loom reports; a missing order is a concurrent access to one
+//! of its cells; a double wake-up of a fiber is an assertion. Each primitive also has models
 //! with a wrong line switched on (`sync::planted`), which loom must reject: a model that cannot see
 //! the bug proves nothing. At most three threads per model; time runs out at every possible moment
 //! (there is no clock).
 #![cfg(loom)]
 #![allow(clippy::unwrap_used)]
 
-#[path = "../src/atomic.rs"]
-mod atomic;
-#[path = "../src/fiber/kick.rs"]
-mod kick;
-#[path = "loom/kicks.rs"]
 mod kicks;
-#[path = "loom/locks.rs"]
 mod locks;
-
-#[path = "loom/tasks.rs"]
 mod tasks;
 
 use pumice_port::sync::planted::{ACTIVE, HAND_OFF, Planted};

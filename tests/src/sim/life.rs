@@ -51,6 +51,7 @@ impl Life {
             self.end(session)?;
         }
         let session = self.world.open_and_judge()?;
+        session.judge_reads_under_faults(&mut self.rng)?;
         session.close().map_err(|e| Failure::new(Kind::Wrong, format!("last close: {e}")))?;
         drop(session);
         let session = self.world.open_and_judge()?;
@@ -192,7 +193,7 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
     for _ in 0..rng.uniform(6) {
         pause(&mut rng);
         let cf = rng.uniform(session.plan.families as u64) as usize;
-        let done = match rng.uniform(8) {
+        let done = match rng.uniform(9) {
             0..3 => session.flush(cf),
             3 | 4 => {
                 let (a, b) = (rng.uniform(session.plan.keys), rng.uniform(session.plan.keys));
@@ -203,7 +204,8 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
                 }
             }
             5 | 6 => session.flush_wal(rng.one_in(2)),
-            _ => side::come_and_go(session, &mut rng),
+            7 => side::come_and_go(session, &mut rng),
+            _ => session.visit(),
         };
         if let Err(stop) = done {
             session.excuse(stop)?;

@@ -22,5 +22,6 @@ pub mod script;
 pub mod session;
 pub mod side;
 pub mod verdict;
+pub mod visits;
 pub mod weather;
 pub mod world;

@@ -146,6 +146,10 @@ impl<'a> Reader<'a> {
         let backward = self.rng.one_in(2);
         if self.rng.one_in(2) {
             pumice_port::thread::yield_now();
+        } else if self.rng.one_in(3) {
+            // Long enough for compactions to do away with what the cursor stands on.
+            let micros = self.rng.uniform(20_000);
+            pumice_port::thread::sleep(std::time::Duration::from_micros(micros));
         }
         let found = walk(&mut cursor, backward, usize::MAX)?;
         let again = if self.rng.one_in(3) {

@@ -121,7 +121,12 @@ const SCENARIOS: [(&str, Logging, &[(&str, &str)], &[Call]); 12] = [
         "manual log flush",
         Logging::ManualFlush,
         &[],
-        &[Call::Fill(4), Call::FlushWal { sync: false }, Call::Fill(3), Call::FlushWal { sync: true }],
+        &[
+            Call::Fill(4),
+            Call::FlushWal { sync: false },
+            Call::Fill(3),
+            Call::FlushWal { sync: true },
+        ],
     ),
     ("no log", Logging::Off, &[], &[Call::Fill(5), Call::Flush(0), Call::Fill(3), Call::Flush(1)]),
     (
@@ -276,7 +281,12 @@ impl<'a> Performer<'a> {
 
     fn close(&mut self, session: Arc<Session>) -> Result<(), Failure> {
         let healthy = !session.had_faults();
+        let before = session.failed_closes();
         match session.close() {
+            Ok(()) if session.failed_closes() > before => {
+                let text = "a log or MANIFEST failed to close, and the close said OK";
+                return Err(Failure::new(Kind::Wrong, text));
+            }
             Ok(()) if healthy && !session.is_dead() => {}
             Err(error) if !self.world.may_fail() => {
                 return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));

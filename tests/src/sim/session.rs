@@ -52,7 +52,7 @@ const READING: &str = "reading";
 /// Tries at most to make a database write again, and the time between them.
 const HEAL_TRIES: u32 = 100;
 const HEAL_PAUSE: Duration = Duration::from_millis(60);
-/// So many tries a full disk gets to recover by itself, about 5 s.
+/// So many tries a full disk gets to recover by itself, about 5 s; it gets no help.
 const TRIES_BY_ITSELF: u32 = 90;
 
 /// See the module head.
@@ -245,7 +245,10 @@ impl Session {
                 Err(Stop::Error(_)) if self.is_dead() => return Ok(()),
                 Err(Stop::Error(error)) => last = error.to_string(),
             }
-            let by_itself = last.contains("No space") && attempt < TRIES_BY_ITSELF;
+            let by_itself = last.contains("No space");
+            if by_itself && attempt >= TRIES_BY_ITSELF {
+                break;
+            }
             if !by_itself && let Err(error) = self.db.resume() {
                 last = format!("{last}; resume: {error}");
             }
@@ -331,7 +334,8 @@ impl Session {
     /// # Errors
     /// An error, or answers that differ.
     fn contents(&self) -> Result<Vec<Vec<Entry>>, Failure> {
-        let failed = |error: pumice::Error| Failure::new(Kind::Wrong, format!("{READING}: {error}"));
+        let failed =
+            |error: pumice::Error| Failure::new(Kind::Wrong, format!("{READING}: {error}"));
         let mut all = Vec::new();
         let reads = ReadOptions::default();
         for (cf, family) in self.families.iter().enumerate() {
@@ -362,7 +366,8 @@ impl Session {
         let mut all = BTreeMap::new();
         for (name, family) in &*self.side_handles.lock() {
             let found = super::reads::scan(&self.db, family, &ReadOptions::default(), false);
-            let found = found.map_err(|e| Failure::new(Kind::Wrong, format!("{READING} {name}: {e}")))?;
+            let found =
+                found.map_err(|e| Failure::new(Kind::Wrong, format!("{READING} {name}: {e}")))?;
             all.insert(name.clone(), found.into_iter().collect());
         }
         Ok(all)

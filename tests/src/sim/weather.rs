@@ -9,6 +9,9 @@ use super::world::tell;
 const FILES: [&str; 8] =
     ["/db*", "/db*", "/db*", "*.log", "*.log", "*.sst", "*MANIFEST-*", "*CURRENT*"];
 
+/// In seconds.
+const YEAR: i64 = 365 * 86_400;
+
 /// A fault on some kind of operation.
 fn some_fault(rng: &mut Rng) -> (Option<FaultOp>, Fault) {
     let syncs = [FsyncFailure::ReadableThenLost, FsyncFailure::OldData, FsyncFailure::Durable];
@@ -33,6 +36,13 @@ pub fn strike(session: &Session, rng: &mut Rng) {
     if rng.one_in(6) {
         session.fill_disk(rng.uniform(3000));
         return;
+    }
+    if rng.one_in(8) {
+        // Nothing that the engine does may depend on the time of day.
+        let years = if rng.one_in(2) { -10 } else { 10 };
+        let rule =
+            FaultRule::once(FaultOp::Write, "/db*", rng.uniform(4), Fault::WallJump(years * YEAR));
+        session.fs.add_fault(rule);
     }
     let (op, fault) = some_fault(rng);
     let path_glob = FILES[rng.uniform(FILES.len() as u64) as usize].to_string();

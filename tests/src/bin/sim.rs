@@ -30,14 +30,8 @@ struct Arguments {
 
 fn parse(words: &[String]) -> Option<Arguments> {
     let job = Job { start: 0, seeds: 1000, suites: Suite::ALL.to_vec(), jobs: 2 };
-    let mut arguments = Arguments {
-        job,
-        seed: None,
-        worker: None,
-        complete: false,
-        planted: false,
-        bug: None,
-    };
+    let mut arguments =
+        Arguments { job, seed: None, worker: None, complete: false, planted: false, bug: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word == "--complete" {

@@ -327,7 +327,8 @@ fn hunt(bug: Bug, job: &Job, started: Instant) -> bool {
     // A worker that a bug hangs or kills has found it, at the seed where it was.
     match heard.done {
         Some(text) if text.starts_with("found=") => {
-            let (seeds, rest) = text.trim_start_matches("found=").split_once(' ').unwrap_or(("", ""));
+            let (seeds, rest) =
+                text.trim_start_matches("found=").split_once(' ').unwrap_or(("", ""));
             let rest: String = rest.chars().take(160).collect();
             println!("planted {name} found after {seeds} seeds ({rest})");
             true

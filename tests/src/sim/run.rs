@@ -83,6 +83,7 @@ pub fn replay(suite: Suite, number: u64, first: &Outcome) -> Result<(), Failure>
         return Ok(());
     }
     let (a, b) = (first.trace_hash, second.trace_hash);
-    let text = format!("trace {a:016x}, then {b:016x}; {:?}, then {:?}", first.result, second.result);
+    let text =
+        format!("trace {a:016x}, then {b:016x}; {:?}, then {:?}", first.result, second.result);
     Err(Failure::new(Kind::Replay, text))
 }

@@ -121,7 +121,12 @@ const SCENARIOS: [(&str, Logging, &[(&str, &str)], &[Call]); 12] = [
         "manual log flush",
         Logging::ManualFlush,
         &[],
-        &[Call::Fill(4), Call::FlushWal { sync: false }, Call::Fill(3), Call::FlushWal { sync: true }],
+        &[
+            Call::Fill(4),
+            Call::FlushWal { sync: false },
+            Call::Fill(3),
+            Call::FlushWal { sync: true },
+        ],
     ),
     ("no log", Logging::Off, &[], &[Call::Fill(5), Call::Flush(0), Call::Fill(3), Call::Flush(1)]),
     (

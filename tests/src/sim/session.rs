@@ -331,7 +331,8 @@ impl Session {
     /// # Errors
     /// An error, or answers that differ.
     fn contents(&self) -> Result<Vec<Vec<Entry>>, Failure> {
-        let failed = |error: pumice::Error| Failure::new(Kind::Wrong, format!("{READING}: {error}"));
+        let failed =
+            |error: pumice::Error| Failure::new(Kind::Wrong, format!("{READING}: {error}"));
         let mut all = Vec::new();
         let reads = ReadOptions::default();
         for (cf, family) in self.families.iter().enumerate() {
@@ -362,7 +363,8 @@ impl Session {
         let mut all = BTreeMap::new();
         for (name, family) in &*self.side_handles.lock() {
             let found = super::reads::scan(&self.db, family, &ReadOptions::default(), false);
-            let found = found.map_err(|e| Failure::new(Kind::Wrong, format!("{READING} {name}: {e}")))?;
+            let found =
+                found.map_err(|e| Failure::new(Kind::Wrong, format!("{READING} {name}: {e}")))?;
             all.insert(name.clone(), found.into_iter().collect());
         }
         Ok(all)

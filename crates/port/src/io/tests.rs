@@ -6,7 +6,7 @@ use super::uring::KernelRing;
 use super::*;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::fiber::stack::Stack;
-use crate::task::{Home, Scheduler, Task};
+use crate::task::{Home, Scheduler, Task, TaskRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! Where other threads put the tasks they have made runnable: a stack that is taken as a whole.
 //!
 //! Invariant cited by unsafe blocks: 1. pointers in the list come from `&'static Task`.
-//! Only `take` removes, and it removes everything, so an address that comes back (ABA) does no harm.
+//! Only `take` removes, and it removes everything, so an address that comes back (ABA) does no
+//! harm.
 //!
 //! Thread safety: all methods from anywhere; order is first in, first out per taking.
 

@@ -1,11 +1,11 @@
-//! The kick protocol: a loop that sleeps is woken by exactly one system call, one that runs by none.
+//! The kick protocol: a loop that sleeps is woken by one system call, one that runs by none.
 //!
 //! One word per loop, changed by read-modify-write operations only:
 //!
 //! | word | meaning | left by |
 //! |---|---|---|
-//! | RUN | the loop runs and has not been told anything | a waker (to NOTIFIED), the loop (to SLEEP) |
-//! | SLEEP | the loop sleeps or is about to | a waker (to NOTIFIED, and it kicks), the loop (to RUN) |
+//! | RUN | the loop runs, told nothing | a waker (to NOTIFIED), the loop (to SLEEP) |
+//! | SLEEP | it sleeps or is about to | a waker (to NOTIFIED, and kicks), the loop (to RUN) |
 //! | NOTIFIED | somebody published work since the loop last looked | the loop (to RUN) |
 //!
 //! A waker publishes its work first and calls [`Kick::notify`] then; the loop looks for work after

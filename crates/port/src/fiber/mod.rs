@@ -1,4 +1,4 @@
-//! Fibers: tasks with stacks of their own that share one thread and give it up only where they wait.
+//! Fibers: tasks with stacks of their own that share one thread and give it up where they wait.
 //!
 //! A [`Runtime`] has loops, one per thread; a fiber stays on the loop where it was started, for
 //! life, so the addresses of thread-locals never change under it. It is resumed when somebody

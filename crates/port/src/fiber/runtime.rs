@@ -295,8 +295,8 @@ impl Runtime {
         self.group.loops.len()
     }
 
-    /// The fibers that have started and not ended, this call's own helpers left out. Suspends: each loop is asked
-    /// in its turn, and one system call per fiber measures its stack.
+    /// The fibers that have started and not ended, this call's own helpers left out. Suspends:
+    /// each loop is asked in its turn, and one system call per fiber measures its stack.
     pub fn fibers(&self) -> Vec<FiberInfo> {
         let ask = |index| self.spawn_on(index, stats::SURVEY, move || stats::survey(index));
         let asked: Vec<_> = (0..self.loops()).map(ask).collect();

@@ -11,7 +11,7 @@ fn a_panic_under_a_lock_releases_it() {
     let rt = runtime(1);
     let lock = Arc::new(Mutex::new(0));
     let own = Arc::clone(&lock);
-    let doomed = rt.spawn("doomed", move || {
+    let doomed = rt.spawn::<()>("doomed", move || {
         let mut guard = own.lock();
         thread::yield_now();
         *guard = 1;
@@ -19,7 +19,7 @@ fn a_panic_under_a_lock_releases_it() {
     });
     let own = Arc::clone(&lock);
     let waiter = rt.spawn("waiter", move || *own.lock());
-    assert!(doomed.join().map(|()| ()).is_err());
+    assert!(doomed.join().is_err());
     assert_eq!(waiter.join().unwrap(), 1);
 }
 
@@ -49,7 +49,7 @@ fn a_fiber_that_unwinds_does_not_switch() {
     });
     let guard = lock.lock();
     let waits = Waits(Arc::clone(&rounds), Arc::clone(&lock), Arc::clone(&unwinds));
-    let doomed = rt.spawn("doomed", move || {
+    let doomed = rt.spawn::<()>("doomed", move || {
         let _waits = waits;
         panic!("and waits while it unwinds");
     });
@@ -58,7 +58,7 @@ fn a_fiber_that_unwinds_does_not_switch() {
     }
     std::thread::sleep(Duration::from_millis(2));
     drop(guard);
-    let e = doomed.join().map(|()| ()).unwrap_err();
+    let e = doomed.join().unwrap_err();
     assert!(e.to_string().contains("and waits while it unwinds"), "{e}");
     stop.store(true, Ordering::Relaxed);
     neighbour.join().unwrap();

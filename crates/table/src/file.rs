@@ -91,10 +91,13 @@ impl TableFile {
     /// Reads a block with its own read and returns its contents.
     pub fn read(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
         let len = self.stored_len(handle, kind)?;
-        let mut stored = READ_BUFFER.with(Cell::take);
+        // A block may keep the buffer, and its charge then shows how large that once was: in a
+        // simulation nothing of an earlier one may show.
+        let keeps = !pumice_port::sim::is_running();
+        let mut stored = if keeps { READ_BUFFER.with(Cell::take) } else { Vec::new() };
         stored.resize(len, 0);
         let contents = self.read_stored(handle, kind, verify, &mut stored);
-        if stored.capacity() <= KEPT_BUFFER_BYTES {
+        if keeps && stored.capacity() <= KEPT_BUFFER_BYTES {
             stored.clear();
             READ_BUFFER.with(|kept| kept.set(stored));
         }

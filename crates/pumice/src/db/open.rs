@@ -91,11 +91,8 @@ pub(crate) fn open(
     if mode == Mode::ReadWrite && wal_dir != path {
         fs.create_dir_all(&wal_dir)?;
     }
-    if exists {
-        check_direct(options, path)?;
-    }
     let recovered = match exists {
-        true => recover(&*fs, path, descriptors, mode)?,
+        true => recover(options, path, descriptors, mode)?,
         false => nothing_yet(descriptors),
     };
     if !options.create_missing_column_families
@@ -226,11 +223,13 @@ fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> Recovered
 }
 
 fn recover(
-    fs: &dyn FileSystem,
+    options: &DbOptions,
     path: &Path,
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<RecoveredVersions> {
+    check_direct(options, path)?;
+    let fs = &*options.file_system;
     let spec = |name: &str, persisted: Option<&str>| {
         match descriptors.iter().find(|d| d.name == name) {
             Some(d) => Ok((d.options.comparator.clone(), d.options.num_levels as usize)),

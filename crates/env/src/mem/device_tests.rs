@@ -1,4 +1,6 @@
 //! The simulated device, and the faults that need no simulation but break the device's promises.
+//!
+//! Plain #[test]: a simulation is a runtime of its own.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -50,7 +50,7 @@ impl Scheduler for SmallLoop {
         self.timers.lock().unwrap().retain(|(_, waiter)| *waiter != address(task));
     }
     fn yield_now(&self) {}
-    fn spawn(&self, _name: &str, _body: Box<dyn FnOnce() + Send>) -> TaskRef {
+    fn spawn(&self, _name: &str, _body: Box<dyn FnOnce() + Send>) -> crate::task::TaskRef {
         unreachable!("these fibers start no tasks")
     }
     fn spawns_tasks(&self) -> bool {

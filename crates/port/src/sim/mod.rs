@@ -207,7 +207,6 @@ pub fn device_wait(nanos: u64) {
 }
 
 static DEVICE: crate::task::WaitReason = crate::task::WaitReason("device");
-static SLEEP: crate::task::WaitReason = crate::task::WaitReason("sleep");
 
 /// Moves the wall clock of the simulation by `nanos`; the monotonic clock goes on as it did.
 pub fn jump_wall_clock(nanos: i64) {
@@ -238,14 +237,6 @@ pub(crate) fn fiber_number() -> Option<u64> {
 pub(crate) fn fill_random(buf: &mut [u8]) -> bool {
     own().is_some_and(|simulation| {
         simulation.core().world.fill(buf);
-        true
-    })
-}
-
-/// Sleeps in virtual time; false outside a simulation.
-pub(crate) fn sleep(nanos: u64) -> bool {
-    own().is_some_and(|simulation| {
-        simulation.sleep(nanos, &SLEEP);
         true
     })
 }

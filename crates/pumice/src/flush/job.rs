@@ -1,19 +1,21 @@
 //! The background job of a flush.
 //!
 //! All memtables that wait when the job starts become one file; they leave the column family in
-//! the same step that installs the file, so a reader sees either them or it.
+//! the same step that installs the file, so a reader sees either them or it. While the database
+//! resumes from an error, the files of all column families are installed in one step.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{ErrorKind, FileNumber, Result};
-use pumice_manifest::VersionEdit;
+use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::time;
 
 use crate::db::column_family::CfData;
 use crate::db::error_handler::Reason;
+use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
 use crate::stats::listener::FlushReason;
@@ -29,26 +31,44 @@ struct FlushWork {
     reason: FlushReason,
 }
 
+/// What became of a flush's memtables.
+struct WrittenTable {
+    job: u64,
+    file: Option<Arc<FileMetaData>>,
+    micros: u64,
+    cpu_micros: u64,
+}
+
 impl DbInner {
     /// Runs queued flushes until the queue is empty. Body of a pool job.
     pub(crate) fn background_flush(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        while let Some(work) = self.pick_flush(&mut state) {
+        while let Some(first) = self.pick_flush(&mut state) {
+            let mut works = vec![first];
+            // After a failed log memory is the only place that has all there was: a crash must not
+            // leave some families with it and some without.
+            while state.errors.is_resuming()
+                && let Some(next) = self.pick_flush(&mut state)
+            {
+                works.push(next);
+            }
             drop(state);
-            if let Err(error) = self.flush(&work) {
+            if let Err(error) = self.flush(&works) {
                 self.background_error(&error, Reason::Flush);
             }
             state = self.state.lock();
-            state.running_flushes -= 1;
-            if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
-                cf.flush_running = false;
-                if cf.imm.is_empty() {
-                    cf.flush_requested = false;
+            state.running_flushes -= works.len();
+            for work in &works {
+                if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+                    cf.flush_running = false;
+                    if cf.imm.is_empty() {
+                        cf.flush_requested = false;
+                    }
                 }
+                state.pending_outputs.remove(&work.number);
+                // After a failure too: whoever resumes may have asked while this one still ran.
+                self.queue_flush(&mut state, work.cf.id);
             }
-            state.pending_outputs.remove(&work.number);
-            // After a failure too: whoever resumes may have asked while this one still ran.
-            self.queue_flush(&mut state, work.cf.id);
             self.changed.notify_all();
         }
         state.scheduled_flushes -= 1;
@@ -91,7 +111,47 @@ impl DbInner {
         None
     }
 
-    fn flush(self: &Arc<Self>, work: &FlushWork) -> Result<()> {
+    /// Writes the tables of `works` and installs them in one step.
+    fn flush(self: &Arc<Self>, works: &[FlushWork]) -> Result<()> {
+        let mut written = Vec::with_capacity(works.len());
+        for work in works {
+            match self.write_table(work) {
+                Ok(table) => written.push(table),
+                Err(error) => {
+                    self.discard_outputs(&works[..written.len()]);
+                    return Err(error);
+                }
+            }
+        }
+        let live = || works.iter().zip(&written).filter(|(work, _)| !work.cf.is_dropped());
+        let edits: Vec<VersionEdit> = live().map(|(work, table)| self.edit(work, table)).collect();
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let installed: Vec<u32> = edits.iter().map(|e| e.column_family).collect();
+        let applied = self.apply_edits(EditGroup::from(edits), |state| {
+            for work in works.iter().filter(|work| installed.contains(&work.cf.id)) {
+                self.release_memtables(state, work);
+            }
+        });
+        if let Err(error) = applied {
+            if error.kind() == ErrorKind::ColumnFamilyDropped
+                || planted::is(Bug::ManifestErrorDeletes)
+            {
+                self.discard_outputs(works);
+            }
+            return Err(error);
+        }
+        for (work, table) in live() {
+            let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
+            self.count_flush(work, bytes, table.micros, table.cpu_micros);
+            let file = table.file.as_deref();
+            self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
+        }
+        Ok(())
+    }
+
+    fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let written = write_level0(self, &work.cf, &work.mems, work.number, work.epoch);
@@ -99,34 +159,30 @@ impl DbInner {
             self.discard_output(&mut self.state.lock(), work.number);
         }
         let file = written?;
+        let micros = time::now_micros() - started.0;
+        let cpu_micros = (time::thread_cpu_nanos() - started.1) / 1000;
+        Ok(WrittenTable { job, file, micros, cpu_micros })
+    }
+
+    fn edit(&self, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
         let released = if planted::is(Bug::FlushReleasesLiveLog) {
             self.wal.lock().number()
         } else {
             work.next_log
         };
-        let edit = VersionEdit {
+        VersionEdit {
             column_family: work.cf.id,
             log_number: Some(released),
-            new_files: file.iter().map(|f| (0, Arc::clone(f))).collect(),
+            new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
             ..VersionEdit::default()
-        };
-        if work.cf.is_dropped() {
-            return Ok(());
         }
-        let applied = self.apply_edits(edit, |state| self.release_memtables(state, work));
-        if let Err(error) = applied {
-            if error.kind() == ErrorKind::ColumnFamilyDropped
-                || planted::is(Bug::ManifestErrorDeletes)
-            {
-                self.discard_output(&mut self.state.lock(), work.number);
-            }
-            return Err(error);
+    }
+
+    fn discard_outputs(&self, works: &[FlushWork]) {
+        let mut state = self.state.lock();
+        for work in works {
+            self.discard_output(&mut state, work.number);
         }
-        let bytes = file.as_ref().map_or(0, |f| f.file_size);
-        let micros = time::now_micros() - started.0;
-        self.count_flush(work, bytes, micros, (time::thread_cpu_nanos() - started.1) / 1000);
-        self.note_flush_end(&work.cf, job, file.as_deref(), micros, work.reason);
-        Ok(())
     }
 
     /// The memtables are in the new file: lets go of them and of logs that only they needed.

@@ -95,8 +95,10 @@ fn cache_view(cf: &CfData, cache: &Arc<BlockCache>) -> BlockCacheView {
         roles[role].2 += charge as u64;
     });
     roles.retain(|(_, entries, _)| *entries > 0);
+    // In a simulation what a seed gives must not show where the memory lies.
+    let address = if pumice_port::sim::is_running() { 0 } else { Arc::as_ptr(cache).addr() };
     BlockCacheView {
-        identity: format!("HyperClockCache@{:p}#{}", Arc::as_ptr(cache), pumice_port::os::pid()),
+        identity: format!("HyperClockCache@{address:#x}#{}", pumice_port::os::pid()),
         capacity: cache.capacity() as u64,
         usage: cache.usage() as u64,
         table_size: cache.table_len() as u64,

@@ -1,10 +1,10 @@
 //! Bugs that are planted on purpose, to test the tests.
 //!
-//! A suite that has never failed proves nothing. Each bug here is a mistake that some storage engine
-//! has made, put as a wrong branch at the place where it would be made here:
-//! `if planted::is(Bug::X) { wrong } else { right }`. `cargo xtask sim --planted` turns one on after
-//! the other and demands that the suites find it; `docs/planted.md` says for each where it comes
-//! from, where it is and what it breaks.
+//! A suite that has never failed proves nothing. Each bug here is a mistake that some storage
+//! engine has made, put as a wrong branch at the place where it would be made here:
+//! `if planted::is(Bug::X) { wrong } else { right }`. `cargo xtask sim --planted` turns one on
+//! after the other and demands that the suites find it; `docs/planted.md` says for each where it
+//! comes from, where it is and what it breaks.
 //!
 //! Without the feature `planted` [`is`] is a constant false and the wrong branches are not compiled
 //! in. With it, a branch costs one relaxed load of a static.

@@ -241,6 +241,7 @@ impl DbInner {
             let failed = self.wal.lock().failure().is_some();
             if failed {
                 // The tail of the failed log is unknown; what it should hold is in memory.
+                self.manifest.lock().hold();
                 let number = self.new_file_number();
                 self.wal.lock().switch(number)?;
             }
@@ -267,6 +268,7 @@ impl DbInner {
             let column_family = cf.data.id;
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
+        self.manifest.lock().release();
         self.apply_edits(EditGroup::from(edits), |_| ())
     }
 }

@@ -29,7 +29,19 @@ impl DbInner {
         self.request_flush(ids, true);
         self.seal_now(ids)?;
         self.request_flush(ids, true);
-        if options.wait { self.wait_flushed(ids) } else { Ok(()) }
+        if options.wait {
+            self.wait_flushed(ids)?;
+            self.check_nothing_held()?;
+        }
+        Ok(())
+    }
+
+    /// While a failed log is being left behind, what flushes and syncs promise holds only when all
+    /// of it is done (`ManifestLog::hold`).
+    fn check_nothing_held(&self) -> Result<()> {
+        let Some(error) = self.stopping_error() else { return Ok(()) };
+        let manifest = self.manifest.lock();
+        if manifest.held || manifest.broken { Err(error) } else { Ok(()) }
     }
 
     /// Flushes what is already sealed, and waits.
@@ -121,7 +133,7 @@ impl DbInner {
         if let Err(error) = &result {
             self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
         }
-        result
+        result.and_then(|()| if sync { self.check_nothing_held() } else { Ok(()) })
     }
 
     /// Waits until no flush or compaction runs or is due.

@@ -31,6 +31,8 @@ pub(crate) struct ManifestLog {
     pub number: FileNumber,
     /// The last write failed: what recovery would read is unknown.
     pub broken: bool,
+    /// Changes of files take effect in memory only, until `release` (see `hold`).
+    pub held: bool,
     /// The database is closed: another process may own the directory.
     closed: bool,
 }
@@ -39,6 +41,22 @@ impl ManifestLog {
     /// The next change starts a new MANIFEST in place of `number`.
     pub fn replacing(number: FileNumber) -> Self {
         ManifestLog { number, ..ManifestLog::default() }
+    }
+
+    /// A log has failed whose records are not durable. Its batches are being flushed family by
+    /// family, and no part of a batch may be durable without the others: changes become durable
+    /// together, in the MANIFEST that is started after `release`. No file is deleted until then.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Everything that was held back goes into the next MANIFEST, which the next change starts.
+    /// Until that is durable the present one counts as broken: it lacks what was held back.
+    pub fn release(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.writer = None;
+            self.broken = true;
+        }
     }
 
     /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and
@@ -170,6 +188,14 @@ impl DbInner {
     /// Writes and syncs the edits, on a new MANIFEST if there is none to append to.
     fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
         manifest.check_open()?;
+        if manifest.held {
+            let of_families =
+                |e: &VersionEdit| e.add_column_family.is_some() || e.drop_column_family;
+            return match group.edits.iter().any(of_families) {
+                true => Err(Error::aborted("the database is recovering from a failed log")),
+                false => Ok(()),
+            };
+        }
         let limit = self.options().max_manifest_file_size;
         if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;

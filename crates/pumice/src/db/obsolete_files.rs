@@ -107,7 +107,7 @@ impl DbInner {
         {
             // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
             let manifest = self.manifest.lock();
-            if manifest.broken && !planted::is(Bug::ManifestErrorDeletes) {
+            if manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes)) {
                 return;
             }
             let mut state = self.state.lock();

@@ -23,7 +23,7 @@ use std::io;
 /// As many calls for a completion that can never come end the run as stuck.
 const VAIN_MAX: u32 = 1000;
 /// Every how many steps a completion is reported twice, in runs that do so.
-const DUPLICATE_ONE_IN: u64 = 20;
+const DUPLICATE_ONE_IN: u64 = 4;
 
 /// What the dice did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ fn key(n: u64) -> CacheKey {
 }
 
 /// While everything fits, the cache is a map.
-#[test]
+#[pumice_test_macros::test]
 fn is_a_map_while_everything_fits() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
         let mut rng = Rng::new(seed);
@@ -95,7 +95,7 @@ fn is_a_map_while_everything_fits() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn stays_within_capacity_and_prefers_hit_and_high_entries() {
     let cache = new_cache::<u64>(1000, 1);
     for n in 0..100 {
@@ -121,7 +121,7 @@ fn stays_within_capacity_and_prefers_hit_and_high_entries() {
     assert_eq!(kept(75..100), 0, "never hit");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn strict_capacity_limit_fails_inserts_while_all_is_pinned() {
     let cache = Cache::new(CacheOptions {
         capacity: 10,
@@ -142,7 +142,7 @@ fn strict_capacity_limit_fails_inserts_while_all_is_pinned() {
     assert_eq!((cache.occupancy(), reservation.charge()), (0, 10));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn without_the_limit_pinned_entries_exceed_the_capacity() {
     let live = Arc::new(AtomicI64::new(0));
     let cache = new_cache(64, 1);
@@ -165,7 +165,7 @@ fn without_the_limit_pinned_entries_exceed_the_capacity() {
     assert_eq!(live.load(Relaxed), 0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn pinned_entries_outlive_erasure_replacement_and_the_cache() {
     let live = Arc::new(AtomicI64::new(0));
     let cache = new_cache(100, 1);
@@ -190,7 +190,7 @@ fn pinned_entries_outlive_erasure_replacement_and_the_cache() {
     assert_eq!(live.load(Relaxed), 0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reservations_and_capacity_changes_evict() {
     let cache = new_cache::<u64>(100, 1);
     for n in 0..100 {
@@ -215,7 +215,7 @@ fn reservations_and_capacity_changes_evict() {
 }
 
 /// Threads look up, insert, erase and evict the same few keys; some pins live longer than others.
-#[test]
+#[pumice_test_macros::test]
 fn pins_hold_under_concurrent_eviction() {
     const THREADS: u64 = 4;
     let steps = if cfg!(miri) { 150 } else { 200_000u64 };
@@ -272,7 +272,7 @@ fn pins_hold_under_concurrent_eviction() {
 }
 
 /// After any amount of churn no displacement count is left behind: searches stay short.
-#[test]
+#[pumice_test_macros::test]
 fn churn_leaves_no_displacements() {
     let cache = new_cache::<u64>(40, 1);
     let mut rng = Rng::new(5);
@@ -284,7 +284,7 @@ fn churn_leaves_no_displacements() {
 }
 
 /// Handles dropped by other threads while the cache goes away: the last one frees the table.
-#[test]
+#[pumice_test_macros::test]
 fn handles_race_with_the_end_of_the_cache() {
     for round in 0..if cfg!(miri) { 10 } else { 300 } {
         let live = Arc::new(AtomicI64::new(0));

@@ -77,7 +77,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn options_flags_words() {
         let args = ["--db=a=b", "put", "--hex", "k", "--n=7", "--x=no", "-v"];
         let parsed = Arguments::parse(&args.map(String::from));

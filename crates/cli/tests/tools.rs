@@ -49,7 +49,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn wrong_usage_is_explained() {
     let scratch = Scratch::new("usage");
     let dir = scratch.0.as_path();
@@ -118,7 +118,7 @@ fn messages(tail: &str) -> String {
     tail.split_once('(').map_or_else(String::new, |(_, message)| message.to_string())
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn every_benchmark_runs_and_both_engines_find_the_same() {
     let scratch = Scratch::new("bench");
     let pumice = bench_all(&scratch.0, "pumice");
@@ -132,7 +132,7 @@ fn every_benchmark_runs_and_both_engines_find_the_same() {
     assert_eq!(pumice[..4], rocksdb[..4]);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn tools_agree_about_a_database() {
     let scratch = Scratch::new("ldb");
     let dir = scratch.0.as_path();
@@ -194,7 +194,7 @@ fn damage_is_found(dir: &Path) {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_few_kills_lose_nothing() {
     let scratch = Scratch::new("stress");
     let out = good(&scratch.0, "stress --kills=8 --db=s --threads=2 --keys=200 --max_life_ms=300");

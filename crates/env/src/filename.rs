@@ -174,7 +174,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn names_round_trip() {
         let dir = Path::new("/db");
         for n in [1u64, 999_999, 1_000_000, u64::MAX] {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(parse("METADB-2"), Some((2, FileType::MetaDatabase)));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn strangers_are_not_recognised() {
         let strangers = [
             "",

@@ -100,7 +100,7 @@ fn text<T>(result: Result<T>, dir: &Path) -> String {
     result.err().unwrap().to_string().replace(&format!("{}/", dir.display()), "D/")
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_is_written_is_read() {
     on_each_backend(|fs, dir| {
         let path = dir.join("f");
@@ -146,7 +146,7 @@ fn what_is_written_is_read() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn writes_syncs_and_truncations_in_any_order_keep_the_bytes() {
     on_each_backend(|fs, dir| {
         for seed in 0..30 {
@@ -220,7 +220,7 @@ fn reads_agree(fs: &dyn FileSystem, path: &Path, expected: &[u8], rng: &mut Rng)
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn creating_empties_and_reopening_appends() {
     on_each_backend(|fs, dir| {
         let path = dir.join("f");
@@ -241,7 +241,7 @@ fn creating_empties_and_reopening_appends() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn preallocated_space_is_not_length() {
     on_each_backend(|fs, dir| {
         let path = dir.join("f");
@@ -259,7 +259,7 @@ fn preallocated_space_is_not_length() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reuse_overwrites_from_the_start() {
     on_each_backend(|fs, dir| {
         let (old, new) = (dir.join("000001.log"), dir.join("000002.log"));
@@ -273,7 +273,7 @@ fn reuse_overwrites_from_the_start() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn names_come_and_go() {
     on_each_backend(|fs, dir| {
         let (a, b, c) = (dir.join("a"), dir.join("b"), dir.join("c"));
@@ -297,7 +297,7 @@ fn names_come_and_go() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn directories_are_made_listed_moved_and_removed() {
     on_each_backend(|fs, dir| {
         let deep = dir.join("x/y/z");
@@ -318,7 +318,7 @@ fn directories_are_made_listed_moved_and_removed() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn errors_have_the_texts_of_rocksdb() {
     on_each_backend(|fs, dir| {
         let path = dir.join("none");
@@ -348,7 +348,7 @@ fn errors_have_the_texts_of_rocksdb() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_lock_is_given_once() {
     on_each_backend(|fs, dir| {
         let path = dir.join("LOCK");
@@ -367,7 +367,7 @@ fn a_lock_is_given_once() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn current_is_replaced_in_one_step() {
     on_each_backend(|fs, dir| {
         for number in [5, 123_456_789] {
@@ -383,7 +383,7 @@ fn buffered(fs: &dyn FileSystem, path: &Path, options: WriterOptions) -> Buffere
     BufferedWriter::new(create(fs, path), options)
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn buffered_writes_arrive_in_order() {
     on_each_backend(|fs, dir| {
         for seed in 0..20 {
@@ -422,7 +422,7 @@ fn buffered_writes_arrive_in_order() {
     });
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_sync_ends_the_writer_for_good() {
     let kinds = [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData];
     for failure in kinds {
@@ -442,7 +442,7 @@ fn a_failed_sync_ends_the_writer_for_good() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_syncer_works_beside_its_writer() {
     on_each_backend(|fs, dir| {
         let mut writer = buffered(fs, &dir.join("f"), WriterOptions::default());
@@ -474,7 +474,7 @@ fn a_syncer_works_beside_its_writer() {
     assert!(syncer.sync().is_err());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn syncing_twice_asks_the_device_once() {
     let fs = MemFs::new(0);
     let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::default());
@@ -485,7 +485,7 @@ fn syncing_twice_asks_the_device_once() {
     assert_eq!(fs.change_count(), before);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn readahead_gives_the_same_bytes_in_fewer_reads() {
     let fs = MemFs::new(0);
     let path = Path::new("/f");
@@ -515,7 +515,7 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_rate_limiter_grants_no_more_than_its_rate() {
     let limiter = Arc::new(RateLimiter::with_period(10 << 20, 1000, 10));
     assert_eq!(limiter.request(5 << 20, IoClass::User), 5 << 20);

@@ -159,7 +159,7 @@ fn fill_and_check(seed: u64, rep: MemTableRep, user: Comparator, entries: u64) {
     model.check(&table, &mut rng, &context);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn agrees_with_a_sorted_vector() {
     let sizes: &[u64] = if cfg!(miri) { &[1, 60] } else { &[1, 10, 200, 3000] };
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
@@ -172,7 +172,7 @@ fn agrees_with_a_sorted_vector() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 #[cfg_attr(miri, ignore = "needs many entries")]
 fn agrees_with_a_sorted_vector_when_indexed() {
     for user in comparators() {
@@ -182,7 +182,7 @@ fn agrees_with_a_sorted_vector_when_indexed() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn empty_table_answers() {
     for rep in [SKIP_LIST, VECTOR] {
         let table = new_table(rep, Comparator::Bytewise);
@@ -192,7 +192,7 @@ fn empty_table_answers() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn repeated_key_and_sequence_is_refused() {
     let table = new_table(SKIP_LIST, Comparator::Bytewise);
     for n in 0..50u64 {
@@ -213,7 +213,7 @@ fn repeated_key_and_sequence_is_refused() {
     assert_eq!((table.num_entries(), table.data_bytes()), (50, bytes));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn large_values_and_blocks() {
     let options = MemTableOptions { arena_block_bytes: 4096, ..MemTableOptions::default() };
     let table = MemTable::new(options, 1, 1);
@@ -235,7 +235,7 @@ fn large_values_and_blocks() {
 }
 
 /// Threads insert disjoint random keys while others walk and look up.
-#[test]
+#[pumice_test_macros::test]
 fn concurrent_inserts_and_readers() {
     const THREADS: u64 = 3;
     let per_thread: u64 = if cfg!(miri) { 40 } else { 30_000 };
@@ -321,7 +321,7 @@ fn concurrent_inserts_and_readers() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn of_two_racing_inserts_of_one_key_one_wins() {
     let rounds: u64 = if cfg!(miri) { 20 } else { 20_000 };
     let table = new_table(SKIP_LIST, Comparator::Bytewise);
@@ -343,7 +343,7 @@ fn of_two_racing_inserts_of_one_key_one_wins() {
     assert_eq!(table.num_entries(), rounds);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn range_tombstones_are_kept_apart() {
     let table = new_table(SKIP_LIST, Comparator::Bytewise);
     table.add(3, ValueType::RangeDeletion, b"b", b"d").unwrap();
@@ -366,7 +366,7 @@ fn range_tombstones_are_kept_apart() {
 }
 
 /// The policy, restated: full when a new block would exceed the limit and the last is used up.
-#[test]
+#[pumice_test_macros::test]
 fn wants_a_flush_when_full() {
     const BLOCK: usize = 64 << 10;
     for limit in [256 << 10, 1 << 20] {
@@ -388,7 +388,7 @@ fn wants_a_flush_when_full() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn estimates_counts_between_keys() {
     for rep in [SKIP_LIST, VECTOR] {
         let table = new_table(rep, Comparator::Bytewise);
@@ -410,7 +410,7 @@ fn estimates_counts_between_keys() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn write_buffer_manager_counts_and_charges() {
     let cache = Cache::<u64>::new(CacheOptions { capacity: 64 << 20, ..CacheOptions::default() });
     let manager = WriteBufferManager::new(8 << 20, Some(cache.clone()), false);
@@ -446,7 +446,7 @@ impl StallWaiter for Resumed {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn write_buffer_manager_stalls_and_resumes() {
     let manager = WriteBufferManager::new(1000, None, true);
     let early = Arc::new(Resumed(AtomicBool::new(false)));
@@ -462,7 +462,7 @@ fn write_buffer_manager_stalls_and_resumes() {
     assert!(waiter.0.load(Relaxed) && !manager.should_stall());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn iterator_outlives_the_other_owners() {
     for rep in [SKIP_LIST, VECTOR] {
         let table = new_table(rep, Comparator::Bytewise);

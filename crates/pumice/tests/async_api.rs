@@ -65,7 +65,7 @@ fn with_runtime(options: &mut Options) {
     options.db.runtime = Some(Arc::new(Runtime::builder().loops(2).build().unwrap()));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reads_and_writes_as_the_ordinary_calls() {
     for own_runtime in [false, true] {
         let (_, fs) = memory();
@@ -106,7 +106,7 @@ fn reads_and_writes_as_the_ordinary_calls() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn errors_come_as_in_the_ordinary_calls() {
     let (_, fs) = memory();
     let db = Db::open(&options(&fs), common::DIR).unwrap();
@@ -124,7 +124,7 @@ fn errors_come_as_in_the_ordinary_calls() {
 }
 
 /// A future that nobody waits for: the call goes on, and what it holds is let go.
-#[test]
+#[pumice_test_macros::test]
 fn a_dropped_future_is_written_all_the_same() {
     let (_, fs) = memory();
     let mut options = options(&fs);
@@ -162,7 +162,7 @@ fn a_dropped_future_is_written_all_the_same() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn calls_on_a_closed_database_end() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let dir = dir.join(format!("pumice-async-close-{}", std::process::id()));

@@ -47,7 +47,7 @@ fn assert_no_garbage(fs: &MemFs, db: &Db) {
     panic!("{} tables on disk, {} in the version", counts.0, counts.1);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_family_dropped_as_a_new_manifest_starts_leaves_it_readable() {
     let fs = MemFs::new(1);
     let mut options = options(&fs);
@@ -62,7 +62,7 @@ fn a_family_dropped_as_a_new_manifest_starts_leaves_it_readable() {
     Db::open(&options, DIR).unwrap().close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_family_dropped_during_its_flush_leaves_the_manifest_readable() {
     let fs = MemFs::new(2);
     let options = options(&fs);
@@ -88,7 +88,7 @@ fn a_family_dropped_during_its_flush_leaves_the_manifest_readable() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_flush_that_fails_twice_is_resumed_and_leaves_no_garbage() {
     let fs = MemFs::new(3);
     let db = Db::open(&options(&fs), DIR).unwrap();
@@ -107,7 +107,7 @@ fn a_flush_that_fails_twice_is_resumed_and_leaves_no_garbage() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_compaction_leaves_no_garbage() {
     let fs = MemFs::new(4);
     let mut options = options(&fs);
@@ -131,7 +131,7 @@ fn a_failed_compaction_leaves_no_garbage() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_log_write_is_resumed_without_reusing_what_the_log_may_hold() {
     for (seed, op) in [(5, FaultOp::Write), (6, FaultOp::Sync), (7, FaultOp::Create)] {
         let fs = MemFs::new(seed);
@@ -164,7 +164,7 @@ fn a_failed_log_write_is_resumed_without_reusing_what_the_log_may_hold() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
     let fs = MemFs::new(8);
     let mut options = options(&fs);
@@ -194,7 +194,7 @@ fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn logs_over_their_limit_seal_each_memtable_once() {
     let fs = MemFs::new(9);
     let mut options = options(&fs);
@@ -218,7 +218,7 @@ fn logs_over_their_limit_seal_each_memtable_once() {
 /// Threads write with all kinds of options while others flush and read; after a crash that keeps
 /// only what was synced, every write that was acknowledged as durable is there, and with it every
 /// logged write that its thread did before.
-#[test]
+#[pumice_test_macros::test]
 fn many_writers_lose_nothing_they_were_promised() {
     for seed in 0..3u64 {
         let fs = MemFs::new(100 + seed);
@@ -291,7 +291,7 @@ fn put_with(db: &Db, options: &WriteOptions, key: &str) {
 }
 
 /// Readers without snapshots see every batch whole: `multi_get` at one sequence, iterators too.
-#[test]
+#[pumice_test_macros::test]
 fn readers_see_batches_whole() {
     let fs = MemFs::new(10);
     let mut options = options(&fs);
@@ -338,7 +338,7 @@ fn readers_see_batches_whole() {
 
 /// A memtable is sealed, its flush has not begun, the log it would go on with fails: resuming must
 /// leave that log behind although nothing in memory names the next one.
-#[test]
+#[pumice_test_macros::test]
 fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
     let fs = MemFs::new(7);
     let mut options = options(&fs);
@@ -373,7 +373,7 @@ fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
 
 /// What a failed log held is flushed family by family; a power cut in between must not leave the
 /// part of a batch that one of them had.
-#[test]
+#[pumice_test_macros::test]
 fn a_power_cut_during_resume_leaves_batches_whole() {
     use pumice::{ColumnFamilyDescriptor, WriteBatch};
     let open = |fs: &MemFs| {

@@ -39,7 +39,7 @@ fn check(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     iter.status().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn random_updates_survive_flush_compaction_and_reopen() {
     let dir = std::env::temp_dir().join(format!("pumice-basic-{}", std::process::id()));
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -95,7 +95,7 @@ fn random_updates_survive_flush_compaction_and_reopen() {
     Db::destroy(&options(), &dir).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     let dir = std::env::temp_dir().join(format!("pumice-wbm-{}", std::process::id()));
     let mut options = options();
@@ -128,7 +128,7 @@ fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     Db::destroy(&options, &dir).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn closing_leaves_live_files_only() {
     let dir = std::env::temp_dir().join(format!("pumice-close-{}", std::process::id()));
     for round in 0..5 {

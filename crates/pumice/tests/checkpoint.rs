@@ -23,7 +23,7 @@ fn open_copy(options: &Options) -> Db {
     Db::open(&options, COPY).unwrap()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -45,7 +45,7 @@ fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     assert!(!fs.exists(Path::new("/copy.tmp")).unwrap());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn unflushed_writes_of_a_manually_flushed_log_are_in() {
     let (_, fs) = memory();
     let mut options = options(&fs);
@@ -56,7 +56,7 @@ fn unflushed_writes_of_a_manually_flushed_log_are_in() {
     assert_eq!(contents(&open_copy(&options)), contents(&db));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn an_existing_target_is_refused_and_left_alone() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -67,7 +67,7 @@ fn an_existing_target_is_refused_and_left_alone() {
     assert!(names(&fs, COPY).is_empty());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn without_hard_links_files_are_copied() {
     let (mem, fs) = memory();
     let options = options(&fs);
@@ -83,7 +83,7 @@ fn without_hard_links_files_are_copied() {
     assert_eq!(contents(&open_copy(&options)), contents(&db));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failure_leaves_nothing_and_the_next_try_succeeds() {
     let faults = [
         (FaultOp::Link, "*.sst"),
@@ -108,7 +108,7 @@ fn a_failure_leaves_nothing_and_the_next_try_succeeds() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_finished_checkpoint_survives_a_power_cut() {
     for seed in 0..8 {
         let (mem, fs) = memory();
@@ -128,7 +128,7 @@ fn a_finished_checkpoint_survives_a_power_cut() {
 
 /// Batches write the same number to two column families: a checkpoint at any time must agree with
 /// itself, also when one of them is flushed and the other is not.
-#[test]
+#[pumice_test_macros::test]
 fn column_families_agree_while_writes_go_on() {
     let (_, fs) = memory();
     let mut options = options(&fs);

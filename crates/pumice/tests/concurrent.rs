@@ -364,7 +364,7 @@ fn assert_no_stray_files(dir: &Path, db: &Db) {
     assert_eq!((manifests, options), (1, 1));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn everything_at_once() {
     let _watchdog = Watchdog::new("everything_at_once");
     let dir = directory("concurrent");
@@ -413,7 +413,7 @@ fn everything_at_once() {
     Db::destroy(&options, &dir).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn closing_while_everything_runs() {
     let _watchdog = Watchdog::new("closing_while_everything_runs");
     let dir = directory("closing");

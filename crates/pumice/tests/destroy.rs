@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{DIR, fill, flush, memory, names, options};
 use pumice::Db;
 
-#[test]
+#[pumice_test_macros::test]
 fn a_database_goes_with_its_directory() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -27,7 +27,7 @@ fn a_database_goes_with_its_directory() {
     Db::open(&again, DIR).unwrap().close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn files_of_others_stay() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -42,7 +42,7 @@ fn files_of_others_stay() {
     assert_eq!(names(&fs, DIR), expected);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn an_open_database_is_refused_and_unharmed() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -60,7 +60,7 @@ fn an_open_database_is_refused_and_unharmed() {
     assert_eq!(common::contents(&db).len(), 100);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn logs_and_info_logs_elsewhere_go_too() {
     let (_, fs) = memory();
     let mut options = options(&fs);

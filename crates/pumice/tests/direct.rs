@@ -51,7 +51,7 @@ fn check(db: &Db, keys: usize, round: usize) {
 
 /// Bytes of the table files that the page cache holds would be the proof; the kernel tells only
 /// about mapped files. So: both modes write the same entries, and each mode reads both.
-#[test]
+#[pumice_test_macros::test]
 fn direct_and_buffered_databases_read_each_other() {
     const KEYS: usize = 4000;
     let dir = folder("direct");
@@ -78,7 +78,7 @@ fn direct_and_buffered_databases_read_each_other() {
     Db::destroy(&options(true), &dir).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_options_are_kept_and_checked() {
     let dir = folder("direct-options");
     let mut options = options(true);

@@ -102,7 +102,7 @@ fn log_text(fs: &Arc<dyn FileSystem>) -> String {
     String::from_utf8(fs.read_file(&Path::new(DIR).join("LOG")).unwrap()).unwrap()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_flush_is_told_from_seal_to_end() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |_| ());
@@ -140,7 +140,7 @@ fn a_flush_is_told_from_seal_to_end() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_compaction_is_told_with_its_files() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |_| ());
@@ -186,7 +186,7 @@ fn a_compaction_is_told_with_its_files() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_compaction_is_told_and_counted() {
     let (mem, fs) = memory();
     let (db, recorder) = open(&fs, |_| ());
@@ -209,7 +209,7 @@ fn a_failed_compaction_is_told_and_counted() {
     assert!(log_text(&fs).contains("Compaction failed: IO error"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn stalls_are_logged_counted_and_told() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |o| {
@@ -242,7 +242,7 @@ fn stalls_are_logged_counted_and_told() {
     assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(0));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_log_begins_with_who_and_how() {
     let (_, fs) = memory();
     let (db, _) = open(&fs, |o| o.db.db_host_id = "my-host".to_string());
@@ -262,7 +262,7 @@ fn the_log_begins_with_who_and_how() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reports_are_dumped_when_due() {
     let (_, fs) = memory();
     let (db, _) = open(&fs, |o| o.db.stats_dump_period_sec = 1);
@@ -287,7 +287,7 @@ fn reports_are_dumped_when_due() {
 }
 
 /// Files in key order are moved down, never rewritten, as long as no snapshot was released.
-#[test]
+#[pumice_test_macros::test]
 fn sequential_files_are_not_rewritten() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |o| {

@@ -52,7 +52,7 @@ fn cold_database(dir: &Path, keys: usize) -> (Options, Db) {
 
 /// A sync does not stop the loop: while the leader waits for it the others queue, and one sync
 /// serves them all.
-#[test]
+#[pumice_test_macros::test]
 fn a_thousand_synced_writers_share_their_syncs() {
     const WRITERS: usize = 1000;
     const EACH: usize = 4;
@@ -95,7 +95,7 @@ fn a_thousand_synced_writers_share_their_syncs() {
 }
 
 /// While a fiber waits for a block, others of its loop run.
-#[test]
+#[pumice_test_macros::test]
 fn a_read_that_misses_gives_the_loop_to_others() {
     const KEYS: usize = 3000;
     for io in [IoMode::Auto, IoMode::Threads] {
@@ -137,7 +137,7 @@ fn a_read_that_misses_gives_the_loop_to_others() {
 }
 
 /// Point reads, multi-gets and iterators of many fibers and threads beside writers.
-#[test]
+#[pumice_test_macros::test]
 fn everything_at_once_on_fibers_and_threads() {
     const KEYS: usize = 4000;
     let dir = folder("fiber-mix");
@@ -188,7 +188,7 @@ fn everything_at_once_on_fibers_and_threads() {
 }
 
 /// Fibers that wait in a stall, in the queue behind it and for a flush are let go by close.
-#[test]
+#[pumice_test_macros::test]
 fn close_ends_what_fibers_wait_for() {
     let dir = folder("fiber-close");
     let mut options = options();

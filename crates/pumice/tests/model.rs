@@ -452,7 +452,7 @@ fn seeds(default: u64) -> u64 {
     std::env::var("PUMICE_MODEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn random_histories_read_as_the_model_says() {
     for seed in 0..seeds(60) {
         println!("seed {seed}");
@@ -460,7 +460,7 @@ fn random_histories_read_as_the_model_says() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn crashes_leave_a_prefix_with_all_that_was_durable() {
     for seed in 0..seeds(25) {
         println!("seed {seed}");

@@ -100,7 +100,7 @@ fn plain(found: pumice::Result<Option<pumice::PinnedSlice>>) -> Result<Option<Ve
     found.map(|value| value.map(|v| v.to_vec())).map_err(|error| error.kind())
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn multi_get_answers_as_get_does() {
     for (name, options) in layouts() {
         let (db, cfs) = fill(&options);
@@ -134,7 +134,7 @@ fn multi_get_answers_as_get_does() {
 }
 
 /// Keys of one block cost one read; keys of many blocks one each.
-#[test]
+#[pumice_test_macros::test]
 fn each_block_is_read_once() {
     let (_, fs) = memory();
     let mut options = options(&fs);
@@ -159,7 +159,7 @@ fn each_block_is_read_once() {
 }
 
 /// A damaged block fails the keys in it and no other.
-#[test]
+#[pumice_test_macros::test]
 fn an_error_is_the_answer_of_its_keys_only() {
     let (fs, shared): (MemFs, _) = memory();
     let mut options = options(&shared);

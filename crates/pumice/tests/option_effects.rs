@@ -28,7 +28,7 @@ fn fill(db: &Db, keys: u64) {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn preallocation_never_shows_in_file_sizes() {
     let dir: PathBuf = std::env::temp_dir().join(format!("pumice-sizes-{}", std::process::id()));
     let mut options = Options::default();
@@ -50,7 +50,7 @@ fn preallocation_never_shows_in_file_sizes() {
     Db::destroy(&options, &dir).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn paranoid_file_checks_accept_good_files() {
     let (_fs, mut options) = on_memory();
     options.cf.paranoid_file_checks = true;
@@ -66,7 +66,7 @@ fn paranoid_file_checks_accept_good_files() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn paranoid_file_checks_read_the_file_before_it_is_used() {
     for paranoid in [false, true] {
         let (fs, mut options) = on_memory();
@@ -83,7 +83,7 @@ fn paranoid_file_checks_read_the_file_before_it_is_used() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn automatic_resume_can_be_switched_off() {
     let (fs, mut options) = on_memory();
     options.db.max_bgerror_resume_count = 0;
@@ -99,7 +99,7 @@ fn automatic_resume_can_be_switched_off() {
     db.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_buffer_size_decides_how_often_files_are_written() {
     let mut writes = Vec::new();
     for bytes in [4096, 1 << 20] {
@@ -115,7 +115,7 @@ fn the_buffer_size_decides_how_often_files_are_written() {
     assert!(writes[0] > 20 && writes[1] < 5, "{writes:?}");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn skips_and_seeks_show_the_same() {
     for skips in ["0", "1", "8", "1000"] {
         let (_fs, mut options) = on_memory();

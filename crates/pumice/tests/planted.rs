@@ -74,7 +74,7 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::FullRingDropsRequest, the_ring_keeps_its_book),
 ];
 
-#[test]
+#[pumice_test_macros::test]
 fn each_bug_shows_in_its_case() {
     let mut wrong = Vec::new();
     for (bug, case) in CASES {

@@ -49,7 +49,7 @@ fn filled() -> Db {
     db
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn names_need_their_prefix_and_must_be_known() {
     let db = filled();
     for name in [
@@ -68,7 +68,7 @@ fn names_need_their_prefix_and_must_be_known() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn numbers_are_those_of_rocksdb() {
     let db = filled();
     for (name, expected) in [
@@ -116,7 +116,7 @@ fn numbers_are_those_of_rocksdb() {
     assert_eq!(text(&db, "compression-ratio-at-level1"), "-1.000000");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn snapshots_and_disabled_deletions_show() {
     let db = filled();
     let snapshot = db.snapshot();
@@ -131,7 +131,7 @@ fn snapshots_and_disabled_deletions_show() {
     assert_eq!(number(&db, "is-file-deletions-enabled"), 1);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn old_versions_count_while_an_iterator_reads_them() {
     let db = filled();
     flush(&db);
@@ -150,7 +150,7 @@ fn old_versions_count_while_an_iterator_reads_them() {
     assert_eq!(number(&db, "estimate-num-keys"), 1100);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn key_estimates_survive_reopening() {
     let (_, fs) = memory();
     let options = options(&fs);
@@ -165,7 +165,7 @@ fn key_estimates_survive_reopening() {
     assert!(text(&db, "compression-ratio-at-level0").parse::<f64>().unwrap() > 1.0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn overlapping_files_are_not_live_data_twice() {
     let db = new_db(|_| ());
     for _ in 0..3 {
@@ -181,7 +181,7 @@ fn overlapping_files_are_not_live_data_twice() {
     assert_eq!(number(&db, "live-sst-files-size"), sizes.iter().sum::<u64>());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reports_have_rocksdb_layout() {
     let db = filled();
     let stats = text(&db, "stats");
@@ -210,7 +210,7 @@ fn reports_have_rocksdb_layout() {
     assert!(stalls.ends_with("total-delays: 0, total-stops: 0\n"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn files_and_table_properties_are_listed() {
     let db = filled();
     let file = &db.live_files_metadata()[0];
@@ -233,7 +233,7 @@ fn files_and_table_properties_are_listed() {
     assert!(none.starts_with("# data blocks=0; # entries=0; "), "{none}");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn cache_and_statistics_show_reads() {
     let db = new_db(|o| o.db.statistics = Some(std::sync::Arc::new(Statistics::new())));
     fill(&db, 0..1000, &"v".repeat(100));
@@ -247,7 +247,7 @@ fn cache_and_statistics_show_reads() {
     assert!(text(&db, "options-statistics").contains("rocksdb.number.keys.read COUNT : 1000\n"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_dropped_column_family_answers_what_it_still_has() {
     let db = new_db(|_| ());
     let cf = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
@@ -260,7 +260,7 @@ fn a_dropped_column_family_answers_what_it_still_has() {
     assert!(db.property_cf(&cf, "rocksdb.stats").is_some());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn live_files_and_sizes_describe_the_tree() {
     let db = new_db(|_| ());
     fill(&db, 0..5000, &"v".repeat(100));
@@ -288,7 +288,7 @@ fn live_files_and_sizes_describe_the_tree() {
     assert_eq!(sizes[2..], [0, 0]);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn verify_checksum_finds_a_flipped_bit() {
     let (mem, fs) = memory();
     let db = Db::open(&options(&fs), DIR).unwrap();

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     /// The documented block with one entry, and the documented empty block.
-    #[test]
+    #[pumice_test_macros::test]
     fn encodes_the_documented_examples() {
         let mut builder = BlockBuilder::new(16, true);
         builder.add(&[0x7a, 0x01, 0x0b, 0, 0, 0, 0, 0, 0], b"26");
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(builder.finish(), &[0, 0, 0, 0, 1, 0, 0, 0]);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn restart_points_store_whole_keys() {
         let mut builder = BlockBuilder::new(2, true);
         for key in [&b"aaa1"[..], b"aaa2", b"aaa3"] {
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(&block[18..], &[0, 0, 0, 0, 11, 0, 0, 0, 2, 0, 0, 0]);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn long_values_use_varint_headers() {
         let mut builder = BlockBuilder::new(16, false);
         let value = vec![7u8; 300];

@@ -200,7 +200,7 @@ mod tests {
         ChecksumType::Xxh3,
     ];
 
-    #[test]
+    #[pumice_test_macros::test]
     fn round_trips_every_version_and_checksum() {
         for checksum in ALL {
             for format_version in MIN_FORMAT_VERSION..=MAX_FORMAT_VERSION {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     /// The two worked examples of the format specification.
-    #[test]
+    #[pumice_test_macros::test]
     fn encodes_the_documented_examples() {
         let v5 = Footer {
             checksum: ChecksumType::Xxh3,
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(v7.encode(1249).as_slice(), want);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn refuses_damaged_extended_footers() {
         let footer = Footer {
             checksum: ChecksumType::Crc32c,
@@ -266,7 +266,7 @@ mod tests {
         assert!(Footer::decode(&good[1..], 145, "f").is_err());
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn names_foreign_formats() {
         let mut bytes = [0u8; FOOTER_LEN];
         bytes[MAGIC_AT..].copy_from_slice(&PLAIN_TABLE_MAGIC.to_le_bytes());

@@ -294,7 +294,7 @@ mod tests {
         (builder.finish(), encoding)
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn decodes_and_searches_what_the_builder_wrote() {
         for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
             for (delta, versions) in [(false, false), (true, false), (true, true)] {
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn refuses_damage_without_panic() {
         let cmp = InternalKeyComparator::default();
         let (block, encoding) = build(&Comparator::Bytewise, true, false);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// The documented delta-encoded index of four blocks.
-    #[test]
+    #[pumice_test_macros::test]
     fn encodes_the_documented_example() {
         let mut builder = IndexBuilder::new(InternalKeyComparator::default(), form(4));
         let ends = ["key000005", "key000011", "key000017", "key000023"];
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(builder.finish(), want);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn a_user_key_in_two_blocks_needs_sequences() {
         let mut builder = IndexBuilder::new(InternalKeyComparator::default(), form(1));
         builder.add(&key("a", 9), Some(&key("a", 3)), BlockHandle::new(0, 10));

@@ -40,7 +40,7 @@ pub(crate) fn prefix_word(key: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn common_prefix_matches_the_byte_loop() {
         let base: Vec<u8> = (0..40u8).collect();
         for len in 0..40 {
@@ -55,7 +55,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn prefix_words_never_contradict_memcmp() {
         let keys: [&[u8]; 8] = [b"", b"\0", b"a", b"a\0", b"ab", b"abcdefgh", b"abcdefghi", b"b"];
         for a in keys {

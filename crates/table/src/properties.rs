@@ -348,7 +348,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn round_trips_by_name() {
         let mut properties = TableProperties {
             num_entries: 300,
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(back, properties);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn omits_what_rocksdb_omits() {
         let all = TableProperties::default().encode();
         for absent in ["rocksdb.file.creation.time", "rocksdb.key.largest.seqno"] {
@@ -377,7 +377,7 @@ mod tests {
         assert!(all.contains_key(&b"rocksdb.filter.size"[..]));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn global_seqno_rules() {
         let mut properties = TableProperties::default();
         assert_eq!(properties.global_seqno(9).unwrap(), None);

@@ -98,7 +98,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn session_ids_have_their_form_and_decode() {
         for random in [[0, 0], [u64::MAX, u64::MAX], [12345, 1 << 61]] {
             let id = session_id(random);
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(decode_session_id("abcdefghijklmnopqrst"), None);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn unique_ids_differ_by_every_part() {
         let id = unique_id("db", "W2SARK6PR3YBJ7A4OXXH", 13).unwrap();
         for other in [

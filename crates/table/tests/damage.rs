@@ -76,7 +76,7 @@ fn read_all(context: &TableBuildContext, bytes: &[u8], list: &Entries) -> Result
     Ok(found)
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn flipped_bytes_are_found() {
     let list = entries();
     for (version, checksum, codec) in [
@@ -102,7 +102,7 @@ fn flipped_bytes_are_found() {
 }
 
 /// Without checksums damage may change the data, but nothing may panic or run away.
-#[test]
+#[pumice_test_macros::test]
 fn damage_behind_the_checksums_is_survived() {
     let list = entries();
     for codec in [CompressionType::None, CompressionType::Lz4, CompressionType::Zstd] {
@@ -133,7 +133,7 @@ fn damage_behind_the_checksums_is_survived() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn truncated_files_are_refused() {
     let list = entries();
     let context = context(6, ChecksumType::Xxh3, CompressionType::None);
@@ -144,7 +144,7 @@ fn truncated_files_are_refused() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn errors_name_file_and_offset() {
     let list = entries();
     let context = context(6, ChecksumType::Xxh3, CompressionType::None);

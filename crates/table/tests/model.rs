@@ -218,7 +218,7 @@ fn check_gets(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadO
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn random_tables_read_as_the_map() {
     for seed in 0..80 {
         println!("seed {seed}");
@@ -256,7 +256,7 @@ fn check_offsets(table: &Arc<Table>, list: &Entries) {
     assert!(last <= table.properties().data_size);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn an_empty_table_reads_as_empty() {
     for format_version in 2..=7 {
         let table = TableOptions { format_version, ..Default::default() };
@@ -281,7 +281,7 @@ fn an_empty_table_reads_as_empty() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn range_tombstones_come_back() {
     let context = TableBuildContext::default();
     let tombstones = [
@@ -305,7 +305,7 @@ fn range_tombstones_come_back() {
     assert!(!iter.valid());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn keys_out_of_order_are_refused() {
     use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
     for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
@@ -334,7 +334,7 @@ fn keys_out_of_order_are_refused() {
 }
 
 /// The callback sees versions in order and parsed types.
-#[test]
+#[pumice_test_macros::test]
 fn get_stops_when_told() {
     let context = TableBuildContext::default();
     let list: Entries = (0..20u64)

@@ -82,7 +82,7 @@ fn check(name: &str, context: TableBuildContext, list: &Entries, ranges: usize) 
     true
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn every_codec_checksum_and_old_format_is_accepted() {
     let list = entries();
     let codecs = [
@@ -114,7 +114,7 @@ fn every_codec_checksum_and_old_format_is_accepted() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn tombstones_alignment_and_properties_are_accepted() {
     let mut list = entries();
     for i in 0..20u64 {
@@ -135,7 +135,7 @@ fn tombstones_alignment_and_properties_are_accepted() {
 }
 
 /// The properties and the raw dump print as sst_dump prints them.
-#[test]
+#[pumice_test_macros::test]
 fn dumps_print_as_the_tool_prints() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("000009.sst");

@@ -138,7 +138,7 @@ fn random_records(rng: &mut Rng, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| record(rng)).collect()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn random_records_round_trip_and_match_the_reference() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
@@ -155,7 +155,7 @@ fn random_records_round_trip_and_match_the_reference() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn every_distance_from_a_block_end_round_trips() {
     for recycle in [false, true] {
         let header = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
@@ -170,7 +170,7 @@ fn every_distance_from_a_block_end_round_trips() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn parts_make_the_same_file_as_the_joined_record() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
@@ -194,7 +194,7 @@ fn parts_make_the_same_file_as_the_joined_record() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn only_manual_flush_keeps_records_in_the_buffer() {
     for manual in [false, true] {
         let fs = MemFs::new(0);
@@ -207,7 +207,7 @@ fn only_manual_flush_keeps_records_in_the_buffer() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_writer_goes_on_behind_an_existing_log() {
     let records: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 3000]).collect();
     let fs = MemFs::new(0);
@@ -225,7 +225,7 @@ fn is_subsequence(part: &[Vec<u8>], whole: &[Vec<u8>]) -> bool {
     part.iter().all(|p| rest.any(|w| w == p))
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn each_flipped_bit_is_noticed_in_each_mode() {
     let records: Vec<Vec<u8>> = vec![
         b"first record".to_vec(),
@@ -263,7 +263,7 @@ fn each_flipped_bit_is_noticed_in_each_mode() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn damage_in_an_early_block_costs_that_block_only_when_skipping() {
     let mut rng = Rng::new(5);
     let records: Vec<Vec<u8>> = (0..300).map(|_| rng.bytes(1000)).collect();
@@ -285,7 +285,7 @@ fn damage_in_an_early_block_costs_that_block_only_when_skipping() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn each_truncation_keeps_the_whole_records_before_it() {
     let records = vec![b"alpha".to_vec(), vec![b'b'; BLOCK_BYTES + 100], b"gamma".to_vec()];
     let good = write_log(&records, false);
@@ -312,7 +312,7 @@ fn each_truncation_keeps_the_whole_records_before_it() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn zeros_behind_the_records_are_no_damage() {
     let records = vec![b"alpha".to_vec(), b"beta".to_vec()];
     for zeros in [1, 6, 7, 8, 4096, 2 * BLOCK_BYTES] {
@@ -328,7 +328,7 @@ fn zeros_behind_the_records_are_no_damage() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_an_older_life_left_behind_ends_a_recycled_log() {
     let old: Vec<Vec<u8>> = (0..60u8).map(|i| vec![i; 1500]).collect();
     let mut old_bytes = reference(&old, true);
@@ -354,7 +354,7 @@ fn what_an_older_life_left_behind_ends_a_recycled_log() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn recyclable_records_do_not_belong_in_a_plain_log() {
     let mut bytes = reference(&[b"plain".to_vec()], false);
     bytes.extend(reference(&[b"recyclable".to_vec()], true));
@@ -377,7 +377,7 @@ fn physical(kind: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn control_and_unknown_types() {
     let data = physical(FULL, b"data");
     let predecessor: Vec<u8> = [4u64, 76, 3].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -426,7 +426,7 @@ fn compressed_log(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
     fs.read_file(Path::new(LOG)).unwrap()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn compressed_records_round_trip() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
@@ -441,7 +441,7 @@ fn compressed_records_round_trip() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_compressed_record_grows_only_so_far() {
     let bomb = vec![0u8; crate::compression::GROWTH_BYTES_MAX + (1 << 20)];
     let bytes = compressed_log(&[b"small".to_vec(), bomb], false);
@@ -451,7 +451,7 @@ fn a_compressed_record_grows_only_so_far() {
     assert!(outcome.error.unwrap().message().contains("grows beyond"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn rubbish_never_panics_or_reads_as_records() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
@@ -463,7 +463,7 @@ fn rubbish_never_panics_or_reads_as_records() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn after_a_write_error_nothing_more_is_written() {
     use pumice_env::mem::{Fault, FaultOp, FaultRule};
     let fs = MemFs::new(3);
@@ -484,7 +484,7 @@ fn after_a_write_error_nothing_more_is_written() {
 }
 
 /// A power cut leaves every synced record, and of the others a prefix: never a hole.
-#[test]
+#[pumice_test_macros::test]
 fn crashes_leave_a_prefix_with_all_synced_records() {
     for seed in 0..3000 {
         let mut rng = Rng::new(seed);
@@ -537,7 +537,7 @@ fn listing(bytes: &[u8]) -> Vec<(u64, u32, usize)> {
 }
 
 /// Made by `db_bench --benchmarks=fillseq` of Debian's RocksDB 7.8.3 with values of 2000 bytes.
-#[test]
+#[pumice_test_macros::test]
 fn a_log_of_rocksdb_is_read_and_written_alike() {
     let bytes = include_bytes!("../testdata/rocksdb-7.8.3-plain.log");
     let expected: Vec<_> = (1..=18).map(|sequence| (sequence, 1, 2032)).collect();
@@ -547,13 +547,13 @@ fn a_log_of_rocksdb_is_read_and_written_alike() {
 }
 
 /// The same with two values of 70000 bytes and `--wal_compression=zstd`.
-#[test]
+#[pumice_test_macros::test]
 fn a_compressed_log_of_rocksdb_is_read() {
     let bytes = include_bytes!("../testdata/rocksdb-7.8.3-zstd.log");
     assert_eq!(listing(bytes), [(1, 1, 70_033), (2, 1, 70_033)]);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn ldb_reads_our_logs() {
     if std::process::Command::new("ldb").arg("--version").output().is_err() {
         assert!(std::env::var_os("CI").is_none(), "ldb is missing; run `cargo xtask peers`");
@@ -592,7 +592,7 @@ fn ldb_reads_our_logs() {
 }
 
 /// A length that was damaged upwards must not pass for a write that a crash cut short.
-#[test]
+#[pumice_test_macros::test]
 fn a_damaged_last_length_is_no_torn_tail() {
     let records = [b"first".to_vec(), b"the last record".to_vec()];
     let bytes = write_log(&records, false);

@@ -64,7 +64,7 @@ fn read(path: &PathBuf) -> String {
 }
 
 /// Where a job of another process begins; not a test of its own.
-#[test]
+#[pumice_test_macros::test]
 #[ignore = "runs only as a child of other tests"]
 fn entry() {
     let variable = |name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
@@ -75,7 +75,7 @@ fn entry() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failing_job_is_reported() {
     let folder = crate::stores::temp_folder();
     let error = run("rocksdb-differential", folder.path(), "no number").unwrap_err();

@@ -55,7 +55,7 @@ fn table_files(path: &Path) -> Vec<String> {
     tables.map(|path| path.display().to_string()).collect()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn ldb_and_sst_dump_accept_what_pumice_wrote() {
     let folder = temp_folder();
     let (path, settings) = (folder.path().join("db"), settings(5));
@@ -94,7 +94,7 @@ fn ldb_and_sst_dump_accept_what_pumice_wrote() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_debians_db_bench_wrote_is_read_with_its_unflushed_wal() {
     let folder = temp_folder();
     let path = folder.path().join("db");

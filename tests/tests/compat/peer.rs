@@ -84,22 +84,22 @@ fn pass_back_and_forth(format_version: u32) {
     store.close().unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn format_5_goes_to_rocksdb_and_back() {
     pass_back_and_forth(5);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn format_6_goes_to_rocksdb_and_back() {
     pass_back_and_forth(6);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn format_7_goes_to_rocksdb_and_back() {
     pass_back_and_forth(7);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn what_rocksdb_wrote_is_read_with_its_unflushed_wal() {
     for format_version in [5, 6, 7] {
         let folder = temp_folder();

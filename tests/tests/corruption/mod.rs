@@ -43,7 +43,7 @@ enum Outcome {
     Skipped,
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn flipped_bytes_are_errors_or_harmless() {
     let folder = temp_folder();
     child::run("corruption", folder.path(), "").unwrap();

@@ -30,7 +30,7 @@ const THREADS: u64 = 2;
 const WRITERS_EVERY: u64 = 8;
 const FAILURES_SHOWN: usize = 5;
 
-#[test]
+#[pumice_test_macros::test]
 fn ten_thousand_lives_keep_the_promises() {
     let folder = temp_folder();
     child::run("crash", folder.path(), "").unwrap();

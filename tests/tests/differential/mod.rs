@@ -71,13 +71,13 @@ fn agree(seeds: std::ops::Range<u64>) {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn half_a_million_operations_give_what_rocksdb_gives() {
     let seeds = seeds();
     agree(seeds.start..seeds.end.min(seeds.start + SEEDS / 2));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn another_half_million_operations_give_what_rocksdb_gives() {
     let seeds = seeds();
     agree((seeds.start + SEEDS / 2).min(seeds.end)..seeds.end);

@@ -88,7 +88,7 @@ impl Fixture {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_missing_database_is_not_created_unasked() {
     let folder = temp_folder();
     let path = folder.path().join("no");
@@ -106,7 +106,7 @@ fn a_missing_database_is_not_created_unasked() {
     assert!(!path.exists(), "the refused open made a folder");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn wrong_options_are_refused_by_name() {
     let fixture = Fixture::new();
     let good = || fixture.settings.clone();
@@ -130,7 +130,7 @@ fn wrong_options_are_refused_by_name() {
     fixture.refuses(&no_default, "Invalid argument: Default column family not specified");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn options_that_do_not_exist_or_are_not_built_are_named() {
     let mut options = Options::default();
     let error = |result: pumice_base::Result<()>| result.unwrap_err().to_string();
@@ -142,7 +142,7 @@ fn options_that_do_not_exist_or_are_not_built_are_named() {
     assert!(bad.starts_with("Invalid argument: ") && bad.contains("write_buffer_size"), "{bad}");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn requests_that_contradict_themselves_are_refused() {
     let fixture = Fixture::new();
     let store = Pumice::open(&fixture.path, &fixture.settings).unwrap();
@@ -166,7 +166,7 @@ fn requests_that_contradict_themselves_are_refused() {
     fixture.opens();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn damage_is_reported_with_the_file() {
     let fixture = Fixture::new();
     let current = fixture.path.join("CURRENT");
@@ -217,7 +217,7 @@ pub fn run_open(folder: &Path, engine: &str) -> Result<(), String> {
     std::fs::write(folder.join(REFUSAL), refusal).map_err(|e| e.to_string())
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_second_opener_is_refused() {
     let fixture = Fixture::new();
     let mut store = Pumice::open(&fixture.path, &fixture.settings).unwrap();

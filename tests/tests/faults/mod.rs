@@ -41,7 +41,7 @@ const FAULTS: &[(FaultOp, Fault)] = &[
     (FaultOp::List, Fault::Eio),
 ];
 
-#[test]
+#[pumice_test_macros::test]
 fn any_single_failure_keeps_the_promises() {
     let folder = temp_folder();
     child::run("faults", folder.path(), "").unwrap();

@@ -219,7 +219,7 @@ fn cases() -> Vec<(String, String)> {
     cases
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn every_table_option_is_read() {
     let Some(peer) = peer() else { return };
     for (settings, table) in &cases() {
@@ -239,7 +239,7 @@ fn every_table_option_is_read() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn sst_file_writer_tables_take_the_global_sequence() {
     let Some(peer) = peer() else { return };
     for version in 5..=7 {
@@ -271,7 +271,7 @@ fn sst_file_writer_tables_take_the_global_sequence() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn reverse_order_is_read() {
     let Some(peer) = peer() else { return };
     for table in ["format_version=7", "index_type=kTwoLevelIndexSearch;metadata_block_size=300"] {
@@ -298,7 +298,7 @@ fn reverse_order_is_read() {
 }
 
 /// RocksDB ingests and reads tables of every format, codec and checksum that the builder writes.
-#[test]
+#[pumice_test_macros::test]
 fn rocksdb_reads_what_the_builder_writes() {
     let Some(peer) = peer() else { return };
     for version in 2..=7 {

@@ -311,7 +311,7 @@ mod tests {
         parse(&args, &mut |_| {})
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn every_spelling_of_gflags() {
         let flags = run(&[
             "-num=5",
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!((flags.compression_ratio, flags.sine_c), (0.25, -1.5e-3));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn every_refusal_names_the_flag() {
         let errors = |words: &[&str]| match run(words) {
             Err(Stop::Errors(errors)) => errors,
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(run(&["--help"]).err(), Some(Stop::Help));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn no_flag_is_both_known_and_refused() {
         for row in Flags::rows() {
             assert!(!unsupported::NAMES.contains(&row.name), "{}", row.name);

@@ -184,7 +184,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn names_and_suffixes() {
         let entry = parse("fillrandom[X3-W1]").unwrap();
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn jobs_share_the_reads_of_their_threads() {
         let mut flags = Flags::default();
         for (name, value) in [("threads", "8"), ("coro_jobs_per_thread", "10"), ("reads", "50")] {

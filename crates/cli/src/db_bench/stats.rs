@@ -323,7 +323,7 @@ mod tests {
         stats
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_result_line_is_rocksdbs() {
         let mut one = stats(0, 249_000, 100_000, 11_600_000);
         assert_eq!(
@@ -341,7 +341,7 @@ mod tests {
         assert!(sum.result("x").contains("110.000 micros/op 10000 ops/sec 0.001 seconds"));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn repeated_runs_are_summed_up_as_rocksdb_does() {
         // Figures printed by RocksDB 7.8.3's db_bench for fillrandom[X2].
         let mut repeats = Repeats::default();

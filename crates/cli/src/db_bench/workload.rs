@@ -99,7 +99,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn keys_are_rocksdbs() {
         let mut flags = Flags::default();
         let mut keys = KeyMaker::new(&flags, 16);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(keys.key(7), b"\0\0\0\0\0\0\0\x020000\0\0\0\0\0\0\0\x070000");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn values_repeat_within_a_piece_and_wrap() {
         let flags = Flags::default();
         let bytes = value_bytes(&flags, 0);

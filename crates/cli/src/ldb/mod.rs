@@ -249,7 +249,7 @@ fn usage() -> String {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn every_command_is_listed_once_and_shown() {
         for command in COMMANDS {
             assert!(!NOT_YET.contains(&command.name));

@@ -65,7 +65,7 @@ mod tests {
     use pumice_base::ValueType;
     use pumice_base::dbformat::internal_key;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn both_ways() {
         assert_eq!(parse("0x00fFa1", true).unwrap(), [0, 255, 0xa1]);
         assert_eq!(show(&[0, 255, 0xa1], true), b"0x00FFA1");

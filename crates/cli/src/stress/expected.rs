@@ -196,7 +196,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn what_is_written_is_read_by_the_next_process() {
         let name = format!("pumice-expected-{}", pumice_port::os::pid());
         let path = std::env::temp_dir().join(name);

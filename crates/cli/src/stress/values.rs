@@ -52,7 +52,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn values_tell_their_id_and_damage_shows() {
         let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
         for id in 1..300 {

@@ -152,7 +152,7 @@ fn found_ids(
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn findings() {
         let record = |pending, committed| Record { pending, committed };
         assert_eq!(judge(record(5, 5), 5), Finding::Settled);

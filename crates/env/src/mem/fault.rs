@@ -309,7 +309,7 @@ impl FaultTable {
 mod tests {
     use super::glob_matches;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn globs() {
         for (pattern, text, expected) in [
             ("*", "", true),

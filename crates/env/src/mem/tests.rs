@@ -32,7 +32,7 @@ fn set(items: &[&[u8]]) -> BTreeSet<Option<Vec<u8>>> {
     items.iter().map(|b| Some(b.to_vec())).collect()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn syncing_the_file_and_the_directory_are_two_things() {
     let fs = new_fs();
     let mut file = create(&fs, "f");
@@ -47,7 +47,7 @@ fn syncing_the_file_and_the_directory_are_two_things() {
     assert_eq!(fs.used_bytes(), 4);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_name_without_content_is_possible() {
     let fs = new_fs();
     let mut file = create(&fs, "f");
@@ -69,7 +69,7 @@ fn two_writes() -> MemFs {
     fs
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn each_mode_leaves_exactly_its_states() {
     let fs = two_writes();
     let states = |loss| outcomes(&fs, "f", mode(loss, NameLoss::Unsynced));
@@ -88,7 +88,7 @@ fn each_mode_leaves_exactly_its_states() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn sectors_are_512_bytes_of_the_file() {
     let fs = new_fs();
     write_file(&fs, &path("f"), &[1; 100], true).unwrap();
@@ -106,7 +106,7 @@ fn sectors_are_512_bytes_of_the_file() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn overwriting_and_truncating_can_be_lost_too() {
     let fs = new_fs();
     write_file(&fs, &path("f"), b"old bytes", true).unwrap();
@@ -144,7 +144,7 @@ fn strings(items: &[&str]) -> BTreeSet<String> {
     items.iter().map(|s| s.to_string()).collect()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn strict_names_survive_in_any_subset_and_renames_are_atomic() {
     let fs = new_fs();
     write_file(&fs, &path("CURRENT"), b"1", true).unwrap();
@@ -171,7 +171,7 @@ fn strict_names_survive_in_any_subset_and_renames_are_atomic() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_removed_name_may_come_back() {
     let fs = new_fs();
     write_file(&fs, &path("f"), b"F", true).unwrap();
@@ -182,7 +182,7 @@ fn a_removed_name_may_come_back() {
     assert_eq!(name_outcomes(&fs, NameLoss::Strict), strings(&[""]));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_journal_keeps_the_order_across_directories() {
     let fs = new_fs();
     fs.create_dir_all(Path::new("/wal")).unwrap();
@@ -202,7 +202,7 @@ fn the_journal_keeps_the_order_across_directories() {
     assert_eq!(wal_names(NameLoss::Unsynced), [0].into());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_file_with_two_names_stays_one_file() {
     let fs = new_fs();
     write_file(&fs, &path("a"), b"A", true).unwrap();
@@ -213,7 +213,7 @@ fn a_file_with_two_names_stays_one_file() {
     assert_eq!(fs.read_file(&path("b")).unwrap(), b"A+");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_crash_is_a_function_of_history_and_seed() {
     for seed in 0..20 {
         let [one, two] = [(), ()].map(|()| {
@@ -225,7 +225,7 @@ fn a_crash_is_a_function_of_history_and_seed() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn handles_and_locks_end_with_the_crash() {
     let fs = two_writes();
     let mut writer = fs.reopen_append(&path("f")).unwrap();
@@ -246,7 +246,7 @@ fn handles_and_locks_end_with_the_crash() {
     drop(held);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_sync_behaves_in_one_of_three_ways() {
     for failure in [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData] {
         let fs = two_writes();
@@ -262,7 +262,7 @@ fn a_failed_sync_behaves_in_one_of_three_ways() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn rules_count_and_choose() {
     let fs = new_fs();
     fs.add_fault(FaultRule {
@@ -284,7 +284,7 @@ fn rules_count_and_choose() {
     fs.open_random(&path("1.sst")).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_short_write_leaves_a_part() {
     let fs = new_fs();
     fs.add_fault(FaultRule::always(FaultOp::Write, "*", Fault::ShortWrite));
@@ -296,7 +296,7 @@ fn a_short_write_leaves_a_part() {
     assert!(lengths.len() > 5 && lengths.iter().all(|bytes| *bytes < 4096), "{lengths:?}");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_quota_is_a_full_device() {
     let fs = new_fs();
     fs.set_quota(Some(1000));
@@ -314,7 +314,7 @@ fn the_quota_is_a_full_device() {
     write_file(&fs, &path("g"), &[1; 1000], true).unwrap();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_halt_stops_everything_at_a_chosen_change() {
     for changes in 0..6 {
         let fs = new_fs();
@@ -331,7 +331,7 @@ fn a_halt_stops_everything_at_a_chosen_change() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn rot_is_durable() {
     let fs = new_fs();
     write_file(&fs, &path("f"), b"data", true).unwrap();
@@ -342,7 +342,7 @@ fn rot_is_durable() {
     assert!(fs.damage(&path("none"), |_| {}).is_err());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn used_bytes_are_the_sum_of_the_files_whatever_happens() {
     for seed in 0..50 {
         let mut rng = Rng::new(seed);
@@ -370,7 +370,7 @@ fn used_bytes_are_the_sum_of_the_files_whatever_happens() {
 }
 
 /// Synced prefixes survive every crash; this is also the speed the crash suites rely on.
-#[test]
+#[pumice_test_macros::test]
 fn synced_bytes_survive_ten_thousand_crashes() {
     for seed in 0..10_000 {
         let mut rng = Rng::new(seed);

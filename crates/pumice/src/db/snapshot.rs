@@ -120,7 +120,7 @@ impl std::fmt::Debug for Snapshot {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_limit_grows_only_when_snapshots_go() {
         let list = Arc::new(SnapshotList::default());
         assert_eq!(list.catch_up_limit(|| 100), 0);

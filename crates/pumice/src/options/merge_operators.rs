@@ -177,7 +177,7 @@ mod tests {
         op.full_merge(b"k", existing, operands).unwrap()
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn string_append_joins() {
         let op = StringAppend::default();
         assert_eq!(full(&op, None, &[b"a"]), b"a");
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(full(&StringAppend::new(""), Some(b"x"), &[b"a"]), b"xa");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn add_wraps_and_ignores_wrong_lengths() {
         let max = u64::MAX.to_le_bytes();
         let two = 2u64.to_le_bytes();
@@ -194,14 +194,14 @@ mod tests {
         assert_eq!(full(&UInt64Add, None, &[&two]), two);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn put_takes_the_newest_and_max_the_greatest() {
         assert_eq!(full(&PutOperator, Some(b"z"), &[b"b", b"a"]), b"a");
         assert_eq!(full(&MaxOperator, Some(b"m"), &[b"b", b"z", b"a"]), b"z");
         assert_eq!(full(&MaxOperator, Some(b"m"), &[b"b"]), b"m");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn partial_merges_agree_with_full_merges() {
         let ops =
             ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn names_resolve() {
         for name in ["StringAppendOperator", "UInt64AddOperator", "PutOperator", "MaxOperator"] {
             assert_eq!(merge_operator_by_name(name).unwrap().name(), name);

@@ -83,13 +83,13 @@ fn options_7_8() -> Options {
     o
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn ldb_opens_with_our_default_options() {
     let o = options_7_8();
     opens_everywhere(&format_options_file(&o.db, &[("default", &o.cf)]), "--num_column_families=1");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn ldb_opens_with_every_kind_of_value_set() {
     let mut o = options_7_8();
     o.set_from_text(
@@ -108,7 +108,7 @@ fn ldb_opens_with_every_kind_of_value_set() {
     opens_everywhere(&text, "--num_column_families=2");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn ldb_sees_a_missing_column_family() {
     let o = options_7_8();
     let dir = database_with(

@@ -55,7 +55,7 @@ fn table_is_sound<S: OptionSet>() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn tables_are_sound() {
     table_is_sound::<DbOptions>();
     table_is_sound::<ColumnFamilyOptions>();
@@ -65,7 +65,7 @@ fn tables_are_sound() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn rocksdb_files_load_completely() {
     for text in [ROCKSDB_7_8, ROCKSDB_10_10] {
         let loaded = load(text);
@@ -74,7 +74,7 @@ fn rocksdb_files_load_completely() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn values_of_a_7_8_file_arrive() {
     let loaded = load(ROCKSDB_7_8);
     assert_eq!(loaded.rocksdb_version, "7.8.3");
@@ -93,7 +93,7 @@ fn values_of_a_7_8_file_arrive() {
 
 /// Differences between a default 10.10.1 database's file and our defaults: values that RocksDB
 /// derives at open and writes back.
-#[test]
+#[pumice_test_macros::test]
 fn defaults_are_those_of_10_10() {
     let mut derived = BTreeSet::from(["delayed_write_rate", "arena_block_size", "ttl"]);
     derived.extend(["max_compaction_bytes", "periodic_compaction_seconds", "create_if_missing"]);
@@ -125,7 +125,7 @@ fn defaults_are_those_of_10_10() {
     assert_eq!(db.sanitized().unwrap().delayed_write_rate, 16 << 20);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn own_files_round_trip() {
     for original in [ROCKSDB_7_8, ROCKSDB_10_10] {
         let loaded = load(original);
@@ -146,7 +146,7 @@ fn own_files_round_trip() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn written_names_are_known_to_7_8() {
     let known: BTreeSet<_> = assignments(ROCKSDB_7_8)
         .into_iter()
@@ -162,7 +162,7 @@ fn written_names_are_known_to_7_8() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn column_family_names_are_escaped() {
     let name = "a:b \"c\" #d\\";
     let cf = ColumnFamilyOptions::default();
@@ -171,7 +171,7 @@ fn column_family_names_are_escaped() {
     assert_eq!(load(ROCKSDB_10_10).column_families[1].name, "two: #x");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn values_parse_as_in_rocksdb() {
     let mut o = Options::new();
     o.set("write_buffer_size", "64MB").unwrap();
@@ -212,7 +212,7 @@ fn values_parse_as_in_rocksdb() {
     assert_eq!(o.get("prefix_extractor").unwrap(), "rocksdb.CappedPrefix.3");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn maps_apply_all_or_nothing() {
     let mut o = Options::new();
     o.set_from_text("write_buffer_size=10M;max_open_files=50;compression_opts={level=3;};")
@@ -223,7 +223,7 @@ fn maps_apply_all_or_nothing() {
     assert_eq!(o.cf.write_buffer_size, 10 << 20);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn refusals_name_the_option() {
     let mut o = Options::new();
     let cases = [
@@ -269,7 +269,7 @@ fn refusals_name_the_option() {
     );
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn run_time_changes_spare_fixed_options() {
     let cf = ColumnFamilyOptions::default();
     let changed =
@@ -284,7 +284,7 @@ fn run_time_changes_spare_fixed_options() {
     assert!(db.with_changes(&[("create_if_missing", "true")]).is_err());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn damaged_files_are_refused_with_the_line() {
     let rules = FileRules::default();
     let err = |text: &str| parse_options_file(text, rules).err().unwrap().to_string();
@@ -304,7 +304,7 @@ fn damaged_files_are_refused_with_the_line() {
     assert!(err("[DBOptions]\nallow_mmap_reads=true").contains("allow_mmap_reads"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn rules_turn_errors_into_notes() {
     let text = "[DBOptions]\nnonesuch=1\nallow_mmap_reads=true\n[CFOptions \"default\"]\n";
     let rules = FileRules { ignore_unknown_options: true, ignore_unsupported_options: true };
@@ -314,7 +314,7 @@ fn rules_turn_errors_into_notes() {
     assert!(parse_options_file(text, only_unknown).is_err());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn contradictions_are_brought_into_order() {
     let mut cf = ColumnFamilyOptions {
         write_buffer_size: 1,
@@ -339,7 +339,7 @@ fn contradictions_are_brought_into_order() {
     assert!(cf.sanitized().err().unwrap().message().contains("num_levels"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn background_jobs_split_as_in_rocksdb() {
     let mut db = DbOptions::default();
     assert_eq!(db.background_limits(), (1, 1));
@@ -349,7 +349,7 @@ fn background_jobs_split_as_in_rocksdb() {
     assert_eq!(db.background_limits(), (3, 1));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_users_object_survives_its_own_name() {
     struct Mine;
     impl pumice_base::extension::MergeOperator for Mine {
@@ -368,7 +368,7 @@ fn a_users_object_survives_its_own_name() {
     assert!(o.cf.merge_operator.is_none());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_reference_page_has_every_row() {
     let page = docs::reference_page();
     for row in DbOptions::rows() {
@@ -380,7 +380,7 @@ fn the_reference_page_has_every_row() {
 }
 
 /// `docs/options.md` is made from the rows; `REWRITE=1` makes it anew.
-#[test]
+#[pumice_test_macros::test]
 fn the_committed_page_is_current() {
     use pumice_env::{FileSystem, PosixFs, write_file};
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
@@ -392,7 +392,7 @@ fn the_committed_page_is_current() {
     assert!(committed == page.as_bytes(), "docs/options.md is stale: run this test with REWRITE=1");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn info_log_lines_name_values() {
     let mut o = Options::new();
     o.set("write_buffer_size", "1M").unwrap();

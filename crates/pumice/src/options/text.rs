@@ -151,7 +151,7 @@ mod tests {
         parse_map(text).unwrap_err().message().to_string()
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn escapes_round_trip() {
         for raw in ["", "plain", "a:b#c\\d", "line\nnext\r", "\\#", "é#"] {
             assert_eq!(unescape(&escape(raw)), raw);
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(unescape("tail\\"), "tail");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn comments_end_lines_unless_escaped() {
         assert_eq!(trim_comment("  a=b # c"), "a=b");
         assert_eq!(trim_comment("a=b\\#c#d"), "a=b\\#c");
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(trim_comment("# all"), "");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn maps_nest() {
         assert_eq!(
             pairs("a=1; b = {c=2;d={e=3;};} ;f=;"),
@@ -179,7 +179,7 @@ mod tests {
         assert!(pairs("").is_empty());
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn malformed_maps_are_refused_in_rocksdb_words() {
         assert_eq!(message("name"), "Mismatched key value pair, '=' expected");
         assert_eq!(message("=1"), "Empty key found");

@@ -77,7 +77,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn entity_shows_its_default_column() {
         let entity = b"\x01\x03\x00\x02\x02n1\x02\x02n2\x03dvv1v22";
         assert_eq!(plain_value(0x16, entity).unwrap(), b"dv");

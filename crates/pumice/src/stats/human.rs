@@ -63,7 +63,7 @@ fn trim_zeros(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn numbers_are_cut_as_in_rocksdb() {
         assert_eq!(count(0), "0");
         assert_eq!(count(9999), "9999");
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(duration(3_723_000_000), "01:02:3.000");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn doubles_print_as_from_a_stream() {
         for (value, text) in [
             (0.0, "0"),

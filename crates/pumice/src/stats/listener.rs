@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    #[test]
+    #[pumice_test_macros::test]
     fn a_listener_hears_what_it_asks_for() {
         #[derive(Default)]
         struct Counter(AtomicU32);

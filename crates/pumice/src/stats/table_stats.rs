@@ -89,7 +89,7 @@ fn by_kind(kind: BlockKind) -> &'static KindTickers {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn kinds_go_to_their_tickers() {
         let s = Statistics::new();
         for kind in [BlockKind::Data, BlockKind::Index, BlockKind::Filter, BlockKind::FilterIndex] {

@@ -321,7 +321,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn wire_layout_matches_the_format_spec() {
         let mut b = WriteBatch::new();
         b.put(b"a", b"1");
@@ -341,7 +341,7 @@ mod tests {
         assert!(WriteBatch::from_data(want).is_ok());
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn malformed_batches_are_refused() {
         let mut b = WriteBatch::new();
         b.put(b"key", b"value");
@@ -357,7 +357,7 @@ mod tests {
         assert!(WriteBatch::from_data(&bad_tag).is_err());
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn save_points_roll_back() {
         let mut b = WriteBatch::new();
         b.put(b"a", b"1");

@@ -123,27 +123,27 @@ fn happen_everywhere(mishap: Mishap, prepared: bool) {
     assert!(i > 30, "only {i} operations: the history does too little");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn eio_in_a_new_database() {
     happen_everywhere(Mishap::Fails(Fault::Eio), false);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn eio_in_a_used_database() {
     happen_everywhere(Mishap::Fails(Fault::Eio), true);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn enospc_in_a_used_database() {
     happen_everywhere(Mishap::Fails(Fault::Enospc), true);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn short_writes_in_a_used_database() {
     happen_everywhere(Mishap::Fails(Fault::ShortWrite), true);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn failed_syncs_and_then_a_crash() {
     let failures = [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData];
     for failure in failures {
@@ -153,14 +153,14 @@ fn failed_syncs_and_then_a_crash() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn eio_and_then_a_crash() {
     for mode in [CrashMode::UNSYNCED, CrashMode::MIXED, CrashMode::PROCESS] {
         happen_everywhere(Mishap::FailsThenCrash(Fault::Eio, mode), true);
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_power_cut_at_every_change() {
     for mode in [CrashMode::UNSYNCED, CrashMode::MIXED, CrashMode::PROCESS] {
         for prepared in [false, true] {
@@ -200,7 +200,7 @@ fn cut_a_resume(i: u64, mode: CrashMode) -> bool {
     happened
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_power_cut_at_every_change_of_a_resume() {
     for mode in [CrashMode::UNSYNCED, CrashMode::MIXED, CrashMode::PROCESS] {
         let mut i = 0;

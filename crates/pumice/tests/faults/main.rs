@@ -22,7 +22,7 @@ const SYNC: WriteOptions = WriteOptions {
     ignore_missing_column_families: false,
 };
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_log_stops_writes_until_resume() {
     let failures = [
         (FaultOp::Write, Fault::Eio),
@@ -59,7 +59,7 @@ fn a_failed_log_stops_writes_until_resume() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_crash_after_resume_keeps_what_was_acknowledged() {
     for fault in [FsyncFailure::ReadableThenLost, FsyncFailure::Durable, FsyncFailure::OldData] {
         let mut f = Fixture::new();
@@ -76,7 +76,7 @@ fn a_crash_after_resume_keeps_what_was_acknowledged() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_table_that_cannot_be_written_is_rebuilt_under_a_new_number() {
     for op in [FaultOp::Create, FaultOp::Write, FaultOp::Sync, FaultOp::Close] {
         let mut f = Fixture::new();
@@ -96,7 +96,7 @@ fn a_table_that_cannot_be_written_is_rebuilt_under_a_new_number() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_compaction_installs_nothing_and_is_repeated() {
     for op in [FaultOp::Read, FaultOp::Create, FaultOp::Write, FaultOp::Sync, FaultOp::Close] {
         let mut f = Fixture::new();
@@ -121,7 +121,7 @@ fn a_failed_compaction_installs_nothing_and_is_repeated() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_close_is_reported_and_loses_nothing() {
     for (op, glob) in [(FaultOp::Close, "*.log"), (FaultOp::Close, "*MANIFEST*")] {
         let mut f = Fixture::new();
@@ -133,7 +133,7 @@ fn a_failed_close_is_reported_and_loses_nothing() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_second_opener_is_refused_and_harms_nothing() {
     let mut f = Fixture::new();
     f.fill(0..30);
@@ -145,7 +145,7 @@ fn a_second_opener_is_refused_and_harms_nothing() {
     f.reopen();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn running_out_of_descriptors_passes() {
     let mut f = Fixture::new();
     f.fill(0..50);

@@ -54,7 +54,7 @@ fn assert_nothing_deleted(before: &[String], f: &Fixture, what: &str) {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_manifest_deletes_nothing_until_a_new_one_is_durable() {
     for (what, rule) in failures() {
         for compaction in [false, true] {
@@ -84,7 +84,7 @@ fn a_failed_manifest_deletes_nothing_until_a_new_one_is_durable() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_failed_drop_accepts_no_write_that_could_vanish() {
     for (what, rule) in failures() {
         let f = busy();
@@ -111,7 +111,7 @@ fn a_failed_drop_accepts_no_write_that_could_vanish() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_replacement_that_fails_too_is_tried_again() {
     for rule in replacement_failures() {
         let what = format!("{rule:?}");

@@ -4,7 +4,7 @@ use pumice::{FlushOptions, WriteOptions};
 
 use crate::support::{Fixture, eventually, key};
 
-#[test]
+#[pumice_test_macros::test]
 fn writes_work_again_when_space_returns() {
     let mut f = Fixture::new();
     f.fill(0..100);
@@ -33,7 +33,7 @@ fn writes_work_again_when_space_returns() {
     f.reopen();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_flush_into_a_full_disk_ends_and_is_repeated() {
     let mut f = Fixture::new();
     f.fill(0..200);
@@ -53,7 +53,7 @@ fn a_flush_into_a_full_disk_ends_and_is_repeated() {
     f.reopen();
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn closing_a_full_database_ends() {
     let mut f = Fixture::new();
     f.fill(0..200);

@@ -67,7 +67,7 @@ fn shown(cursor: &BlockCursor, block: &Block) -> (Vec<u8>, Vec<u8>) {
     (cursor.key().to_vec(), cursor.value(block).to_vec())
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn separated_values_are_read_in_every_direction() {
     for seed in 0..500 {
         let mut rng = Rng::new(seed);
@@ -111,7 +111,7 @@ fn separated_values_are_read_in_every_direction() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn restart_entries_have_the_layout_of_the_example() {
     // Interval 5, 17-byte keys, 29-byte values: the second restart's value offset is 145.
     let entries: Entries = (0..6)
@@ -125,7 +125,7 @@ fn restart_entries_have_the_layout_of_the_example() {
     assert_eq!(bytes[69..74], [0x00, 0x11, 0x1d, 0x91, 0x01]);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn damaged_separated_blocks_never_panic() {
     let mut rng = Rng::new(3);
     let entries = random_entries(&mut rng);

@@ -18,7 +18,7 @@ fn cut(grandparents: Vec<Arc<FileMetaData>>) -> OutputCut {
     OutputCut::new(Comparator::Bytewise, grandparents, 1000, 2000, 5000)
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn without_grandparents_files_end_at_their_target() {
     let mut cut = cut(Vec::new());
     cut.started();
@@ -26,7 +26,7 @@ fn without_grandparents_files_end_at_their_target() {
     assert!(cut.before(b"b", 1000));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn files_end_early_at_a_grandparents_end_and_late_without_one() {
     let mut cut = cut(vec![file("b", "d", 100), file("e", "g", 100)]);
     cut.started();
@@ -38,7 +38,7 @@ fn files_end_early_at_a_grandparents_end_and_late_without_one() {
     assert!(cut.before(b"h", 600), "half full and a boundary is passed");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn files_end_before_they_overlap_too_much() {
     let mut cut = cut(vec![file("b", "c", 3000), file("d", "e", 3000), file("f", "g", 1)]);
     cut.started();
@@ -48,7 +48,7 @@ fn files_end_before_they_overlap_too_much() {
     assert!(!cut.before(b"h", 20), "counted anew for each output");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn grandparents_before_the_first_key_do_not_count() {
     let mut cut = cut(vec![file("a", "b", 6000), file("x", "y", 1)]);
     assert!(!cut.before(b"m", 0));

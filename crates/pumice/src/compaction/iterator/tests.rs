@@ -247,7 +247,7 @@ fn views(runs: &[Run], snapshots: &BTreeSet<u64>, user: &Comparator) -> Vec<Opti
     seen
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn every_snapshot_reads_the_same_after_any_compactions() {
     for seed in 0..6000 {
         let mut rng = Rng::new(seed);
@@ -305,7 +305,7 @@ fn compact_bytewise(input: &Run, snapshots: &[u64], bottommost: bool) -> Run {
     compact(input, &snapshots, bottommost, &[], &icmp)
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_single_deletion_below_a_newer_value_is_kept_for_the_older_value_it_cancels() {
     use ValueType::{SingleDeletion, Value};
     let middle = run_of(&[("k", 9, Value, "new"), ("k", 7, SingleDeletion, "")]);
@@ -318,7 +318,7 @@ fn a_single_deletion_below_a_newer_value_is_kept_for_the_older_value_it_cancels(
     assert_eq!(read(&[upper, lower], b"k", MAX_SEQUENCE, &Comparator::Bytewise), None);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn single_deletions_pair_with_one_value_of_their_stripe_only() {
     use ValueType::{SingleDeletion, Value};
     let pair = run_of(&[("k", 9, SingleDeletion, ""), ("k", 7, Value, "v")]);
@@ -328,7 +328,7 @@ fn single_deletions_pair_with_one_value_of_their_stripe_only() {
     assert!(compact_bytewise(&pair, &[7 - 1], false).entries.is_empty());
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_long_run_of_single_deletions_needs_no_deep_stack() {
     let many: Vec<_> = (0..200_000)
         .map(|s| (dbformat::internal_key(b"k", s + 1, ValueType::SingleDeletion), Vec::new()))
@@ -337,7 +337,7 @@ fn a_long_run_of_single_deletions_needs_no_deep_stack() {
     assert_eq!(out.entries.len(), 1);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn the_bottommost_level_keeps_what_is_visible_with_sequence_zero() {
     use ValueType::{Deletion, Merge, Value};
     let input = run_of(&[
@@ -357,7 +357,7 @@ fn the_bottommost_level_keeps_what_is_visible_with_sequence_zero() {
     assert_eq!(out.entries.len(), 5);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn entries_of_unknown_type_are_corruption() {
     let icmp = InternalKeyComparator::new(Comparator::Bytewise);
     let mut key = dbformat::seek_key(b"k", 3);

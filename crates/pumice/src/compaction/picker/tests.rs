@@ -160,7 +160,7 @@ impl Tree {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn picker_text() {
     for name in ["level0", "levels", "marks", "manual"] {
         let mut tree = Tree::new();

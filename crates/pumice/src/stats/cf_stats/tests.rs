@@ -63,7 +63,7 @@ fn cache() -> BlockCacheView {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn report_is_that_of_rocksdb() {
     let (cf, levels, cache) = (numbers(), levels(), cache());
     let view = CfView {
@@ -83,7 +83,7 @@ fn report_is_that_of_rocksdb() {
     assert_eq!(cf.report(&view), PRINTED);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn only_the_dump_ends_the_interval() {
     let mut cf = numbers();
     cf.end_interval(5_000_000);
@@ -99,7 +99,7 @@ fn only_the_dump_ends_the_interval() {
 }
 
 /// benchmark.sh cuts these fields by position.
-#[test]
+#[pumice_test_macros::test]
 fn positions_that_scripts_cut_stay() {
     let levels = levels();
     let view = CfView { cf_name: "default", levels: &levels, ..CfView::default() };
@@ -114,7 +114,7 @@ fn positions_that_scripts_cut_stay() {
     assert_eq!(field("Uptime(secs", 2), "0.0");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn latencies_print_by_level() {
     let mut histogram = Histogram::new();
     histogram.add(7);
@@ -125,7 +125,7 @@ fn latencies_print_by_level() {
     assert!(report.contains("** Level 1 read latency histogram (micros):\nCount: 1 Average: 7.0"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn level_report_is_that_of_rocksdb() {
     let expected = "\
 Level Files Size(MB)

@@ -18,7 +18,7 @@ fn busy() -> DbStats {
     stats
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn report_is_that_of_rocksdb_and_ends_the_interval() {
     let stats = busy();
     let now = 1_000_000 + 5_391_000;
@@ -27,7 +27,7 @@ fn report_is_that_of_rocksdb_and_ends_the_interval() {
     assert_eq!((stats.bytes_written(), stats.stall_micros()), (89_600_000, 1_064_000));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn groups_and_syncs_divide() {
     let stats = DbStats::opened_at(0);
     (0..10).for_each(|_| stats.written(5, 0, 0, true));
@@ -40,7 +40,7 @@ fn groups_and_syncs_divide() {
     assert!(!stats.report(2_000_000).contains("interval: 1"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn group_sizes_count_lone_writers_too() {
     let stats = DbStats::opened_at(0);
     assert_eq!(stats.group_sizes(), Histogram::new());

@@ -51,7 +51,7 @@ fn flush_info() -> FlushJobInfo {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn flushes_read_as_in_rocksdb() {
     assert_eq!(
         logged(|l| flush_started(l, &flush_info())),
@@ -67,7 +67,7 @@ fn flushes_read_as_in_rocksdb() {
     );
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn compactions_read_as_in_rocksdb() {
     let mut info = CompactionJobInfo {
         cf_id: 0,
@@ -114,7 +114,7 @@ fn compactions_read_as_in_rocksdb() {
     assert!(logged(|l| compaction_started(l, &info, None)).contains("\"score\": null,"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn table_files_read_as_in_rocksdb() {
     let info =
         TableFileDeletionInfo { job_id: 6, file_path: PathBuf::new(), file_number: 9, error: None };

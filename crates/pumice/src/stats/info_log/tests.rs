@@ -18,7 +18,7 @@ fn old_logs(fs: &MemFs) -> usize {
     names.iter().filter(|n| n.starts_with("LOG.old.")).count()
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn lines_have_the_layout_of_rocksdb() {
     let fs = Arc::new(MemFs::new(1));
     let log = open(&fs, "/db", &DbOptions::default());
@@ -38,7 +38,7 @@ fn lines_have_the_layout_of_rocksdb() {
     assert!(lines[2].ends_with(" RocksDB version: 10.10.1") && !lines[2].contains('['));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn levels_hide_lower_lines() {
     let fs = Arc::new(MemFs::new(1));
     let o = DbOptions { info_log_level: InfoLogLevel::Error, ..DbOptions::default() };
@@ -51,7 +51,7 @@ fn levels_hide_lower_lines() {
     assert!(!text.contains("hidden") && text.contains("shown") && text.contains("always"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn open_puts_the_previous_log_aside() {
     let fs = Arc::new(MemFs::new(1));
     let o = DbOptions { keep_log_file_num: 3, ..DbOptions::default() };
@@ -66,7 +66,7 @@ fn open_puts_the_previous_log_aside() {
     assert!(read(&fs, "/db/LOG").contains("round 5"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_full_log_rolls() {
     let fs = Arc::new(MemFs::new(1));
     let o = DbOptions { max_log_file_size: 200, ..DbOptions::default() };
@@ -79,7 +79,7 @@ fn a_full_log_rolls() {
     assert!(read(&fs, "/db/LOG").contains("line 19"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_foreign_directory_gets_a_flattened_name() {
     let fs = Arc::new(MemFs::new(1));
     let o = DbOptions { db_log_dir: "/logs".to_string(), ..DbOptions::default() };
@@ -88,14 +88,14 @@ fn a_foreign_directory_gets_a_flattened_name() {
     assert!(read(&fs, "/logs/data_my_db_LOG").contains("elsewhere"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn short_paths_stay_whole() {
     assert_eq!(last_two("a/b/c/d.rs"), "c/d.rs");
     assert_eq!(last_two("c/d.rs"), "c/d.rs");
     assert_eq!(last_two("d.rs"), "d.rs");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn null_logger_formats_nothing() {
     struct Bomb;
     impl fmt::Display for Bomb {
@@ -107,7 +107,7 @@ fn null_logger_formats_nothing() {
     log.error(format_args!("{Bomb}"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_broken_device_loses_lines_and_nothing_else() {
     let fs = Arc::new(MemFs::new(1));
     let log = InfoLog::open(fs.clone(), Path::new("/db"), &DbOptions::default()).unwrap();
@@ -121,7 +121,7 @@ fn a_broken_device_loses_lines_and_nothing_else() {
     assert!(read(&fs, "/db/LOG").contains("kept"));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn lines_of_threads_do_not_mix() {
     let fs = Arc::new(MemFs::new(1));
     let log = open(&fs, "/db", &DbOptions::default());

@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 
-#[test]
+#[pumice_test_macros::test]
 fn names_are_unique_and_found() {
     let mut seen = BTreeSet::new();
     for ticker in Ticker::ALL {
@@ -17,7 +17,7 @@ fn names_are_unique_and_found() {
     assert_eq!(Ticker::from_name("rocksdb.nothing"), None);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn threads_add_up() {
     let statistics = Arc::new(Statistics::new());
     let workers: Vec<_> = (0..8u64)
@@ -44,7 +44,7 @@ fn threads_add_up() {
     assert_eq!(statistics.histogram(HistogramKind::DbGet).count(), 0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn levels_gate_what_is_counted() {
     let s = Some(Arc::new(Statistics::new()));
     let inner = s.as_ref().unwrap();
@@ -64,7 +64,7 @@ fn levels_gate_what_is_counted() {
     None::<Arc<Statistics>>.tick(Ticker::MemtableHit);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn text_has_rocksdb_layout() {
     let s = Statistics::new();
     s.record_tick(Ticker::BlockCacheHit, 4871);
@@ -87,7 +87,7 @@ fn text_has_rocksdb_layout() {
     assert_eq!(text.lines().count(), Ticker::COUNT + HistogramKind::COUNT);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn shards_are_handed_on_and_lose_nothing() {
     let statistics = Arc::new(Statistics::new());
     for _ in 0..20 {
@@ -102,7 +102,7 @@ fn shards_are_handed_on_and_lose_nothing() {
     assert!(statistics.shards.lock().len() <= 2);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_task_counts_into_many_statistics() {
     let all: Vec<Statistics> = (0..3 * KEPT_SHARDS).map(|_| Statistics::new()).collect();
     for round in 0..5 {
@@ -114,7 +114,7 @@ fn a_task_counts_into_many_statistics() {
     assert!(all.iter().all(|statistics| statistics.shards.lock().len() == 1));
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_reset_while_others_count_forgets_only_the_past() {
     let statistics = Arc::new(Statistics::new());
     let workers: Vec<_> = (0..2)

@@ -18,7 +18,7 @@ fn inputs(immutable_memtables: usize, l0_files: usize, pending_bytes: u64) -> St
     StallInputs { immutable_memtables, l0_files, pending_bytes }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn causes_follow_the_documented_order() {
     use StallCause::*;
     let plain = options();
@@ -55,7 +55,7 @@ fn causes_follow_the_documented_order() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn families_add_up_and_are_forgotten() {
     let controller = WriteController::new(0);
     let o = options();
@@ -73,7 +73,7 @@ fn families_add_up_and_are_forgotten() {
 }
 
 /// Factors of spec/seed-features.md 2.1.
-#[test]
+#[pumice_test_macros::test]
 fn the_rate_follows_the_debt() {
     let rate = 10_000_000;
     let o = options();
@@ -107,7 +107,7 @@ fn the_rate_follows_the_debt() {
     assert_eq!(controller.delayed_rate(), DELAYED_RATE_MIN);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn memtable_delays_without_debt_keep_the_rate() {
     let o = options();
     let controller = WriteController::new(1 << 20);
@@ -119,7 +119,7 @@ fn memtable_delays_without_debt_keep_the_rate() {
 }
 
 /// A writer that waits as told does not exceed the rate by more than one refill.
-#[test]
+#[pumice_test_macros::test]
 fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);

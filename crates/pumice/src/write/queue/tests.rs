@@ -40,7 +40,7 @@ fn enqueue(
     handle
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
     let plain = WriteOptions::default();
     let sync = WriteOptions { sync: true, ..plain };
@@ -80,7 +80,7 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn groups_are_limited_in_bytes() {
     let take = |leader: usize, waiting: &[usize]| {
         let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
@@ -104,7 +104,7 @@ fn groups_are_limited_in_bytes() {
     assert_eq!(take(2 * GROUP_BYTES_MAX, &[1]), 0);
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
     let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
     assert!(queue.try_lead());
@@ -120,7 +120,7 @@ fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
 }
 
 /// Every batch is written exactly once, by one leader at a time, with the options it needs.
-#[test]
+#[pumice_test_macros::test]
 fn threads_with_mixed_options_write_every_batch_once() {
     const THREADS: u64 = 8;
     const EACH: u64 = 4000;
@@ -193,7 +193,7 @@ fn threads_with_mixed_options_write_every_batch_once() {
 }
 
 /// A writer that does not want to wait does not wait behind a leader that does.
-#[test]
+#[pumice_test_macros::test]
 fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     let plain = WriteOptions::default();
     let hurried = WriteOptions { no_slowdown: true, ..plain };

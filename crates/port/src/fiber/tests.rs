@@ -25,7 +25,7 @@ fn fibers_return_values_and_panics() {
         assert_eq!(handle.join().unwrap(), i * i);
     }
     let doomed = rt.spawn("doomed", || panic!("because"));
-    let e = doomed.join().map(|()| ()).unwrap_err();
+    let e = doomed.join().unwrap_err();
     assert!(e.to_string().contains("doomed panicked: because"), "{e}");
     let mut borrowed = 1;
     assert_eq!(
@@ -170,7 +170,7 @@ fn scopes_of_fibers_borrow_join_and_report_panics() {
             }
         });
         assert_eq!(sums.iter().sum::<u64>(), 36);
-        let joined = thread::scope(|scope| scope.spawn(|| panic!("joined")).join().map(|()| ()));
+        let joined = thread::scope(|scope| scope.spawn(|| panic!("joined")).join());
         assert_eq!(thread::panic_message(joined.unwrap_err().as_ref()), "joined");
     });
     for (kind, unjoined) in [

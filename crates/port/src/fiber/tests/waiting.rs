@@ -19,7 +19,7 @@ fn a_panic_under_a_lock_releases_it() {
     });
     let own = Arc::clone(&lock);
     let waiter = rt.spawn("waiter", move || *own.lock());
-    assert!(doomed.join().map(|()| ()).is_err());
+    assert!(doomed.join().is_err());
     assert_eq!(waiter.join().unwrap(), 1);
 }
 
@@ -58,7 +58,7 @@ fn a_fiber_that_unwinds_does_not_switch() {
     }
     std::thread::sleep(Duration::from_millis(2));
     drop(guard);
-    let e = doomed.join().map(|()| ()).unwrap_err();
+    let e = doomed.join().unwrap_err();
     assert!(e.to_string().contains("and waits while it unwinds"), "{e}");
     stop.store(true, Ordering::Relaxed);
     neighbour.join().unwrap();

@@ -265,6 +265,8 @@ fn concurrent_inserts_and_readers() {
             thread::spawn("reader", move || {
                 let mut rng = Rng::new(9);
                 while !done.load(Relaxed) {
+                    // On a fiber the writers may wait for this very loop.
+                    pumice_port::fiber::maybe_yield();
                     let t = rng.uniform(THREADS);
                     let upto = progress[t as usize].load(std::sync::atomic::Ordering::Acquire);
                     let i = rng.uniform(upto.max(1));

@@ -10,7 +10,7 @@
 use io_uring::{IoUring, opcode, types};
 use pumice_base::random::Rng;
 use pumice_port::fiber::{self, IoMode, Runtime};
-use pumice_port::os::{self, Advice, AlignedBuffer, BatchRead, File, OpenFlags};
+use pumice_port::os::{self, Advice, AlignedBuffer, BatchRead, File, OpenFlags, PooledBuffer};
 use pumice_port::time;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -102,8 +102,8 @@ fn read_on_fibers(runtime: &Runtime, file: &'static File, jobs: usize, count: us
     let handles: Vec<_> = (0..jobs)
         .map(|job| {
             runtime.spawn("reader", move || {
-                let mut buf = AlignedBuffer::new(BLOCK);
-                read_some(file, job as u64, count / jobs, &mut buf, bytes);
+                let mut buf = PooledBuffer::take(BLOCK);
+                read_some(file, job as u64, count / jobs, &mut buf[..BLOCK], bytes);
             })
         })
         .collect();
@@ -342,10 +342,12 @@ fn ring(folder: &Folder) {
     }
 }
 
+type Part = fn(&Folder);
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let folder = Folder::make();
-    let parts: [(&str, fn(&Folder)); 5] =
+    let parts: [(&str, Part); 5] =
         [("cached", cached), ("direct", direct), ("batch", batch), ("sync", sync), ("ring", ring)];
     for (name, part) in parts {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {

@@ -217,6 +217,12 @@ impl Loop {
         self.kick.sleeps()
     }
 
+    /// Whether the running fiber is the only one the loop has, so that nobody here minds if it
+    /// blocks the thread. On the loop's thread only.
+    pub(crate) fn has_one_fiber(&self) -> bool {
+        self.counters.live.load(Ordering::Relaxed) == 1
+    }
+
     /// The fiber that runs now; a hint to anybody else than the loop's thread.
     pub(crate) fn running_slot(&self) -> Option<&'static Slot> {
         // SAFETY: only `resume` writes it, from a `&'static Slot`.

@@ -43,12 +43,12 @@ pub use api::*;
 
 #[cfg(not(loom))]
 mod api {
-    use super::here;
     pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
     pub use super::offload::offload;
     pub use super::runtime::{Builder, Runtime};
     pub use super::stats::{FiberInfo, RuntimeStats};
     pub use super::watchdog::Stall;
+    use super::{event_loop, here};
     pub use crate::io::IoMode;
     use crate::task;
 
@@ -67,6 +67,11 @@ mod api {
                 None => crate::sim::point(),
             }
         }
+    }
+
+    /// Whether the caller is the only fiber of its loop.
+    pub(crate) fn is_alone() -> bool {
+        here::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
     }
 
     /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.

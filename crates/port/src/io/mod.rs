@@ -6,6 +6,7 @@
 //! | `tickets` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
+//! | `arena` | buffers that a ring knows beforehand |
 //! | `model` | a simulated ring that misbehaves as the kernel may, to test `tickets` |
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
 //!
@@ -16,6 +17,7 @@
 //!
 //! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
 
+mod arena;
 mod cancel;
 mod kicker;
 #[doc(hidden)]
@@ -25,6 +27,7 @@ mod pool;
 mod tickets;
 mod uring;
 
+pub(crate) use arena::PinnedBuffer;
 pub use cancel::CancelToken;
 pub(crate) use kicker::Kicker;
 pub(crate) use op::{Op, perform, wait_for};
@@ -36,6 +39,7 @@ use std::cell::RefCell;
 use std::io;
 use tickets::{Group, Tickets};
 use uring::KernelRing;
+pub(crate) use uring::PINNED_BYTES;
 
 static FOR_IO: WaitReason = WaitReason("input or output");
 static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
@@ -142,6 +146,16 @@ impl Reactor {
     /// loads.
     pub(crate) fn should_poll(&self) -> bool {
         on!(self, book => book.should_poll())
+    }
+
+    /// A buffer of [`PINNED_BYTES`] that the ring knows; `None` when all are in use or the ring has
+    /// none.
+    #[inline]
+    pub(crate) fn take_buffer(&self) -> Option<PinnedBuffer> {
+        match &mut *self.book.borrow_mut() {
+            Book::Uring(book) => book.ring_mut().take_buffer(),
+            Book::Threads(_) => None,
+        }
     }
 
     /// Counters since it was made.

@@ -1,11 +1,13 @@
 //! The reactor under a small loop of its own: files, kicks, full queues, cancelling, refusal.
 #![allow(clippy::unwrap_used)]
 
-use super::tickets::Tickets;
+use super::tickets::{SUBMIT_AT, Tickets};
 use super::uring::KernelRing;
 use super::*;
+use crate::fiber::Runtime;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::fiber::stack::Stack;
+use crate::os::PooledBuffer;
 use crate::task::{Home, Scheduler, Task, TaskRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,7 +15,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Fibers of one thread, no more than these tests need.
 #[derive(Default)]
@@ -146,7 +149,10 @@ fn many_fibers_read_one_file() {
         });
         let stats = run_fibers(mode, bodies.collect());
         assert_eq!((stats.operations, stats.completions, stats.stale), (1280, 1280, 0));
-        assert!(mode == IoMode::Threads || stats.enters < 200, "not batched: {stats:?}");
+        assert!(
+            mode == IoMode::Threads || stats.enters < 1280 / SUBMIT_AT as u64 + 100,
+            "not batched: {stats:?}"
+        );
     }
 }
 
@@ -228,6 +234,80 @@ fn an_operation_ends_by_its_own_completion_when_time_or_token_call_it_off() {
         });
         run_fibers(mode, vec![reader, other]);
     }
+}
+
+#[test]
+fn an_operation_does_not_starve_beside_fibers_that_only_yield() {
+    /// Far more than an operation can need.
+    const YIELDS_MAX: u64 = 1_000_000_000;
+    for mode in MODES {
+        let runtime = Runtime::builder().loops(1).io(mode).build().unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let yielders: Vec<_> = (0..3)
+            .map(|_| {
+                let done = Arc::clone(&done);
+                runtime.spawn("yields", move || {
+                    (0..YIELDS_MAX).any(|_| {
+                        crate::thread::yield_now();
+                        done.load(Ordering::Relaxed)
+                    })
+                })
+            })
+            .collect();
+        let reader = runtime.spawn("receives", move || {
+            for round in 0..50u8 {
+                assert_eq!(run(Op::send(far.as_raw_fd(), &[round])).unwrap().unwrap(), 1);
+                let mut buf = [0];
+                let n = run(Op::receive(near.as_raw_fd(), &mut buf)).unwrap().unwrap();
+                assert_eq!((n, buf), (1, [round]));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        for yielder in yielders {
+            assert!(yielder.join().unwrap(), "{mode:?}: the operations starve");
+        }
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn reads_into_registered_buffers_bring_every_byte() {
+    let runtime = Runtime::builder().loops(2).io(IoMode::Uring).build().unwrap();
+    let file = numbered_file(1 << 20);
+    let fd = file.as_raw_fd();
+    let readers: Vec<_> = (0..100usize)
+        .map(|fiber| {
+            runtime.spawn("reads", move || {
+                let mut pinned = 0;
+                for round in 0..50usize {
+                    // More fibers than buffers: those without read into buffers of their own.
+                    let mut bufs = [(); 3].map(|()| PooledBuffer::take(1000));
+                    let offset = (fiber * 7919 + round * 104_729) % (1 << 19);
+                    let mut ops = bufs.each_mut().map(|buf| {
+                        pinned += u32::from(buf.is_pinned());
+                        Op::read(fd, &mut buf[100..1100], offset as u64)
+                    });
+                    assert!(run_all(&mut ops));
+                    assert!(ops.iter().all(|op| op.outcome().unwrap() == 1000));
+                    for buf in &bufs {
+                        assert!((0..1000).all(|i| buf[100 + i] == pattern(offset + i)));
+                    }
+                }
+                pinned
+            })
+        })
+        .collect();
+    let pinned: u32 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    // A limit of locked memory may refuse them; not for one loop here and not there.
+    assert!(pinned == 0 || pinned > 5000, "{pinned} of 15000");
+    // A buffer outlives its loop, and is an ordinary one elsewhere.
+    let mut kept = runtime.run("takes", || PooledBuffer::take(1));
+    drop(runtime);
+    let other = Runtime::builder().loops(1).io(IoMode::Uring).build().unwrap();
+    let n = other.run("reads", || run(Op::read(fd, &mut kept[..50], 7)).unwrap().unwrap());
+    assert_eq!(n, 50);
+    assert!((0..50).all(|i| kept[i] == pattern(7 + i)));
 }
 
 #[test]

@@ -9,14 +9,18 @@
 //! 2. The ring is used through `&mut self` only, so there is one submission and one completion
 //!    queue at a time.
 //!
+//! 3. The arena lives as long as the ring.
+//!
 //! Thread safety: none; to be made and used on one thread. Completions never get lost: the kernel
 //! keeps those that find the queue full (FEAT_NODROP, required) until there is room.
 
+use super::arena::{Arena, PinnedBuffer};
 use super::op::Call;
 use super::tickets::{Completion, KICK, Request, Uring, Wait, What};
 use crate::time;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::io;
+use std::sync::Arc;
 
 /// Requests that can be queued before the kernel must take them.
 const QUEUE_ENTRIES: u32 = 512;
@@ -26,9 +30,23 @@ const COMPLETION_ENTRIES: u32 = 4 * QUEUE_ENTRIES;
 /// kind is limited, the other (sockets) is left as it is.
 const WORKERS_MAX: [u32; 2] = [4, 0];
 
+/// The size of the buffers that a ring knows beforehand: a data block of the usual size wherever
+/// it begins.
+pub(crate) const PINNED_BYTES: usize = 16 << 10;
+
+/// The buffers a ring knows.
+enum Pinned {
+    /// Nobody has asked for one.
+    Untried,
+    /// The limit of locked memory, or the kernel, does not allow it.
+    Refused,
+    Registered(Arc<Arena>),
+}
+
 /// See the head of this file.
 pub(crate) struct KernelRing {
     ring: IoUring,
+    pinned: Pinned,
 }
 
 /// Which optional properties a ring gets.
@@ -71,7 +89,32 @@ impl KernelRing {
         let mut limits = WORKERS_MAX;
         // A kernel without the call has its own limit.
         drop(ring.submitter().register_iowq_max_workers(&mut limits));
-        Ok(KernelRing { ring })
+        Ok(KernelRing { ring, pinned: Pinned::Untried })
+    }
+
+    /// A buffer that the ring knows.
+    #[inline]
+    pub(super) fn take_buffer(&mut self) -> Option<PinnedBuffer> {
+        if let Pinned::Untried = self.pinned {
+            self.register_buffers();
+        }
+        match &self.pinned {
+            Pinned::Registered(arena) => arena.take(),
+            _ => None,
+        }
+    }
+
+    /// Tells the kernel about an arena, which pins its pages once.
+    #[cold]
+    fn register_buffers(&mut self) {
+        let arena = Arena::new(PINNED_BYTES);
+        let vector = libc::iovec { iov_base: arena.start().cast(), iov_len: arena.len() };
+        // SAFETY: invariant 3.
+        let registered = unsafe { self.ring.submitter().register_buffers(&[vector]) };
+        self.pinned = match registered {
+            Ok(()) => Pinned::Registered(arena),
+            Err(_) => Pinned::Refused,
+        };
     }
 }
 
@@ -125,7 +168,17 @@ fn entry_of(call: Call) -> squeue::Entry {
 
 impl Uring for KernelRing {
     fn push(&mut self, request: &Request) -> bool {
-        let entry = entry(request);
+        let entry = match (request.what, &self.pinned) {
+            (What::Call(Call::Read { fd, buf, bytes, offset }), Pinned::Registered(arena))
+                if arena.contains(buf, bytes) =>
+            {
+                opcode::ReadFixed::new(types::Fd(fd), buf, bytes, 0)
+                    .offset(offset)
+                    .build()
+                    .user_data(request.user_data)
+            }
+            _ => entry(request),
+        };
         // SAFETY: invariants 1 and 2.
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }

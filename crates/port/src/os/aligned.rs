@@ -7,6 +7,8 @@
 //! Thread safety: a buffer has one owner. The pool is the calling thread's own; a buffer goes back
 //! to the pool of the thread that drops it. No borrow of the pool spans a suspension.
 
+use crate::fiber;
+use crate::io::{PINNED_BYTES, PinnedBuffer, Reactor};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -74,13 +76,28 @@ thread_local! {
     static POOL: RefCell<Vec<AlignedBuffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of the calling thread's pool, with any bytes in it; goes back when dropped.
+/// A buffer for a while, with any bytes in it: on a fiber one that its loop's ring knows, if it is
+/// large enough and one is free; otherwise one of the calling thread's pool. Goes back when
+/// dropped.
 #[derive(Debug)]
-pub struct PooledBuffer(Option<AlignedBuffer>);
+pub struct PooledBuffer(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Pinned(PinnedBuffer),
+    Own(AlignedBuffer),
+    /// Only while it is dropped.
+    Gone,
+}
 
 impl PooledBuffer {
     /// At least `bytes` bytes.
     pub fn take(bytes: usize) -> Self {
+        if bytes <= PINNED_BYTES
+            && let Some(buffer) = fiber::with_reactor(Reactor::take_buffer).flatten()
+        {
+            return PooledBuffer(Kind::Pinned(buffer));
+        }
         let pooled = if bytes <= POOLED_BYTES_MAX {
             POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
@@ -90,13 +107,25 @@ impl PooledBuffer {
         } else {
             Ok(None)
         };
-        PooledBuffer(Some(pooled.ok().flatten().unwrap_or_else(|| AlignedBuffer::new(bytes))))
+        let own = pooled.ok().flatten().unwrap_or_else(|| AlignedBuffer::new(bytes));
+        PooledBuffer(Kind::Own(own))
+    }
+}
+
+#[cfg(test)]
+impl PooledBuffer {
+    /// Whether a ring knows it.
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self.0, Kind::Pinned(_))
     }
 }
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        let Some(buffer) = self.0.take().filter(|b| b.len() <= POOLED_BYTES_MAX) else { return };
+        let Kind::Own(buffer) = std::mem::replace(&mut self.0, Kind::Gone) else { return };
+        if buffer.len() > POOLED_BYTES_MAX {
+            return;
+        }
         // While the thread ends there is no pool any more, and the buffer is freed.
         POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
@@ -111,12 +140,20 @@ impl Drop for PooledBuffer {
 impl Deref for PooledBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        match &self.0 {
+            Kind::Pinned(buffer) => buffer,
+            Kind::Own(buffer) => buffer,
+            Kind::Gone => &[],
+        }
     }
 }
 
 impl DerefMut for PooledBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.0.as_deref_mut().unwrap_or_default()
+        match &mut self.0 {
+            Kind::Pinned(buffer) => buffer,
+            Kind::Own(buffer) => buffer,
+            Kind::Gone => &mut [],
+        }
     }
 }

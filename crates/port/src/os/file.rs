@@ -10,7 +10,7 @@
 //! 2. Strings given to libc are live NUL-terminated `CString`s, and out-structs are live locals.
 
 use super::read::Heat;
-use crate::fiber::offload;
+use crate::fiber::{is_alone, offload};
 use crate::io::{self as ring, Op};
 use crate::task;
 use std::ffi::CString;
@@ -213,17 +213,22 @@ impl File {
     }
     /// fdatasync: content and length are durable. Suspends a fiber.
     pub fn sync_data(&self) -> io::Result<()> {
-        match ring::run(Op::sync(self.fd(), false)) {
-            Some(result) => result.map(drop),
-            None => retry(|| self.inner.sync_data()),
-        }
+        self.sync(false)
     }
     /// fsync: content and all metadata are durable. Suspends a fiber.
     pub fn sync_all(&self) -> io::Result<()> {
-        match ring::run(Op::sync(self.fd(), true)) {
-            Some(result) => result.map(drop),
-            None => retry(|| self.inner.sync_all()),
+        self.sync(true)
+    }
+    /// The ring hands a sync to a thread of the kernel, which costs two wake-ups. Where no other
+    /// fiber could use the time, the loop's thread does it itself. A fiber that another thread
+    /// starts there meanwhile waits for the end of this one sync.
+    fn sync(&self, all: bool) -> io::Result<()> {
+        if !is_alone()
+            && let Some(result) = ring::run(Op::sync(self.fd(), all))
+        {
+            return result.map(drop);
         }
+        retry(|| if all { self.inner.sync_all() } else { self.inner.sync_data() })
     }
     /// The descriptor's number, for measurements of bare system calls.
     #[doc(hidden)]

@@ -1,13 +1,13 @@
 //! The test of the reactor's book-keeping on a ring that misbehaves as much as a kernel may.
 //!
 //! Clients do groups of operations on regions of their own of one file, with buffers from a common
-//! arena; some call their operations off; the run may end with operations in flight. Checked are:
+//! arena, the one that real rings register; some call their operations off; the run may end with operations in flight. Checked are:
 //! a group ends only when the kernel is done with each of its buffers; each operation has its own
 //! result; what was read is what was written; buffers that nobody uses are never touched; owners
 //! are woken when, and only when, a group of theirs has ended; draining ends everything.
 //!
 //! Invariants cited by unsafe blocks: 1. the arena lives longer than the ring and is accessed
-//! through its one base pointer only.
+//! through raw pointers only, never by its buffers' slices.
 //!
 //! Thread safety: a run is a function of its seed.
 
@@ -15,6 +15,7 @@ mod ring;
 
 pub use ring::ModelReport;
 
+use super::arena::{Arena, COUNT as BUFFERS, PinnedBuffer};
 use super::op::Call;
 use super::tickets::{Group, Tickets, Wait};
 use crate::task::{self, WaitReason};
@@ -22,12 +23,12 @@ use pumice_base::random::Rng;
 use ring::DiceRing;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 static FOR_MODEL: WaitReason = WaitReason("the model of the ring");
 
 const CLIENTS: usize = 8;
 const REGION: usize = 512;
-const BUFFERS: usize = 64;
 const BUFFER_BYTES: usize = 64;
 const GROUP_MAX: u64 = 6;
 /// Turns in which all operations end, or some never will.
@@ -38,7 +39,7 @@ const CANARY: u8 = 0xA5;
 /// One planned operation of a client.
 struct Planned {
     call: Call,
-    buffer: usize,
+    buffer: PinnedBuffer,
     /// What a write writes.
     data: Vec<u8>,
     /// Position in the client's region.
@@ -60,8 +61,7 @@ struct Model {
     rng: Rng,
     /// On failure it is leaked: its drop would wait for the broken ring.
     book: ManuallyDrop<Tickets<DiceRing>>,
-    base: *mut u8,
-    free: Vec<usize>,
+    arena: Arc<Arena>,
     clients: Vec<Client>,
 }
 
@@ -70,9 +70,11 @@ struct Model {
 /// # Errors
 /// A violated promise, or the message of a panic.
 pub fn run(seed: u64) -> Result<ModelReport, String> {
-    let mut arena = vec![CANARY; BUFFERS * BUFFER_BYTES];
-    let base = arena.as_mut_ptr();
-    let outcome = catch_unwind(AssertUnwindSafe(|| Model::new(seed, base).run()));
+    let arena = Arena::new(BUFFER_BYTES);
+    // SAFETY: invariant 1; nobody has a buffer yet.
+    unsafe { arena.start().write_bytes(CANARY, arena.len()) };
+    let own = Arc::clone(&arena);
+    let outcome = catch_unwind(AssertUnwindSafe(|| Model::new(seed, own).run()));
     drop(arena);
     let result = outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -82,15 +84,14 @@ pub fn run(seed: u64) -> Result<ModelReport, String> {
 }
 
 impl Model {
-    fn new(seed: u64, base: *mut u8) -> Self {
+    fn new(seed: u64, arena: Arc<Arena>) -> Self {
         let mut rng = Rng::new(seed);
         let ring = DiceRing::new(rng.fork(), CLIENTS * REGION);
         let client = || Client { shadow: vec![0; REGION], active: None };
         Model {
             rng,
             book: ManuallyDrop::new(Tickets::new(ring, None)),
-            base,
-            free: (0..BUFFERS).collect(),
+            arena,
             clients: (0..CLIENTS).map(|_| client()).collect(),
         }
     }
@@ -136,7 +137,7 @@ impl Model {
     }
 
     fn check_end(mut self) -> Result<ModelReport, String> {
-        if self.book.inflight() != 0 || self.free.len() != BUFFERS {
+        if self.book.inflight() != 0 || self.arena.free() != BUFFERS {
             return Err("operations are left".to_string());
         }
         if !self.book.ring_mut().is_idle() {
@@ -166,7 +167,7 @@ impl Model {
 
     fn buffer(&self, buffer: usize) -> *mut u8 {
         // SAFETY: invariant 1: within the arena.
-        unsafe { self.base.add(buffer * BUFFER_BYTES) }
+        unsafe { self.arena.start().add(buffer * BUFFER_BYTES) }
     }
 
     fn bytes(&self, buffer: usize) -> [u8; BUFFER_BYTES] {
@@ -193,7 +194,7 @@ impl Model {
         let writes = self.rng.one_in(2);
         let mut planned = Vec::new();
         for number in 0..count {
-            let Some(buffer) = self.free.pop() else { break };
+            let Some(buffer) = self.arena.take() else { break };
             planned.push(self.plan(client, buffer, number, writes));
         }
         if planned.is_empty() {
@@ -205,11 +206,17 @@ impl Model {
     }
 
     /// Operations of one group are on ranges of their own, since their order is open.
-    fn plan(&mut self, client: usize, buffer: usize, number: usize, writes: bool) -> Planned {
+    fn plan(
+        &mut self,
+        client: usize,
+        buffer: PinnedBuffer,
+        number: usize,
+        writes: bool,
+    ) -> Planned {
         let at = number * BUFFER_BYTES + self.rng.uniform(16) as usize;
         let bytes = 1 + self.rng.uniform(48) as u32;
         let offset = (client * REGION + at) as u64;
-        let buf = self.buffer(buffer);
+        let buf = buffer.start();
         let mut data = Vec::new();
         let call = match self.rng.uniform(8) {
             0 => Call::Receive { fd: 0, buf, bytes },
@@ -217,7 +224,7 @@ impl Model {
             _ if writes => {
                 let mut content = [0; BUFFER_BYTES];
                 self.rng.fill(&mut content);
-                self.fill(buffer, &content);
+                self.fill(buffer.index(), &content);
                 data = content[..bytes as usize].to_vec();
                 Call::Write { fd: 0, buf, bytes, offset }
             }
@@ -272,11 +279,11 @@ impl Model {
         }
         let mut results = vec![0; planned.len()];
         self.book.finish(group, |place, result| results[place] = result);
-        for (planned, result) in planned.iter().zip(results) {
-            self.check_result(planned, result)?;
-            self.check_bytes(client, planned, result)?;
-            self.fill(planned.buffer, &[CANARY; BUFFER_BYTES]);
-            self.free.push(planned.buffer);
+        for (planned, result) in planned.into_iter().zip(results) {
+            self.check_result(&planned, result)?;
+            self.check_bytes(client, &planned, result)?;
+            // Then the buffer goes back, to be taken by the next group.
+            self.fill(planned.buffer.index(), &[CANARY; BUFFER_BYTES]);
         }
         Ok(())
     }
@@ -285,7 +292,7 @@ impl Model {
         if matches!(p.call, Call::Sync { .. }) {
             return Ok(());
         }
-        let address = self.buffer(p.buffer).addr();
+        let address = p.buffer.start().addr();
         let ring = self.book.ring_mut();
         if ring.uses(address) {
             return Err("a group ended before the completion of its operation".to_string());
@@ -298,7 +305,7 @@ impl Model {
 
     fn check_bytes(&mut self, client: usize, p: &Planned, result: i32) -> Result<(), String> {
         let Ok(n) = usize::try_from(result) else { return Ok(()) };
-        let bytes = self.bytes(p.buffer);
+        let bytes = self.bytes(p.buffer.index());
         let region = &mut self.clients[client].shadow[p.at.min(REGION)..];
         match p.call {
             Call::Write { .. } => region[..n].copy_from_slice(&p.data[..n]),

@@ -43,6 +43,9 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     })
 }
 
+/// What a task of a stage does.
+type Body = Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>;
+
 impl Life {
     fn live(&mut self) -> Result<(), Failure> {
         for _ in 0..1 + self.rng.uniform(3) {
@@ -81,15 +84,14 @@ impl Life {
         }
         let failure = Arc::new(Mutex::new(None));
         let mut tasks = Vec::new();
-        let mut start =
-            |name: &str, body: Box<dyn FnOnce(&Session) -> Result<(), Failure> + Send>| {
-                let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
-                tasks.push(thread::spawn(name, move || {
-                    if let Err(found) = body(&session) {
-                        failure.lock().get_or_insert(found);
-                    }
-                }));
-            };
+        let mut start = |name: &str, body: Body| {
+            let (session, failure) = (Arc::clone(session), Arc::clone(&failure));
+            tasks.push(thread::spawn(name, move || {
+                if let Err(found) = body(&session) {
+                    failure.lock().get_or_insert(found);
+                }
+            }));
+        };
         for _ in 0..1 + self.rng.uniform(3) {
             self.generators += 1;
             let (rng, number) = (self.rng.fork(), self.generators);
@@ -107,7 +109,6 @@ impl Life {
             let rng = self.rng.fork();
             start("weather", Box::new(move |session| make_weather(session, rng)));
         }
-        drop(start);
         for task in tasks {
             task.join().map_err(|e| Failure::new(Kind::Wrong, e.to_string()))?;
         }

@@ -108,8 +108,11 @@ pub fn workload(number: u64) -> Script {
     Script { plan, before, calls, seed: number }
 }
 
-/// What T3 makes fail: name, options, calls.
-const SCENARIOS: [(&str, Logging, &[(&str, &str)], &[Call]); 12] = [
+/// Name, logging, options, calls.
+type Scenario = (&'static str, Logging, &'static [(&'static str, &'static str)], &'static [Call]);
+
+/// What T3 makes fail.
+const SCENARIOS: [Scenario; 12] = [
     ("sync writes", Logging::Wal, &[], &[Call::Write { sync: true }; 4]),
     (
         "unsynced writes and a log sync",

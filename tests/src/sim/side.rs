@@ -83,7 +83,7 @@ impl SideFamilies {
     /// # Errors
     /// What is wrong.
     pub fn recovered(&mut self, found: &BTreeMap<String, Found>) -> Result<(), Failure> {
-        for name in found.keys().filter(|name| !self.known.contains_key(*name)) {
+        if let Some(name) = found.keys().find(|name| !self.known.contains_key(*name)) {
             return Err(Failure::new(Kind::Wrong, format!("nobody created family {name}")));
         }
         for (name, side) in &self.known {
@@ -112,7 +112,7 @@ impl SideFamilies {
 impl Side {
     fn check(&self, found: &Found, crashed: bool) -> Result<(), Failure> {
         let promised = if crashed { &self.durable } else { &self.acked };
-        for key in promised.keys().filter(|key| !found.contains_key(*key)) {
+        if let Some(key) = promised.keys().find(|key| !found.contains_key(*key)) {
             let text = format!("key {} is gone", String::from_utf8_lossy(key));
             return Err(Failure::new(Kind::Lost, text));
         }

@@ -65,7 +65,9 @@ impl Session {
     pub fn failed_closes(&self) -> usize {
         let log = self.fs.fault_log();
         let counts = |line: &&String| {
-            line.contains(" at Close ") && (line.contains(".log") || line.contains("MANIFEST-"))
+            let failed = !line.starts_with("Stall") && !line.starts_with("WallJump");
+            let file = line.contains(".log") || line.contains("MANIFEST-");
+            failed && file && line.contains(" at Close ")
         };
         log.iter().filter(counts).count()
     }

@@ -1,3 +1,5 @@
+//! The judge of several writers: what it lets pass, and what it names.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::Model;

@@ -265,7 +265,7 @@ fn random_options(rng: &mut Rng) -> LeveledOptions {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn random_trees_stay_correct_and_come_to_rest() {
     for seed in 0..150 {
         let rng = &mut Rng(seed);
@@ -302,7 +302,7 @@ fn random_trees_stay_correct_and_come_to_rest() {
     }
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn sequential_loads_are_never_rewritten() {
     for (seed, dynamic) in [(1, true), (2, false)] {
         let rng = &mut Rng(seed);

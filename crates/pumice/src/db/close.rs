@@ -27,9 +27,9 @@ impl Drop for Closing<'_> {
 }
 
 impl DbInner {
-    /// Closes the database; further calls wait until it is closed and say how that went. Running jobs are finished or cancelled, queued
-    /// ones dropped. Unlogged writes are flushed unless `avoid_flush_during_shutdown`; logged ones
-    /// stay in the log. Suspends.
+    /// Closes the database; further calls wait for that and say how it went. Running jobs are
+    /// finished or cancelled, queued ones dropped. Unlogged writes are flushed unless
+    /// `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
     ///
     /// # Errors
     /// The first failure of flushing or closing a file; the database is closed all the same.

@@ -62,8 +62,7 @@ impl DbInner {
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
-    /// Table `file` left its version: it goes when nobody can read it any more. Requires: state lock
-    /// held.
+    /// Table `file` left its version: it goes when nobody can read it any more. State lock held.
     pub(crate) fn table_left(&self, state: &mut DbState, file: &Arc<FileMetaData>) {
         state.obsolete.tables.push((file.number, Arc::downgrade(file)));
         let Some(me) = self.me.get().map(Weak::clone) else { return };

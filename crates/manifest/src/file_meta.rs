@@ -35,6 +35,27 @@ pub struct FileStats {
     pub raw_value_size: u64,
 }
 
+/// What is to be done when the last holder of a file's metadata lets go: nothing unless it is set.
+///
+/// It runs where that holder is, after the count of holders has become zero, and must not wait.
+#[derive(Default)]
+pub struct OnRelease(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl OnRelease {
+    /// Sets it; only the first call has an effect.
+    pub fn set(&self, act: Box<dyn Fn() + Send + Sync>) {
+        self.0.get_or_init(|| act);
+    }
+}
+
+impl Drop for OnRelease {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.get() {
+            act();
+        }
+    }
+}
+
 /// One table file.
 #[derive(Default)]
 pub struct FileMetaData {
@@ -89,6 +110,8 @@ pub struct FileMetaData {
     pub table: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// See invariant 2 and [`Self::compensated_size`]; 0 until the builder fixes it.
     pub compensated: AtomicU64,
+    /// Told when nobody can read the file any more. A copy starts without.
+    pub on_release: OnRelease,
 }
 
 impl FileMetaData {
@@ -184,6 +207,7 @@ impl Clone for FileMetaData {
             stats: self.stats.clone(),
             table: OnceLock::new(),
             compensated: AtomicU64::new(self.compensated.load(Ordering::Relaxed)),
+            on_release: OnRelease::default(),
         }
     }
 }

@@ -92,13 +92,13 @@ fn crash_at(
             let session = performer.perform(None, &script.before, false)?;
             performer.perform(session, &script.calls, false)?
         };
-        // Its background work would hold threads that the recovered databases need.
-        drop(session);
         world.fs.halt_after(0);
         for image in images {
             recover(&world, boundary, *image)
                 .map_err(|failure| failure.before(&format!("image {:?}", IMAGES[*image])))?;
         }
+        // The dead process was there all the time, and tried.
+        drop(session);
         Ok(())
     });
     ran.map_err(|failure| {

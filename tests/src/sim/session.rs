@@ -391,11 +391,7 @@ impl Session {
         self.db.wait_for_compact(&Default::default()).map_err(failed)?;
         let mut extra = Vec::new();
         // Jobs delete files after they report: look again.
-        for attempt in 0..HEAL_TRIES {
-            if attempt == HEAL_TRIES / 2 {
-                // Files of a version that somebody read at the wrong moment wait for the next job.
-                self.must(self.probe(false).and_then(|()| self.flush(0)), "flush")?;
-            }
+        for _ in 0..HEAL_TRIES {
             let live = self.db.live_files_metadata();
             let names = self.fs.list(Path::new(DIR)).map_err(failed)?;
             let manifests = names.iter().filter(|name| name.starts_with("MANIFEST-")).count();

@@ -2,11 +2,10 @@
 //!
 //! Thread safety: picking and installing happen under the locks of `db`; running holds no lock.
 //! Input files are kept by the version the job holds. Failed jobs leave their outputs to the
-//! deletion of obsolete files and are retried later.
+//! deletion of obsolete files and are retried later (`retry`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
@@ -24,9 +23,6 @@ use crate::db::{DbInner, DbState};
 use crate::read::range_del::truncate_to_file;
 use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
-
-/// After a failure the next try waits this long, doubled per failure, up to a minute.
-const RETRY_BASE: Duration = Duration::from_millis(100);
 
 /// A picked compaction.
 pub(crate) struct CompactionWork {
@@ -54,10 +50,8 @@ impl DbInner {
             state.running_compactions -= 1;
             self.compaction_ended(&mut state, &work, &result);
             if let Err(error) = &result {
-                let failures = state.errors.compaction_failures();
                 drop(state);
                 self.background_error(error, Reason::Compaction);
-                self.back_off(failures);
                 state = self.state.lock();
             }
         }
@@ -71,15 +65,6 @@ impl DbInner {
         self.delete_obsolete_files();
     }
 
-    fn back_off(&self, failures: u32) {
-        let wait = RETRY_BASE * 2u32.pow(failures.min(9));
-        let mut state = self.state.lock();
-        let until = time::now_micros() + wait.as_micros() as u64;
-        while time::now_micros() < until && !self.shutting_down.load(Ordering::Acquire) {
-            state = self.changed.wait_timeout(state, RETRY_BASE).0;
-        }
-    }
-
     /// The next compaction to run, manual ones first; registered as running.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.shutting_down.load(Ordering::Acquire)
@@ -91,7 +76,7 @@ impl DbInner {
         if let Some(work) = self.pick_manual(state) {
             return Some(work);
         }
-        if state.manual.excludes_automatic() {
+        if state.manual.excludes_automatic() || state.compaction_retry.is_too_early() {
             return None;
         }
         let freed = self.caught_up_below();
@@ -127,8 +112,16 @@ impl DbInner {
             cf.plan.finished(&version, work.id, freed);
             self.update_stall(cf);
         }
-        if result.is_ok() {
-            state.errors.compaction_succeeded();
+        match result {
+            Ok(()) => {
+                state.errors.compaction_succeeded();
+                state.compaction_retry.succeeded();
+            }
+            Err(error) if error.kind() == ErrorKind::ColumnFamilyDropped => {}
+            Err(_) => {
+                let failures = state.errors.compaction_failures();
+                self.delay_compactions(state, failures);
+            }
         }
         if let Some(ticket) = &work.manual {
             state.manual.piece_done(ticket, result.clone());

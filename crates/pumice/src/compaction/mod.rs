@@ -16,6 +16,7 @@ pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod picker;
 pub(crate) mod plan;
+pub(crate) mod retry;
 pub(crate) mod subcompaction;
 pub(crate) mod tombstones;
 

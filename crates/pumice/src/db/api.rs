@@ -533,7 +533,8 @@ impl Db {
     pub fn path(&self) -> &Path {
         &self.inner().path
     }
-    /// Closes the database; later calls through other handles fail or see the last state.
+    /// Closes the database; later calls through other handles fail or see the last state. Another
+    /// `close` waits for the first and gives its result. Suspends; a listener must not call it.
     ///
     /// # Errors
     /// The first failure of saving unlogged writes or closing a file.

@@ -49,7 +49,9 @@ impl DbInner {
             self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
         }
         let allowed = self.compaction_slots(state, compactions);
-        let waiting = state.compaction_queue.len() + state.manual.waiting();
+        let early = state.compaction_retry.is_too_early();
+        let automatic = if early { 0 } else { state.compaction_queue.len() };
+        let waiting = automatic + state.manual.waiting();
         while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
             state.scheduled_compactions += 1;
             let db = Arc::clone(&me);

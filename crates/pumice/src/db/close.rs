@@ -13,19 +13,30 @@ use crate::write::switch::all_ids;
 
 const POLL: Duration = Duration::from_millis(50);
 
+/// The close that is under way. When it is dropped, by a panic too, those that wait for it go on.
+struct Closing<'a> {
+    db: &'a DbInner,
+    result: Result<()>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.db.state.lock().closed = Some(self.result.clone());
+        self.db.changed.notify_all();
+    }
+}
+
 impl DbInner {
-    /// Closes the database; later calls do nothing. Running jobs are finished or cancelled, queued
-    /// ones dropped. Unlogged writes are flushed unless `avoid_flush_during_shutdown`; logged ones
-    /// stay in the log. Suspends.
+    /// Closes the database; further calls wait for that and say how it went. Running jobs are
+    /// finished or cancelled, queued ones dropped. Unlogged writes are flushed unless
+    /// `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
     ///
     /// # Errors
     /// The first failure of flushing or closing a file; the database is closed all the same.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        if self.shutting_down.load(Ordering::Acquire) {
-            return Ok(());
-        }
         let mut result = Ok(());
         if !self.read_only
+            && !self.shutting_down.load(Ordering::Acquire)
             && self.unlogged_writes.load(Ordering::Relaxed)
             && !self.options().avoid_flush_during_shutdown
             && self.stopping_error().is_none()
@@ -34,21 +45,34 @@ impl DbInner {
             result =
                 self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids);
         }
-        self.stop(&mut result);
-        result
+        if self.shutting_down.swap(true, Ordering::AcqRel) {
+            return self.wait_closed();
+        }
+        let mut closing = Closing { db: self, result };
+        self.stop(&mut closing.result);
+        closing.result.clone()
+    }
+
+    /// Waits for the task that closes the database. Jobs and listeners must not: it waits for them.
+    fn wait_closed(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = &state.closed {
+                return result.clone();
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
     }
 
     /// Stops everything without flushing.
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
-        if self.shutting_down.swap(true, Ordering::AcqRel) {
-            return;
-        }
         self.attention.store(true, Ordering::Release);
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
             while state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
+                || state.compaction_retry.waiting
                 || state.running_deletions > 0
                 || state.errors.is_resuming()
             {
@@ -58,7 +82,7 @@ impl DbInner {
         if !self.read_only {
             // The last writer is done once leadership can be had.
             let _alone = self.exclusive();
-            let closed = self.wal.lock().close(false);
+            let closed = self.wal_at_rest().close(false);
             let manifest = self.close_manifest();
             if result.is_ok() {
                 *result = closed.and(manifest);

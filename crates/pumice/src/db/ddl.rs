@@ -115,9 +115,8 @@ impl DbInner {
         let Some(family) = state.cfs.remove(&id) else { return };
         self.controller.forget(family.stall);
         for file in family.files() {
-            state.obsolete.table(file);
+            self.table_left(state, file);
         }
-        self.obsolete_waiting.fetch_add(1, Ordering::AcqRel);
         self.publish_families(state);
         self.refresh_wal_settings(state);
     }

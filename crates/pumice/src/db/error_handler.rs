@@ -148,8 +148,14 @@ impl DbInner {
     /// Memory no longer is what the log says: nothing may be written until reopening.
     pub(crate) fn poison(&self, error: &Error) {
         let error = error.with_severity(Severity::Unrecoverable);
-        self.state.lock().errors.error = Some(error);
+        let mut state = self.state.lock();
+        if state.errors.resuming {
+            // It must not clear what it does not cure.
+            state.errors.failed_again = Some(error.clone());
+        }
+        state.errors.error = Some(error);
         self.attention.store(true, Ordering::Release);
+        self.changed.notify_all();
     }
 
     /// The error that stops writes, if any.
@@ -172,7 +178,7 @@ impl DbInner {
                 wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
                 if db.shutting_down.load(Ordering::Acquire) || db.resumed_or_hopeless() {
-                    break;
+                    return;
                 }
             }
             if let Some(db) = db.upgrade() {
@@ -183,11 +189,15 @@ impl DbInner {
         drop(pumice_port::thread::spawn("pumice:resume", job));
     }
 
-    /// One automatic attempt; whether no other is needed.
+    /// One automatic attempt; whether no other is needed. In the same step it is noted that nobody
+    /// retries any more: the next error must start a new series.
     fn resumed_or_hopeless(self: &Arc<Self>) -> bool {
         drop(self.resume());
-        let state = self.state.lock();
-        state.errors.error.as_ref().is_none_or(|e| e.severity() >= Severity::Unrecoverable)
+        let mut state = self.state.lock();
+        let errors = &mut state.errors;
+        let over = errors.error.as_ref().is_none_or(|e| e.severity() >= Severity::Unrecoverable);
+        errors.retrying = !over;
+        over
     }
 
     /// Clears a recoverable background error: new log, flush of everything, new MANIFEST if the
@@ -238,12 +248,12 @@ impl DbInner {
         let ids = all_ids(&self.state.lock());
         {
             let _alone = self.exclusive();
-            let failed = self.wal.lock().failure().is_some();
+            let failed = self.wal_at_rest().failure().is_some();
             if failed {
                 // The tail of the failed log is unknown; what it should hold is in memory.
                 self.manifest.lock().hold();
                 let number = self.new_file_number();
-                self.wal.lock().switch(number)?;
+                self.wal_at_rest().switch(number)?;
             }
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
@@ -259,6 +269,9 @@ impl DbInner {
     /// so its flush alone does not release that log.
     fn leave_failed_log(&self) -> Result<()> {
         let _alone = self.exclusive();
+        // To the end: a change of somebody else must not start the next MANIFEST, which would make
+        // what was held back durable without the numbers of the logs.
+        let mut manifest = self.manifest.lock();
         let present = self.wal.lock().number();
         let mut edits = Vec::new();
         for cf in self.state.lock().cfs.values().filter(|cf| !cf.data.is_dropped()) {
@@ -268,7 +281,7 @@ impl DbInner {
             let column_family = cf.data.id;
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
-        self.manifest.lock().release();
-        self.apply_edits(EditGroup::from(edits), |_| ())
+        manifest.release();
+        self.apply_edits_locked(&mut manifest, EditGroup::from(edits), |_| ())
     }
 }

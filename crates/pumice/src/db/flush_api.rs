@@ -129,11 +129,20 @@ impl DbInner {
     /// Hands logged writes to the operating system; durable if `sync`.
     pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
         self.check_writable()?;
-        let result = self.wal.lock().flush(sync);
+        let result = if sync { self.sync_wal() } else { self.wal.lock().flush(false) };
         if let Err(error) = &result {
             self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
         }
         result.and_then(|()| if sync { self.check_nothing_held() } else { Ok(()) })
+    }
+
+    /// Makes the log durable. Writers that do not sync go on meanwhile.
+    fn sync_wal(&self) -> Result<()> {
+        let Some(sync) = self.wal_at_rest().begin_sync()? else { return Ok(()) };
+        let result = sync.run();
+        self.wal.lock().end_sync(&sync, &result);
+        self.wal_synced.notify_all();
+        result
     }
 
     /// Waits until no flush or compaction runs or is due.

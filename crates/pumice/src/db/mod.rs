@@ -44,16 +44,17 @@ pub(crate) mod version_recovery;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
-use pumice_base::FileNumber;
+use pumice_base::{FileNumber, Result};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::ThreadPools;
-use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
+use crate::compaction::retry::CompactionRetry;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -105,6 +106,7 @@ pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
+    pub compaction_retry: CompactionRetry,
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Jobs handed to a pool, running or not.
@@ -125,6 +127,8 @@ pub(crate) struct DbState {
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
+    /// How the close went, once it is over.
+    pub closed: Option<Result<()>>,
 }
 
 /// Everything behind a `Db` handle.
@@ -153,6 +157,8 @@ pub(crate) struct DbInner {
     pub queue: WriteQueue,
     pub scratch: Mutex<WriteBatch>,
     pub wal: Mutex<Wals>,
+    /// Notified when a sync of the log that did not hold `wal` is over.
+    pub wal_synced: Condvar,
     pub controller: WriteController,
     /// Something in `attend` may hold; the leader looks there.
     pub attention: AtomicBool,
@@ -172,8 +178,8 @@ pub(crate) struct DbInner {
     /// When the oldest snapshot passes this, there may be more to compact.
     pub bottommost_threshold: AtomicU64,
     pub shutting_down: AtomicBool,
-    /// Files that wait for their last reader; lets iterators skip the state lock when zero.
-    pub obsolete_waiting: AtomicUsize,
+    /// A job that deletes obsolete files is queued and has not started.
+    pub purge_scheduled: AtomicBool,
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
     /// Itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
@@ -188,6 +194,15 @@ impl DbInner {
     /// Replaces the options. Requires: state lock held.
     pub fn store_options(&self, options: DbOptions) {
         self.options.store(Arc::new(options));
+    }
+
+    /// The logs, for who wants to sync, switch or close: while nobody syncs. Suspends.
+    pub fn wal_at_rest(&self) -> MutexGuard<'_, Wals> {
+        let mut wal = self.wal.lock();
+        while wal.is_syncing() {
+            wal = self.wal_synced.wait(wal);
+        }
+        wal
     }
 
     /// Takes a new file number.

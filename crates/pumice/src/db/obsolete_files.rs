@@ -2,8 +2,8 @@
 //!
 //! A table file becomes a candidate when an edit removes it from its column family's version. It
 //! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
-//! could read the file holds that `Arc`. Logs go when no column family has unflushed data in them,
-//! manifests when CURRENT names another.
+//! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
+//! go when no column family has unflushed data in them, manifests when CURRENT names another.
 //!
 //! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown),
 //! deletions are disabled, or the database is closed: a deletion holds the slot of LOCK to its end,
@@ -42,10 +42,6 @@ impl ObsoleteFiles {
     pub fn file(&mut self, path: PathBuf) {
         self.other.push(path);
     }
-    /// Table `file` left its version.
-    pub fn table(&mut self, file: &Arc<FileMetaData>) {
-        self.tables.push((file.number, Arc::downgrade(file)));
-    }
 }
 
 impl DbInner {
@@ -60,11 +56,21 @@ impl DbInner {
             // A moved file is still there, on another level.
             let cf = state.cfs.get(id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
-                state.obsolete.table(file);
+                self.table_left(state, file);
             }
         }
-        self.obsolete_waiting.store(state.obsolete.tables.len(), Ordering::Release);
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
+    }
+
+    /// Table `file` left its version: it goes when nobody can read it any more. State lock held.
+    pub(crate) fn table_left(&self, state: &mut DbState, file: &Arc<FileMetaData>) {
+        state.obsolete.tables.push((file.number, Arc::downgrade(file)));
+        let Some(me) = self.me.get().map(Weak::clone) else { return };
+        file.on_release.set(Box::new(move || {
+            if let Some(db) = me.upgrade() {
+                db.schedule_purge();
+            }
+        }));
     }
 
     /// Table `number` was written, at least in part, for an edit that was never tried (for one that
@@ -75,16 +81,18 @@ impl DbInner {
         state.obsolete.file(filename::table_file(&self.path, number));
     }
 
-    /// An iterator let go of its super version: files may have become deletable.
-    pub(crate) fn super_version_released(self: &Arc<Self>) {
-        if self.obsolete_waiting.load(Ordering::Acquire) == 0
-            || self.shutting_down.load(Ordering::Acquire)
+    /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
+    /// What is released before that job starts is its to delete, what comes later asks again.
+    fn schedule_purge(self: &Arc<Self>) {
+        if self.shutting_down.load(Ordering::Acquire)
+            || self.purge_scheduled.swap(true, Ordering::AcqRel)
         {
             return;
         }
         let db = Arc::downgrade(self);
         let job = move || {
             if let Some(db) = db.upgrade() {
+                db.purge_scheduled.swap(false, Ordering::AcqRel);
                 db.delete_obsolete_files();
             }
         };
@@ -122,7 +130,6 @@ impl DbInner {
                 }
                 !free
             });
-            self.obsolete_waiting.store(state.obsolete.tables.len(), Ordering::Release);
             doomed.append(&mut state.obsolete.other);
             let manifests = std::mem::take(&mut state.obsolete.manifests);
             doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));

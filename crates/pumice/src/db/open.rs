@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -352,6 +352,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
         queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
         scratch: Mutex::new(WriteBatch::new()),
+        wal_synced: Condvar::new(),
         wal: Mutex::new(Wals::new(
             Arc::clone(&a.fs),
             a.wal_dir.to_path_buf(),
@@ -372,7 +373,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
         bottommost_threshold: AtomicU64::new(u64::MAX),
         shutting_down: AtomicBool::new(false),
-        obsolete_waiting: AtomicUsize::new(0),
+        purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
         me: OnceLock::new(),
     })

@@ -17,7 +17,7 @@ use crate::read::multi_get::{Family, MultiGet};
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::super_version::{SuperVersion, SuperVersionHold};
+use crate::read::super_version::SuperVersion;
 use crate::stats::Ticker;
 
 fn table_options(options: &ReadOptions) -> TableReadOptions {
@@ -133,7 +133,7 @@ impl DbInner {
             Arc::clone(cf),
             limits,
             range_dels,
-            SuperVersionHold::new(super_version, Arc::clone(self)),
+            super_version,
             options.snapshot.clone(),
         ))
     }

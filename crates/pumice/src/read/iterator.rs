@@ -24,7 +24,7 @@ use crate::read::merge::{full_merge, plain_value};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::super_version::SuperVersionHold;
+use crate::read::super_version::SuperVersion;
 
 /// Deleted entries passed over before other fibers are thought of; tables do so at each block.
 const HIDDEN_PER_YIELD: u32 = 64;
@@ -68,7 +68,7 @@ pub struct DbIterator {
     has_start_prefix: bool,
     operands: Vec<Vec<u8>>,
     status: Result<()>,
-    _super_version: SuperVersionHold,
+    _super_version: Arc<SuperVersion>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -78,7 +78,7 @@ impl DbIterator {
         cf: Arc<CfData>,
         limits: IteratorLimits,
         range_dels: RangeDels,
-        super_version: SuperVersionHold,
+        super_version: Arc<SuperVersion>,
         snapshot: Option<Snapshot>,
     ) -> Self {
         DbIterator {

@@ -15,7 +15,6 @@ use pumice_base::{Comparator, Result};
 use pumice_manifest::Version;
 use pumice_memtable::MemTable;
 
-use crate::db::DbInner;
 use crate::read::range_del::truncate_to_file;
 use crate::table_cache::TableCache;
 
@@ -73,30 +72,4 @@ pub struct SuperVersion {
     pub imm: Vec<Arc<MemTable>>,
     /// The table files.
     pub version: Arc<LiveVersion>,
-}
-
-/// A super version held by an iterator; letting go may make files deletable.
-pub struct SuperVersionHold {
-    super_version: Arc<SuperVersion>,
-    db: Arc<DbInner>,
-}
-
-impl SuperVersionHold {
-    /// Holds `super_version` of `db`.
-    pub(crate) fn new(super_version: Arc<SuperVersion>, db: Arc<DbInner>) -> Self {
-        SuperVersionHold { super_version, db }
-    }
-}
-
-impl Deref for SuperVersionHold {
-    type Target = SuperVersion;
-    fn deref(&self) -> &SuperVersion {
-        &self.super_version
-    }
-}
-
-impl Drop for SuperVersionHold {
-    fn drop(&mut self) {
-        self.db.super_version_released();
-    }
 }

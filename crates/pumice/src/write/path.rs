@@ -176,7 +176,7 @@ impl DbInner {
     ) -> Result<()> {
         rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
         let started = if sync { pumice_port::time::now_micros() } else { 0 };
-        let mut wal = self.wal.lock();
+        let mut wal = if sync { self.wal_at_rest() } else { self.wal.lock() };
         let appended = if followers.is_empty() {
             wal.append(&[&*rep], sync)
         } else {

@@ -294,7 +294,7 @@ impl DbInner {
 
     /// Number of the log that writes from now on go to: a new one unless the current is empty.
     fn start_log_if_used(&self) -> Result<u64> {
-        let mut wal = self.wal.lock();
+        let mut wal = self.wal_at_rest();
         if wal.is_empty() && wal.failure().is_none() {
             return Ok(wal.number());
         }

@@ -8,7 +8,9 @@
 //!
 //! Thread safety: `Wals` belongs to the lock `DbInner::wal`. Invariants: (1) `sizes` lists the
 //! logs that recovery would read, ascending, the current one last; (2) after an I/O error the
-//! current writer is never used again: `failed` stays set until a new log is installed.
+//! current writer is never used again: `failed` stays set until a new log is installed; (3) while a
+//! `LogSync` is under way nobody else syncs, replaces or closes the log. The system reports the
+//! failure of a sync once per open file: two at a time, and the wrong one could hear of it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{BufferedWriter, FileOptions, FileSystem, WriterOptions, filename};
+use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
 /// See the module head.
@@ -31,9 +33,34 @@ pub(crate) struct Wals {
     dir_synced: bool,
     failed: Option<Error>,
     closed: bool,
+    /// A `LogSync` is under way.
+    syncing: bool,
     use_fsync: bool,
     manual_flush: bool,
     writer_options: WriterOptions,
+}
+
+/// A sync of the current log that its task does without the lock, while others append.
+pub(crate) struct LogSync {
+    syncer: Arc<dyn FileSyncer>,
+    /// What the log holds that will be durable.
+    bytes: u64,
+    /// Its name is not durable yet.
+    directory: Option<(Arc<dyn FileSystem>, PathBuf)>,
+}
+
+impl LogSync {
+    /// Makes the bytes durable, and the name. Suspends.
+    ///
+    /// # Errors
+    /// I/O; `Wals::end_sync` must be told of it.
+    pub fn run(&self) -> Result<()> {
+        self.syncer.sync()?;
+        match &self.directory {
+            Some((fs, dir)) => fs.sync_dir(dir),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Wals {
@@ -55,6 +82,7 @@ impl Wals {
             dir_synced: true,
             failed: None,
             closed: false,
+            syncing: false,
             use_fsync,
             manual_flush,
             writer_options: WriterOptions::default(),
@@ -222,6 +250,49 @@ impl Wals {
             self.failed = Some(error.clone());
         }
         result
+    }
+
+    /// A `LogSync` is under way: invariant 3 holds up whoever wants to sync, switch or close.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing
+    }
+
+    /// Starts a sync of all there is; `end_sync` must follow. None if there is no log, and with
+    /// `use_fsync`, which a `FileSyncer` does not have: then it is done when this returns.
+    ///
+    /// # Errors
+    /// I/O; the log is then failed for good. Suspends.
+    pub fn begin_sync(&mut self) -> Result<Option<LogSync>> {
+        debug_assert!(!self.syncing);
+        self.flush(self.use_fsync)?;
+        if self.use_fsync {
+            return Ok(None);
+        }
+        let Some(log) = self.current.as_ref() else { return Ok(None) };
+        let directory = (!self.dir_synced && !planted::is(Bug::LogDirNotSynced))
+            .then(|| (Arc::clone(&self.fs), self.dir.clone()));
+        let sync = LogSync { syncer: log.syncer()?, bytes: log.file_size(), directory };
+        self.syncing = true;
+        Ok(Some(sync))
+    }
+
+    /// `sync` is over. If it failed, so has the log, with all that was appended meanwhile.
+    pub fn end_sync(&mut self, sync: &LogSync, result: &Result<()>) {
+        self.syncing = false;
+        match (result, self.current.as_mut()) {
+            (Ok(()), log) => {
+                self.dir_synced = true;
+                if log.is_some_and(|log| log.file_size() == sync.bytes) {
+                    self.unsynced = false;
+                }
+            }
+            (Err(error), log) => {
+                self.failed.get_or_insert_with(|| error.clone());
+                if let Some(log) = log {
+                    log.poison(error);
+                }
+            }
+        }
     }
 
     fn sync(&mut self) -> Result<()> {

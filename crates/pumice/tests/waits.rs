@@ -1,0 +1,213 @@
+//! Who waits for what, and who must not: in simulations, where time is exact.
+//!
+//! Plain #[test]: a simulation is a runtime of its own.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use pumice::{
+    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
+    WriteOptions,
+};
+use pumice_env::FileSystem;
+use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
+use pumice_port::{sim, thread, time};
+
+const SEEDS: u64 = 40;
+const SECOND: u64 = 1_000_000_000;
+const SYNC: WriteOptions = WriteOptions {
+    sync: true,
+    disable_wal: false,
+    no_slowdown: false,
+    low_pri: false,
+    ignore_missing_column_families: false,
+};
+
+fn options(fs: &MemFs) -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    options.db.max_background_jobs = 2;
+    options.cf.level0_file_num_compaction_trigger = 2;
+    options
+}
+
+fn put(db: &Db, key: &str) -> pumice::Result<()> {
+    db.put(&WriteOptions::default(), key.as_bytes(), b"value")
+}
+
+/// Runs `body` under many schedules.
+fn simulate(body: impl Fn(&MemFs)) {
+    for seed in 0..SEEDS {
+        let options = sim::Options { preempt_per_mille: 50, ..sim::Options::new(seed) };
+        let (report, outcome) = sim::run(&options, || body(&MemFs::new(seed)));
+        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
+        assert!(outcome.is_ok() && stuck.is_empty(), "seed {seed}: {outcome:?}\n{stuck}");
+    }
+}
+
+fn tables(fs: &MemFs) -> usize {
+    let names = fs.list(Path::new("/db")).unwrap();
+    names.iter().filter(|name| name.ends_with(".sst")).count()
+}
+
+/// A database that has something to compact and cannot: its disk takes no more tables.
+fn sick_database(fs: &MemFs) -> Db {
+    let mut lazy = options(fs);
+    lazy.cf.disable_auto_compactions = true;
+    let db = Db::open(&lazy, "/db").unwrap();
+    for _ in 0..2 {
+        put(&db, "a").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.close().unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Create, "*.sst", Fault::Eio));
+    Db::open(&options(fs), "/db").unwrap()
+}
+
+#[test]
+fn the_last_reader_of_a_file_has_it_deleted() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        let mut readers = Vec::new();
+        for round in 0..3 {
+            put(&db, "a").unwrap();
+            put(&db, "b").unwrap();
+            db.flush(&FlushOptions::default()).unwrap();
+            let db = db.clone();
+            readers.push(thread::spawn("reader", move || {
+                let mut iter = db.iter(&ReadOptions::default()).unwrap();
+                iter.seek_to_first();
+                thread::sleep(Duration::from_micros(sim::random_below(3000)));
+                for _ in 0..20 * round {
+                    assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+                }
+                assert!(iter.valid());
+            }));
+        }
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(tables(fs), db.live_files_metadata().len(), "nothing else asks for it");
+    });
+}
+
+#[test]
+fn a_database_on_a_dead_disk_leaves_the_threads_to_others() {
+    simulate(|fs| {
+        let failing = MemFs::new(2);
+        let sick = sick_database(&failing);
+        thread::sleep(Duration::from_secs(20));
+        assert!(failing.fault_log().len() > 5, "{:?}", failing.fault_log());
+        let db = Db::open(&options(fs), "/db").unwrap();
+        for round in 0..8 {
+            put(&db, "a").unwrap();
+            db.flush(&FlushOptions::default()).unwrap();
+            let start = time::now_nanos();
+            db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+            let waited = time::now_nanos() - start;
+            assert!(waited < SECOND / 2, "round {round}: {waited} ns");
+        }
+        // The disk works again, and what was due is done without being asked.
+        failing.clear_faults();
+        let start = time::now_nanos();
+        while tables(&failing) > 1 {
+            thread::sleep(Duration::from_millis(10));
+            assert!(time::now_nanos() - start < 5 * SECOND, "{} tables", tables(&failing));
+        }
+        let start = time::now_nanos();
+        sick.close().unwrap();
+        assert!(time::now_nanos() - start < SECOND);
+    });
+}
+
+#[test]
+fn a_close_ends_the_wait_for_a_retry() {
+    simulate(|fs| {
+        let db = sick_database(fs);
+        thread::sleep(Duration::from_secs(10));
+        let start = time::now_nanos();
+        drop(db.close());
+        assert!(time::now_nanos() - start < SECOND);
+    });
+}
+
+#[test]
+fn every_close_returns_when_the_database_is_closed() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        put(&db, "a").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Close, "*", 0, Fault::Stall(5 * SECOND)));
+        let first = {
+            let db = db.clone();
+            thread::spawn("closer", move || db.close())
+        };
+        thread::sleep(Duration::from_micros(sim::random_below(2000)));
+        db.close().unwrap();
+        let again = Db::open(&options(fs), "/db").unwrap();
+        assert!(again.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        first.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn writers_go_on_while_the_log_is_synced() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        put(&db, "a").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Stall(5 * SECOND)));
+        let start = time::now_nanos();
+        let syncing = {
+            let db = db.clone();
+            thread::spawn("sync", move || db.flush_wal(true))
+        };
+        thread::sleep(Duration::from_millis(100));
+        put(&db, "b").unwrap();
+        assert!(time::now_nanos() - start < SECOND, "waited for the sync of others");
+        // Who syncs too must not hear a success that is not its own.
+        db.put(&SYNC, b"c", b"value").unwrap();
+        assert!(time::now_nanos() - start >= 5 * SECOND, "two syncs at a time");
+        syncing.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_failed_sync_of_the_log_stops_all_that_follows() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.db.max_bgerror_resume_count = 0;
+        let db = Db::open(&options, "/db").unwrap();
+        put(&db, "a").unwrap();
+        let lost = Fault::Fsync(FsyncFailure::ReadableThenLost);
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, lost));
+        let writing = {
+            let db = db.clone();
+            thread::spawn("writer", move || (0..50).take_while(|_| put(&db, "b").is_ok()).count())
+        };
+        let flushing = {
+            let db = db.clone();
+            thread::spawn("sealer", move || db.flush(&FlushOptions::default()))
+        };
+        let synced = db.flush_wal(true);
+        let accepted = writing.join().unwrap();
+        let flushed = flushing.join().unwrap();
+        // The one sync that failed was somebody's, who was told.
+        assert!(synced.is_err() || flushed.is_err());
+        if synced.is_err() {
+            put(&db, "c").unwrap_err();
+            db.put(&SYNC, b"c", b"value").unwrap_err();
+        }
+        db.resume().unwrap();
+        db.put(&SYNC, b"d", b"value").unwrap();
+        let after = fs.cut_power(1, pumice_env::mem::CrashMode::UNSYNCED);
+        drop(db);
+        options.db.file_system = after.shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let has = |key: &str| db.get(&ReadOptions::default(), key.as_bytes()).unwrap().is_some();
+        assert!(has("a") && has("d"));
+        assert!(has("b") || accepted == 0);
+        assert!(!has("c"));
+    });
+}

@@ -8,7 +8,7 @@ use crate::fiber::Runtime;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::fiber::stack::Stack;
 use crate::os::PooledBuffer;
-use crate::task::{Home, Scheduler, Task, TaskRef};
+use crate::task::{Home, Scheduler, Task};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;

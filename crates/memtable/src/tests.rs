@@ -235,6 +235,25 @@ fn large_values_and_blocks() {
 }
 
 /// Threads insert disjoint random keys while others walk and look up.
+/// Fifty steps from `key` on ascend, and each entry has the value that belongs to its key.
+fn check_walk(table: &MemTable, comparator: &InternalKeyComparator, key: &[u8]) {
+    let mut iter = table.iter();
+    iter.seek(&seek_key(key, MAX_SEQUENCE));
+    let mut last: Option<Vec<u8>> = None;
+    for _ in 0..50 {
+        if !iter.valid() {
+            break;
+        }
+        if let Some(last) = &last {
+            let order = comparator.compare(last, iter.key());
+            assert_eq!(order, Ordering::Less, "a walk ascends");
+        }
+        assert_eq!(iter.value(), &iter.key()[..8]);
+        last = Some(iter.key().to_vec());
+        iter.next();
+    }
+}
+
 #[pumice_test_macros::test]
 fn concurrent_inserts_and_readers() {
     const THREADS: u64 = 3;
@@ -277,21 +296,7 @@ fn concurrent_inserts_and_readers() {
                         false
                     });
                     assert!(found, "an entry whose insert ended is found");
-                    let mut iter = table.iter();
-                    iter.seek(&seek_key(&key, MAX_SEQUENCE));
-                    let mut last: Option<Vec<u8>> = None;
-                    for _ in 0..50 {
-                        if !iter.valid() {
-                            break;
-                        }
-                        if let Some(last) = &last {
-                            let order = comparator.compare(last, iter.key());
-                            assert_eq!(order, Ordering::Less, "a walk ascends");
-                        }
-                        assert_eq!(iter.value(), &iter.key()[..8]);
-                        last = Some(iter.key().to_vec());
-                        iter.next();
-                    }
+                    check_walk(&table, &comparator, &key);
                 }
             })
         };

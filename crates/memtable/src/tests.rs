@@ -235,8 +235,20 @@ fn large_values_and_blocks() {
 }
 
 /// Threads insert disjoint random keys while others walk and look up.
+/// The entries that a walk over the table meets.
+fn count_entries(table: &Arc<MemTable>) -> u64 {
+    let mut iter = table.iter();
+    iter.seek_to_first();
+    let mut count = 0;
+    while iter.valid() {
+        count += 1;
+        iter.next();
+    }
+    count
+}
+
 /// Fifty steps from `key` on ascend, and each entry has the value that belongs to its key.
-fn check_walk(table: &MemTable, comparator: &InternalKeyComparator, key: &[u8]) {
+fn check_walk(table: &Arc<MemTable>, comparator: &InternalKeyComparator, key: &[u8]) {
     let mut iter = table.iter();
     iter.seek(&seek_key(key, MAX_SEQUENCE));
     let mut last: Option<Vec<u8>> = None;
@@ -306,14 +318,7 @@ fn concurrent_inserts_and_readers() {
         done.store(true, Relaxed);
         reader.join().unwrap();
         assert_eq!(table.num_entries(), THREADS * per_thread);
-        let mut iter = table.iter();
-        iter.seek_to_first();
-        let mut count = 0;
-        while iter.valid() {
-            count += 1;
-            iter.next();
-        }
-        assert_eq!(count, THREADS * per_thread);
+        assert_eq!(count_entries(&table), THREADS * per_thread);
         // An exclusive insert after concurrent ones does not trust its splice.
         for i in 0..50u64 {
             let key = (i << 55 | 1).to_be_bytes();

@@ -3,8 +3,9 @@
 //! Clients do groups of operations on regions of their own of one file, with buffers from a common
 //! arena, the one that real rings register; some call their operations off; the run may end with
 //! operations in flight. Checked are: a group ends only when the kernel is done with each of its
-//! buffers; each operation has its own result; what was read is what was written; buffers that nobody uses are never touched; owners
-//! are woken when, and only when, a group of theirs has ended; draining ends everything.
+//! buffers; each operation has its own result; what was read is what was written; buffers that
+//! nobody uses are never touched; owners are woken when, and only when, a group of theirs has
+//! ended; draining ends everything.
 //!
 //! Invariants cited by unsafe blocks: 1. the arena lives longer than the ring and is accessed
 //! through raw pointers only, never by its buffers' slices.

@@ -222,6 +222,10 @@ fn stalls_are_logged_counted_and_told() {
     for round in 0..4 {
         fill(&db, 0..round + 1, "v");
         flush(&db);
+        if round == 1 {
+            // The stop below is counted as one beside a running compaction.
+            recorder.wait_for("compaction begin");
+        }
     }
     recorder.wait_for("stall Delayed");
     recorder.wait_for("stall Stopped");

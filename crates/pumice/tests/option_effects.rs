@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice::{
+    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
+    WriteOptions,
+};
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_env::{FileSystem, PosixFs};
@@ -140,4 +143,28 @@ fn skips_and_seeks_show_the_same() {
         }
         db.close().unwrap();
     }
+}
+
+/// Found by simulation (T1 seed 15974): a compaction inside L0 that two subcompactions shared left
+/// two files for two, and so on without end.
+#[pumice_test_macros::test]
+fn a_compaction_inside_level_0_is_not_split() {
+    let (_fs, mut options) = on_memory();
+    options.cf.level0_file_num_compaction_trigger = 2;
+    options.db.max_subcompactions = 2;
+    let db = Db::open(&options, "/db").unwrap();
+    // So much below that L0 is merged in itself.
+    fill(&db, 20_000);
+    db.flush(&FlushOptions::default()).unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    // The first of the two is larger, so a cut by bytes falls between them.
+    let large: Vec<u8> = (0..200).collect();
+    for (n, value) in [(7, &large[..]), (1007, b"v")] {
+        db.put(&WriteOptions::default(), &key(n), value).unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    let wait = WaitForCompactOptions { timeout_micros: 20_000_000, ..Default::default() };
+    db.wait_for_compact(&wait).unwrap();
+    assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
+    db.close().unwrap();
 }

@@ -376,7 +376,8 @@ fn oldest_time(work: &CompactionWork) -> u64 {
 fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let parts = work.max_subcompactions;
     let worthwhile = work.pick.start_level == 0 || work.manual.is_some();
-    if parts < 2 || !worthwhile {
+    // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
+    if parts < 2 || !worthwhile || work.pick.output_level == 0 {
         return Vec::new();
     }
     let comparator = work.cf.comparator();

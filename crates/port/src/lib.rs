@@ -1,8 +1,9 @@
 //! The seam between Pumice and whatever runs it: locks, threads, clocks, pools, system calls.
 //!
-//! Everything that can block, sleep, start a thread or ask the operating system goes through this
-//! crate, so that a later backend (fibers over io_uring, deterministic simulation) replaces one
-//! crate and not the engine. This backend is operating-system threads.
+//! Everything that can block, sleep, start a task or ask the operating system goes through this
+//! crate, so the engine above is written once and runs on operating-system threads, on fibers over
+//! io_uring and in a deterministic simulation. Which of them a call waits by follows from the
+//! calling task (`task`), found out only where it must wait.
 //!
 //! Thread safety: every public type says its own; the free functions may be called from anywhere.
 //! It knows nothing of databases.
@@ -11,7 +12,13 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // The seam itself.
 
 mod atomic;
+#[cfg(not(loom))]
 pub mod fiber;
+#[cfg(loom)]
+mod fiber {
+    //! What loom's models drive of the loops.
+    pub(crate) mod kick;
+}
 #[cfg(not(loom))]
 pub mod future;
 #[cfg(not(loom))]

@@ -11,74 +11,55 @@
 //!
 //! Thread safety: see each item.
 
-pub(crate) mod kick;
-
-#[cfg(not(loom))]
 pub(crate) mod coroutine;
-#[cfg(not(loom))]
 mod event_loop;
-#[cfg(not(loom))]
 mod here;
-#[cfg(not(loom))]
 mod inbox;
-#[cfg(not(loom))]
+pub(crate) mod kick;
 mod offload;
-#[cfg(not(loom))]
 mod overflow;
-#[cfg(not(loom))]
 mod runtime;
-#[cfg(not(loom))]
 mod slot;
-#[cfg(not(loom))]
 pub(crate) mod stack;
-#[cfg(not(loom))]
 mod stats;
-#[cfg(not(loom))]
 mod timers;
-#[cfg(not(loom))]
 mod watchdog;
 
-#[cfg(not(loom))]
-pub use api::*;
+pub use crate::io::IoMode;
+pub use here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
+pub use offload::offload;
+pub use runtime::{Builder, Runtime};
+pub use stats::{FiberInfo, RuntimeStats};
+pub use watchdog::Stall;
 
-#[cfg(not(loom))]
-mod api {
-    pub use super::here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
-    pub use super::offload::offload;
-    pub use super::runtime::{Builder, Runtime};
-    pub use super::stats::{FiberInfo, RuntimeStats};
-    pub use super::watchdog::Stall;
-    use super::{event_loop, here};
-    pub use crate::io::IoMode;
-    use crate::task;
+use crate::task;
 
-    /// Whether the caller is a fiber, real or simulated.
-    pub fn is_fiber() -> bool {
-        task::current_fiber().is_some()
-    }
+/// Whether the caller is a fiber, real or simulated.
+pub fn is_fiber() -> bool {
+    task::current_fiber().is_some()
+}
 
-    /// Yields if the calling fiber has run for 100 microseconds; nothing on a thread. The time
-    /// counts from the first call since the fiber was resumed.
-    #[inline]
-    pub fn maybe_yield() {
-        if is_fiber() {
-            match here::current_loop() {
-                Some(own) => own.maybe_yield(),
-                None => crate::sim::point(),
-            }
+/// Yields if the calling fiber has run for 100 microseconds; nothing on a thread. The time
+/// counts from the first call since the fiber was resumed.
+#[inline]
+pub fn maybe_yield() {
+    if is_fiber() {
+        match here::current_loop() {
+            Some(own) => own.maybe_yield(),
+            None => crate::sim::point(),
         }
-    }
-
-    /// Whether the caller is the only fiber of its loop.
-    pub(crate) fn is_alone() -> bool {
-        here::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
-    }
-
-    /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
-    pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
-        here::current_loop().map(|own| f(&own.reactor()))
     }
 }
 
-#[cfg(all(test, not(loom)))]
+/// Whether the caller is the only fiber of its loop.
+pub(crate) fn is_alone() -> bool {
+    here::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
+}
+
+/// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
+pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
+    here::current_loop().map(|own| f(&own.reactor()))
+}
+
+#[cfg(test)]
 mod tests;

@@ -7,14 +7,14 @@
 use pumice_base::dbformat::user_key;
 use pumice_base::{Error, Result};
 
-use crate::block::GlobalSeqno;
-use crate::cached_block::CachedBlock;
-use crate::cursor::BlockCursor;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::{self, MetaIndex};
 use crate::options::TableReadOptions;
 use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY};
-use crate::table::Table;
+use crate::read::block::GlobalSeqno;
+use crate::read::cached_block::CachedBlock;
+use crate::read::cursor::BlockCursor;
+use crate::read::table::Table;
 use crate::unique_id::external_unique_id;
 
 const RULE: &str = "--------------------------------------\n";
@@ -164,7 +164,7 @@ fn index_text(table: &Table, out: &mut Vec<u8>) -> Result<Vec<BlockHandle>> {
     let top = table.meta(&table.index, BlockKind::Index, &options)?;
     let wrong = || Error::corruption(format!("no index in {}", table.file.name()));
     let top = top.get().as_index().ok_or_else(wrong)?;
-    let mut print = |index: &crate::index::IndexBlock| {
+    let mut print = |index: &crate::read::index::IndexBlock| {
         for i in 0..index.len() {
             let (key, handle) = (index.user_key(i), index.handle(i));
             put(out, &format!("  HEX    {}: {}\n  ASCII  ", hex(key), hex_handle(handle)));

@@ -3,10 +3,10 @@
 //! Names are persisted. Those that are not needed to read entries (hash-index aids, user-defined
 //! indexes, obsolete filters) are skipped.
 
-use crate::block::{Block, KeyForm};
-use crate::cursor::BlockCursor;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::open::decode_handle;
+use crate::read::block::{Block, KeyForm};
+use crate::read::cursor::BlockCursor;
+use crate::read::open::decode_handle;
 
 /// Name of the properties block.
 pub(crate) const PROPERTIES: &str = "rocksdb.properties";

@@ -13,11 +13,11 @@ use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
 use pumice_port::sync::Mutex;
 
-use crate::cached_block::BlockCache;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::handle::{BlockHandle, BlockKind};
+use crate::read::cached_block::BlockCache;
+use crate::read::table::Table;
 use crate::stats::TableStats;
-use crate::table::Table;
 
 /// How the index of a table is organised. Persisted as a property: never renumber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -120,6 +120,41 @@ pub struct TableOptions {
     pub max_auto_readahead_size: usize,
     /// Largest size that a compressed block may decompress to.
     pub max_block_bytes: usize,
+    /// Cut filter partitions by their own size, not where index partitions end.
+    pub decouple_partitioned_filters: bool,
+    /// Check every filter against the hashes it was built from.
+    pub detect_filter_construct_corruption: bool,
+    /// Entries per bucket of the hash index of data blocks.
+    pub data_block_hash_table_util_ratio: f64,
+    /// Keep the top level of partitioned indexes and filters outside the cache's eviction.
+    pub pin_top_level_index_and_filter: bool,
+    /// Finer pinning; `Fallback` leaves it to the two flags above.
+    pub metadata_pinning: MetadataPinning,
+}
+
+/// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PinningTier {
+    /// As the older flags say.
+    #[default]
+    Fallback,
+    /// None.
+    None,
+    /// Tables that were flushed, or are like those in size and level.
+    FlushedAndSimilar,
+    /// All.
+    All,
+}
+
+/// Pinning of metadata blocks (`MetadataCacheOptions` of RocksDB).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MetadataPinning {
+    /// Top level of partitioned indexes and filters.
+    pub top_level_index: PinningTier,
+    /// Partitions.
+    pub partition: PinningTier,
+    /// Indexes and filters of one block.
+    pub unpartitioned: PinningTier,
 }
 
 impl Default for TableOptions {
@@ -151,6 +186,11 @@ impl Default for TableOptions {
             initial_auto_readahead_size: 8 << 10,
             max_auto_readahead_size: 256 << 10,
             max_block_bytes: 64 << 20,
+            decouple_partitioned_filters: true,
+            detect_filter_construct_corruption: false,
+            data_block_hash_table_util_ratio: 0.75,
+            pin_top_level_index_and_filter: true,
+            metadata_pinning: MetadataPinning::default(),
         }
     }
 }
@@ -191,6 +231,20 @@ impl TableOptions {
     }
 }
 
+/// Why a table is built (`TableFileCreationReason` of RocksDB).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TableReason {
+    /// A memtable is written out, or a log recovered.
+    Flush,
+    /// Level-0 files are compacted.
+    CompactionLevel0,
+    /// Deeper levels are compacted.
+    Compaction,
+    /// Anything else, a table built outside a database included.
+    #[default]
+    Other,
+}
+
 /// What a table builder knows about the table besides its entries.
 #[derive(Clone)]
 #[allow(missing_docs)] // Properties of the same names, format spec section 2.7.
@@ -215,6 +269,11 @@ pub struct TableBuildContext {
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// Build no filter.
     pub skip_filters: bool,
+    /// Why the table is built.
+    pub reason: TableReason,
+    /// Bytes the table will have at most, roughly; 0 unknown. Bounds what is buffered for a
+    /// dictionary.
+    pub target_file_size: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -240,6 +299,8 @@ impl Default for TableBuildContext {
             merge_operator_name: None,
             prefix_extractor: None,
             skip_filters: false,
+            reason: TableReason::Other,
+            target_file_size: 0,
             user_collected: Vec::new(),
         }
     }

@@ -15,9 +15,9 @@ use pumice_base::coding::{Decoder, get_fixed32};
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 use pumice_base::planted::{self, Bug};
 
-use crate::block::count_below;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::prefix::{common_prefix, prefix_word};
+use crate::read::block::count_below;
 
 /// How the entries of an index block are encoded; from the table's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ fn decode_entry(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::index_builder::{IndexBuilder, IndexForm};
+    use crate::build::index_builder::{IndexBuilder, IndexForm};
     use crate::options::IndexShortening;
     use pumice_base::dbformat::{internal_key, seek_key};
     use pumice_base::{Comparator, ValueType};

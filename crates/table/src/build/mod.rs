@@ -14,6 +14,12 @@
 //! Not here: partitioned and hash indexes, partitioned and Ribbon filters, dictionaries, parallel
 //! compression; asking for them is refused.
 
+mod block_builder;
+#[allow(dead_code)] // Until the block builder keeps its keys here.
+mod block_keys;
+mod block_writer;
+pub(crate) mod index_builder;
+
 use std::cmp::Ordering;
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
@@ -23,11 +29,11 @@ use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 use pumice_filter::{FilterBuilder, FilterKind};
 
-use crate::block_builder::BlockBuilder;
-use crate::block_writer::{BlockCompressor, BlockWriter};
+use crate::build::block_builder::BlockBuilder;
+use crate::build::block_writer::{BlockCompressor, BlockWriter};
+use crate::build::index_builder::{IndexBuilder, IndexForm};
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
-use crate::index_builder::{IndexBuilder, IndexForm};
 use crate::metaindex;
 use crate::options::TableBuildContext;
 use crate::prefix::common_prefix;

@@ -10,7 +10,7 @@ use pumice_base::random::Rng;
 use pumice_base::{InternalKeyComparator, ValueType};
 
 use super::BlockCursor;
-use crate::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::block::{Block, GlobalSeqno, KeyForm};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 

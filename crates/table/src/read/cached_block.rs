@@ -10,9 +10,9 @@ use std::sync::Arc;
 use pumice_cache::{Cache, Handle};
 use pumice_filter::FilterReader;
 
-use crate::block::Block;
 use crate::handle::BlockKind;
-use crate::index::IndexBlock;
+use crate::read::block::Block;
+use crate::read::index::IndexBlock;
 
 /// The cache of decoded blocks that tables share.
 pub type BlockCache = Cache<CachedBlock>;

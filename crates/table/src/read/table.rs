@@ -17,16 +17,16 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, InternalKeyComparator, Result, ValueType};
 use pumice_cache::{CacheKey, Priority};
 
-use crate::block::{Block, GlobalSeqno, KeyForm};
-use crate::cached_block::{BlockCache, CachedBlock, PinnedBlock};
-use crate::cursor::BlockCursor;
-use crate::file::TableFile;
 use crate::footer::Footer;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::index::{IndexBlock, IndexEncoding};
 use crate::options::{TableOptions, TableReadOptions};
 use crate::properties::TableProperties;
-use crate::scan::{Landing, Next, find};
+use crate::read::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
+use crate::read::cursor::BlockCursor;
+use crate::read::file::TableFile;
+use crate::read::index::{IndexBlock, IndexEncoding};
+use crate::read::scan::{Landing, Next, find};
 
 /// An index or filter block: held by the table, or found through the cache each time.
 pub(crate) enum MetaBlock {

@@ -11,7 +11,7 @@
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 
-use crate::block::{Block, Entry, GlobalSeqno, TableHit};
+use crate::read::block::{Block, Entry, GlobalSeqno, TableHit};
 
 /// Where a walk ended.
 pub(crate) enum Landing {

@@ -14,8 +14,8 @@
 use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{TRAILER_LEN, trailer};
 
-use crate::block::{Block, Entry, GlobalSeqno};
-use crate::scan::{Landing, find, table_position};
+use crate::read::block::{Block, Entry, GlobalSeqno};
+use crate::read::scan::{Landing, find, table_position};
 
 /// Bytes that are copied at once when a key suffix is short.
 const CHUNK: usize = 32;

@@ -16,12 +16,12 @@ use pumice_base::dbformat::user_key;
 use pumice_base::{Error, InternalIterator, Result};
 use pumice_env::ReadaheadBuffer;
 
-use crate::cached_block::PinnedBlock;
-use crate::cursor::BlockCursor;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::index::IndexBlock;
 use crate::options::TableReadOptions;
-use crate::table::{MetaBlock, Table};
+use crate::read::cached_block::PinnedBlock;
+use crate::read::cursor::BlockCursor;
+use crate::read::index::IndexBlock;
+use crate::read::table::{MetaBlock, Table};
 
 /// A cursor over the entries of a table.
 pub struct TableIter {

@@ -12,17 +12,17 @@ use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
-use crate::block::{Block, GlobalSeqno, KeyForm};
-use crate::cached_block::{BlockCache, PinnedBlock};
-use crate::cursor::BlockCursor;
-use crate::file::{TableFile, Tail};
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
-use crate::index::IndexEncoding;
 use crate::metaindex::MetaIndex;
 use crate::options::{IndexType, TableReadContext, TableReadOptions};
 use crate::properties::{self, TableProperties};
-use crate::table::{MetaBlock, Table, TableFilter};
+use crate::read::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::cached_block::{BlockCache, PinnedBlock};
+use crate::read::cursor::BlockCursor;
+use crate::read::file::{TableFile, Tail};
+use crate::read::index::IndexEncoding;
+use crate::read::table::{MetaBlock, Table, TableFilter};
 use crate::unique_id;
 
 /// Bytes read from the end of a file whose tail size is not known.

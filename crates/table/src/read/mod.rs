@@ -1,0 +1,17 @@
+//! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
+//!
+//! `open` makes a [`table::Table`]; `table` answers point lookups, `iter` iterates. Under them:
+//! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
+//! (walking a block), `cached_block` (what the block cache holds).
+//!
+//! Thread safety: see each module. Nothing here writes.
+
+pub(crate) mod block;
+pub(crate) mod cached_block;
+pub(crate) mod cursor;
+pub(crate) mod file;
+pub(crate) mod index;
+pub(crate) mod iter;
+pub(crate) mod open;
+pub(crate) mod scan;
+pub(crate) mod table;

@@ -205,6 +205,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             read: ReadSettings {
                 verify_checksums: flags.verify_checksum,
                 total_order_seek: flags.total_order_seek,
+                prefix_same_as_start: flags.prefix_same_as_start,
                 readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
             },
         }

@@ -5,9 +5,7 @@ use proptest::prelude::*;
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
 
-use crate::{
-    BloomBuilder, FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader
-};
+use crate::{BloomBuilder, FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader};
 
 /// Key `i` of db_bench: eight bytes big-endian and eight zeros in ASCII.
 fn key(i: u64) -> Vec<u8> {
@@ -97,7 +95,10 @@ fn false_positive_rates() {
 #[test]
 fn empty_filters_match_nothing() {
     for format_version in [4, 5] {
-        assert_eq!(FilterPolicy::bloom(10.0).builder(&format(format_version)).unwrap().finish().unwrap(), []);
+        assert_eq!(
+            FilterPolicy::bloom(10.0).builder(&format(format_version)).unwrap().finish().unwrap(),
+            []
+        );
     }
     for len in 0..=5 {
         let reader = FilterReader::new(&[0xffu8; 5][..len]);
@@ -146,7 +147,8 @@ fn legacy_lines_of_other_sizes() {
 
 #[test]
 fn sizes_and_entries() {
-    let FilterBuilder::Bloom(builder) = FilterPolicy::bloom(10.0).builder(&format(5)).unwrap() else {
+    let FilterBuilder::Bloom(builder) = FilterPolicy::bloom(10.0).builder(&format(5)).unwrap()
+    else {
         panic!("format 5 has the new filter");
     };
     assert_eq!([0, 1, 51, 52, 300].map(|n| builder.space(n)), [5, 69, 69, 133, 389]);

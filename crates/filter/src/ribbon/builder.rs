@@ -60,7 +60,11 @@ impl RibbonBuilder {
     pub fn approximate_entries(&self, bytes: usize) -> usize {
         let data = bytes.saturating_sub(METADATA_LEN);
         let (slots, entries) = sizing::approximate_entries(data, self.one_in_rate);
-        if slots < SMALL_SLOTS { entries.max(self.bloom.approximate_entries(bytes)) } else { entries }
+        if slots < SMALL_SLOTS {
+            entries.max(self.bloom.approximate_entries(bytes))
+        } else {
+            entries
+        }
     }
 
     /// Slots and data bytes for `entries` entries, `None` for a Bloom filter.

@@ -19,10 +19,7 @@ impl RibbonParams {
         if blocks < 2 || words == 0 || !data_len.is_multiple_of(WORD) {
             return None;
         }
-        Some(RibbonParams {
-            raw_seed: raw_seed(seed),
-            layout: Layout::new(blocks as usize, words),
-        })
+        Some(RibbonParams { raw_seed: raw_seed(seed), layout: Layout::new(blocks as usize, words) })
     }
 
     /// The key with that hash matches.

@@ -15,9 +15,8 @@ const FIRST_POWER: u32 = 8;
 const LAST_POWER: u32 = 17;
 /// How many keys fit into 2^8 to 2^17 slots such that one attempt in 20 fails: published
 /// measurements.
-const FITTING: [f64; 10] = [
-    248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126_506.0,
-];
+const FITTING: [f64; 10] =
+    [248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126_506.0];
 /// So much grows the ratio of slots to keys whenever the slots double beyond that.
 const GROWTH: f64 = 0.0038;
 /// The logarithm as RocksDB takes it, with this many digits.
@@ -159,7 +158,8 @@ mod tests {
                     assert!(slots_for(keys) <= slots + slack, "{data} {one_in}");
                 }
                 let one_more = data_len((slots + ROWS).max(2 * ROWS), one_in, 0);
-                assert!(one_more > data, "{data} {one_in}: {slots}");
+                // Columns are dropped by whole blocks, which may save a word.
+                assert!(one_more + WORD > data, "{data} {one_in}: {slots}");
             }
         }
         assert_eq!(approximate_entries(1000, 1.0).1, MAX_ENTRIES);

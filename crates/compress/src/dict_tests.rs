@@ -1,6 +1,7 @@
 //! Dictionaries as writers make and use them: what they gain, when there is none, and that blocks
 //! do not depend on what a context did before.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods)] // Plain threads, below the port seam's users.
 
 use std::sync::Arc;
 

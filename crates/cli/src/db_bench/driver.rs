@@ -41,6 +41,8 @@ impl<'a, E: Engine> Driver<'a, E> {
     /// The directory or the report file cannot be made, or the old database not removed.
     pub fn new(engine: &'a E, flags: &Flags, path: &Path, seed: u64) -> Result<Self> {
         if !flags.use_existing_db {
+            // Before the destruction too: RocksDB cannot lock a database in a missing directory.
+            PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
             engine.destroy(path)?;
             PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
         }

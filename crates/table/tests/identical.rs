@@ -90,7 +90,7 @@ fn context(rng: &mut Rng) -> TableBuildContext {
         db_id: "db".into(),
         db_session_id: "session".into(),
         original_file_number: 9,
-        prefix_extractor: rng.one_in(2).then(|| Arc::new(FixedPrefix::new(3)) as _),
+        prefix_extractor: rng.one_in(2).then(|| Arc::new(FixedPrefix(3)) as _),
         ..TableBuildContext::default()
     }
 }

@@ -95,13 +95,49 @@ fn context(rng: &mut Rng) -> TableBuildContext {
     }
 }
 
+/// The first of the pinned seeds.
+const FIRST_SEED: u64 = 7;
 /// Tables of the first builder.
-const PINNED: [u64; 40] = [0; 40];
+const PINNED: [u64; 33] = [
+    0xffde82fc3bae658b,
+    0x8650196a0b6be990,
+    0x19e299eea840b4f1,
+    0x77e94423ff2d8a48,
+    0xf620c2e1fbbecb49,
+    0x72e93b4db739e5fe,
+    0xa57f3a2021b4ecc2,
+    0x86a2ddc0e2074406,
+    0x4ed29881b33d6e16,
+    0xf604db7bcdbdbcad,
+    0x7ef8ef47e2da0233,
+    0xea01e727fdbc7ecc,
+    0xadc75549d48a5aeb,
+    0xc8d39fce713e89c,
+    0xd14aa8f8a55bee1a,
+    0x8665855b144c734a,
+    0xb790e64d6d8ec978,
+    0xe8a6404bfb69bd78,
+    0xe1f4e1d161f168d,
+    0xde4adfb34688101b,
+    0xfeaa76737a6a6ef4,
+    0x65e5f48140f72ed6,
+    0x2fece7a27fb21132,
+    0x9db0ce065775634,
+    0xd85afb48d30251de,
+    0xad902b21d1b88d23,
+    0x112842436f9945e0,
+    0xe90b4165a65b59a4,
+    0xf3f44150a334d3e0,
+    0x8f455faca410ed98,
+    0x2e9e25db33953a03,
+    0xc45ea682f80af862,
+    0xea8545bd9b3e17fb,
+];
 
 #[pumice_test_macros::test]
 fn serial_tables_have_the_bytes_they_always_had() {
     let mut found = Vec::new();
-    for seed in 0..PINNED.len() as u64 {
+    for seed in (FIRST_SEED..).take(PINNED.len()) {
         let rng = &mut Rng::new(seed);
         let context = context(rng);
         let count = [0, 1, 30, 2000][rng.uniform(4) as usize];

@@ -19,8 +19,8 @@
 //! incomplete and the file must be removed; (2) the bytes, and the estimates on the way, are a
 //! function of the entries and the settings.
 //!
-//! Not here: partitioned and hash indexes, partitioned and Ribbon filters, dictionaries, parallel
-//! compression; asking for them is refused.
+//! Not here: partitioned and hash indexes, partitioned and Ribbon filters; asking for them is
+//! refused.
 
 mod add;
 mod block_builder;
@@ -48,6 +48,7 @@ use crate::build::index_adapter::{Index, IndexEntry, Separators};
 use crate::build::index_builder::IndexForm;
 use crate::build::pipeline::Pipeline;
 use crate::build::pipeline::block_writer::BlockWriter;
+use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
@@ -108,10 +109,14 @@ impl TableBuilder {
             options: Arc::new(context.compression_opts.clone()),
             max_block_bytes: options.max_block_bytes,
             verify: options.verify_compression,
+            dictionary: None,
         };
         let path = writer.path().to_path_buf();
         let start = writer.len();
-        let serial = Serial::new(sink(&context, writer), codec.worker()?);
+        let exact = codec.kind == CompressionType::None;
+        let waiting =
+            Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
+        let serial = Serial::new(sink(&context, writer), codec)?;
         Ok(TableBuilder {
             path,
             keys: BlockKeys::default(),
@@ -122,8 +127,8 @@ impl TableBuilder {
             entry: IndexEntry::default(),
             index_bytes: 0,
             filter,
-            pipeline: Pipeline::new(serial),
-            sizes: SizeEstimate::new(start, codec.kind == CompressionType::None),
+            pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
+            sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
             properties: setup::initial_properties(&context),
             largest_seqno: 0,
@@ -147,7 +152,7 @@ impl TableBuilder {
         }
         self.pipeline.drain()?;
         self.write_tail()?;
-        let serial = self.pipeline.serial();
+        let serial = self.pipeline.serial()?;
         self.file_bytes = serial.sink.out.offset;
         self.file_checksum = serial.sink.out.writer.checksum();
         self.stats = std::mem::take(&mut serial.sink.stats);
@@ -163,7 +168,7 @@ impl TableBuilder {
         if !self.finished {
             self.finish()?;
         }
-        let writer = &mut self.pipeline.out().writer;
+        let writer = &mut self.pipeline.out()?.writer;
         if sync {
             writer.sync(use_fsync)?;
         }
@@ -176,7 +181,7 @@ impl TableBuilder {
     /// I/O errors of closing.
     pub fn abandon(mut self) -> Result<()> {
         self.finished = true;
-        self.pipeline.abort().writer.close()
+        self.pipeline.close()
     }
 
     /// Entries so far, range tombstones included.

@@ -7,8 +7,10 @@ use pumice_base::hash::hash64;
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterKind;
+use pumice_port::helpers::Urgency;
 
-use crate::options::TableBuildContext;
+use crate::build::pipeline::parallel::Plan;
+use crate::options::{TableBuildContext, TableReason};
 use crate::properties::{self, TableProperties};
 
 /// Refuses settings that contradict each other or cannot be written.
@@ -18,12 +20,6 @@ pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
     if options.block_align && context.compression != CompressionType::None {
         return Err(Error::invalid_argument("Enable block_align, but compression enabled"));
     }
-    if context.compression_opts.max_dict_bytes > 0 {
-        return Err(Error::not_supported("writing tables with compression dictionaries"));
-    }
-    if context.compression_opts.parallel_threads > 1 {
-        return Err(Error::not_supported("parallel compression"));
-    }
     if let Some(policy) = &options.filter_policy
         && matches!(policy.kind(), FilterKind::Ribbon { .. })
         && !context.skip_filters
@@ -31,6 +27,23 @@ pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
         return Err(Error::not_supported("writing Ribbon filters"));
     }
     Ok(())
+}
+
+/// Who helps: nobody without a pool, for codecs that are faster than the hand-over, and where
+/// filter partitions end with index partitions, which only the writer knows.
+pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
+    let options = &context.table;
+    let threads = context.compression_opts.effective_parallel_threads(context.compression);
+    let coupled = options.partition_filters && !options.decouple_partitioned_filters;
+    if context.compression == CompressionType::None || threads <= 1 || coupled {
+        return None;
+    }
+    let urgency = match context.reason {
+        TableReason::Flush => Urgency::Flush,
+        TableReason::CompactionLevel0 => Urgency::Level0,
+        TableReason::Compaction | TableReason::Other => Urgency::Deep,
+    };
+    Some(Plan { helpers: context.helpers.clone()?, threads: threads as usize, urgency })
 }
 
 /// A nonzero base for the context checksums that differs between files.

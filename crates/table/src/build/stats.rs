@@ -1,5 +1,7 @@
 //! What building a table cost, for tickers and benchmarks. Values; no thread safety needed.
 
+use pumice_port::ring::RingStats;
+
 /// Counts of one table, complete after `finish`.
 #[derive(Clone, Debug, Default)]
 pub struct BuildStats {
@@ -21,4 +23,6 @@ pub struct BuildStats {
     pub compress_nanos: u64,
     /// CPU time that helpers spent on this table. Up to eight blocks per helper may be missing.
     pub helper_cpu_nanos: u64,
+    /// What happened in the ring; zeros for a serial build.
+    pub ring: RingStats,
 }

@@ -36,12 +36,13 @@ impl MetaHandles {
 impl TableBuilder {
     /// Writes what follows the data blocks. Requires that all of them are written.
     pub(super) fn write_tail(&mut self) -> Result<()> {
-        let offset = self.pipeline.out().offset;
+        let offset = self.pipeline.out()?.offset;
         self.properties.data_size = offset;
         self.properties.tail_start_offset = offset;
         let mut meta = MetaHandles::default();
         self.write_filter(&mut meta)?;
         let index = self.write_index()?;
+        self.write_dictionary(&mut meta)?;
         self.write_tombstones(&mut meta)?;
         self.write_properties(&mut meta)?;
         let options = &self.context.table;
@@ -49,7 +50,7 @@ impl TableBuilder {
         if !in_footer {
             meta.add(metaindex::INDEX, index);
         }
-        let out = self.pipeline.out();
+        let out = self.pipeline.out()?;
         let metaindex = out.write_raw(meta.finish())?;
         let footer = Footer {
             checksum: options.checksum,
@@ -71,13 +72,13 @@ impl TableBuilder {
         self.properties.num_filter_entries = filter.len() as u64;
         let contents = filter.finish();
         self.properties.filter_size = contents.len() as u64;
-        let handle = self.pipeline.out().write_raw(contents)?;
+        let handle = self.pipeline.out()?.write_raw(contents)?;
         meta.add(metaindex::FULL_FILTER, handle);
         Ok(())
     }
 
     fn write_index(&mut self) -> Result<BlockHandle> {
-        let serial = self.pipeline.serial();
+        let serial = self.pipeline.serial()?;
         let index = &serial.sink.index.0;
         let mut block = index.finish();
         self.properties.index_size = (block.len() + BLOCK_TRAILER_LEN) as u64;
@@ -87,6 +88,14 @@ impl TableBuilder {
             return serial.sink.out.write_raw(block);
         }
         serial.write_compressed(&mut block)
+    }
+
+    fn write_dictionary(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        let serial = self.pipeline.serial()?;
+        let Some(dictionary) = &serial.codec.dictionary else { return Ok(()) };
+        let contents = dictionary.write.bytes().to_vec();
+        meta.add(metaindex::DICTIONARY, serial.sink.out.write_raw(contents)?);
+        Ok(())
     }
 
     fn write_tombstones(&mut self, meta: &mut MetaHandles) -> Result<()> {
@@ -99,7 +108,7 @@ impl TableBuilder {
         for (start, end) in &self.tombstones {
             block.add(start, end);
         }
-        let handle = self.pipeline.out().write_raw(block.finish())?;
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
         meta.add(metaindex::RANGE_DELETIONS, handle);
         Ok(())
     }
@@ -109,31 +118,28 @@ impl TableBuilder {
             self.properties.key_largest_seqno = self.largest_seqno;
             self.properties.key_smallest_seqno = self.smallest_seqno;
         }
-        self.properties.compression = self.compression_name();
+        self.properties.compression = self.compression_name()?;
         let mut block = MetaBlockBuilder::new(u32::MAX);
         for (name, value) in self.properties.encode() {
             block.add(&name, &value);
         }
-        let handle = self.pipeline.out().write_raw(block.finish())?;
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
         meta.add(metaindex::PROPERTIES, handle);
         Ok(())
     }
 
     /// The compression property: the type asked for, or from format 7 on the types used.
-    fn compression_name(&mut self) -> String {
+    fn compression_name(&mut self) -> Result<String> {
         let asked = self.context.compression;
         if self.context.table.format_version < 7 {
-            return asked.property_name().to_string();
+            return Ok(asked.property_name().to_string());
         }
         if asked == CompressionType::None {
-            return ";;".to_string();
+            return Ok(";;".to_string());
         }
-        let used = self.pipeline.serial().sink.types_used;
-        let mut name = "BuiltinV2;".to_string();
-        for number in (0..16u8).filter(|n| used & (1 << n) != 0) {
-            name.push_str(&format!("{number:02X}"));
-        }
-        name.push(';');
-        name
+        let used = self.pipeline.serial()?.sink.types_used;
+        let used = (0..16u8).filter(|n| used & (1 << n) != 0);
+        let used: String = used.map(|number| format!("{number:02X}")).collect();
+        Ok(format!("BuiltinV2;{used};"))
     }
 }

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use pumice_base::{Error, Result};
-use pumice_compress::{CompressionOptions, CompressionType, Compressor, Decompressor};
+use pumice_compress::{
+    CompressionDict, CompressionOptions, CompressionType, Compressor, Decompressor,
+};
 
 use crate::build::stats::BuildStats;
 
@@ -23,20 +25,77 @@ pub(crate) struct Codec {
     pub max_block_bytes: usize,
     /// Every block is decompressed and compared.
     pub verify: bool,
+
+impl Codec {
+    /// The dictionary of the data blocks, once it is made.
+    pub dictionary: Option<Dictionary>,
+}
+
+/// A dictionary, prepared for both directions.
+#[derive(Clone)]
+pub(crate) struct Dictionary {
+    pub write: Arc<CompressionDict>,
+    /// For verification.
+    pub read: Option<Arc<pumice_compress::Dictionary>>,
 }
 
 impl Codec {
+    /// The same without the dictionary.
+    pub fn without_dictionary(&self) -> Codec {
+        Codec { dictionary: None, ..self.clone() }
+    }
+
+    /// Prepares `dict`.
+    ///
+    /// # Errors
+    /// As [`pumice_compress::Dictionary::new`].
+    pub fn dictionary(&self, dict: CompressionDict) -> Result<Dictionary> {
+        let read = match self.verify {
+            true => Some(Arc::new(pumice_compress::Dictionary::new(self.kind, dict.bytes())?)),
+            false => None,
+        };
+        Ok(Dictionary { write: Arc::new(dict), read })
+    }
+
     /// Contexts for one more thread.
     ///
     /// # Errors
     /// As [`Compressor::new`].
     pub fn worker(&self) -> Result<Worker> {
-        let compressor = match self.kind {
-            CompressionType::None => None,
-            kind => Some(Compressor::new(kind, &self.options)?),
+        let compressor = match (self.kind, &self.dictionary) {
+            (CompressionType::None, _) => None,
+            (kind, None) => Some(Compressor::new(kind, &self.options)?),
+            (kind, Some(dictionary)) => {
+                let shared = Arc::clone(&dictionary.write);
+                Some(Compressor::with_dictionary(kind, &self.options, shared)?)
+            }
         };
-        let verify = self.verify.then(|| (Decompressor::new(), Vec::new()));
+        let verify = self.verify.then(|| Verify {
+            decompressor: Decompressor::new(),
+            back: Vec::new(),
+            dictionary: self.dictionary.as_ref().and_then(|dictionary| dictionary.read.clone()),
+        });
         Ok(Worker { compressor, verify, max_block_bytes: self.max_block_bytes, blocks: 0 })
+    }
+}
+
+/// Decompresses what was compressed, and compares.
+struct Verify {
+    decompressor: Decompressor,
+    back: Vec<u8>,
+    dictionary: Option<Arc<pumice_compress::Dictionary>>,
+}
+
+impl Verify {
+    fn check(&mut self, kind: CompressionType, stored: &[u8], raw: &[u8], max: usize) -> Result<()> {
+        let dictionary = self.dictionary.as_deref();
+        self.decompressor
+            .decompress_with(kind, stored, dictionary, &mut self.back, max)
+            .map_err(|error| Error::corruption(format!("Could not decompress: {error}")))?;
+        if self.back == raw {
+            return Ok(());
+        }
+        Err(Error::corruption("Decompressed block did not match pre-compression block"))
     }
 }
 
@@ -81,7 +140,7 @@ impl Packed {
 /// One thread's contexts.
 pub(crate) struct Worker {
     compressor: Option<Compressor>,
-    verify: Option<(Decompressor, Vec<u8>)>,
+    verify: Option<Verify>,
     max_block_bytes: usize,
     blocks: u32,
 }
@@ -117,15 +176,8 @@ impl Worker {
         }
         packed.kind = compressor.kind();
         packed.outcome = Outcome::Compressed;
-        if let Some((decompressor, back)) = &mut self.verify {
-            decompressor
-                .decompress(packed.kind, out, back, self.max_block_bytes)
-                .map_err(|error| Error::corruption(format!("Could not decompress: {error}")))?;
-            if back != raw {
-                return Err(Error::corruption(
-                    "Decompressed block did not match pre-compression block",
-                ));
-            }
+        if let Some(verify) = &mut self.verify {
+            verify.check(packed.kind, out, raw, self.max_block_bytes)?;
         }
         Ok(packed)
     }

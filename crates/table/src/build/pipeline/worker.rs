@@ -25,8 +25,6 @@ pub(crate) struct Codec {
     pub max_block_bytes: usize,
     /// Every block is decompressed and compared.
     pub verify: bool,
-
-impl Codec {
     /// The dictionary of the data blocks, once it is made.
     pub dictionary: Option<Dictionary>,
 }

@@ -4,49 +4,21 @@
 //! purpose prints the new hashes (the failure shows them) and says so in the commit.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "support/builds.rs"]
+mod builds;
 mod support;
 
 use std::sync::Arc;
 
+use builds::entries;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::internal_key;
 use pumice_base::extension::FixedPrefix;
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalKeyComparator};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{IndexShortening, TableBuildContext, TableOptions};
-
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Entries with shared prefixes, versions, deletions, and values that compress more or less.
-fn entries(rng: &mut Rng, order: &Comparator, count: usize) -> Entries {
-    let order = InternalKeyComparator::new(order.clone());
-    let mut list = Entries::new();
-    while list.len() < count {
-        let mut user = format!("{:02}/{:08}", rng.uniform(30), rng.uniform(100_000)).into_bytes();
-        user.truncate(3 + rng.uniform(9) as usize);
-        for _ in 0..=rng.uniform(2) {
-            let kind = match rng.uniform(9) {
-                0 => ValueType::Deletion,
-                1 => ValueType::SingleDeletion,
-                2 => ValueType::Merge,
-                _ => ValueType::Value,
-            };
-            let key = internal_key(&user, 1 + rng.uniform(1 << 24), kind);
-            let len = if rng.one_in(60) { rng.uniform(9000) } else { rng.uniform(150) } as usize;
-            let mut value = rng.bytes(len);
-            if rng.one_in(2) {
-                value.iter_mut().for_each(|byte| *byte = b'a' + *byte % 4);
-            }
-            list.push((key, value));
-        }
-    }
-    list.sort_by(|a, b| order.compare(&a.0, &b.0));
-    list.dedup_by(|a, b| a.0 == b.0);
-    list
-}
 
 fn context(rng: &mut Rng) -> TableBuildContext {
     let pick = |rng: &mut Rng, list: &[u64]| list[rng.uniform(list.len() as u64) as usize];

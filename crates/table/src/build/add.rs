@@ -183,8 +183,8 @@ impl TableBuilder {
         if !end.deviation {
             return false;
         }
-        let after = now - self.data.estimated_bytes()
-            + self.data.estimated_bytes_after(key_len, value_len);
+        let after =
+            now - self.data.estimated_bytes() + self.data.estimated_bytes_after(key_len, value_len);
         if end.align {
             return after + BLOCK_TRAILER_LEN > end.block_size;
         }
@@ -222,8 +222,7 @@ impl TableBuilder {
         let tail = self.tail_estimate();
         let raw = self.data.finish();
         let last = next_key.is_none();
-        if let Err(error) =
-            self.pipeline.submit(raw, &mut self.entry, &mut self.sizes, tail, last)
+        if let Err(error) = self.pipeline.submit(raw, &mut self.entry, &mut self.sizes, tail, last)
         {
             self.end.poison();
             return Err(error);

@@ -114,8 +114,7 @@ impl TableBuilder {
         let path = writer.path().to_path_buf();
         let start = writer.len();
         let exact = codec.kind == CompressionType::None;
-        let waiting =
-            Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
+        let waiting = Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
         let serial = Serial::new(sink(&context, writer), codec)?;
         Ok(TableBuilder {
             path,
@@ -144,14 +143,18 @@ impl TableBuilder {
     /// Writes everything that is not written yet and flushes to the operating system. May suspend.
     ///
     /// # Errors
-    /// I/O errors, also of blocks before; the file is then incomplete.
+    /// I/O errors, also of blocks before; the file is then incomplete, and only `abandon` may
+    /// follow.
     pub fn finish(&mut self) -> Result<()> {
         assert!(!self.finished, "a table is finished once");
+        self.pipeline.check()?;
         if !self.keys.is_empty() {
             self.end_block(None)?;
         }
         self.pipeline.drain()?;
-        self.write_tail()?;
+        if let Err(error) = self.write_tail() {
+            return Err(self.pipeline.fail(error));
+        }
         let serial = self.pipeline.serial()?;
         self.file_bytes = serial.sink.out.offset;
         self.file_checksum = serial.sink.out.writer.checksum();

@@ -135,9 +135,9 @@ impl Pipeline {
         }
     }
 
-    /// Invariant 1.
+    /// Notes an error and ends the work; the first one that was noted. May suspend.
     #[cold]
-    fn fail(&mut self, error: Error) -> Error {
+    pub fn fail(&mut self, error: Error) -> Error {
         self.end(true).err();
         self.failed.get_or_insert(error).clone()
     }

@@ -85,7 +85,13 @@ struct Verify {
 }
 
 impl Verify {
-    fn check(&mut self, kind: CompressionType, stored: &[u8], raw: &[u8], max: usize) -> Result<()> {
+    fn check(
+        &mut self,
+        kind: CompressionType,
+        stored: &[u8],
+        raw: &[u8],
+        max: usize,
+    ) -> Result<()> {
         let dictionary = self.dictionary.as_deref();
         self.decompressor
             .decompress_with(kind, stored, dictionary, &mut self.back, max)

@@ -67,6 +67,7 @@
 mod compaction;
 mod db;
 mod flush;
+mod ingest;
 pub mod options;
 mod read;
 pub mod stats;
@@ -82,6 +83,9 @@ pub use db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use db::requests::{
     BottommostLevelCompaction, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,
+};
+pub use ingest::{
+    ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, SstFileWriter,
 };
 pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Options};
 pub use read::iterator::DbIterator;

@@ -5,7 +5,8 @@
 
 use pumice_compress::CompressionType;
 use pumice_manifest::{
-    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Version,
+    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, UserRange,
+    Version,
 };
 
 use crate::compaction::picker::{
@@ -151,6 +152,16 @@ impl CompactionPlan {
         let id = self.running.register(pick, version.comparator());
         self.rescore(version, freed_below);
         id
+    }
+
+    /// Keeps compactions from writing to `range` of `level` until [`Self::unreserve`].
+    pub fn reserve(&mut self, level: usize, range: &UserRange<'_>) -> u64 {
+        self.running.reserve(level, range)
+    }
+
+    /// Ends [`Self::reserve`]; the caller refreshes the plan.
+    pub fn unreserve(&mut self, id: u64) {
+        self.running.unregister(id);
     }
 
     /// A compaction ended.

@@ -141,7 +141,7 @@ impl Db {
         crate::db::destroy::destroy(&options.db, path.as_ref())
     }
 
-    fn inner(&self) -> &Arc<DbInner> {
+    pub(crate) fn inner(&self) -> &Arc<DbInner> {
         &self.handle.inner
     }
 
@@ -314,7 +314,7 @@ impl Db {
         self.inner().iterator(options, self.data(cf)?)
     }
 
-    /// A snapshot of the present state. Does not suspend.
+    /// A snapshot of the present state. Waits, and so suspends, only while files are being ingested.
     pub fn snapshot(&self) -> Snapshot {
         self.inner().snapshot()
     }

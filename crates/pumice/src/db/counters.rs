@@ -35,6 +35,16 @@ impl CfCounters {
         self.lock().add_moved_bytes(level, bytes);
     }
 
+    /// A file was ingested into `level`: `job` says what that took.
+    pub fn ingested(&self, level: usize, job: &CompactionStats, bytes: u64, entries: u64) {
+        let mut stats = self.lock();
+        stats.add_job(level, JobPriority::User, job);
+        stats.added_bytes += bytes;
+        stats.added_files += 1;
+        stats.added_l0_files += u64::from(level == 0);
+        stats.added_keys += entries;
+    }
+
     /// The counters, for reports and stalls.
     pub fn lock(&self) -> MutexGuard<'_, CfStats> {
         self.stats.lock()

@@ -3,7 +3,7 @@
 use pumice_base::hash::hash64;
 
 use crate::bloom::BloomBuilder;
-use crate::legacy::LegacyBloomBuilder;
+use crate::legacy::{LegacyBloomBuilder, key_hash};
 
 /// Builds filters from keys in either format.
 #[derive(Clone, Debug)]
@@ -21,6 +21,30 @@ impl FilterBuilder {
         match self {
             FilterBuilder::Bloom(builder) => builder.add_hash(hash64(key)),
             FilterBuilder::Legacy(builder) => builder.add_key(key),
+        }
+    }
+    /// The hash that this filter uses of a key.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        match self {
+            FilterBuilder::Bloom(_) => hash64(key),
+            FilterBuilder::Legacy(_) => u64::from(key_hash(key)),
+        }
+    }
+    /// Adds a key by its [`FilterBuilder::hash`], unless it repeats the last one.
+    #[inline]
+    pub fn add_hash(&mut self, hash: u64) {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.add_hash(hash),
+            FilterBuilder::Legacy(builder) => builder.add_hash(hash as u32),
+        }
+    }
+    /// Adds a key and its prefix by their hashes.
+    #[inline]
+    pub fn add_hash_and_alt(&mut self, hash: u64, alt: u64) {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.add_hash_and_alt(hash, alt),
+            FilterBuilder::Legacy(builder) => builder.add_hash_and_alt(hash as u32, alt as u32),
         }
     }
     /// Adds a user key and its prefix; see [`crate::KeyHashes::add_with_alt`].

@@ -45,6 +45,14 @@ impl LegacyBloomBuilder {
     pub fn add_key_and_alt(&mut self, key: &[u8], alt: &[u8]) {
         self.hashes.add_with_alt(key_hash(key), key_hash(alt));
     }
+    /// Adds a key by its hash, unless it repeats the last one.
+    pub fn add_hash(&mut self, hash: u32) {
+        self.hashes.add(hash);
+    }
+    /// Adds a key and its prefix by their hashes.
+    pub fn add_hash_and_alt(&mut self, hash: u32, alt: u32) {
+        self.hashes.add_with_alt(hash, alt);
+    }
     /// Number of distinct entries added since the last filter.
     pub fn len(&self) -> usize {
         self.hashes.len()

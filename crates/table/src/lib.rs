@@ -11,6 +11,7 @@
 
 mod build;
 pub mod dump;
+mod extractor;
 pub mod footer;
 mod handle;
 mod metaindex;

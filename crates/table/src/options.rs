@@ -330,6 +330,8 @@ pub struct TableReadContext {
     pub stats: Option<Arc<dyn TableStats>>,
     /// Do not load or use the filter.
     pub skip_filters: bool,
+    /// Tables of level 0 up to so many bytes count as flushed for pinning.
+    pub max_file_size_for_l0_meta_pin: u64,
 }
 
 impl Default for TableReadContext {
@@ -345,6 +347,7 @@ impl Default for TableReadContext {
             prefix_extractor: None,
             stats: None,
             skip_filters: false,
+            max_file_size_for_l0_meta_pin: u64::MAX,
         }
     }
 }
@@ -362,6 +365,9 @@ pub struct TableReadOptions {
     pub total_order_seek: bool,
     /// The iterator stays within the prefix of its seek key.
     pub prefix_same_as_start: bool,
+    /// Use prefix filters only where order across prefixes cannot show the difference, with
+    /// `total_order_seek` too.
+    pub auto_prefix_mode: bool,
     /// User key at which iteration ends; readahead and prefix filters take it into account, the
     /// caller enforces it.
     pub iterate_upper_bound: Option<Arc<[u8]>>,
@@ -414,6 +420,7 @@ impl Default for TableReadOptions {
             readahead_size: 0,
             total_order_seek: false,
             prefix_same_as_start: false,
+            auto_prefix_mode: false,
             iterate_upper_bound: None,
             cache_only: false,
             missed: None,

@@ -18,6 +18,8 @@ mod block_builder;
 #[allow(dead_code)] // Until the block builder keeps its keys here.
 mod block_keys;
 mod block_writer;
+#[allow(dead_code)] // Until the table builder feeds it.
+mod filter_block;
 pub(crate) mod index_builder;
 
 use std::cmp::Ordering;

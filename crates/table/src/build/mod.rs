@@ -11,7 +11,7 @@
 //! Thread safety: one owner. Invariants: (1) after a failed `add` or `finish` the table is
 //! incomplete and the file must be removed; (2) the bytes depend on the arguments only.
 //!
-//! Not here: partitioned and hash indexes, partitioned and Ribbon filters, dictionaries, parallel
+//! Not here: partitioned and hash indexes, partitioned filters, dictionaries, parallel
 //! compression; asking for them is refused.
 
 mod block_builder;
@@ -29,7 +29,7 @@ use pumice_base::hash::hash64;
 use pumice_base::{Comparator, Error, Result, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
-use pumice_filter::{FilterBuilder, FilterKind};
+use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
 use crate::build::block_builder::BlockBuilder;
 use crate::build::block_writer::{BlockCompressor, BlockWriter};
@@ -37,7 +37,7 @@ use crate::build::index_builder::{IndexBuilder, IndexForm};
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::metaindex;
-use crate::options::TableBuildContext;
+use crate::options::{TableBuildContext, TableReason};
 use crate::prefix::common_prefix;
 use crate::properties::{self, TableProperties};
 
@@ -72,7 +72,7 @@ impl TableBuilder {
         let options = &context.table;
         let version = options.format_version;
         let filter = match &options.filter_policy {
-            Some(policy) if !context.skip_filters => policy.builder(version),
+            Some(policy) if !context.skip_filters => policy.builder(&filter_settings(&context)),
             _ => None,
         };
         let deviation = 100 - options.block_size_deviation.min(100) as usize;
@@ -269,7 +269,7 @@ impl TableBuilder {
             return Ok(());
         }
         self.properties.num_filter_entries = filter.len() as u64;
-        let contents = filter.finish();
+        let contents = filter.finish()?;
         self.properties.filter_size = contents.len() as u64;
         let handle = self.out.write_raw(contents)?;
         meta.add(metaindex::FULL_FILTER, handle);
@@ -431,6 +431,19 @@ impl MetaHandles {
     }
 }
 
+fn filter_settings(context: &TableBuildContext) -> FilterBuildSettings {
+    FilterBuildSettings {
+        format_version: context.table.format_version,
+        level: match (context.reason, context.level) {
+            (TableReason::Flush, _) => FilterBuildSettings::FLUSH,
+            (_, -1) => FilterBuildSettings::UNKNOWN_LEVEL,
+            (_, level) => level,
+        },
+        optimize_for_memory: context.table.optimize_filters_for_memory,
+        detect_corruption: context.table.detect_filter_construct_corruption,
+    }
+}
+
 #[inline]
 fn add_to_filter(filter: &mut FilterBuilder, context: &TableBuildContext, key: &[u8]) {
     let whole = context.table.whole_key_filtering;
@@ -456,12 +469,6 @@ fn check_settings(context: &TableBuildContext) -> Result<()> {
     }
     if context.compression_opts.parallel_threads > 1 {
         return Err(Error::not_supported("parallel compression"));
-    }
-    if let Some(policy) = &options.filter_policy
-        && matches!(policy.kind(), FilterKind::Ribbon { .. })
-        && !context.skip_filters
-    {
-        return Err(Error::not_supported("writing Ribbon filters"));
     }
     Ok(())
 }

@@ -16,13 +16,13 @@ mod tests;
 mod top_level;
 
 use pumice_base::Result;
-use pumice_filter::FilterBuilder;
+use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
 use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::partitioned::PartitionedFilterBlock;
 use crate::build::filter_block::rule::KeyRule;
 use crate::handle::BlockHandle;
-use crate::options::TableBuildContext;
+use crate::options::{TableBuildContext, TableReason};
 
 /// Appends a block, which is not to be compressed, to the file.
 pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;
@@ -51,9 +51,7 @@ impl FilterBlockBuilder {
     pub fn new(context: &TableBuildContext) -> Option<Self> {
         let rule = KeyRule::new(context)?;
         let builder = match &context.table.filter_policy {
-            Some(policy) if !context.skip_filters => {
-                policy.builder(context.table.format_version)?
-            }
+            Some(policy) if !context.skip_filters => policy.builder(&settings(context))?,
             _ => return None,
         };
         Some(if context.table.partition_filters {
@@ -152,9 +150,23 @@ impl FullFilterBlock {
             return Ok(None);
         }
         self.entries = self.builder.len() as u64;
-        let mut contents = self.builder.finish();
+        let mut contents = self.builder.finish()?;
         let size = contents.len() as u64;
         let handle = write(&mut contents)?;
         Ok(Some(FilterResult { handle, partitioned: false, size }))
+    }
+}
+
+/// What a filter is built for.
+fn settings(context: &TableBuildContext) -> FilterBuildSettings {
+    FilterBuildSettings {
+        format_version: context.table.format_version,
+        level: match (context.reason, context.level) {
+            (TableReason::Flush, _) => FilterBuildSettings::FLUSH,
+            (_, -1) => FilterBuildSettings::UNKNOWN_LEVEL,
+            (_, level) => level,
+        },
+        optimize_for_memory: context.table.optimize_filters_for_memory,
+        detect_corruption: context.table.detect_filter_construct_corruption,
     }
 }

@@ -18,9 +18,10 @@
 //! last; (3) each partition that is cut has entries of its own.
 
 use pumice_base::dbformat::{append_internal_key, user_key};
+use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, InternalKeyComparator, Result};
-use pumice_filter::{FilterBuilder, KeyHashes};
+use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
 
 use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::rule::KeyRule;
@@ -54,7 +55,7 @@ pub(crate) struct PartitionedFilterBlock {
     entries: u64,
     last_key: Vec<u8>,
     has_last_key: bool,
-    scratch: Vec<u8>,
+    detect_corruption: bool,
     failed: Option<Error>,
 }
 
@@ -125,7 +126,7 @@ impl PartitionedFilterBlock {
             entries: 0,
             last_key: Vec::new(),
             has_last_key: false,
-            scratch: Vec::new(),
+            detect_corruption: options.detect_filter_construct_corruption,
             failed: None,
         }
     }
@@ -173,11 +174,19 @@ impl PartitionedFilterBlock {
     }
 
     fn feed(&mut self, keys: &BlockKeys, from: usize, to: usize) {
-        let (builder, hashes) = (&self.builder, &mut self.current.hashes);
-        self.rule.collect(keys, from..to, |key| builder.hash(key), hashes);
+        let hashes = &mut self.current.hashes;
+        match &self.builder {
+            FilterBuilder::Legacy(_) => {
+                let hash = |key: &[u8]| u64::from(LegacyBloomBuilder::hash(key));
+                self.rule.collect(keys, from..to, hash, hashes);
+            }
+            FilterBuilder::Bloom(_) | FilterBuilder::Ribbon(_) => {
+                self.rule.collect(keys, from..to, hash64, hashes);
+            }
+        }
         let mut prefixes = (from..to).rev().filter_map(|i| self.rule.prefix(user_key(keys.get(i))));
         if let Some(prefix) = prefixes.next() {
-            self.current.last_prefix = Some(builder.hash(prefix));
+            self.current.last_prefix = Some(self.builder.hash(prefix));
         }
     }
 
@@ -238,8 +247,8 @@ impl PartitionedFilterBlock {
         self.current.closing = closing(before, after);
         self.set_separator(limit);
         let mut fresh = match self.held.take() {
-            Some(held) => {
-                self.make(&held);
+            Some(mut held) => {
+                self.make(&mut held);
                 held
             }
             None => Partition::default(),
@@ -263,23 +272,39 @@ impl PartitionedFilterBlock {
         }
     }
 
-    /// Makes the filter of a partition.
-    fn make(&mut self, partition: &Partition) {
-        let hashes = partition.hashes.as_slice();
-        self.make_of(&[hashes], partition.closing, &partition.separator);
+    /// Makes the filter of a partition, which loses its hashes.
+    fn make(&mut self, partition: &mut Partition) {
+        let hashes = &mut partition.hashes;
+        match &mut self.builder {
+            FilterBuilder::Bloom(builder) => std::mem::swap(builder.hashes_mut(), hashes),
+            FilterBuilder::Ribbon(builder) => std::mem::swap(builder.hashes_mut(), hashes),
+            FilterBuilder::Legacy(_) => self.copy(hashes, |all| all),
+        }
+        self.finish_filter(partition.closing, &partition.separator);
     }
 
-    fn make_of(&mut self, parts: &[&[u64]], closing: Option<u64>, separator: &[u8]) {
-        for part in parts {
-            for &hash in *part {
-                self.builder.add_hash(hash);
-            }
+    /// Gives some of the hashes to the builder.
+    fn copy(&mut self, hashes: &KeyHashes<u64>, part: impl FnOnce(&[u64]) -> &[u64]) {
+        if self.detect_corruption && !hashes.is_intact() {
+            let error = Error::corruption("Filter's hash entries checksum mismatched");
+            self.failed.get_or_insert(error);
         }
+        part(hashes.as_slice()).iter().for_each(|&hash| self.builder.add_hash(hash));
+    }
+
+    /// The filter of what the builder was given, and of the prefix behind it.
+    fn finish_filter(&mut self, closing: Option<u64>, separator: &[u8]) {
         if let Some(prefix) = closing {
             self.builder.add_hash_and_alt(prefix, prefix);
         }
         self.entries += self.builder.len() as u64;
-        let filter = self.builder.finish();
+        let filter = match self.builder.finish() {
+            Ok(filter) => filter,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                ALWAYS_TRUE.to_vec()
+            }
+        };
         self.filter_bytes += filter.len();
         self.filters.push(filter);
         self.separators.push(separator);
@@ -342,19 +367,15 @@ impl PartitionedFilterBlock {
     /// Makes the filters of the last two partitions.
     fn make_last(&mut self) {
         self.set_separator(None);
-        let last = std::mem::take(&mut self.current);
-        match self.held.take() {
-            Some(held) => match self.even_split(&held, &last) {
-                Some(end) => self.make_shared(&held, &last, end),
-                None => {
-                    self.make(&held);
-                    if !last.hashes.is_empty() {
-                        self.make(&last);
-                    }
-                }
-            },
-            None if !last.hashes.is_empty() => self.make(&last),
-            None => {}
+        let mut last = std::mem::take(&mut self.current);
+        if let Some(mut held) = self.held.take() {
+            if let Some(end) = self.even_split(&held, &last) {
+                return self.make_shared(&held, &last, end);
+            }
+            self.make(&mut held);
+        }
+        if !last.hashes.is_empty() {
+            self.make(&mut last);
         }
     }
 
@@ -374,20 +395,19 @@ impl PartitionedFilterBlock {
     /// Makes the last two filters with the cut behind data block `at` of `held`.
     fn make_shared(&mut self, held: &Partition, last: &Partition, at: usize) {
         let end = held.ends[at];
-        let (head, tail) = held.hashes.as_slice().split_at(end.entries);
-        let mut separator = std::mem::take(&mut self.scratch);
-        separator.clear();
+        let mut separator = Vec::new();
         append_internal_key(&mut separator, held.end_key(at), SEPARATOR.0, SEPARATOR.1);
-        let after = closing(end.last_prefix, end.next_prefix);
-        self.make_of(&[head], after, &separator);
-        self.scratch = separator;
-        // Rule 2; and whatever was not added behind the cut because it had been before it.
-        let carried = [end.last_prefix, head.last().copied()];
-        let mut seeds = Vec::with_capacity(carried.len());
+        self.copy(&held.hashes, |all| &all[..end.entries]);
+        self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator);
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
-            seeds.extend(carried.into_iter().flatten());
+            // Rule 2; and whatever was not added behind the cut because it had been before it.
+            let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
+            let carried = [end.last_prefix, last_hash].into_iter().flatten();
+            carried.for_each(|hash| self.builder.add_hash(hash));
         }
-        self.make_of(&[&seeds, tail, last.hashes.as_slice()], None, &last.separator);
+        self.copy(&held.hashes, |all| &all[end.entries..]);
+        self.copy(&last.hashes, |all| all);
+        self.finish_filter(None, &last.separator);
     }
 }
 

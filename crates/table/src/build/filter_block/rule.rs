@@ -45,14 +45,11 @@ impl KeyRule {
     pub fn add(&self, keys: &BlockKeys, builder: &mut FilterBuilder) {
         let users = (0..keys.len()).map(|i| user_key(keys.get(i)));
         match &self.extractor {
-            None => users.for_each(|key| builder.add_key(key)),
-            Some(extractor) if self.whole => users.for_each(|key| match extractor.prefix(key) {
-                Some(prefix) => builder.add_key_and_alt(key, prefix),
-                None => builder.add_key(key),
-            }),
-            Some(extractor) => {
-                users.filter_map(|key| extractor.prefix(key)).for_each(|key| builder.add_key(key));
+            None => builder.add_keys(users),
+            Some(extractor) if self.whole => {
+                builder.add_keys_and_alts(users.map(|key| (key, extractor.prefix(key))));
             }
+            Some(extractor) => builder.add_keys(users.filter_map(|key| extractor.prefix(key))),
         }
     }
 
@@ -68,14 +65,12 @@ impl KeyRule {
     {
         let users = range.map(|i| user_key(keys.get(i)));
         match &self.extractor {
-            None => users.for_each(|key| hashes.add(hash(key))),
-            Some(extractor) if self.whole => users.for_each(|key| match extractor.prefix(key) {
-                Some(prefix) => hashes.add_with_alt(hash(key), hash(prefix)),
-                None => hashes.add(hash(key)),
-            }),
-            Some(extractor) => users
-                .filter_map(|key| extractor.prefix(key))
-                .for_each(|prefix| hashes.add(hash(prefix))),
+            None => hashes.add_all(users.map(hash)),
+            Some(extractor) if self.whole => hashes
+                .add_all_with_alts(users.map(|key| (hash(key), extractor.prefix(key).map(&hash)))),
+            Some(extractor) => {
+                hashes.add_all(users.filter_map(|key| extractor.prefix(key)).map(hash));
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ pub enum DataBlockIndexType {
     /// Binary search over restart points.
     #[default]
     BinarySearch,
-    /// A hash of user keys; ignored on read, not written yet.
+    /// Also a hash of user keys, for point lookups.
     BinaryAndHash,
 }
 
@@ -90,7 +90,7 @@ pub struct TableOptions {
     pub filter_policy: Option<FilterPolicy>,
     /// Put whole user keys into the filter.
     pub whole_key_filtering: bool,
-    /// Partition filters (needs `IndexType::TwoLevel`).
+    /// Partition filters; without effect but with `IndexType::TwoLevel`.
     pub partition_filters: bool,
     /// Keep index and filter in the block cache instead of the table object.
     pub cache_index_and_filter_blocks: bool,
@@ -207,17 +207,14 @@ impl TableOptions {
                 self.format_version
             )));
         }
-        if self.index_type != IndexType::BinarySearch {
-            return Err(Error::not_supported(format!(
-                "writing tables with index_type {:?}",
-                self.index_type
-            )));
-        }
-        if self.partition_filters {
-            return Err(Error::not_supported("writing tables with partition_filters"));
-        }
-        if self.data_block_index_type != DataBlockIndexType::BinarySearch {
-            return Err(Error::not_supported("writing data blocks with a hash index"));
+        if self.data_block_index_type == DataBlockIndexType::BinaryAndHash
+            && (self.data_block_hash_table_util_ratio.is_nan()
+                || self.data_block_hash_table_util_ratio <= 0.0)
+        {
+            return Err(Error::invalid_argument(
+                "data_block_hash_table_util_ratio should be greater than 0 when \
+                 data_block_index_type is set to kDataBlockBinaryAndHash",
+            ));
         }
         if self.block_align && !self.block_size.is_power_of_two() {
             return Err(Error::invalid_argument(

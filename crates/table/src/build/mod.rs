@@ -11,12 +11,11 @@
 //! Thread safety: one owner. Invariants: (1) after a failed `add` or `finish` the table is
 //! incomplete and the file must be removed; (2) the bytes depend on the arguments only.
 //!
-//! Not here: partitioned and hash indexes, partitioned filters, dictionaries, parallel
-//! compression; asking for them is refused.
+//! Not here: dictionaries, parallel compression; asking for them is refused.
 
 mod block_builder;
 #[allow(dead_code)] // Until the block builder keeps its keys here.
-mod block_keys;
+pub(crate) mod block_keys;
 mod block_writer;
 #[allow(dead_code)] // Until the table builder feeds it.
 mod filter_block;
@@ -32,12 +31,14 @@ use pumice_env::BufferedWriter;
 use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
 use crate::build::block_builder::BlockBuilder;
+use crate::build::block_keys::BlockKeys;
 use crate::build::block_writer::{BlockCompressor, BlockWriter};
-use crate::build::index_builder::{IndexBuilder, IndexForm};
+use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
+use crate::data_block_hash::DataBlockHash;
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::metaindex;
-use crate::options::{TableBuildContext, TableReason};
+use crate::options::{IndexType, TableBuildContext, TableReason};
 use crate::prefix::common_prefix;
 use crate::properties::{self, TableProperties};
 
@@ -50,6 +51,12 @@ pub struct TableBuilder {
     out: BlockWriter,
     compressor: BlockCompressor,
     data: BlockBuilder,
+    /// Keys of the data block; only if something needs them.
+    keys: BlockKeys,
+    keep_keys: bool,
+    hash: Option<DataBlockHash>,
+    separators: Separators,
+    entry: IndexEntry,
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
     /// Range tombstones: internal start key, end key.
@@ -76,15 +83,16 @@ impl TableBuilder {
             _ => None,
         };
         let deviation = 100 - options.block_size_deviation.min(100) as usize;
-        let form = IndexForm {
-            shortening: options.index_shortening,
-            restart_interval: options.index_block_restart_interval,
-            delta_handles: version >= 4 && !options.block_align,
-            user_key_allowed: version >= 3,
-        };
+        let hash = DataBlockHash::new(&context);
+        let plain = matches!(options.index_type, IndexType::BinarySearch | IndexType::TwoLevel);
         Ok(TableBuilder {
             data: BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding),
-            index: IndexBuilder::new(context.comparator.clone(), form),
+            keys: BlockKeys::default(),
+            keep_keys: hash.is_some() || !plain,
+            hash,
+            separators: Separators::new(&context),
+            entry: IndexEntry::default(),
+            index: IndexBuilder::new(&context)?,
             compressor: BlockCompressor::new(
                 context.compression,
                 &context.compression_opts,
@@ -132,6 +140,9 @@ impl TableBuilder {
             add_to_filter(filter, &self.context, user_key(ikey));
         }
         self.data.add_with_shared(ikey, value, shared);
+        if self.keep_keys {
+            self.keys.push(ikey);
+        }
         self.count(ikey, value, sequence, tag);
         Ok(())
     }
@@ -188,16 +199,17 @@ impl TableBuilder {
 
     /// The block has its size, or would exceed it by this entry and is nearly full.
     #[inline]
-    fn block_is_full(&self, key_len: usize, value_len: usize) -> bool {
+    fn block_is_full(&mut self, key_len: usize, value_len: usize) -> bool {
         let options = &self.context.table;
-        let now = self.data.estimated_bytes();
+        let hash = self.hash.as_mut().map_or(0, |hash| hash.bytes_for(self.keys.len()));
+        let now = self.data.estimated_bytes() + hash;
         if now >= options.block_size {
             return true;
         }
         if options.block_size_deviation == 0 {
             return false;
         }
-        let after = self.data.estimated_bytes_after(key_len, value_len);
+        let after = self.data.estimated_bytes_after(key_len, value_len) + hash;
         if options.block_align {
             return after + BLOCK_TRAILER_LEN > options.block_size;
         }
@@ -218,10 +230,21 @@ impl TableBuilder {
     /// Writes the current data block; `next_key` begins the next one.
     #[inline(never)]
     fn flush_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
-        let (block, kind) = self.compressor.compress(self.data.finish())?;
+        let first_key = if self.keep_keys { self.keys.get(0) } else { &[] };
+        self.separators.prepare(self.data.last_key(), next_key, first_key, &mut self.entry);
+        if self.separators.wants_prefixes() {
+            self.separators.note_prefixes(self.keys.user_keys(), &mut self.entry);
+        }
+        self.entry.cut_after = self.index.wants_cut(&self.entry);
+        let block = self.data.finish();
+        if let Some(hash) = &mut self.hash {
+            hash.add_to(block, &self.keys);
+        }
+        self.keys.clear();
+        let (block, kind) = self.compressor.compress(block)?;
         let handle = self.out.write(block, kind)?;
         self.data.reset();
-        self.index.add(self.data.last_key(), next_key, handle);
+        self.index.push(&self.entry, handle);
         if self.context.table.block_align {
             self.out.align(self.context.table.block_size.min(PAGE_BYTES))?;
         }
@@ -242,7 +265,7 @@ impl TableBuilder {
         self.properties.tail_start_offset = self.out.offset;
         let mut meta = MetaHandles::default();
         self.write_filter(&mut meta)?;
-        let index = self.write_index()?;
+        let index = self.write_index(&mut meta)?;
         self.write_tombstones(&mut meta)?;
         self.write_properties(&mut meta)?;
         let in_footer = self.context.table.format_version < 6;
@@ -276,16 +299,26 @@ impl TableBuilder {
         Ok(())
     }
 
-    fn write_index(&mut self) -> Result<BlockHandle> {
-        let mut block = self.index.finish();
-        self.properties.index_size = (block.len() + BLOCK_TRAILER_LEN) as u64;
-        self.properties.index_key_is_user_key = u64::from(self.index.stores_user_keys());
-        self.properties.index_value_is_delta_encoded = u64::from(self.index.delta_handles());
-        if !self.context.table.enable_index_compression {
-            return self.out.write_raw(block);
+    fn write_index(&mut self, meta: &mut MetaHandles) -> Result<BlockHandle> {
+        let compress = self.context.table.enable_index_compression;
+        let (out, compressor) = (&mut self.out, &mut self.compressor);
+        let result = self.index.finish(&mut |block| {
+            if !compress {
+                return out.write(block, CompressionType::None);
+            }
+            let (block, kind) = compressor.compress(block)?;
+            out.write(block, kind)
+        })?;
+        for (name, mut block) in result.meta_blocks {
+            let (block, kind) = self.compressor.compress(&mut block)?;
+            meta.add(name, self.out.write(block, kind)?);
         }
-        let (block, kind) = self.compressor.compress(&mut block)?;
-        self.out.write(block, kind)
+        self.properties.index_size = result.size + BLOCK_TRAILER_LEN as u64;
+        self.properties.index_partitions = result.partitions;
+        self.properties.top_level_index_size = result.top_level_size;
+        self.properties.index_key_is_user_key = u64::from(result.stores_user_keys);
+        self.properties.index_value_is_delta_encoded = u64::from(result.delta_handles);
+        Ok(result.handle)
     }
 
     fn write_tombstones(&mut self, meta: &mut MetaHandles) -> Result<()> {

@@ -27,7 +27,7 @@ use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
 use crate::read::index::{IndexBlock, IndexEncoding};
-use crate::read::scan::{Landing, Next, find};
+use crate::read::scan::{Landing, Next, find_version};
 
 /// An index or filter block: held by the table, or found through the cache each time.
 pub(crate) enum MetaBlock {
@@ -253,9 +253,9 @@ impl Table {
         }
         let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
         let user = user_key(target);
-        let mut position = match find(block, target, self.global) {
+        let mut position = match find_version(block, target, self.global) {
             Landing::At(position) if position.equal => position,
-            Landing::At(_) | Landing::Above(_) => return Ok(Visit::Done),
+            Landing::At(_) | Landing::Above(_) | Landing::Absent => return Ok(Visit::Done),
             Landing::End => return Ok(Visit::BlockEnded),
             Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
             Landing::Damaged => return Err(damaged()),

@@ -22,7 +22,7 @@ use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::partitioned::PartitionedFilterBlock;
 use crate::build::filter_block::rule::KeyRule;
 use crate::handle::BlockHandle;
-use crate::options::{TableBuildContext, TableReason};
+use crate::options::{IndexType, TableBuildContext, TableReason};
 
 /// Appends a block, which is not to be compressed, to the file.
 pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;
@@ -54,7 +54,8 @@ impl FilterBlockBuilder {
             Some(policy) if !context.skip_filters => policy.builder(&settings(context))?,
             _ => return None,
         };
-        Some(if context.table.partition_filters {
+        let two_level = context.table.index_type == IndexType::TwoLevel;
+        Some(if context.table.partition_filters && two_level {
             let partitioned = PartitionedFilterBlock::new(context, rule, builder);
             FilterBlockBuilder::Partitioned(Box::new(partitioned))
         } else {

@@ -40,6 +40,7 @@ fn context(metadata_block_size: usize, prefix: Option<usize>) -> TableBuildConte
     let table = TableOptions {
         filter_policy: Some(FilterPolicy::bloom(10.0)),
         partition_filters: true,
+        index_type: IndexType::TwoLevel,
         metadata_block_size,
         ..Default::default()
     };

@@ -89,8 +89,27 @@ impl SliceTransform for CappedPrefix {
     }
 }
 
+/// `rocksdb.Noop`: every key is its own prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct NoopPrefix;
+
+impl SliceTransform for NoopPrefix {
+    fn name(&self) -> String {
+        "rocksdb.Noop".to_string()
+    }
+    fn in_domain(&self, _key: &[u8]) -> bool {
+        true
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        key
+    }
+}
+
 /// The built-in prefix extractor of that persisted name.
 pub fn builtin_slice_transform(name: &str) -> Option<Arc<dyn SliceTransform>> {
+    if name == "rocksdb.Noop" {
+        return Some(Arc::new(NoopPrefix));
+    }
     if let Some(n) = name.strip_prefix("rocksdb.FixedPrefix.") {
         return Some(Arc::new(FixedPrefix(n.parse().ok()?)));
     }
@@ -113,7 +132,10 @@ mod tests {
         assert_eq!(capped.name(), "rocksdb.CappedPrefix.3");
         assert!(capped.in_domain(b""));
         assert_eq!((capped.transform(b"ab"), capped.transform(b"abcd")), (&b"ab"[..], &b"abc"[..]));
-        for other in ["rocksdb.FixedPrefix", "rocksdb.FixedPrefix.x", "rocksdb.Noop"] {
+        let noop = builtin_slice_transform("rocksdb.Noop").unwrap();
+        assert_eq!((noop.name().as_str(), noop.transform(b"abc")), ("rocksdb.Noop", &b"abc"[..]));
+        assert!(noop.in_domain(b""));
+        for other in ["rocksdb.FixedPrefix", "rocksdb.FixedPrefix.x", "rocksdb.Noop.1"] {
             assert!(builtin_slice_transform(other).is_none(), "{other}");
         }
     }

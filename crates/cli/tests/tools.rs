@@ -7,8 +7,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
-
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -123,12 +121,9 @@ fn every_benchmark_runs_and_both_engines_find_the_same() {
     let scratch = Scratch::new("bench");
     let pumice = bench_all(&scratch.0, "pumice");
     assert!(pumice.len() >= 5, "{pumice:?}");
-    if !Path::new(LIBRARY).exists() {
-        eprintln!("SKIPPED: no RocksDB library at {LIBRARY}; `cargo xtask peers` installs it");
-        return;
-    }
+    let Some(library) = pumice_peer::installed_library() else { return };
     // What readers find beside a writer depends on timing; the rest is the same work.
-    let rocksdb = bench_all(&scratch.0, LIBRARY);
+    let rocksdb = bench_all(&scratch.0, library.to_str().unwrap());
     assert_eq!(pumice[..4], rocksdb[..4]);
 }
 

@@ -4,22 +4,23 @@
 //! block would be stored raw anyway, so hopeless blocks end early.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use pumice_base::coding::put_varint32;
 use pumice_base::{Error, Result};
-use zstd_safe::{CCtx, CParameter};
 
+use crate::dictionary::{CompressionDict, Digest};
 use crate::lz4::{Lz4, Mode};
 use crate::options::{CompressionOptions, CompressionType, DEFAULT_LEVEL};
-use crate::uninit::{ZstdOut, append};
+use crate::uninit::append;
+use crate::zstd::Zstd;
 
 /// RocksDB never compresses blocks of this size or more.
 const MAX_RAW: usize = (1 << 31) - 1;
 /// RocksDB's block size (100 kB) and effort for bzip2.
 const BZIP2_LEVEL: u32 = 1;
 const BZIP2_EFFORT: u32 = 30;
-const ZSTD_DEFAULT_LEVEL: i32 = 3;
 
 /// A compressor of one type with its contexts.
 pub struct Compressor {
@@ -32,10 +33,11 @@ enum Codec {
     None,
     /// The encoder and a buffer of the worst case's size, which the encoder insists on.
     Snappy(Box<snap::raw::Encoder>, Vec<u8>),
-    Zlib(Box<Compress>),
+    /// The stream and the dictionary each block starts from, empty for none.
+    Zlib(Box<Compress>, Arc<[u8]>),
     Bzip2,
     Lz4(Lz4),
-    Zstd(CCtx<'static>),
+    Zstd(Zstd),
 }
 
 impl Compressor {
@@ -45,21 +47,53 @@ impl Compressor {
     /// `NotSupported` for Xpress and for zlib parameters this build cannot honour;
     /// `InvalidArgument` for parameters the codec refuses and for [`CompressionType::Disable`].
     pub fn new(kind: CompressionType, options: &CompressionOptions) -> Result<Self> {
-        let level = (options.level != DEFAULT_LEVEL).then_some(options.level);
+        Self::make(kind, options, None)
+    }
+
+    /// A compressor whose blocks can be read only with `dict`. It keeps what it needs of it, so
+    /// that all threads share one prepared form.
+    ///
+    /// # Errors
+    /// As [`Compressor::new`], and `InvalidArgument` if `dict` was made for another codec or
+    /// level.
+    pub fn with_dictionary(
+        kind: CompressionType,
+        options: &CompressionOptions,
+        dict: Arc<CompressionDict>,
+    ) -> Result<Self> {
+        dict.check(kind, options)?;
+        Self::make(kind, options, Some(&dict))
+    }
+
+    fn make(
+        kind: CompressionType,
+        options: &CompressionOptions,
+        dict: Option<&CompressionDict>,
+    ) -> Result<Self> {
         let codec = match kind {
             CompressionType::None => Codec::None,
             CompressionType::Snappy => {
                 Codec::Snappy(Box::new(snap::raw::Encoder::new()), Vec::new())
             }
-            CompressionType::Zlib => Codec::Zlib(Box::new(new_deflate(level, options)?)),
+            CompressionType::Zlib => {
+                let bytes = dict.map(CompressionDict::shared_bytes).unwrap_or_default();
+                Codec::Zlib(Box::new(new_deflate(options)?), bytes)
+            }
             CompressionType::Bzip2 => Codec::Bzip2,
-            CompressionType::Lz4 => Codec::Lz4(Lz4::new(Mode::Fast(match level {
-                Some(level) if level < 0 => level.saturating_neg(),
-                _ => 1,
-            }))),
-            // liblz4 takes 0 for its default level.
-            CompressionType::Lz4hc => Codec::Lz4(Lz4::new(Mode::High(level.unwrap_or(0)))),
-            CompressionType::Zstd => Codec::Zstd(new_zstd(level, options)?),
+            CompressionType::Lz4 | CompressionType::Lz4hc => {
+                let digest = match dict.map(|d| &d.digest) {
+                    Some(Digest::Lz4(digest)) => Some(digest.clone()),
+                    _ => None,
+                };
+                Codec::Lz4(Lz4::new(Mode::of(kind, options.level), digest))
+            }
+            CompressionType::Zstd => {
+                let digest = match dict.map(|d| &d.digest) {
+                    Some(Digest::Zstd(digest)) => Some(digest.clone()),
+                    _ => None,
+                };
+                Codec::Zstd(Zstd::new(options, digest)?)
+            }
             CompressionType::Xpress => return Err(Error::not_supported("Xpress compression")),
             CompressionType::Disable => {
                 return Err(Error::invalid_argument("kDisableCompressionOption is not a codec"));
@@ -107,8 +141,8 @@ impl Compressor {
         }
         let fill = |dst: &mut [MaybeUninit<u8>]| match codec {
             Codec::Lz4(lz4) => lz4.compress(raw, dst),
-            Codec::Zstd(context) => zstd(context, raw, dst, &mut failure),
-            Codec::Zlib(stream) => deflate(stream, raw, dst, &mut failure),
+            Codec::Zstd(zstd) => zstd.compress(raw, dst, &mut failure),
+            Codec::Zlib(stream, dict) => deflate(stream, dict, raw, dst, &mut failure),
             Codec::Bzip2 => bzip2(raw, dst, &mut failure),
             Codec::None | Codec::Snappy(..) => None,
         };
@@ -127,30 +161,19 @@ fn failed(codec: &str, reason: impl std::fmt::Display) -> Error {
     Error::corruption(format!("{codec} compression failed: {reason}"))
 }
 
-fn new_deflate(level: Option<i32>, options: &CompressionOptions) -> Result<Compress> {
+fn new_deflate(options: &CompressionOptions) -> Result<Compress> {
     if options.strategy != 0 {
         return Err(Error::not_supported(format!("zlib strategy {}", options.strategy)));
     }
     if !(-15..=-9).contains(&options.window_bits) {
         return Err(Error::not_supported(format!("zlib window_bits {}", options.window_bits)));
     }
-    let level = match level {
-        None | Some(-1) => Compression::default(),
-        Some(level @ 0..=9) => Compression::new(level as u32),
-        Some(level) => return Err(Error::invalid_argument(format!("zlib level {level}"))),
+    let level = match options.level {
+        DEFAULT_LEVEL | -1 => Compression::default(),
+        level @ 0..=9 => Compression::new(level as u32),
+        level => return Err(Error::invalid_argument(format!("zlib level {level}"))),
     };
     Ok(Compress::new_with_window_bits(level, false, options.window_bits.unsigned_abs() as u8))
-}
-
-fn new_zstd(level: Option<i32>, options: &CompressionOptions) -> Result<CCtx<'static>> {
-    let mut context = CCtx::create();
-    let level = CParameter::CompressionLevel(level.unwrap_or(ZSTD_DEFAULT_LEVEL));
-    for parameter in [level, CParameter::ChecksumFlag(options.checksum)] {
-        context.set_parameter(parameter).map_err(|code| {
-            Error::invalid_argument(format!("zstd: {}", zstd_safe::get_error_name(code)))
-        })?;
-    }
-    Ok(context)
 }
 
 fn snappy(
@@ -171,31 +194,21 @@ fn snappy(
     Ok(written <= room)
 }
 
-fn zstd(
-    context: &mut CCtx<'static>,
-    raw: &[u8],
-    dst: &mut [MaybeUninit<u8>],
-    failure: &mut Option<Error>,
-) -> Option<usize> {
-    const NO_ROOM: usize =
-        (zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();
-    match context.compress2(&mut ZstdOut::new(dst), raw) {
-        Ok(written) => Some(written),
-        Err(NO_ROOM) => None,
-        Err(code) => {
-            *failure = Some(failed("ZSTD", zstd_safe::get_error_name(code)));
-            None
-        }
-    }
-}
-
 fn deflate(
     stream: &mut Compress,
+    dict: &[u8],
     raw: &[u8],
     dst: &mut [MaybeUninit<u8>],
     failure: &mut Option<Error>,
 ) -> Option<usize> {
     stream.reset();
+    // A raw stream takes its dictionary before the first byte.
+    if !dict.is_empty()
+        && let Err(error) = stream.set_dictionary(dict)
+    {
+        *failure = Some(failed("Zlib", error));
+        return None;
+    }
     match stream.compress_uninit(raw, dst, FlushCompress::Finish) {
         Ok(Status::StreamEnd) => Some(stream.total_out() as usize),
         Ok(Status::Ok | Status::BufError) => {

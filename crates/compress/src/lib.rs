@@ -2,9 +2,11 @@
 //!
 //! A payload is `varint size ‖ codec stream`, except Snappy, whose stream carries its own size.
 //! [`Compressor`] and [`Decompressor`] own the codecs' contexts, so that a block costs neither an
-//! allocation nor a context reset; keep one of each per worker thread.
+//! allocation nor a context reset; keep one of each per worker thread. What a block becomes
+//! depends on its bytes, the options and the dictionary, never on what the context did before.
 //!
-//! Thread safety: both are `Send` and used by one thread at a time; [`Dictionary`] is shared.
+//! Thread safety: both are `Send` and used by one thread at a time; dictionaries are shared:
+//! [`CompressionDict`] by the writers of a table, [`Dictionary`] by its readers.
 //! Hostile input ends in `Error::corruption`: a stored size above the caller's limit, or beyond
 //! what the codec can reach from so few bytes, is refused before anything is allocated.
 //!
@@ -14,12 +16,17 @@
 
 mod compressor;
 mod decompressor;
+#[cfg(test)]
+mod dict_tests;
+mod dictionary;
 mod lz4;
 mod options;
 #[cfg(test)]
 mod tests;
 mod uninit;
+mod zstd;
 
 pub use compressor::Compressor;
 pub use decompressor::{Decompressor, Dictionary};
-pub use options::{CompressionOptions, CompressionType, DEFAULT_LEVEL};
+pub use dictionary::CompressionDict;
+pub use options::{CompressionOptions, CompressionType, DEFAULT_LEVEL, MAX_PARALLEL_THREADS};

@@ -3,6 +3,9 @@
 /// "Use the codec's own default level."
 pub const DEFAULT_LEVEL: i32 = 32767;
 
+/// The most threads that compress one table's blocks.
+pub const MAX_PARALLEL_THREADS: u32 = 31;
+
 /// A codec; the number is the type byte of a block trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -86,8 +89,12 @@ pub struct CompressionOptions {
     pub max_dict_bytes: u32,
     /// Zstd: bytes to train a dictionary on; 0 uses raw samples.
     pub zstd_max_train_bytes: u32,
-    /// Threads that compress one table's blocks.
+    /// Threads that compress one table's blocks; see
+    /// [`effective_parallel_threads`](Self::effective_parallel_threads).
     pub parallel_threads: u32,
+    /// Let fast codecs use `parallel_threads` too, where handing a block to another thread costs
+    /// about as much as compressing it. Not an option of RocksDB.
+    pub parallel_fast_codecs: bool,
     /// These options were set for the bottommost level.
     pub enabled: bool,
     /// Data to buffer for a dictionary; 0 for the target file size.
@@ -109,6 +116,7 @@ impl Default for CompressionOptions {
             max_dict_bytes: 0,
             zstd_max_train_bytes: 0,
             parallel_threads: 1,
+            parallel_fast_codecs: false,
             enabled: false,
             max_dict_buffer_bytes: 0,
             use_zstd_dict_trainer: true,
@@ -133,6 +141,25 @@ impl CompressionOptions {
             self.max_dict_buffer_bytes,
             u8::from(self.use_zstd_dict_trainer),
         )
+    }
+
+    /// How many threads may compress one table's blocks of type `kind`: 1 to
+    /// [`MAX_PARALLEL_THREADS`]. As in RocksDB 11.5 the codecs that are faster than a hand-off
+    /// stay on one thread: Snappy, LZ4, LZ4HC and zstd at their fast levels.
+    pub fn effective_parallel_threads(&self, kind: CompressionType) -> u32 {
+        let fast = match kind {
+            CompressionType::None | CompressionType::Xpress | CompressionType::Disable => {
+                return 1;
+            }
+            CompressionType::Snappy | CompressionType::Lz4 => true,
+            CompressionType::Lz4hc => self.level <= 0,
+            CompressionType::Zstd => self.level < 0,
+            CompressionType::Zlib | CompressionType::Bzip2 => false,
+        };
+        if fast && !self.parallel_fast_codecs {
+            return 1;
+        }
+        self.parallel_threads.clamp(1, MAX_PARALLEL_THREADS)
     }
 
     /// The largest stored size at which a block of `raw` bytes is worth compressing.
@@ -172,6 +199,31 @@ mod tests {
             "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; \
              enabled=0; max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; "
         );
+    }
+
+    #[test]
+    fn fast_codecs_stay_on_one_thread() {
+        use CompressionType::{
+            Bzip2, Disable, Lz4, Lz4hc, None as Raw, Snappy, Xpress, Zlib, Zstd,
+        };
+        let mut options = CompressionOptions { parallel_threads: 4, ..Default::default() };
+        let threads = |options: &CompressionOptions, kinds: &[CompressionType]| -> Vec<u32> {
+            kinds.iter().map(|kind| options.effective_parallel_threads(*kind)).collect()
+        };
+        assert_eq!(threads(&options, &[Raw, Snappy, Lz4, Xpress, Disable]), [1; 5]);
+        assert_eq!(threads(&options, &[Zlib, Bzip2, Lz4hc, Zstd]), [4; 4]);
+        for (level, expected) in [(-1, [1, 1, 1]), (0, [1, 1, 4]), (1, [1, 4, 4])] {
+            options.level = level;
+            assert_eq!(threads(&options, &[Lz4, Lz4hc, Zstd]), expected, "level {level}");
+        }
+        options.level = -5;
+        options.parallel_fast_codecs = true;
+        assert_eq!(threads(&options, &[Snappy, Lz4, Lz4hc, Zstd]), [4; 4]);
+        assert_eq!(threads(&options, &[Raw]), [1]);
+        for (asked, given) in [(0, 1), (1, 1), (31, 31), (32, 31), (u32::MAX, 31)] {
+            options.parallel_threads = asked;
+            assert_eq!(options.effective_parallel_threads(Zstd), given);
+        }
     }
 
     #[test]

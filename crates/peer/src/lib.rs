@@ -36,7 +36,7 @@ pub use sst::SstFileWriter;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What RocksDB said, for example `IO error: No such file or directory: ...`.
@@ -68,6 +68,32 @@ impl std::error::Error for Error {}
 #[derive(Clone)]
 pub struct Peer {
     pub(crate) api: Arc<api::Api>,
+}
+
+/// Names the library to use instead of any installed one.
+const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
+/// Where `cargo xtask peers` puts it, below the workspace or on the machine.
+const PLACES: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers/librocksdbjni-linux64.so"),
+    "/opt/pumice-peers/librocksdbjni-linux64.so",
+];
+
+/// The installed library that `cargo xtask peers` provides, or the one that `$PUMICE_ROCKSDB_SO`
+/// names; `None`, said aloud on standard error, on a machine without one.
+///
+/// # Panics
+/// If the variable names no file, so that CI, which sets it, never passes a test by skipping it.
+pub fn installed_library() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(LIBRARY_VARIABLE) {
+        let path = PathBuf::from(named);
+        assert!(path.is_file(), "{LIBRARY_VARIABLE} names no file: {}", path.display());
+        return Some(path);
+    }
+    let found = PLACES.iter().map(PathBuf::from).find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: no RocksDB library; `cargo xtask peers` installs it");
+    }
+    found
 }
 
 impl Peer {

@@ -2,9 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use std::path::PathBuf;
-
-const LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 
 struct Scratch(PathBuf);
 
@@ -26,12 +23,7 @@ impl Drop for Scratch {
 
 /// The library, or `None` (said aloud) on a machine without it.
 fn peer() -> Option<Peer> {
-    let path = std::env::var("PUMICE_PEER").unwrap_or_else(|_| LIBRARY.into());
-    if !Path::new(&path).exists() {
-        eprintln!("SKIPPED: no RocksDB library at {path}; `cargo xtask peers` installs it");
-        return None;
-    }
-    Some(Peer::load(path).unwrap())
+    installed_library().map(|path| Peer::load(path).unwrap())
 }
 
 fn options(peer: &Peer) -> Options {

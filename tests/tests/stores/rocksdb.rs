@@ -12,22 +12,13 @@ use pumice_testkit::{Entry, Op, Store};
 
 use super::Settings;
 
-/// Names the library; `cargo xtask test` sets it.
-const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
-/// Where `cargo xtask peers` puts it, below the workspace or on the machine.
-const PLACES: [&str; 2] = [
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../.peers/librocksdbjni-linux64.so"),
-    "/opt/pumice-peers/librocksdbjni-linux64.so",
-];
-
 /// The library of RocksDB 10.10.1.
 ///
 /// # Errors
 /// It is not installed: a missing peer fails the tests that need it.
 pub fn load() -> Result<Peer, String> {
-    let named = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from);
-    let found = named.or_else(|| PLACES.iter().map(PathBuf::from).find(|path| path.is_file()));
-    let path = found.ok_or("RocksDB's library is missing: run `cargo xtask peers`")?;
+    let missing = "RocksDB's library is missing: run `cargo xtask peers`";
+    let path = pumice_peer::installed_library().ok_or(missing)?;
     Peer::load(&path).map_err(text)
 }
 

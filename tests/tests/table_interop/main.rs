@@ -2,6 +2,7 @@
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod fifo;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 
@@ -23,7 +24,6 @@ use pumice_table::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-const LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 const KEYS: u64 = 1500;
 const CODECS: [CompressionType; 6] = [
     CompressionType::None,
@@ -42,12 +42,7 @@ const CHECKSUMS: [ChecksumType; 5] = [
 ];
 
 fn peer() -> Option<Peer> {
-    let path = std::env::var("PUMICE_PEER").unwrap_or_else(|_| LIBRARY.into());
-    if !Path::new(&path).exists() {
-        eprintln!("SKIPPED: no RocksDB library at {path}");
-        return None;
-    }
-    Some(Peer::load(path).unwrap())
+    pumice_peer::installed_library().map(|path| Peer::load(path).unwrap())
 }
 
 fn user(i: u64) -> Vec<u8> {

@@ -41,6 +41,8 @@ impl<'a, E: Engine> Driver<'a, E> {
     /// The directory or the report file cannot be made, or the old database not removed.
     pub fn new(engine: &'a E, flags: &Flags, path: &Path, seed: u64) -> Result<Self> {
         if !flags.use_existing_db {
+            // Before the destruction too: RocksDB cannot lock a database in a missing directory.
+            PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
             engine.destroy(path)?;
             PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
         }
@@ -205,6 +207,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             read: ReadSettings {
                 verify_checksums: flags.verify_checksum,
                 total_order_seek: flags.total_order_seek,
+                prefix_same_as_start: flags.prefix_same_as_start,
                 readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
             },
         }

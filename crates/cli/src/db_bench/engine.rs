@@ -28,6 +28,8 @@ pub struct ReadSettings {
     pub verify_checksums: bool,
     /// Total order seek.
     pub total_order_seek: bool,
+    /// Iterators stay within the prefix of their seek key.
+    pub prefix_same_as_start: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
 }

@@ -150,7 +150,9 @@ impl List<'_> {
                 f.fifo_compaction_allow_compaction
             );
             self.add("compaction_style", "compaction_options_fifo", fifo);
+            self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
+        self.same_if_given("optimize_filters_for_hits", f.optimize_filters_for_hits);
         if f.prefix_size > 0 {
             self.add("prefix_size", "prefix_extractor", format!("fixed:{}", f.prefix_size));
         }
@@ -173,16 +175,18 @@ impl List<'_> {
             "compression_max_dict_bytes",
             "compression_zstd_max_train_bytes",
             "compression_max_dict_buffer_bytes",
+            "compression_use_zstd_dict_trainer",
         ];
         if let Some(flag) = flags.into_iter().find(|flag| f.is_given(flag)) {
             let value = format!(
                 "{{level={};parallel_threads={};max_dict_bytes={};zstd_max_train_bytes={};\
-                 max_dict_buffer_bytes={};}}",
+                 max_dict_buffer_bytes={};use_zstd_dict_trainer={};}}",
                 f.compression_level,
                 f.compression_parallel_threads,
                 f.compression_max_dict_bytes,
                 f.compression_zstd_max_train_bytes,
-                f.compression_max_dict_buffer_bytes
+                f.compression_max_dict_buffer_bytes,
+                f.compression_use_zstd_dict_trainer
             );
             self.add(flag, "compression_opts", value);
         }
@@ -213,13 +217,79 @@ impl List<'_> {
         self.same("cache_index_and_filter_blocks", f.cache_index_and_filter_blocks);
         let pin = f.pin_l0_filter_and_index_blocks_in_cache;
         self.same("pin_l0_filter_and_index_blocks_in_cache", pin);
+        self.filters();
+        self.index()?;
+        self.pinning()
+    }
+
+    fn filters(&mut self) {
+        let f = self.flags;
+        self.same_if_given("optimize_filters_for_memory", f.optimize_filters_for_memory);
+        let detect = f.detect_filter_construct_corruption;
+        self.same_if_given("detect_filter_construct_corruption", detect);
         if f.partition_index_and_filters {
             let flag = "partition_index_and_filters";
-            self.add(flag, "index_type", "kTwoLevelIndexSearch");
             self.add(flag, "partition_filters", true);
             self.add(flag, "decouple_partitioned_filters", f.decouple_partitioned_filters);
-            self.add("metadata_block_size", "metadata_block_size", f.metadata_block_size);
         }
+    }
+
+    /// The index. With several of its flags the last one of this list counts, as in RocksDB.
+    fn index(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        if f.use_hash_search {
+            if f.prefix_size == 0 {
+                return Err("prefix_size not assigned when enable use_hash_search".into());
+            }
+            self.add("use_hash_search", "index_type", "kHashSearch");
+        }
+        let flag = "partition_index_and_filters";
+        let partitioned = f.partition_index_and_filters || f.partition_index;
+        if partitioned {
+            let alone = if f.partition_index { "partition_index" } else { flag };
+            self.add(alone, "index_type", "kTwoLevelIndexSearch");
+            self.same("metadata_block_size", f.metadata_block_size);
+        } else if f.index_with_first_key {
+            self.add("index_with_first_key", "index_type", "kBinarySearchWithFirstKey");
+        }
+        let shortening = match f.index_shortening_mode {
+            0 => "kNoShortening",
+            1 => "kShortenSeparators",
+            2 => "kShortenSeparatorsAndSuccessor",
+            other => return Err(format!("Unknown key shortening mode {other}")),
+        };
+        self.add("index_shortening_mode", "index_shortening", shortening);
+        self.same_if_given("enable_index_compression", f.enable_index_compression);
+        self.same_if_given("verify_compression", f.verify_compression);
+        self.same_if_given("block_align", f.block_align);
+        if f.use_data_block_hash_index {
+            let flag = "use_data_block_hash_index";
+            self.add(flag, "data_block_index_type", "kDataBlockBinaryAndHash");
+            let ratio = f.data_block_hash_table_util_ratio;
+            self.same("data_block_hash_table_util_ratio", ratio);
+        }
+        Ok(())
+    }
+
+    fn pinning(&mut self) -> Result<(), String> {
+        let f = self.flags;
+        self.same("pin_top_level_index_and_filter", f.pin_top_level_index_and_filter);
+        let tiers = [
+            ("top_level_index_pinning", f.top_level_index_pinning),
+            ("partition_pinning", f.partition_pinning),
+            ("unpartitioned_pinning", f.unpartitioned_pinning),
+        ];
+        let Some((given, _)) = tiers.into_iter().find(|(flag, _)| f.is_given(flag)) else {
+            return Ok(());
+        };
+        let mut text = String::from("{");
+        for (flag, tier) in tiers {
+            let names = ["kFallback", "kNone", "kFlushedAndSimilar", "kAll"];
+            let name = usize::try_from(tier).ok().and_then(|i| names.get(i));
+            let name = name.ok_or_else(|| format!("{flag} {tier} is not known"))?;
+            text.push_str(&format!("{flag}={name};"));
+        }
+        self.add(given, "metadata_cache_options", text + "}");
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ flag_table! {
         readseq, readreverse, readrandom, readrandomcoroutine, readmissing, multireadrandom, \
         multireadrandomcoroutine, seekrandom, \
         readwhilewriting, readwhilemerging, deleteseq, deleterandom, compact, flush, \
-        waitforcompaction, stats, levelstats, sstables, verifychecksum. A suffix [X3-W1] runs one \
+        waitforcompaction, stats, levelstats, sstables, block_cache_entry_stats, verifychecksum. A suffix [X3-W1] runs one \
         three times after one warm-up";
     engine: String = "pumice",
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
@@ -60,6 +60,7 @@ flag_table! {
     disable_wal: bool = false, "If true, do not write WAL for write";
     verify_checksum: bool = true, "Verify checksum for every block read from storage";
     total_order_seek: bool = false, "Total order seek regardless of the prefix extractor";
+    prefix_same_as_start: bool = false, "Iterators return keys with the prefix of the seek key";
     readahead_size: i32 = 0, "Iterator readahead size";
     use_direct_reads: bool = false, "Use O_DIRECT for reading data";
     use_direct_io_for_flush_and_compaction: bool = false,
@@ -135,6 +136,7 @@ flag_table! {
         triggers";
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
+    fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
     rate_limiter_bytes_per_sec: u64 = 0, "Limit of flush and compaction writes";
     delete_obsolete_files_period_micros: u64 = 0, "Period of full scans for obsolete files";
 
@@ -145,6 +147,15 @@ flag_table! {
     compression_max_dict_bytes: i32 = 0, "Maximum size of the compression dictionary";
     compression_zstd_max_train_bytes: i32 = 0, "Samples for zstd's dictionary trainer";
     compression_max_dict_buffer_bytes: u64 = 0, "Data buffered to make a dictionary";
+    compression_use_zstd_dict_trainer: bool = true,
+        "Train zstd dictionaries; otherwise finalize them from samples";
+    compression_parallel_fast_codecs: bool = false,
+        "Let compression_parallel_threads count for snappy and lz4 too (Pumice's own flag)";
+    compression_helpers: i32 = -1,
+        "Threads that all table builds of the process share; -1 is one a processor (Pumice's own \
+        flag)";
+    verify_compression: bool = false, "Decompress every written block and compare";
+    enable_index_compression: bool = true, "Compress the index block";
     min_level_to_compress: i32 = -1, "If not negative, levels below it are not compressed";
     format_version: i32 = 7, "Format version of SST files";
     block_size: i32 = 4096, "Number of bytes in a block";
@@ -152,14 +163,33 @@ flag_table! {
     index_block_restart_interval: i32 = 1, "Number of keys between restart points in the index";
     metadata_block_size: i32 = 4096, "Max partition size when partitioning index/filters";
     partition_index_and_filters: bool = false, "Partition index and filter blocks";
+    partition_index: bool = false, "Partition index blocks";
+    use_hash_search: bool = false, "Use kHashSearch instead of kBinarySearch";
+    index_with_first_key: bool = false, "Include the first key of each block in the index";
+    index_shortening_mode: i64 = 2,
+        "Mode to shorten index: 0 for no shortening; 1 for only separators; 2 for separators and \
+        successor";
+    use_data_block_hash_index: bool = false, "Use kDataBlockBinaryAndHash in data blocks";
+    data_block_hash_table_util_ratio: f64 = 0.75, "Util ratio of the data block hash index";
+    block_align: bool = false, "Align data blocks on page size";
     decouple_partitioned_filters: bool = true, "Cut filter partitions apart from the index's";
     checksum_type: i32 = 4, "ChecksumType as an int";
     bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero are no filter";
     use_ribbon_filter: bool = false, "Use Ribbon instead of Bloom filter";
     whole_key_filtering: bool = true, "Use whole keys (in addition to prefixes) in SST filter";
+    optimize_filters_for_memory: bool = true, "Minimize memory footprint of filters";
+    optimize_filters_for_hits: bool = false, "Build no filters for the last level";
+    detect_filter_construct_corruption: bool = false, "Check filters after they are built";
     cache_size: i64 = 32 << 20, "Number of bytes to use as a cache of uncompressed data";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Number of shards of the block cache is 2 ** cache_numshardbits";
     cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
     pin_l0_filter_and_index_blocks_in_cache: bool = false, "Pin index/filter blocks of L0 files";
+    pin_top_level_index_and_filter: bool = false,
+        "Pin top-level index of partitioned index/filter blocks in block cache";
+    top_level_index_pinning: i32 = 0,
+        "Pinning of the top level of partitioned metadata: 0 fallback, 1 none, 2 flushed and \
+        similar, 3 all";
+    partition_pinning: i32 = 0, "Pinning of partitions of metadata, as top_level_index_pinning";
+    unpartitioned_pinning: i32 = 0, "Pinning of undivided metadata, as top_level_index_pinning";
 }

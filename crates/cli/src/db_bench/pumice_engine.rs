@@ -12,6 +12,7 @@ use pumice::{
     WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
+use pumice_port::helpers::HelperPool;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,10 @@ impl Pumice {
             capacity: usize::try_from(flags.cache_size).unwrap_or(0),
             ..CacheOptions::default()
         }));
+        options.cf.compression_opts.parallel_fast_codecs = flags.compression_parallel_fast_codecs;
+        if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
+            HelperPool::shared().set_limit(helpers);
+        }
         options.db.create_if_missing = true;
         if flags.statistics {
             options.db.statistics = Some(Arc::new(Statistics::new()));
@@ -153,6 +158,7 @@ fn read_options(
     ReadOptions {
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
+        prefix_same_as_start: settings.prefix_same_as_start,
         readahead_size: settings.readahead_size,
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),

@@ -160,6 +160,7 @@ fn read_options(
     let settings = pumice_peer::ReadSettings {
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
+        prefix_same_as_start: settings.prefix_same_as_start,
         readahead_size: settings.readahead_size,
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),

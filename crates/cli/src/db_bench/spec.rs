@@ -92,6 +92,7 @@ pub const SPECS: &[Spec] = &[
     spec("stats", Action::Property("rocksdb.stats")),
     spec("levelstats", Action::Property("rocksdb.levelstats")),
     spec("sstables", Action::Property("rocksdb.sstables")),
+    spec("block_cache_entry_stats", Action::Property("rocksdb.block-cache-entry-stats")),
 ];
 
 impl Spec {

@@ -13,7 +13,7 @@ use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
-use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, unique_id};
+use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
@@ -80,6 +80,8 @@ impl OutputFile {
             merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.prefix_extractor.clone(),
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
+            reason: TableReason::Other,
+            target_file_size: spec.expected_bytes,
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));

@@ -1,18 +1,17 @@
 //! The options of block-based table files: one row each, and their translation into the settings
 //! of crate `pumice_table`.
 //!
-//! Defaults are RocksDB 10.10's except `optimize_filters_for_memory`, which this build does not
-//! have; columns as in `db_options`.
+//! Defaults are RocksDB 10.10's; columns as in `db_options`.
 
 use std::sync::Arc;
 
 use pumice_base::Result;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
-use pumice_table::{BlockCache, IndexShortening, TableOptions};
+use pumice_table::{
+    BlockCache, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, TableOptions,
+};
 
-use super::component_values::only_bloom;
-use super::enums::IndexShorteningMode;
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 
@@ -41,8 +40,8 @@ option_table! {
         index_block_restart_interval: i32 = 1, mutable, saved, at_least(1);
         /// Store keys as differences from their predecessors.
         use_delta_encoding: bool = true, mutable, unsaved;
-        /// Filter, for instance `bloomfilter:10:false`; None writes none.
-        filter_policy: Option<FilterPolicy> = None, mutable, saved, only_bloom;
+        /// Filter, for instance `bloomfilter:10:false` or `ribbonfilter:10:0`; None writes none.
+        filter_policy: Option<FilterPolicy> = None, mutable, saved;
         /// Put whole keys into the filter.
         whole_key_filtering: bool = true, mutable, saved;
         /// Decompress every written block and compare.
@@ -54,40 +53,47 @@ option_table! {
         /// Align uncompressed data blocks to pages.
         block_align: bool = false, mutable, saved;
         /// How index keys are shortened.
-        index_shortening: IndexShorteningMode = IndexShorteningMode::ShortenSeparators,
-            mutable, saved;
+        index_shortening: IndexShortening = IndexShortening::Separators, mutable, saved;
         /// First size of automatic read-ahead.
         initial_auto_readahead_size: u64 = 8 << 10, mutable, saved;
         /// Largest size of automatic read-ahead; 0 turns it off.
         max_auto_readahead_size: u64 = 256 << 10, mutable, saved;
+        /// Kind of index. A hash index needs a prefix_extractor.
+        index_type: IndexType = IndexType::BinarySearch, mutable, saved;
+        /// Search aid inside data blocks.
+        data_block_index_type: DataBlockIndexType = DataBlockIndexType::BinarySearch,
+            mutable, saved;
+        /// Keys per bucket of the hash index of a data block.
+        data_block_hash_table_util_ratio: f64 = 0.75, mutable, saved;
+        /// Write filters in partitions; without index_type kTwoLevelIndexSearch it is turned off,
+        /// as in RocksDB.
+        partition_filters: bool = false, mutable, saved;
+        /// Cut filter partitions by their own size, not where index partitions end.
+        decouple_partitioned_filters: bool = true, mutable, unsaved;
+        /// Bytes of a partition of index or filter.
+        metadata_block_size: u64 = 4096, mutable, saved;
+        /// Keep the top level of partitioned indexes and filters pinned.
+        pin_top_level_index_and_filter: bool = true, mutable, saved;
+        /// Finer pinning of metadata; kFallback leaves it to the two pin options.
+        metadata_cache_options: MetadataPinning = MetadataPinning::default(), mutable, saved;
+        /// Size filters by the allocator's classes.
+        optimize_filters_for_memory: bool = true, mutable, saved;
+        /// Check every filter against the keys it was made from.
+        detect_filter_construct_corruption: bool = false, mutable, saved;
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
         block_cache: Option<Arc<BlockCache>> = None;
     }
     hints {
-        /// Bytes of a partition of index or filter; partitions are not written.
-        "metadata_block_size": u64 = "4096", mutable, saved;
         /// Sequential reads before automatic read-ahead starts; always two.
         "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
-        /// Filters sized for the allocator; Pumice sizes them exactly.
-        "optimize_filters_for_memory": bool = "true", mutable, saved;
-        /// Pinning of top-level partitions, which are not written.
-        "pin_top_level_index_and_filter": bool = "true", mutable, saved;
-        /// See partition_filters.
-        "decouple_partitioned_filters": bool = "true", mutable, unsaved;
-        /// Only for hash indexes.
-        "data_block_hash_table_util_ratio": f64 = "0.750000", mutable, saved;
         /// Only for hash indexes (removed in RocksDB 7).
         "hash_index_allow_collision": bool = "true", mutable, unsaved;
         /// Statistics of bytes used per block.
         "read_amp_bytes_per_bit": u32 = "0", mutable, saved;
-        /// Finer pinning; the two pin options above decide.
-        "metadata_cache_options": Verbatim = "", mutable, unsaved;
         /// Blocks of a flush put into the cache.
         "prepopulate_block_cache": String = "kDisable", mutable, saved;
-        /// Verification of filters under construction.
-        "detect_filter_construct_corruption": bool = "false", mutable, saved;
         /// Charges of memory to the cache.
         "cache_usage_options": Verbatim = "", mutable, unsaved;
         /// Only with super blocks.
@@ -98,12 +104,6 @@ option_table! {
         "skip_table_builder_flush": bool = "false", mutable, unsaved;
     }
     unsupported {
-        /// Kind of index.
-        "index_type" accepts ["kBinarySearch"];
-        /// Kind of search inside data blocks.
-        "data_block_index_type" accepts ["kDataBlockBinarySearch"];
-        /// Filters in partitions.
-        "partition_filters" accepts ["false", "0"];
         /// Alignment to larger units.
         "super_block_alignment_size" accepts ["0"];
         /// Custom block boundaries.
@@ -140,18 +140,22 @@ impl BlockBasedTableOptions {
                 .cache_index_and_filter_blocks_with_high_priority,
             pin_l0_filter_and_index_blocks_in_cache: self.pin_l0_filter_and_index_blocks_in_cache,
             enable_index_compression: self.enable_index_compression,
-            index_shortening: match self.index_shortening {
-                IndexShorteningMode::NoShortening => IndexShortening::None,
-                IndexShorteningMode::ShortenSeparators => IndexShortening::Separators,
-                IndexShorteningMode::ShortenSeparatorsAndSuccessor => {
-                    IndexShortening::SeparatorsAndSuccessor
-                }
-            },
+            index_shortening: self.index_shortening,
             use_delta_encoding: self.use_delta_encoding,
             verify_compression: self.verify_compression,
             block_align: self.block_align,
             initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
             max_auto_readahead_size: self.max_auto_readahead_size as usize,
+            index_type: self.index_type,
+            data_block_index_type: self.data_block_index_type,
+            data_block_hash_table_util_ratio: self.data_block_hash_table_util_ratio,
+            partition_filters: self.partition_filters,
+            decouple_partitioned_filters: self.decouple_partitioned_filters,
+            metadata_block_size: self.metadata_block_size as usize,
+            pin_top_level_index_and_filter: self.pin_top_level_index_and_filter,
+            metadata_pinning: self.metadata_cache_options,
+            optimize_filters_for_memory: self.optimize_filters_for_memory,
+            detect_filter_construct_corruption: self.detect_filter_construct_corruption,
             ..TableOptions::default()
         };
         options.validate_for_building()?;

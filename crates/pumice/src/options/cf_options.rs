@@ -9,13 +9,16 @@ use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 
 use super::block_based::BlockBasedTableOptions;
-use super::component_values::{buildable_compression, no_dictionary};
-use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, only_level_style};
+use super::component_values::buildable_compression;
+use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_style};
+use super::fifo::FifoOptions;
 use super::row::option_table;
 use super::value::{Refusal, Verbatim, at_least, between};
 
 /// Levels at most.
 pub const MAX_LEVELS: i32 = 64;
+/// `ttl` that was not set.
+pub(super) const DEFAULT_TTL: u64 = u64::MAX - 1;
 
 option_table! {
     /// Options of a column family. Every public field has the name of RocksDB's option.
@@ -55,11 +58,10 @@ option_table! {
                 other => buildable_compression(other),
             };
         /// Parameters of the compression.
-        compression_opts: CompressionOptions = CompressionOptions::default(), mutable, saved,
-            no_dictionary;
+        compression_opts: CompressionOptions = CompressionOptions::default(), mutable, saved;
         /// Parameters of the bottommost compression, used when `enabled` is set in them.
         bottommost_compression_opts: CompressionOptions = CompressionOptions::default(),
-            mutable, saved, no_dictionary;
+            mutable, saved;
         /// L0 files that start a compaction.
         level0_file_num_compaction_trigger: i32 = 4, mutable, saved, at_least(1);
         /// L0 files that slow writes down; negative never.
@@ -86,9 +88,14 @@ option_table! {
         hard_pending_compaction_bytes_limit: u64 = 256 << 30, mutable, saved;
         /// Compact only on demand.
         disable_auto_compactions: bool = false, mutable, saved;
-        /// How files are merged; leveled only.
+        /// How files are merged: leveled or FIFO.
         compaction_style: CompactionStyle = CompactionStyle::Level, fixed, saved,
-            only_level_style;
+            buildable_style;
+        /// FIFO compaction: how much is kept, and whether small files are merged.
+        compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved;
+        /// FIFO compaction: seconds after which a file is deleted, 0 never; the default means 30
+        /// days. Looked at whenever files come or go. Leveled compaction here has no clock.
+        ttl: u64 = DEFAULT_TTL, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
         /// Versions of a key that an iterator steps over before it seeks instead.
@@ -111,8 +118,6 @@ option_table! {
         "max_write_buffer_number_to_maintain": i32 = "0", fixed, unsaved;
         /// Universal compaction only.
         "compaction_options_universal": Verbatim = "", mutable, unsaved;
-        /// FIFO compaction only.
-        "compaction_options_fifo": Verbatim = "", mutable, unsaved;
         /// Bloom filter in the memtable.
         "memtable_prefix_bloom_size_ratio": f64 = "0.000000", mutable, saved;
         /// See memtable_prefix_bloom_size_ratio.
@@ -132,10 +137,8 @@ option_table! {
         /// One in this many blocks is compressed for statistics.
         "sample_for_compression": u64 = "0", mutable, saved;
         /// Age at which data is compacted; leveled compaction here has no clock.
-        "ttl": u64 = "18446744073709551614", mutable, unsaved;
-        /// See ttl.
         "periodic_compaction_seconds": u64 = "18446744073709551614", mutable, unsaved;
-        /// See ttl.
+        /// See periodic_compaction_seconds.
         "bottommost_file_compaction_delay": u32 = "0", mutable, unsaved;
         /// Blob files, see enable_blob_files.
         "min_blob_size": u64 = "0", mutable, saved;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use pumice_base::Comparator;
 use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::{
-    CappedPrefix, FixedPrefix, MergeOperator, SliceTransform, builtin_slice_transform,
+    CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, SliceTransform, builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::{FilterKind, FilterPolicy};
+use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
 
 use super::block_based::BlockBasedTableOptions;
@@ -114,7 +114,7 @@ impl OptionValue for Option<Arc<dyn SliceTransform>> {
     }
 }
 
-/// `fixed:8`, `capped:8`, `rocksdb.FixedPrefix.8`, or the name with the length as a member.
+/// `fixed:8`, `capped:8`, `noop`, `rocksdb.FixedPrefix.8`, or the name with the length as a member.
 fn prefix_extractor(id: &str, length: Option<&str>) -> Result<Arc<dyn SliceTransform>, Refusal> {
     let short = match (id, length) {
         ("rocksdb.FixedPrefix", Some(n)) => Some(("fixed", n)),
@@ -124,6 +124,7 @@ fn prefix_extractor(id: &str, length: Option<&str>) -> Result<Arc<dyn SliceTrans
     match short {
         Some(("fixed", n)) => Ok(Arc::new(FixedPrefix(usize::parse(n)?))),
         Some(("capped", n)) => Ok(Arc::new(CappedPrefix(usize::parse(n)?))),
+        None if id == "noop" => Ok(Arc::new(NoopPrefix)),
         _ => builtin_slice_transform(id).ok_or_else(|| {
             Refusal::Unsupported(format!(
                 "prefix extractor {id} is not built in; pass the object in the options"
@@ -157,14 +158,6 @@ pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusa
         }
         _ => Ok(()),
     }
-}
-
-/// Refuses compression dictionaries, which this build reads and does not write.
-pub(super) fn no_dictionary(opts: &CompressionOptions) -> Result<(), Refusal> {
-    if opts.max_dict_bytes == 0 {
-        return Ok(());
-    }
-    Err(Refusal::Unsupported("max_dict_bytes is not supported by this build; only 0 is".into()))
 }
 
 impl OptionValue for CompressionOptions {
@@ -292,26 +285,7 @@ impl OptionValue for Option<FilterPolicy> {
             .map_err(|_| Refusal::expected("a filter such as bloomfilter:10:false", text))
     }
     fn format(&self) -> String {
-        let Some(policy) = self else {
-            return NULL.to_string();
-        };
-        let bits = f64::from(policy.millibits_per_key()) / 1000.0;
-        match policy.kind() {
-            FilterKind::Bloom => format!("bloomfilter:{bits}:false"),
-            FilterKind::Ribbon { bloom_before_level } => {
-                format!("ribbonfilter:{bits}:{bloom_before_level}")
-            }
-        }
-    }
-}
-
-/// Refuses Ribbon filters, which this build reads and does not write.
-pub(super) fn only_bloom(policy: &Option<FilterPolicy>) -> Result<(), Refusal> {
-    match policy.as_ref().map(FilterPolicy::kind) {
-        Some(FilterKind::Ribbon { .. }) => Err(Refusal::Unsupported(
-            "ribbonfilter is not supported by this build; bloomfilter is".to_string(),
-        )),
-        _ => Ok(()),
+        self.as_ref().map_or(NULL.to_string(), FilterPolicy::to_string)
     }
 }
 

@@ -17,14 +17,15 @@ option_enum! {
     }
 }
 
-/// Only leveled compaction is built.
-pub(super) fn only_level_style(style: &CompactionStyle) -> Result<(), Refusal> {
+/// Leveled and FIFO compaction are built.
+pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
     match style {
-        CompactionStyle::Level => Ok(()),
+        CompactionStyle::Level | CompactionStyle::Fifo => Ok(()),
         other => Err(Refusal::Unsupported(format!(
-            "{} is not supported by this build; only {} is",
+            "{} is not supported by this build; {} and {} are",
             other.option_name(),
-            CompactionStyle::Level.option_name()
+            CompactionStyle::Level.option_name(),
+            CompactionStyle::Fifo.option_name()
         ))),
     }
 }
@@ -62,19 +63,6 @@ option_enum! {
         Fatal = "FATAL_LEVEL",
         /// Header lines only.
         Header = "HEADER_LEVEL",
-    }
-}
-
-option_enum! {
-    /// How the keys of an index block are shortened.
-    pub enum IndexShorteningMode {
-        /// Whole last keys.
-        NoShortening = "kNoShortening",
-        /// Shortest separators between blocks.
-        #[default]
-        ShortenSeparators = "kShortenSeparators",
-        /// Also a short successor behind the last block.
-        ShortenSeparatorsAndSuccessor = "kShortenSeparatorsAndSuccessor",
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `row` | the row type and the macro that makes a settings struct and its table |
 //! | `db_options`, `cf_options`, `block_based` | the tables |
-//! | `value`, `enums`, `component_values` | text forms of types |
+//! | `value`, `enums`, `fifo`, `component_values`, `table_values` | text forms of types |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `sanitize` | the values an open database works with |
@@ -21,10 +21,12 @@ mod component_values;
 pub mod db_options;
 pub mod docs;
 pub mod enums;
+pub mod fifo;
 pub mod file;
 pub mod merge_operators;
 pub mod row;
 mod sanitize;
+mod table_values;
 pub mod text;
 pub mod value;
 mod writers;
@@ -39,9 +41,8 @@ use pumice_base::Result;
 pub use block_based::BlockBasedTableOptions;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
 pub use db_options::DbOptions;
-pub use enums::{
-    CompactionPri, CompactionStyle, IndexShorteningMode, InfoLogLevel, MemtableFactory,
-};
+pub use enums::{CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
+pub use fifo::FifoOptions;
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
 };

@@ -6,10 +6,13 @@
 
 use pumice_base::{Error, Result};
 use pumice_cache::CacheOptions;
-use pumice_table::BlockCache;
+use pumice_compress::CompressionType;
+use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 
-use super::cf_options::ColumnFamilyOptions;
+use super::block_based::BlockBasedTableOptions;
+use super::cf_options::{ColumnFamilyOptions, DEFAULT_TTL};
 use super::db_options::DbOptions;
+use super::enums::CompactionStyle;
 use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0.
@@ -24,6 +27,8 @@ const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
 const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
 /// Arena blocks are multiples of this.
 const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
+/// `ttl` when nothing else is said: 30 days.
+const DERIVED_TTL_SECONDS: u64 = 30 * 24 * 60 * 60;
 
 impl DbOptions {
     /// The options an open database works with.
@@ -75,7 +80,14 @@ impl ColumnFamilyOptions {
         o.max_write_buffer_number = o.max_write_buffer_number.max(2);
         o.min_write_buffer_number_to_merge =
             o.min_write_buffer_number_to_merge.min(o.max_write_buffer_number - 1);
-        o.num_levels = o.num_levels.max(2);
+        if o.compaction_style == CompactionStyle::Level {
+            o.num_levels = o.num_levels.max(2);
+        } else {
+            o.level_compaction_dynamic_level_bytes = false;
+        }
+        if o.ttl == DEFAULT_TTL {
+            o.ttl = DERIVED_TTL_SECONDS;
+        }
         if o.max_bytes_for_level_multiplier <= 0.0 {
             o.max_bytes_for_level_multiplier = 1.0;
         }
@@ -86,6 +98,11 @@ impl ColumnFamilyOptions {
             o.level0_slowdown_writes_trigger.max(o.level0_file_num_compaction_trigger);
         o.level0_stop_writes_trigger =
             o.level0_stop_writes_trigger.max(o.level0_slowdown_writes_trigger);
+        if o.compaction_style == CompactionStyle::Fifo {
+            // Old files are deleted, however many there are.
+            o.level0_slowdown_writes_trigger = i32::MAX;
+            o.level0_stop_writes_trigger = i32::MAX;
+        }
         if o.soft_pending_compaction_bytes_limit == 0 {
             o.soft_pending_compaction_bytes_limit = o.hard_pending_compaction_bytes_limit;
         } else if o.hard_pending_compaction_bytes_limit == 0 {
@@ -98,11 +115,22 @@ impl ColumnFamilyOptions {
             o.max_compaction_bytes = o.target_file_size_base.saturating_mul(25);
         }
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
+        o.table_factory.sanitize();
         if !o.table_factory.no_block_cache {
             let cache = || BlockCache::new(CacheOptions::default());
             o.table_factory.block_cache.get_or_insert_with(cache);
         }
         Ok(o)
+    }
+}
+
+impl BlockBasedTableOptions {
+    /// Brings settings into order as RocksDB's table factory does (`InitializeOptions`).
+    fn sanitize(&mut self) {
+        if self.index_type == IndexType::HashSearch {
+            self.index_block_restart_interval = 1;
+        }
+        self.partition_filters &= self.index_type == IndexType::TwoLevel;
     }
 }
 
@@ -113,16 +141,43 @@ impl ColumnFamilyOptions {
 /// InvalidArgument or NotSupported naming the option that cannot be used.
 pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_all(options)?;
-    let table = &options.table_factory;
-    check_all(table)?;
+    check_all(&options.table_factory)?;
+    let mut table = options.table_factory.clone();
+    table.sanitize();
+    check_table(options, &table)?;
     table.to_table_options()?;
-    if table.no_block_cache && table.block_cache.is_some() {
-        return Err(Error::invalid_argument("no_block_cache is set, but block_cache is not empty"));
+    Ok(())
+}
+
+/// What the options of tables say about each other, in RocksDB's order and words.
+fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) -> Result<()> {
+    let refuse = |why: &str| Err(Error::invalid_argument(why));
+    if table.index_type == IndexType::HashSearch && options.prefix_extractor.is_none() {
+        return refuse(
+            "Hash index is specified for block-based table, but prefix_extractor is not given",
+        );
     }
     if table.no_block_cache && table.cache_index_and_filter_blocks {
-        return Err(Error::invalid_argument(
-            "Enable cache_index_and_filter_blocks, but block cache is disabled: no_block_cache",
-        ));
+        return refuse("Enable cache_index_and_filter_blocks, , but block cache is disabled");
+    }
+    if table.no_block_cache && table.pin_l0_filter_and_index_blocks_in_cache {
+        return refuse(
+            "Enable pin_l0_filter_and_index_blocks_in_cache, , but block cache is disabled",
+        );
+    }
+    if table.no_block_cache && table.block_cache.is_some() {
+        return refuse("no_block_cache is set, but block_cache is not empty");
+    }
+    if table.block_align && options.compression != CompressionType::None {
+        return refuse("Enable block_align, but compression enabled");
+    }
+    if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
+        && table.data_block_hash_table_util_ratio <= 0.0
+    {
+        return refuse(
+            "data_block_hash_table_util_ratio should be greater than 0 when \
+             data_block_index_type is set to kDataBlockBinaryAndHash",
+        );
     }
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use pumice_base::{Comparator, ErrorKind};
 use pumice_compress::CompressionType;
+use pumice_filter::FilterPolicy;
+use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, PinningTier};
 
 use super::row::{RowKind, check_all};
 use super::*;
@@ -98,7 +100,6 @@ fn defaults_are_those_of_10_10() {
     let mut derived = BTreeSet::from(["delayed_write_rate", "arena_block_size", "ttl"]);
     derived.extend(["max_compaction_bytes", "periodic_compaction_seconds", "create_if_missing"]);
     derived.extend(["compaction_options_fifo", "compaction_options_universal"]);
-    derived.extend(["metadata_cache_options"]);
     let (db, cf) = (DbOptions::default(), ColumnFamilyOptions::default());
     for (section, name, theirs) in assignments(ROCKSDB_10_10) {
         let ours = match section.as_str() {
@@ -121,6 +122,9 @@ fn defaults_are_those_of_10_10() {
     assert!(derived.is_empty(), "{derived:?} no longer differ");
     let sanitized = cf.sanitized().unwrap();
     assert_eq!(sanitized.max_compaction_bytes, 1_677_721_600);
+    assert_eq!(sanitized.get("ttl").unwrap(), "2592000");
+    assert_eq!(cf.compaction_options_fifo.max_table_files_size, 1_073_741_824);
+    assert!(!cf.compaction_options_fifo.allow_compaction);
     assert_eq!(sanitized.arena_block_size, 1 << 20);
     assert_eq!(db.sanitized().unwrap().delayed_write_rate, 16 << 20);
 }
@@ -210,6 +214,120 @@ fn values_parse_as_in_rocksdb() {
     assert!(matches!(o.cf.comparator, Comparator::ReverseBytewise));
     o.set("prefix_extractor", "capped:3").unwrap();
     assert_eq!(o.get("prefix_extractor").unwrap(), "rocksdb.CappedPrefix.3");
+    o.set("prefix_extractor", "noop").unwrap();
+    assert_eq!(o.get("prefix_extractor").unwrap(), "rocksdb.Noop");
+}
+
+#[pumice_test_macros::test]
+fn options_of_tables_reach_the_table_layer() {
+    let mut o = ColumnFamilyOptions::default();
+    let quiet = o.table_factory.to_table_options().unwrap();
+    assert!(quiet.optimize_filters_for_memory && quiet.decouple_partitioned_filters);
+    assert!(quiet.pin_top_level_index_and_filter && !quiet.partition_filters);
+    assert_eq!((quiet.metadata_block_size, quiet.format_version), (4096, 6));
+    o.set(
+        "table_factory",
+        "{decouple_partitioned_filters=false;metadata_block_size=8K;\
+         optimize_filters_for_memory=false;detect_filter_construct_corruption=true;\
+         pin_top_level_index_and_filter=false;data_block_hash_table_util_ratio=0.5;\
+         metadata_cache_options={partition_pinning=kAll;top_level_index_pinning=kNone;};\
+         index_shortening=kNoShortening;filter_policy=ribbonfilter:9.5:2;format_version=7}",
+    )
+    .unwrap();
+    o.set("table_factory.metadata_cache_options", "{unpartitioned_pinning=kFlushedAndSimilar}")
+        .unwrap();
+    let t = o.table_factory.to_table_options().unwrap();
+    assert!(!t.decouple_partitioned_filters && !t.optimize_filters_for_memory);
+    assert!(t.detect_filter_construct_corruption && !t.pin_top_level_index_and_filter);
+    assert_eq!((t.metadata_block_size, t.data_block_hash_table_util_ratio), (8192, 0.5));
+    assert_eq!(t.metadata_pinning.partition, PinningTier::All);
+    assert_eq!(t.metadata_pinning.top_level_index, PinningTier::None);
+    assert_eq!(t.metadata_pinning.unpartitioned, PinningTier::FlushedAndSimilar);
+    assert_eq!(t.index_shortening, IndexShortening::None);
+    assert_eq!(t.filter_policy, Some(FilterPolicy::ribbon(9.5, 2)));
+    assert_eq!(o.table_factory.get("filter_policy").unwrap(), "ribbonfilter:9.5:2");
+    o.set("compression_opts", "{max_dict_bytes=16K;zstd_max_train_bytes=1M;parallel_threads=4}")
+        .unwrap();
+    o.set("bottommost_compression_opts", "{max_dict_buffer_bytes=2M;use_zstd_dict_trainer=0}")
+        .unwrap();
+    let (opts, bottom) = (&o.compression_opts, &o.bottommost_compression_opts);
+    assert_eq!((opts.max_dict_bytes, opts.zstd_max_train_bytes), (16 << 10, 1 << 20));
+    assert_eq!((opts.parallel_threads, bottom.max_dict_buffer_bytes), (4, 2 << 20));
+    assert!(!bottom.use_zstd_dict_trainer && bottom.max_compressed_bytes_per_kb == 896);
+    for (name, text, kind) in [
+        ("index_type", "kTwoLevelIndexSearch", IndexType::TwoLevel as u32),
+        ("index_type", "kHashSearch", IndexType::HashSearch as u32),
+        ("index_type", "kBinarySearchWithFirstKey", IndexType::BinarySearchWithFirstKey as u32),
+    ] {
+        o.table_factory.set(name, text).unwrap();
+        assert_eq!(o.table_factory.index_type as u32, kind);
+        assert_eq!(o.table_factory.get(name).unwrap(), text);
+    }
+    o.table_factory.set("data_block_index_type", "kDataBlockBinaryAndHash").unwrap();
+    assert_eq!(o.table_factory.data_block_index_type, DataBlockIndexType::BinaryAndHash);
+}
+
+#[pumice_test_macros::test]
+fn contradictions_of_table_options_are_refused_in_rocksdb_words() {
+    let refused = |text: &str| {
+        let mut cf = ColumnFamilyOptions::default();
+        cf.table_factory.set_from_text(text).unwrap();
+        message(check_column_family(&cf))
+    };
+    assert_eq!(
+        refused("index_type=kHashSearch"),
+        "Invalid argument: Hash index is specified for block-based table, but prefix_extractor is \
+         not given"
+    );
+    assert_eq!(
+        refused("no_block_cache=true;cache_index_and_filter_blocks=true"),
+        "Invalid argument: Enable cache_index_and_filter_blocks, , but block cache is disabled"
+    );
+    assert_eq!(
+        refused("no_block_cache=true;pin_l0_filter_and_index_blocks_in_cache=true"),
+        "Invalid argument: Enable pin_l0_filter_and_index_blocks_in_cache, , but block cache is \
+         disabled"
+    );
+    assert_eq!(
+        refused("block_align=true"),
+        "Invalid argument: Enable block_align, but compression enabled"
+    );
+    assert_eq!(
+        refused("data_block_index_type=kDataBlockBinaryAndHash;data_block_hash_table_util_ratio=0"),
+        "Invalid argument: data_block_hash_table_util_ratio should be greater than 0 when \
+         data_block_index_type is set to kDataBlockBinaryAndHash"
+    );
+    // What RocksDB's table factory turns off by itself.
+    let mut cf = ColumnFamilyOptions::default();
+    cf.table_factory.partition_filters = true;
+    assert!(!cf.sanitized().unwrap().table_factory.partition_filters);
+}
+
+#[pumice_test_macros::test]
+fn fifo_options_parse_and_keep_order() {
+    let mut cf = ColumnFamilyOptions::default();
+    cf.set("compaction_style", "kCompactionStyleFIFO").unwrap();
+    cf.set("compaction_options_fifo", "{max_table_files_size=3M;allow_compaction=true;ttl=0}")
+        .unwrap();
+    let text = "{max_table_files_size=3145728;allow_compaction=true;}";
+    assert_eq!(cf.get("compaction_options_fifo").unwrap(), text);
+    cf.set("compaction_options_fifo.allow_compaction", "false").unwrap();
+    assert_eq!(cf.compaction_options_fifo.max_table_files_size, 3 << 20);
+    cf.set("compaction_options_fifo", "23").unwrap();
+    assert_eq!(cf.compaction_options_fifo.max_table_files_size, 23);
+    let changed = cf.with_changes(&[("compaction_options_fifo", "{max_table_files_size=99}")]);
+    assert_eq!(changed.unwrap().compaction_options_fifo.max_table_files_size, 99);
+    assert!(cf.with_changes(&[("compaction_style", "kCompactionStyleLevel")]).is_err());
+    cf.num_levels = 1;
+    let s = cf.sanitized().unwrap();
+    assert_eq!(
+        (s.level0_slowdown_writes_trigger, s.level0_stop_writes_trigger),
+        (i32::MAX, i32::MAX)
+    );
+    assert!(!s.level_compaction_dynamic_level_bytes);
+    assert_eq!(s.num_levels, 1);
+    let level = ColumnFamilyOptions { num_levels: 1, ..ColumnFamilyOptions::default() };
+    assert_eq!(level.sanitized().unwrap().num_levels, 2);
 }
 
 #[pumice_test_macros::test]
@@ -241,16 +359,20 @@ fn refusals_name_the_option() {
         ("compression", "kFoo", ErrorKind::InvalidArgument),
         ("compression", "kXpressCompression", ErrorKind::NotSupported),
         ("compression_opts", "{level=3;nope=1}", ErrorKind::InvalidArgument),
-        ("compression_opts", "{max_dict_bytes=4096}", ErrorKind::NotSupported),
-        ("compaction_style", "kCompactionStyleFIFO", ErrorKind::NotSupported),
+        ("compression_opts", "{max_dict_bytes=-1}", ErrorKind::InvalidArgument),
+        ("compaction_style", "kCompactionStyleUniversal", ErrorKind::NotSupported),
+        ("compaction_options_fifo", "{nope=1}", ErrorKind::InvalidArgument),
+        ("compaction_options_fifo", "{age_for_warm=5}", ErrorKind::NotSupported),
+        ("compaction_options_fifo", "{max_table_files_size=x}", ErrorKind::InvalidArgument),
         ("wal_recovery_mode", "foo", ErrorKind::InvalidArgument),
         ("merge_operator", "foo", ErrorKind::NotSupported),
         ("comparator", "foo", ErrorKind::NotSupported),
         ("table_factory", "PlainTable", ErrorKind::NotSupported),
         ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
         ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
-        ("table_factory", "{index_type=kTwoLevelIndexSearch}", ErrorKind::NotSupported),
-        ("table_factory", "{filter_policy=ribbonfilter:10:0}", ErrorKind::NotSupported),
+        ("table_factory", "{index_type=kThreeLevel}", ErrorKind::InvalidArgument),
+        ("table_factory", "{metadata_cache_options={nope=kAll}}", ErrorKind::InvalidArgument),
+        ("table_factory", "{filter_policy=ribbonfilter:10:x}", ErrorKind::InvalidArgument),
         ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),
         ("allow_mmap_reads", "true", ErrorKind::NotSupported),
         ("enable_blob_files", "true", ErrorKind::NotSupported),

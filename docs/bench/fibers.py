@@ -1,100 +1,15 @@
 #!/usr/bin/env python3
 """Figures of one engine on threads and on fibers: arms interleaved, medians, spread, CPU.
 
-    docs/bench/figures.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
+    docs/bench/fibers.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
 
 FIGURE: locks fibers io direct multiget fillsync group cached pagecache seed, or all.
 Environment: PUMICE (binary), ROCKSDB_SO (library), DISK (scratch folder on a real disk, for I/O), MEMORY (on tmpfs).
 Each figure prints its commands, a table, and the ratios that were promised. --scale shrinks databases and caches alike.
 """
-import argparse, glob, os, pathlib, re, shutil, statistics, subprocess, sys
+import re, subprocess
 
-HOME = pathlib.Path(__file__).resolve().parents[2]
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HOME / "target"))
-BINARY = os.environ.get("PUMICE", str(TARGET / "release/pumice"))
-LIBRARY = os.environ.get("ROCKSDB_SO") or next(
-    iter(glob.glob(str(HOME / ".peers/*.so")) + glob.glob("/opt/pumice-peers/*.so")), "")
-DISK = pathlib.Path(os.environ.get("DISK", TARGET / "bench-data")) / f"figures-{os.getpid()}"
-MEMORY = pathlib.Path(os.environ.get("MEMORY", "/dev/shm")) / f"pumice-figures-{os.getpid()}"
-RESULT = re.compile(r"^(\S+)\s+:\s+([\d.]+) micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations;")
-CPU = re.compile(r"^(\S+)\s+: cpu ([\d.]+) s")
-
-
-def db_bench(flags, engine):
-    """Runs db_bench; the whole output."""
-    words = [BINARY, "db_bench", "--report_cpu", "--progress_reports=0"] + flags
-    if engine == "rocksdb":
-        words.append(f"--engine={LIBRARY}")
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}\n{done.stdout}\nended with {done.returncode}")
-    return done.stdout
-
-
-def last(pattern, text, name):
-    found = [m for line in text.splitlines() if (m := pattern.match(line)) and m[1] == name]
-    if not found:
-        sys.exit(f"no result of {name} in:\n{text}")
-    return found[-1]
-
-
-class Arm:
-    """One way to do the work of a figure: a benchmark on an engine with flags."""
-
-    def __init__(self, name, engine, benchmark, flags):
-        self.name, self.engine, self.benchmark, self.flags = name, engine, benchmark, flags
-        self.rates, self.cpu, self.cost, self.output = [], [], [], ""
-
-    def run(self, common):
-        self.output = db_bench([f"--benchmarks={self.benchmark}"] + common(self.engine) + self.flags, self.engine)
-        plain = self.benchmark.split(",")[-1].split("[")[0]
-        result = last(RESULT, self.output, plain)
-        operations, seconds = int(result[5]), float(result[4])
-        cpu = float(last(CPU, self.output, plain)[2])
-        self.rates.append(operations / max(seconds, 1e-3))
-        self.cpu.append(cpu / max(seconds, 1e-3))
-        self.cost.append(cpu * 1e6 / operations)
-
-    def rate(self):
-        return statistics.median(self.rates)
-
-    def row(self):
-        spread = f"{min(self.rates):.0f}-{max(self.rates):.0f}"
-        cost = f"{statistics.median(self.cost):.2f} ({min(self.cost):.2f}-{max(self.cost):.2f})"
-        return f"| {self.name} | {self.rate():.0f} ({spread}) | {cost} | {statistics.median(self.cpu):.2f} |"
-
-
-def compare(title, common, arms, ratios, runs):
-    """Runs the arms in turn, `runs` times; prints the table and the ratios (text, a, b, what)."""
-    for turn in range(runs):
-        # Every other round backwards, so that no arm always follows the same one.
-        for arm in arms if turn % 2 == 0 else reversed(arms):
-            arm.run(common)
-    print(f"\n## {title}\n\n{runs} interleaved runs; medians, smallest and largest in brackets.\n")
-    for arm in arms:
-        words = [f"--benchmarks={arm.benchmark}"] + common(arm.engine) + arm.flags
-        engine = " --engine=LIBRARY" if arm.engine == "rocksdb" else ""
-        print(f"- {arm.name}: `pumice db_bench {' '.join(words)}{engine}`")
-    print("\n| arm | ops/s | CPU us/op | CPUs busy |\n|---|---|---|---|")
-    for arm in arms:
-        print(arm.row())
-    print()
-    by_name = {arm.name: arm for arm in arms}
-    for text, above, below, what in ratios:
-        if above not in by_name or below not in by_name:
-            continue
-        a, b = by_name[above], by_name[below]
-        value = a.rate() / b.rate() if what == "rate" else statistics.median(a.cost) / statistics.median(b.cost)
-        print(f"- {text}: {value:.2f}")
-    sys.stdout.flush()
-
-
-ENGINES = ["pumice", "rocksdb"] if LIBRARY else ["pumice"]
-
-
-def with_rocksdb(arms):
-    return [arm for arm in arms if arm.engine in ENGINES]
-
+from arms import DISK, HOME, MEMORY, ENGINES, Arm, compare, db_bench, run_figures, with_rocksdb
 
 def fill(folder, keys, value, extra=()):
     """A compacted database of `keys` keys per engine; a function from engine to flags."""
@@ -262,26 +177,5 @@ FIGURES = {
     "fillsync": fillsync, "group": group, "cached": cached, "pagecache": pagecache, "seed": seed,
 }
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", nargs="+", choices=[*FIGURES, "all"])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--scale", type=float, default=1.0)
-    options = parser.parse_args()
-    if not LIBRARY:
-        print("no RocksDB library: its arms are left out (cargo xtask peers, or ROCKSDB_SO)", file=sys.stderr)
-    names = list(FIGURES) if "all" in options.figures else options.figures
-    try:
-        for name in names:
-            FIGURES[name](options)
-            shutil.rmtree(DISK, ignore_errors=True)
-            shutil.rmtree(MEMORY, ignore_errors=True)
-    finally:
-        shutil.rmtree(DISK, ignore_errors=True)
-        shutil.rmtree(MEMORY, ignore_errors=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_figures(__doc__, FIGURES)

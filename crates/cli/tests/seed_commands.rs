@@ -1,0 +1,119 @@
+//! The table-building commands that Pumice began with run as they are written, on both engines.
+//!
+//! The source is section 1.5 and 3.5 of the feature spec; only `-num`, `-duration` and sizes of
+//! memtables are scaled down, so that several files come into being. What their `awk` scripts take
+//! is the fifth field of the line with `micros/op`.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::path::Path;
+use std::process::Command;
+
+/// The operations a second of every result line, as the scripts take them.
+fn rates(output: &str) -> Vec<u64> {
+    let lines = output.lines().filter(|line| line.contains("micros/op"));
+    lines.map(|line| line.split_whitespace().nth(4).unwrap().parse().unwrap()).collect()
+}
+
+fn run_on_both(name: &str, commands: &[String], results: usize) {
+    let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-{name}", std::process::id()));
+    let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
+    for engine in std::iter::once("pumice".to_string()).chain(library) {
+        for words in commands {
+            // Not made beforehand: db_bench makes the directory of the environment itself.
+            let dir = scratch.join("made-by-db_bench");
+            let output = db_bench(&dir, &scratch, &engine, words);
+            let rates = rates(&output);
+            assert_eq!(rates.len(), results, "{engine}: {words}\n{output}");
+            assert!(rates.iter().all(|rate| *rate > 0), "{engine}: {words}: {rates:?}");
+            if words.contains("block_cache_entry_stats") {
+                assert!(
+                    output.contains("Block cache entry stats(count,size,portion): "),
+                    "{output}"
+                );
+            }
+            std::fs::remove_dir_all(&scratch).unwrap();
+        }
+    }
+}
+
+/// Runs `db_bench` with `words`; `tmp` is what `TEST_TMPDIR` names.
+fn db_bench(tmp: &Path, cwd: &Path, engine: &str, words: &str) -> String {
+    let words = words.replace("$TEST_TMPDIR", tmp.to_str().unwrap());
+    std::fs::create_dir_all(cwd).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pumice"))
+        .env("TEST_TMPDIR", tmp)
+        .current_dir(cwd)
+        .args(["db_bench", &format!("--engine={engine}")])
+        .args(words.split_whitespace())
+        .output()
+        .unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{engine}: {words}: {}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+#[pumice_test_macros::test]
+fn file_sizes_with_parallel_compression() {
+    let commands = ["1", "8"].map(|threads| {
+        format!(
+            "-db=$TEST_TMPDIR/dbbench_filesize_after8 -benchmarks=fillseq,compact -num=20000 \
+             -compression_type=zstd -compression_level=8 -compression_parallel_threads={threads}"
+        )
+    });
+    run_on_both("sizes", &commands, 2);
+}
+
+#[pumice_test_macros::test]
+fn fillseq_by_codec_and_threads() {
+    let mut commands = Vec::new();
+    for (codec, level, threads) in [
+        ("none", "", 1),
+        ("lz4", "", 3),
+        ("zstd", "", 8),
+        ("zstd", "-compression_level=4", 1),
+        ("zstd", "-compression_level=8", 4),
+    ] {
+        commands.push(format!(
+            "-db=$TEST_TMPDIR/dbbench --benchmarks=fillseq -num=30000 -compaction_style=2 \
+             -fifo_compaction_max_table_files_size_mb=1000 -fifo_compaction_allow_compaction=0 \
+             -disable_wal -write_buffer_size=1200000 -format_version=7 -compression_type={codec} \
+             -compression_parallel_threads={threads} {level}"
+        ));
+    }
+    run_on_both("fillseq", &commands, 1);
+}
+
+#[pumice_test_macros::test]
+fn fillrandom_with_filters() {
+    let mut commands = Vec::new();
+    for partitioned in [0, 1] {
+        for (prefix, whole) in [(0, 1), (8, 0), (8, 1)] {
+            commands.push(format!(
+                "-benchmarks=fillrandom -num=30000 -disable_wal=1 -write_buffer_size=1000000 \
+                 -memtablerep=vector -allow_concurrent_memtable_write=0 -bloom_bits=10 \
+                 -compaction_style=2 -fifo_compaction_max_table_files_size_mb=10000 \
+                 -fifo_compaction_allow_compaction=0 -partition_index_and_filters={partitioned} \
+                 -prefix_size={prefix} -whole_key_filtering={whole}"
+            ));
+        }
+    }
+    run_on_both("filters", &commands, 1);
+}
+
+#[pumice_test_macros::test]
+fn readrandom_by_cache_size() {
+    let mut commands = Vec::new();
+    for (megabytes, decoupled) in [("0300", 1), ("1200", 1), ("0001", 0)] {
+        commands.push(format!(
+            "-benchmarks=fillrandom,flush,readrandom,block_cache_entry_stats -num=30000 \
+             -duration=1 -disable_wal=1 -write_buffer_size=3000000 -bloom_bits=10 \
+             -compaction_style=2 -fifo_compaction_max_table_files_size_mb=10000 \
+             -fifo_compaction_allow_compaction=0 -partition_index_and_filters=1 -statistics=1 \
+             -cache_size={megabytes}000000 -metadata_block_size=4096 \
+             -decouple_partitioned_filters={decoupled}"
+        ));
+    }
+    run_on_both("reads", &commands, 2);
+}

@@ -1,0 +1,96 @@
+//! Text forms of the settings of table files whose types live in `pumice_table`: kinds of index,
+//! kinds of data block, pinning of metadata.
+//!
+//! Thread safety: pure functions.
+
+use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier};
+
+use super::text::parse_map;
+use super::value::{OptionValue, Refusal};
+
+/// Gives an enum of another crate RocksDB's names in option text.
+macro_rules! named_members {
+    ($name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
+        impl OptionValue for $name {
+            const TYPE: &'static str = stringify!($name);
+            fn parse(text: &str) -> Result<Self, Refusal> {
+                match text.trim() {
+                    $($text => Ok($name::$variant),)+
+                    other => {
+                        let names = [$($text),+].join(", ");
+                        Err(Refusal::expected(&format!("one of {names}"), other))
+                    }
+                }
+            }
+            fn format(&self) -> String {
+                match self { $($name::$variant => $text),+ }.to_string()
+            }
+        }
+    };
+}
+
+named_members! {
+    IndexType {
+        BinarySearch = "kBinarySearch",
+        HashSearch = "kHashSearch",
+        TwoLevel = "kTwoLevelIndexSearch",
+        BinarySearchWithFirstKey = "kBinarySearchWithFirstKey",
+    }
+}
+
+named_members! {
+    DataBlockIndexType {
+        BinarySearch = "kDataBlockBinarySearch",
+        BinaryAndHash = "kDataBlockBinaryAndHash",
+    }
+}
+
+named_members! {
+    IndexShortening {
+        None = "kNoShortening",
+        Separators = "kShortenSeparators",
+        SeparatorsAndSuccessor = "kShortenSeparatorsAndSuccessor",
+    }
+}
+
+named_members! {
+    PinningTier {
+        Fallback = "kFallback",
+        None = "kNone",
+        FlushedAndSimilar = "kFlushedAndSimilar",
+        All = "kAll",
+    }
+}
+
+/// `{unpartitioned_pinning=kFallback;partition_pinning=...;top_level_index_pinning=...;}`.
+impl OptionValue for MetadataPinning {
+    const TYPE: &'static str = "MetadataCacheOptions";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let mut pinning = MetadataPinning::default();
+        pinning.update(text)?;
+        Ok(pinning)
+    }
+
+    fn format(&self) -> String {
+        format!(
+            "{{unpartitioned_pinning={};partition_pinning={};top_level_index_pinning={};}}",
+            self.unpartitioned.format(),
+            self.partition.format(),
+            self.top_level_index.format()
+        )
+    }
+
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+        for (name, value) in pairs {
+            match name.as_str() {
+                "unpartitioned_pinning" => self.unpartitioned.update(&value)?,
+                "partition_pinning" => self.partition.update(&value)?,
+                "top_level_index_pinning" => self.top_level_index.update(&value)?,
+                _ => return Err(Refusal::UnknownName(name)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Everything behind the data blocks: filter, index, range tombstones, properties, metaindex,
+//! footer.
+//!
+//! Runs on the emitter when the pipeline is empty.
+
+use pumice_base::Result;
+use pumice_compress::CompressionType;
+
+use crate::build::TableBuilder;
+use crate::build::block_builder::MetaBlockBuilder;
+use crate::footer::Footer;
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+use crate::metaindex;
+
+/// The entries of a metaindex block, kept sorted by name.
+#[derive(Default)]
+struct MetaHandles(std::collections::BTreeMap<&'static str, BlockHandle>);
+
+impl MetaHandles {
+    fn add(&mut self, name: &'static str, handle: BlockHandle) {
+        self.0.insert(name, handle);
+    }
+
+    fn finish(&self) -> Vec<u8> {
+        let mut block = MetaBlockBuilder::new(1);
+        let mut value = Vec::new();
+        for (name, handle) in &self.0 {
+            value.clear();
+            handle.encode_to(&mut value);
+            block.add(name.as_bytes(), &value);
+        }
+        block.finish()
+    }
+}
+
+impl TableBuilder {
+    /// Writes what follows the data blocks. Requires that all of them are written.
+    pub(super) fn write_tail(&mut self) -> Result<()> {
+        let offset = self.pipeline.out()?.offset;
+        self.properties.data_size = offset;
+        self.properties.tail_start_offset = offset;
+        let mut meta = MetaHandles::default();
+        self.write_filter(&mut meta)?;
+        let index = self.write_index()?;
+        self.write_dictionary(&mut meta)?;
+        self.write_tombstones(&mut meta)?;
+        self.write_properties(&mut meta)?;
+        let options = &self.context.table;
+        let in_footer = options.format_version < 6;
+        if !in_footer {
+            meta.add(metaindex::INDEX, index);
+        }
+        let out = self.pipeline.out()?;
+        let metaindex = out.write_raw(meta.finish())?;
+        let footer = Footer {
+            checksum: options.checksum,
+            format_version: options.format_version,
+            base_context: out.base_context,
+            metaindex,
+            index: in_footer.then_some(index),
+        };
+        let bytes = footer.encode(out.offset);
+        out.append(&bytes)?;
+        out.writer.flush()
+    }
+
+    fn write_filter(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        let Some(filter) = &mut self.filter else { return Ok(()) };
+        if filter.is_empty() {
+            return Ok(());
+        }
+        self.properties.num_filter_entries = filter.len() as u64;
+        let contents = filter.finish();
+        self.properties.filter_size = contents.len() as u64;
+        let handle = self.pipeline.out()?.write_raw(contents)?;
+        meta.add(metaindex::FULL_FILTER, handle);
+        Ok(())
+    }
+
+    fn write_index(&mut self) -> Result<BlockHandle> {
+        let serial = self.pipeline.serial()?;
+        let index = &serial.sink.index.0;
+        let mut block = index.finish();
+        self.properties.index_size = (block.len() + BLOCK_TRAILER_LEN) as u64;
+        self.properties.index_key_is_user_key = u64::from(index.stores_user_keys());
+        self.properties.index_value_is_delta_encoded = u64::from(index.delta_handles());
+        if !self.context.table.enable_index_compression {
+            return serial.sink.out.write_raw(block);
+        }
+        serial.write_compressed(&mut block)
+    }
+
+    fn write_dictionary(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        let serial = self.pipeline.serial()?;
+        let Some(dictionary) = &serial.codec.dictionary else { return Ok(()) };
+        let contents = dictionary.write.bytes().to_vec();
+        meta.add(metaindex::DICTIONARY, serial.sink.out.write_raw(contents)?);
+        Ok(())
+    }
+
+    fn write_tombstones(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        if self.tombstones.is_empty() {
+            return Ok(());
+        }
+        let cmp = &self.context.comparator;
+        self.tombstones.sort_by(|a, b| cmp.compare(&a.0, &b.0));
+        let mut block = MetaBlockBuilder::new(1);
+        for (start, end) in &self.tombstones {
+            block.add(start, end);
+        }
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        meta.add(metaindex::RANGE_DELETIONS, handle);
+        Ok(())
+    }
+
+    fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        if self.properties.num_entries > 0 {
+            self.properties.key_largest_seqno = self.largest_seqno;
+            self.properties.key_smallest_seqno = self.smallest_seqno;
+        }
+        self.properties.compression = self.compression_name()?;
+        let mut block = MetaBlockBuilder::new(u32::MAX);
+        for (name, value) in self.properties.encode() {
+            block.add(&name, &value);
+        }
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        meta.add(metaindex::PROPERTIES, handle);
+        Ok(())
+    }
+
+    /// The compression property: the type asked for, or from format 7 on the types used.
+    fn compression_name(&mut self) -> Result<String> {
+        let asked = self.context.compression;
+        if self.context.table.format_version < 7 {
+            return Ok(asked.property_name().to_string());
+        }
+        if asked == CompressionType::None {
+            return Ok(";;".to_string());
+        }
+        let used = self.pipeline.serial()?.sink.types_used;
+        let used = (0..16u8).filter(|n| used & (1 << n) != 0);
+        let used: String = used.map(|number| format!("{number:02X}")).collect();
+        Ok(format!("BuiltinV2;{used};"))
+    }
+}

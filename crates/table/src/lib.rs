@@ -24,7 +24,7 @@ mod read;
 mod stats;
 mod unique_id;
 
-pub use build::TableBuilder;
+pub use build::{BuildStats, TableBuilder};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,

@@ -11,6 +11,7 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
+use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
@@ -271,6 +272,9 @@ pub struct TableBuildContext {
     /// Bytes the table will have at most, roughly; 0 unknown. Bounds what is buffered for a
     /// dictionary.
     pub target_file_size: u64,
+    /// Helpers that compress blocks, if `compression_opts` asks for them; `None` builds with one
+    /// thread.
+    pub helpers: Option<HelperPool>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -298,6 +302,7 @@ impl Default for TableBuildContext {
             skip_filters: false,
             reason: TableReason::Other,
             target_file_size: 0,
+            helpers: None,
             user_collected: Vec::new(),
         }
     }

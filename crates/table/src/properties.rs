@@ -172,6 +172,8 @@ pub struct TableProperties {
     pub tail_start_offset: u64,
     pub top_level_index_size: u64,
     pub user_timestamps_persisted: u64,
+    /// Where in the file the eight bytes of [`GLOBAL_SEQNO`] are; 0 unknown. Not stored.
+    pub global_seqno_offset: u64,
     /// Properties by collectors and of unknown name; the constants of this module name some.
     pub user_collected: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -222,6 +224,7 @@ impl Default for TableProperties {
             tail_start_offset: 0,
             top_level_index_size: 0,
             user_timestamps_persisted: 1,
+            global_seqno_offset: 0,
             user_collected: BTreeMap::new(),
         }
     }

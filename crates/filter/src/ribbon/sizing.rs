@@ -153,8 +153,9 @@ mod tests {
                 let (slots, keys) = approximate_entries(data, one_in);
                 if slots > 0 {
                     assert!(data_len(slots, one_in, 0) <= data, "{data} {one_in}");
-                    // Above 2^17 slots one direction interpolates and the other does not.
-                    let slack = if slots > 1 << LAST_POWER { ROWS } else { 0 };
+                    // Above 2^17 slots one direction interpolates and the other does not, which
+                    // makes less than 0.1 %.
+                    let slack = if slots > 1 << LAST_POWER { ROWS + slots / 1000 } else { 0 };
                     assert!(slots_for(keys) <= slots + slack, "{data} {one_in}");
                 }
                 let one_more = data_len((slots + ROWS).max(2 * ROWS), one_in, 0);

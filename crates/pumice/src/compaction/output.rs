@@ -13,6 +13,7 @@ use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
+use pumice_port::helpers::HelperPool;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::db::DbInner;
@@ -82,6 +83,7 @@ impl OutputFile {
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
             reason: TableReason::Other,
             target_file_size: spec.expected_bytes,
+            helpers: Some(HelperPool::shared()),
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));

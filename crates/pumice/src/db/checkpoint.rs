@@ -190,7 +190,8 @@ impl DbInner {
     }
 }
 
-fn is_unlinkable(error: &Error) -> bool {
+/// The two names are on different file systems, or theirs has no links.
+pub(crate) fn is_unlinkable(error: &Error) -> bool {
     error.kind() == ErrorKind::NotSupported
         || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
 }

@@ -112,6 +112,8 @@ pub(crate) struct DbState {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
+    /// Ingestions under way; closing waits for them.
+    pub running_ingestions: usize,
     /// Threads that delete obsolete files.
     pub running_deletions: usize,
     /// Numbers of files being written; they are in no version yet.

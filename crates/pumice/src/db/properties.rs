@@ -16,9 +16,11 @@
 
 mod reports;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
+use pumice_cache::StatsAge;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
@@ -46,6 +48,19 @@ impl DbInner {
                 .or_else(|| self.state_number(cf, name))
                 .map(|number| number.to_string())
         })
+    }
+
+    /// The property `name` of `cf` as names and values; None if it has no such form.
+    pub(crate) fn property_map(
+        &self,
+        cf: &Arc<CfData>,
+        name: &str,
+    ) -> Option<BTreeMap<String, String>> {
+        match name.strip_prefix(PREFIX)? {
+            "block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASKED),
+            "fast-block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASIDE),
+            _ => None,
+        }
     }
 
     fn own_property(&self, name: &str) -> Option<String> {
@@ -105,9 +120,8 @@ impl DbInner {
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
             "dbstats" => self.db_report(),
             "levelstats" => self.level_report(cf),
-            "block-cache-entry-stats" | "fast-block-cache-entry-stats" => {
-                reports::block_cache_report(cf)?
-            }
+            "block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASKED)?,
+            "fast-block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASIDE)?,
             "sstables" => reports::files_report(cf, view),
             "aggregated-table-properties" => {
                 let levels = 0..view.version.num_levels();

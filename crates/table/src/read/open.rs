@@ -202,7 +202,11 @@ impl Opener {
         let bad = |what: &str| self.file.bad_block(handle, BlockKind::Properties, what);
         let checked = self.file.open_stored(handle, BlockKind::Properties, true, &stored);
         if let Ok(contents) = checked {
-            let (properties, _) = decode_properties(contents).map_err(|e| bad(&e))?;
+            let raw = contents.len() as u64 == handle.size;
+            let (mut properties, at) = decode_properties(contents).map_err(|e| bad(&e))?;
+            if let Some(at) = at.filter(|_| raw) {
+                properties.global_seqno_offset = handle.offset + at as u64;
+            }
             return Ok(properties);
         }
         let contents = stored.get(..handle.size as usize).unwrap_or(&[]).to_vec();

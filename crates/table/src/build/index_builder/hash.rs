@@ -30,6 +30,11 @@ impl PrefixRuns {
         self.ends.push(self.bytes.len());
     }
 
+    /// Bytes that the prefixes take in the meta blocks, at most.
+    pub fn estimated_bytes(&self) -> usize {
+        self.bytes.len() + 4 * self.ends.len()
+    }
+
     #[inline]
     fn last(&self) -> Option<&[u8]> {
         Some(self.get(self.ends.len().checked_sub(1)?))
@@ -82,11 +87,6 @@ impl PrefixBlocks {
         for number in [self.pending.len() as u32, first, last - first + 1] {
             put_varint32(&mut self.metadata, number);
         }
-    }
-
-    /// Bytes so far.
-    pub fn estimated_bytes(&self) -> usize {
-        self.prefixes.len() + self.metadata.len() + self.pending.len()
     }
 
     /// Prefixes and metadata; `None` if there was no prefix.

@@ -34,6 +34,7 @@ use self::hash::PrefixBlocks;
 use self::two_level::Partitions;
 
 pub(crate) use self::separators::{IndexEntry, Separators};
+pub(crate) use self::two_level::CutRule;
 
 /// Writes one block and returns its handle; may change the block.
 pub(crate) type WriteBlock<'a> = dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle> + 'a;
@@ -118,26 +119,14 @@ impl IndexBuilder {
         }
     }
 
-    /// Coupled partitions: the current one is full with `next`, which is about to be pushed, so
-    /// that the caller sets its `cut_after`. Requires that all entries before were pushed.
-    pub fn wants_cut(&self, next: &IndexEntry) -> bool {
-        self.kind == IndexType::TwoLevel && self.partitions.wants_cut(next)
-    }
-
     /// The index will hold user keys, not internal keys. Final after the last `push`.
     pub fn stores_user_keys(&self) -> bool {
         self.user_key_allowed && !self.needs_sequences
     }
 
     /// Handles are delta-encoded; the top level of a partitioned filter has the same form.
-    #[allow(dead_code)] // Until partitioned filters are written.
     pub fn delta_handles(&self) -> bool {
         self.delta_handles
-    }
-
-    /// Rough size of the index so far, meta blocks included.
-    pub fn estimated_bytes(&self) -> usize {
-        self.entries.estimated_bytes() + self.prefixes.estimated_bytes()
     }
 
     fn form(&self) -> Form {

@@ -40,6 +40,13 @@ pub(crate) struct IndexEntry {
     pub cut_after: bool,
 }
 
+impl IndexEntry {
+    /// Bytes that the entry takes in the index, roughly.
+    pub fn estimated_bytes(&self) -> usize {
+        self.separator.len() + self.first_key.len() + self.prefixes.estimated_bytes() + 8
+    }
+}
+
 impl Separators {
     /// Separators as the options ask for them.
     pub fn new(context: &TableBuildContext) -> Self {

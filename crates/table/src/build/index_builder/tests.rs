@@ -34,6 +34,7 @@ fn key(text: &str, seq: u64) -> Vec<u8> {
 /// Builder and separators with the blocks that were written.
 struct Bench {
     separators: Separators,
+    cuts: Option<CutRule>,
     builder: IndexBuilder,
     entry: IndexEntry,
     end: u64,
@@ -43,6 +44,7 @@ impl Bench {
     fn new(context: &TableBuildContext) -> Self {
         Bench {
             separators: Separators::new(context),
+            cuts: CutRule::new(&context.table),
             builder: IndexBuilder::new(context).unwrap(),
             entry: IndexEntry::default(),
             end: 0,
@@ -54,7 +56,9 @@ impl Bench {
         let (first, last) = (keys.first().unwrap(), keys.last().unwrap());
         self.separators.prepare(last, next, first, &mut self.entry);
         self.separators.note_prefixes(keys.iter().map(|k| user_key(k)), &mut self.entry);
-        self.entry.cut_after = self.builder.wants_cut(&self.entry);
+        if let Some(cuts) = &mut self.cuts {
+            cuts.decide(&mut self.entry, false);
+        }
         let handle = BlockHandle::new(self.end + padding, size);
         self.end = handle.end().unwrap();
         self.builder.push(&self.entry, handle);

@@ -8,7 +8,10 @@
 //! and the last two share their entries evenly, so that no file ends in a partition of one entry.
 //! Coupled partitions instead end where the entries say, because a filter partition ends there.
 //!
-//! One owner. Invariant: `cuts` ascends.
+//! [`CutRule`] decides where coupled partitions end, from entries alone, so that the thread that
+//! prepares the entries can do it.
+//!
+//! One owner each. Invariant: `cuts` ascends.
 
 use std::ops::Range;
 
@@ -16,7 +19,7 @@ use pumice_base::Result;
 
 use crate::build::index_builder::entries::{Entries, Form};
 use crate::build::index_builder::{IndexEntry, IndexResult, WriteBlock};
-use crate::options::TableOptions;
+use crate::options::{IndexType, TableOptions};
 
 /// Bytes of a block besides its entries: the word behind the restart points.
 const BLOCK_OVERHEAD: usize = 4;
@@ -33,8 +36,35 @@ pub(super) struct Partitions {
     pushed: usize,
     /// Coupled: number of the entry behind each partition that ended.
     cuts: Vec<usize>,
-    /// Coupled: bytes of the current partition, roughly.
+}
+
+/// Where coupled partitions end.
+#[derive(Debug)]
+pub(crate) struct CutRule {
+    sizes: Partitions,
+    /// Bytes of the current partition, roughly.
     current_bytes: usize,
+}
+
+impl CutRule {
+    /// The rule; `None` unless index and filter partitions are cut together.
+    pub fn new(options: &TableOptions) -> Option<Self> {
+        let sizes = Partitions::new(options);
+        let applies = sizes.coupled && options.index_type == IndexType::TwoLevel;
+        applies.then_some(CutRule { sizes, current_bytes: BLOCK_OVERHEAD })
+    }
+
+    /// Decides whether the partition ends behind `next`: it has its size, or one more like `next`
+    /// would exceed it and it is nearly full, or the filter's partition is full.
+    pub fn decide(&mut self, next: &mut IndexEntry, filter_is_full: bool) {
+        let one = entry_bytes(next);
+        self.current_bytes += one;
+        let now = self.current_bytes;
+        next.cut_after = filter_is_full || self.sizes.is_full(now, now + one);
+        if next.cut_after {
+            self.current_bytes = BLOCK_OVERHEAD;
+        }
+    }
 }
 
 impl Partitions {
@@ -48,29 +78,15 @@ impl Partitions {
             coupled: options.partition_filters && !options.decouple_partitioned_filters,
             pushed: 0,
             cuts: Vec::new(),
-            current_bytes: BLOCK_OVERHEAD,
         }
     }
 
     /// Notes an entry.
     pub fn push(&mut self, entry: &IndexEntry) {
         self.pushed += 1;
-        if !self.coupled {
-            return;
-        }
-        self.current_bytes += entry_bytes(entry);
-        if entry.cut_after {
+        if self.coupled && entry.cut_after {
             self.cuts.push(self.pushed);
-            self.current_bytes = BLOCK_OVERHEAD;
         }
-    }
-
-    /// The current partition is full with `next`: it has its size, or one more like `next` would
-    /// exceed it and it is nearly full.
-    pub fn wants_cut(&self, next: &IndexEntry) -> bool {
-        let one = entry_bytes(next);
-        let now = self.current_bytes + one;
-        self.coupled && self.is_full(now, now + one)
     }
 
     fn is_full(&self, now: usize, after: usize) -> bool {

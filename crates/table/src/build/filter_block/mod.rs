@@ -104,6 +104,14 @@ impl FilterBlockBuilder {
         }
     }
 
+    /// Partitions are cut by themselves, not where the index is cut.
+    pub fn is_decoupled(&self) -> bool {
+        match self {
+            FilterBlockBuilder::Full(_) => false,
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.is_decoupled(),
+        }
+    }
+
     /// Writes the filter; `None` if no key has an entry. The arguments say how the table's index is
     /// encoded, whose form the index of the partitions has.
     ///

@@ -131,6 +131,11 @@ impl PartitionedFilterBlock {
         }
     }
 
+    /// See [`super::FilterBlockBuilder::is_decoupled`].
+    pub fn is_decoupled(&self) -> bool {
+        !self.coupled
+    }
+
     /// See [`super::FilterBlockBuilder::wants_cut`].
     pub fn wants_cut(&self) -> bool {
         self.coupled && self.is_full()

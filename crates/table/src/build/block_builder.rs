@@ -18,6 +18,8 @@ use crate::prefix::{common_prefix, copy_short};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
+/// Room is made in steps of so many bytes: the room of one block is about that of the next.
+const ROOM_STEP: usize = 256;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
 pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
 
@@ -105,7 +107,7 @@ impl BlockBuilder {
     /// Makes room for a block of `end` bytes.
     #[cold]
     fn grow(&mut self, end: usize) {
-        self.buf.resize((end + end / 4).max(1024), 0);
+        self.buf.resize(end + ROOM_STEP, 0);
     }
 
     /// The next entry is a restart point.
@@ -132,7 +134,6 @@ impl BlockBuilder {
     /// Starts the next block. The room is that of the block before, whose bytes may be anything.
     pub fn reset(&mut self) {
         self.len = 0;
-        self.buf.resize(self.buf.capacity(), 0);
         self.restarts.clear();
         self.restarts.push(0);
         self.until_restart = 0;

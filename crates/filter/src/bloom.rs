@@ -6,12 +6,18 @@
 //! metadata: ff 00 probes 00 00
 //! ```
 //!
-//! Persisted: the bytes equal those of RocksDB with `optimize_filters_for_memory` off.
+//! Persisted: the bytes equal those of RocksDB with `optimize_filters_for_memory` off. With it on
+//! the length is one of `size_class`'s and the probes follow the bits that a key really has.
+//!
+//! Thread safety: one owner.
 
+use pumice_base::Result;
 use pumice_base::hash::fast_range32;
 
-use crate::METADATA_LEN;
 use crate::dedup::KeyHashes;
+use crate::policy::FilterBuildSettings;
+use crate::reader::FilterReader;
+use crate::{METADATA_LEN, rates, size_class, verify};
 
 pub(crate) const LINE: usize = 64;
 pub(crate) const MAX_PROBES: u8 = 30;
@@ -25,42 +31,34 @@ const MAX_DATA: u64 = 0xffff_ffc0;
 #[derive(Clone, Debug)]
 pub struct BloomBuilder {
     millibits_per_key: u32,
+    optimize_for_memory: bool,
+    detect_corruption: bool,
     hashes: KeyHashes<u64>,
 }
 
 impl BloomBuilder {
     /// A builder that spends `millibits_per_key / 1000` bits on a key; at least one bit.
-    pub fn new(millibits_per_key: u32) -> Self {
+    pub fn new(millibits_per_key: u32, settings: &FilterBuildSettings) -> Self {
         BloomBuilder {
             millibits_per_key: millibits_per_key.max(1000),
+            optimize_for_memory: settings.optimize_for_memory,
+            detect_corruption: settings.detect_corruption,
             hashes: KeyHashes::default(),
         }
     }
 
-    /// Adds a key by its hash, unless it repeats the last one.
+    /// The entries added since the last filter, to add more.
     #[inline]
-    pub fn add_hash(&mut self, hash: u64) {
-        self.hashes.add(hash);
+    pub fn hashes_mut(&mut self) -> &mut KeyHashes<u64> {
+        &mut self.hashes
     }
-    /// Adds a key and its prefix; see [`KeyHashes::add_with_alt`].
+    /// The entries added since the last filter.
     #[inline]
-    pub fn add_hash_and_alt(&mut self, hash: u64, alt: u64) {
-        self.hashes.add_with_alt(hash, alt);
-    }
-    /// Number of distinct entries added since the last filter.
-    pub fn len(&self) -> usize {
-        self.hashes.len()
-    }
-    /// Nothing was added since the last filter.
-    pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
-    }
-    /// Heap bytes held, for accounting.
-    pub fn memory_bytes(&self) -> usize {
-        self.hashes.memory_bytes()
+    pub fn hashes(&self) -> &KeyHashes<u64> {
+        &self.hashes
     }
 
-    /// Size of a filter of `entries` entries.
+    /// Size of a filter of `entries` entries, before a size class is chosen.
     pub fn space(&self, entries: usize) -> usize {
         self.data_len(entries) + METADATA_LEN
     }
@@ -77,21 +75,53 @@ impl BloomBuilder {
         bytes.next_multiple_of(LINE as u64) as usize
     }
 
-    /// The filter of the entries added since the last call; empty if there are none.
-    pub fn finish(&mut self) -> Vec<u8> {
-        if self.hashes.is_empty() {
-            return Vec::new();
+    /// Length of the data and number of probes of the filter to build.
+    fn shape(&self) -> (usize, u8) {
+        let entries = self.hashes.len();
+        let target = self.data_len(entries);
+        let actual =
+            |len: usize| (len as u64 * 8000 / entries as u64).min(u64::from(u32::MAX)) as u32;
+        if !self.optimize_for_memory {
+            // Below the configured bits only where the length hit its maximum.
+            return (target, num_probes(self.millibits_per_key.min(actual(target))));
         }
-        let data_len = self.data_len(self.hashes.len());
-        // Below the configured bits only where the length hit its maximum.
-        let actual = (data_len as u64 * 8000 / self.hashes.len() as u64).min(u64::from(u32::MAX));
-        let probes = num_probes(self.millibits_per_key.min(actual as u32));
+        let len = size_class::choose(target, LINE, size_class::entropy(&self.hashes), |len| {
+            let bits = len as f64 * 8.0 / entries as f64;
+            rates::cache_local(bits, num_probes(actual(len)))
+        });
+        let len = len.min(MAX_DATA as usize);
+        (len, num_probes(actual(len)))
+    }
+
+    /// The filter of the entries added since the last call; empty if there are none.
+    ///
+    /// # Errors
+    /// `Corruption` if memory has changed since an entry was added and `detect_corruption` is set;
+    /// the entries are gone then too.
+    pub fn finish(&mut self) -> Result<Vec<u8>> {
+        if self.hashes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (data_len, probes) = self.shape();
         let mut filter = vec![0; data_len + METADATA_LEN];
         let (lines, metadata) = filter.as_chunks_mut::<LINE>();
         set_all(lines, self.hashes.as_slice(), probes);
         metadata.copy_from_slice(&[MARKER, 0, probes, 0, 0]);
+        let checked = self.check(&filter);
         self.hashes.clear();
-        filter
+        checked.map(|()| filter)
+    }
+
+    /// The entries are what they were when added, and all of them are in `filter`.
+    pub(crate) fn check(&self, filter: &[u8]) -> Result<()> {
+        if !self.detect_corruption {
+            return Ok(());
+        }
+        let reader = FilterReader::new(filter);
+        verify::verify(&self.hashes, |hash| reader.may_match_hash(filter, hash))
+    }
+    pub(crate) fn optimizes_for_memory(&self) -> bool {
+        self.optimize_for_memory
     }
 }
 

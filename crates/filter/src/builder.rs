@@ -1,73 +1,159 @@
-//! The builder that a policy and a table format call for.
+//! The builder that a policy, a table format and a level call for.
+//!
+//! Keys are better added a data block at a time ([`FilterBuilder::add_keys`]): the kind of filter
+//! is looked up once for all of them, and the hashes of neighbouring keys overlap in the processor.
+//!
+//! Thread safety: one owner.
 
+use pumice_base::Result;
 use pumice_base::hash::hash64;
 
 use crate::bloom::BloomBuilder;
 use crate::legacy::LegacyBloomBuilder;
+use crate::ribbon::RibbonBuilder;
 
-/// Builds filters from keys in either format.
+/// Builds filters of any kind from keys.
 #[derive(Clone, Debug)]
 pub enum FilterBuilder {
-    /// Format 5 and later.
+    /// Bloom filters of format 5 and later.
     Bloom(BloomBuilder),
-    /// Formats up to 4.
+    /// Bloom filters of formats up to 4.
     Legacy(LegacyBloomBuilder),
+    /// Ribbon filters, of any format.
+    Ribbon(RibbonBuilder),
+}
+
+/// The same expression for each kind.
+macro_rules! each {
+    ($self:expr, $builder:ident => $value:expr) => {
+        match $self {
+            FilterBuilder::Bloom($builder) => $value,
+            FilterBuilder::Legacy($builder) => $value,
+            FilterBuilder::Ribbon($builder) => $value,
+        }
+    };
 }
 
 impl FilterBuilder {
     /// Adds a user key, unless it repeats the last one.
     #[inline]
     pub fn add_key(&mut self, key: &[u8]) {
-        match self {
-            FilterBuilder::Bloom(builder) => builder.add_hash(hash64(key)),
-            FilterBuilder::Legacy(builder) => builder.add_key(key),
-        }
+        self.add_hash(self.hash(key));
     }
     /// Adds a user key and its prefix; see [`crate::KeyHashes::add_with_alt`].
     #[inline]
     pub fn add_key_and_alt(&mut self, key: &[u8], alt: &[u8]) {
+        self.add_hash_and_alt(self.hash(key), self.hash(alt));
+    }
+
+    /// [`FilterBuilder::add_key`] for each.
+    #[inline]
+    pub fn add_keys<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
         match self {
-            FilterBuilder::Bloom(builder) => builder.add_hash_and_alt(hash64(key), hash64(alt)),
-            FilterBuilder::Legacy(builder) => builder.add_key_and_alt(key, alt),
+            FilterBuilder::Bloom(builder) => builder.hashes_mut().add_all(keys.map(hash64)),
+            FilterBuilder::Ribbon(builder) => builder.hashes_mut().add_all(keys.map(hash64)),
+            FilterBuilder::Legacy(builder) => {
+                builder.hashes_mut().add_all(keys.map(LegacyBloomBuilder::hash));
+            }
         }
     }
-    /// Number of distinct entries added since the last filter.
-    pub fn len(&self) -> usize {
+    /// [`FilterBuilder::add_key_and_alt`] for each key with a prefix and
+    /// [`FilterBuilder::add_key`] for each without.
+    #[inline]
+    pub fn add_keys_and_alts<'a>(
+        &mut self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) {
         match self {
-            FilterBuilder::Bloom(builder) => builder.len(),
-            FilterBuilder::Legacy(builder) => builder.len(),
+            FilterBuilder::Bloom(builder) => {
+                builder.hashes_mut().add_all_with_alts(pairs.map(hash64_pair));
+            }
+            FilterBuilder::Ribbon(builder) => {
+                builder.hashes_mut().add_all_with_alts(pairs.map(hash64_pair));
+            }
+            FilterBuilder::Legacy(builder) => {
+                let hash = LegacyBloomBuilder::hash;
+                let pairs = pairs.map(|(key, alt)| (hash(key), alt.map(hash)));
+                builder.hashes_mut().add_all_with_alts(pairs);
+            }
         }
+    }
+
+    /// The hash of a key in this kind of filter, for [`FilterBuilder::add_hash`].
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        match self {
+            FilterBuilder::Legacy(_) => u64::from(LegacyBloomBuilder::hash(key)),
+            FilterBuilder::Bloom(_) | FilterBuilder::Ribbon(_) => hash64(key),
+        }
+    }
+    /// [`FilterBuilder::add_key`] by the key's [`FilterBuilder::hash`].
+    #[inline]
+    pub fn add_hash(&mut self, hash: u64) {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.hashes_mut().add(hash),
+            FilterBuilder::Ribbon(builder) => builder.hashes_mut().add(hash),
+            FilterBuilder::Legacy(builder) => builder.hashes_mut().add(hash as u32),
+        }
+    }
+    /// [`FilterBuilder::add_key_and_alt`] by the [`FilterBuilder::hash`] of both.
+    #[inline]
+    pub fn add_hash_and_alt(&mut self, hash: u64, alt: u64) {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.hashes_mut().add_with_alt(hash, alt),
+            FilterBuilder::Ribbon(builder) => builder.hashes_mut().add_with_alt(hash, alt),
+            FilterBuilder::Legacy(builder) => {
+                builder.hashes_mut().add_with_alt(hash as u32, alt as u32);
+            }
+        }
+    }
+
+    /// Number of distinct entries added since the last filter.
+    #[inline]
+    pub fn len(&self) -> usize {
+        each!(self, builder => builder.hashes().len())
     }
     /// Nothing was added since the last filter.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Size of a filter of `entries` entries.
+    /// Size of a filter of `entries` entries, before a size class is chosen for it.
     pub fn space(&self, entries: usize) -> usize {
-        match self {
-            FilterBuilder::Bloom(builder) => builder.space(entries),
-            FilterBuilder::Legacy(builder) => builder.space(entries),
-        }
+        each!(self, builder => builder.space(entries))
     }
     /// How many entries a filter of at most `bytes` bytes serves.
     pub fn approximate_entries(&self, bytes: usize) -> usize {
-        match self {
-            FilterBuilder::Bloom(builder) => builder.approximate_entries(bytes),
-            FilterBuilder::Legacy(builder) => builder.approximate_entries(bytes),
-        }
+        each!(self, builder => builder.approximate_entries(bytes))
     }
-    /// Heap bytes held, for accounting.
+    /// Heap bytes held between calls, for accounting.
     pub fn memory_bytes(&self) -> usize {
+        each!(self, builder => builder.hashes().memory_bytes())
+    }
+
+    /// The filter of the entries added since the last call; empty if there are none, which matches
+    /// nothing.
+    ///
+    /// # Errors
+    /// `Corruption` if memory has changed since an entry was added and
+    /// [`crate::FilterBuildSettings::detect_corruption`] is set. The entries are gone then too, and
+    /// [`crate::ALWAYS_TRUE`] is the filter that stays right.
+    pub fn finish(&mut self) -> Result<Vec<u8>> {
+        each!(self, builder => builder.finish())
+    }
+
+    /// Changes one bit of entry `at`, as a memory fault would: for tests of the detection.
+    #[doc(hidden)]
+    pub fn damage_entry(&mut self, at: usize) {
         match self {
-            FilterBuilder::Bloom(builder) => builder.memory_bytes(),
-            FilterBuilder::Legacy(builder) => builder.memory_bytes(),
+            FilterBuilder::Bloom(builder) => builder.hashes_mut().damage(at, 1 << 33),
+            FilterBuilder::Ribbon(builder) => builder.hashes_mut().damage(at, 1 << 33),
+            FilterBuilder::Legacy(builder) => builder.hashes_mut().damage(at, 1 << 13),
         }
     }
-    /// The filter of the entries added since the last call; empty if there are none.
-    pub fn finish(&mut self) -> Vec<u8> {
-        match self {
-            FilterBuilder::Bloom(builder) => builder.finish(),
-            FilterBuilder::Legacy(builder) => builder.finish(),
-        }
-    }
+}
+
+#[inline]
+fn hash64_pair((key, alt): (&[u8], Option<&[u8]>)) -> (u64, Option<u64>) {
+    (hash64(key), alt.map(hash64))
 }

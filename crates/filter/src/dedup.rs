@@ -1,28 +1,44 @@
 //! Collects key hashes and drops adjacent duplicates.
 //!
 //! Keys arrive sorted, so versions of a key and keys of a prefix are neighbours, and comparing
-//! with the last few hashes finds them all; keys themselves are not kept. Invariant 1: the last
-//! hash is that of the last key added, since an alternative goes before its key.
+//! with the last few hashes finds them all; keys themselves are not kept. Invariants: (1) the last
+//! hash is that of the last key added, since an alternative goes before its key; (2) `checksum` is
+//! the exclusive or of all hashes as they were added, so [`KeyHashes::is_intact`] finds one that
+//! memory has changed since.
+//!
+//! Thread safety: one owner. It does not hash: the kinds of filter do, each its own way.
+
+use std::ops::BitXorAssign;
+
+/// So many hashes are computed before the first of them is looked at.
+const GROUP: usize = 32;
 
 /// Distinct neighbouring hashes in the order they were added.
 #[derive(Clone, Debug)]
 pub struct KeyHashes<H> {
     hashes: Vec<H>,
     previous_alt: Option<H>,
+    checksum: H,
 }
 
-impl<H> Default for KeyHashes<H> {
+impl<H: Default> Default for KeyHashes<H> {
     fn default() -> Self {
-        KeyHashes { hashes: Vec::new(), previous_alt: None }
+        KeyHashes { hashes: Vec::new(), previous_alt: None, checksum: H::default() }
     }
 }
 
-impl<H: Copy + Eq> KeyHashes<H> {
+impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
+    #[inline(always)]
+    fn push(&mut self, hash: H) {
+        self.checksum ^= hash;
+        self.hashes.push(hash);
+    }
+
     /// Adds the hash of a key unless it is the last one.
     #[inline]
     pub fn add(&mut self, key: H) {
         if self.hashes.last() != Some(&key) {
-            self.hashes.push(key);
+            self.push(key);
         }
     }
 
@@ -36,10 +52,66 @@ impl<H: Copy + Eq> KeyHashes<H> {
         // Remembered even if the alternative is not added: the first key may be its own prefix.
         let previous_alt = self.previous_alt.replace(alt);
         if alt != key && Some(alt) != last && Some(alt) != previous_alt {
-            self.hashes.push(alt);
+            self.push(alt);
         }
         if Some(key) != last && Some(key) != previous_alt {
-            self.hashes.push(key);
+            self.push(key);
+        }
+    }
+
+    /// As [`KeyHashes::add`] for each. Hashes are drawn in groups, so that the processor works on
+    /// several keys at once, and duplicates are dropped without a branch.
+    #[inline]
+    pub fn add_all(&mut self, mut keys: impl Iterator<Item = H>) {
+        let Some(first) = keys.next() else { return };
+        self.add(first);
+        let mut last = first;
+        let mut group = [H::default(); GROUP];
+        loop {
+            let mut drawn = 0;
+            for (slot, key) in group.iter_mut().zip(keys.by_ref()) {
+                *slot = key;
+                drawn += 1;
+            }
+            let mut kept = 0;
+            for i in 0..drawn {
+                let hash = group[i];
+                let new = hash != last;
+                last = hash;
+                group[kept] = hash;
+                kept += usize::from(new);
+            }
+            for &hash in &group[..kept] {
+                self.checksum ^= hash;
+            }
+            self.hashes.extend_from_slice(&group[..kept]);
+            if drawn < GROUP {
+                return;
+            }
+        }
+    }
+
+    /// As [`KeyHashes::add_with_alt`] for each pair with an alternative and [`KeyHashes::add`] for
+    /// each without, in groups.
+    #[inline]
+    pub fn add_all_with_alts(&mut self, mut pairs: impl Iterator<Item = (H, Option<H>)>) {
+        let mut group = [(H::default(), None); GROUP];
+        loop {
+            let mut drawn = 0;
+            for (slot, pair) in group.iter_mut().zip(pairs.by_ref()) {
+                *slot = pair;
+                drawn += 1;
+            }
+            self.hashes.reserve(2 * drawn);
+            for &(key, alt) in &group[..drawn] {
+                match alt {
+                    Some(alt) => self.add_with_alt(key, alt),
+                    None => self.add(key),
+                }
+            }
+            if drawn < GROUP {
+                return;
+            }
         }
     }
 
@@ -59,10 +131,24 @@ impl<H: Copy + Eq> KeyHashes<H> {
     pub fn memory_bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<H>()
     }
+    /// The hashes are those that were added; see invariant 2.
+    pub fn is_intact(&self) -> bool {
+        let mut checksum = H::default();
+        self.hashes.iter().for_each(|&hash| checksum ^= hash);
+        checksum == self.checksum
+    }
     /// Forgets the hashes and keeps their memory.
     pub fn clear(&mut self) {
         self.hashes.clear();
         self.previous_alt = None;
+        self.checksum = H::default();
+    }
+
+    /// Changes a hash behind the checksum's back, as a memory fault would. For tests.
+    pub(crate) fn damage(&mut self, at: usize, with: H) {
+        if let Some(hash) = self.hashes.get_mut(at) {
+            *hash ^= with;
+        }
     }
 }
 
@@ -126,5 +212,45 @@ mod tests {
             }
         }
         assert_eq!((whole.len(), both.len()), (10, 12));
+    }
+
+    /// The batches are the single additions, wherever the groups end.
+    #[test]
+    fn batches_equal_single_additions() {
+        let mut rng = pumice_base::random::Rng::new(0xded);
+        for round in 0..200 {
+            let n = rng.uniform(100);
+            let keys: Vec<u64> = (0..n).map(|_| rng.uniform(3)).collect();
+            let alts: Vec<_> =
+                keys.iter().map(|&key| (rng.uniform(4) > 0).then_some(key / 2)).collect();
+            let (mut one, mut batch) = (KeyHashes::default(), KeyHashes::default());
+            if round % 2 == 0 {
+                keys.iter().for_each(|&key| one.add(key));
+                let (head, tail) = keys.split_at(keys.len() / 3);
+                batch.add_all(head.iter().copied());
+                batch.add_all(tail.iter().copied());
+            } else {
+                for (&key, &alt) in keys.iter().zip(&alts) {
+                    match alt {
+                        Some(alt) => one.add_with_alt(key, alt),
+                        None => one.add(key),
+                    }
+                }
+                batch.add_all_with_alts(keys.iter().copied().zip(alts));
+            }
+            assert_eq!(one.as_slice(), batch.as_slice());
+            assert!(one.is_intact() && batch.is_intact());
+        }
+    }
+
+    #[test]
+    fn a_changed_hash_shows() {
+        let mut hashes = KeyHashes::default();
+        hashes.add_all(0..100u64);
+        assert!(hashes.is_intact());
+        hashes.damage(7, 1 << 40);
+        assert!(!hashes.is_intact());
+        hashes.clear();
+        assert!(hashes.is_intact());
     }
 }

@@ -7,12 +7,17 @@
 //! ```
 //!
 //! Persisted: the bytes equal those of RocksDB on machines with 64-byte cache lines. Readers
-//! accept every power of two as the line's size.
+//! accept every power of two as the line's size. `optimize_filters_for_memory` changes nothing
+//! here, as in RocksDB; `detect_filter_construct_corruption` does, which RocksDB leaves out.
+//!
+//! Thread safety: one owner.
 
+use pumice_base::Result;
 use pumice_base::hash::hash32;
 
-use crate::METADATA_LEN;
 use crate::dedup::KeyHashes;
+use crate::policy::FilterBuildSettings;
+use crate::{METADATA_LEN, verify};
 
 const LINE: usize = 64;
 const SEED: u32 = 0xbc9f_1d34;
@@ -24,38 +29,38 @@ pub(crate) fn key_hash(key: &[u8]) -> u32 {
     hash32(key, SEED)
 }
 
-/// Builds one filter after another from keys.
+/// Builds one filter after another from key hashes ([`LegacyBloomBuilder::hash`]).
 #[derive(Clone, Debug)]
 pub struct LegacyBloomBuilder {
     bits_per_key: u32,
+    detect_corruption: bool,
     hashes: KeyHashes<u32>,
 }
 
 impl LegacyBloomBuilder {
     /// A builder that spends `bits_per_key` bits on a key.
-    pub fn new(bits_per_key: u32) -> Self {
-        LegacyBloomBuilder { bits_per_key: bits_per_key.max(1), hashes: KeyHashes::default() }
+    pub fn new(bits_per_key: u32, settings: &FilterBuildSettings) -> Self {
+        LegacyBloomBuilder {
+            bits_per_key: bits_per_key.max(1),
+            detect_corruption: settings.detect_corruption,
+            hashes: KeyHashes::default(),
+        }
     }
 
-    /// Adds a key, unless it repeats the last one.
-    pub fn add_key(&mut self, key: &[u8]) {
-        self.hashes.add(key_hash(key));
+    /// The hash of a key in these filters.
+    #[inline]
+    pub fn hash(key: &[u8]) -> u32 {
+        key_hash(key)
     }
-    /// Adds a key and its prefix; see [`KeyHashes::add_with_alt`].
-    pub fn add_key_and_alt(&mut self, key: &[u8], alt: &[u8]) {
-        self.hashes.add_with_alt(key_hash(key), key_hash(alt));
+    /// The entries added since the last filter, to add more.
+    #[inline]
+    pub fn hashes_mut(&mut self) -> &mut KeyHashes<u32> {
+        &mut self.hashes
     }
-    /// Number of distinct entries added since the last filter.
-    pub fn len(&self) -> usize {
-        self.hashes.len()
-    }
-    /// Nothing was added since the last filter.
-    pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
-    }
-    /// Heap bytes held, for accounting.
-    pub fn memory_bytes(&self) -> usize {
-        self.hashes.memory_bytes()
+    /// The entries added since the last filter.
+    #[inline]
+    pub fn hashes(&self) -> &KeyHashes<u32> {
+        &self.hashes
     }
 
     /// Size of a filter of `entries` entries.
@@ -78,9 +83,12 @@ impl LegacyBloomBuilder {
     }
 
     /// The filter of the entries added since the last call; empty if there are none.
-    pub fn finish(&mut self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// As [`crate::BloomBuilder::finish`].
+    pub fn finish(&mut self) -> Result<Vec<u8>> {
         if self.hashes.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let lines = self.lines(self.hashes.len());
         let probes = (f64::from(self.bits_per_key) * 0.69).clamp(1.0, 30.0) as u8;
@@ -94,8 +102,18 @@ impl LegacyBloomBuilder {
         }
         metadata[0] = probes;
         metadata[1..].copy_from_slice(&lines.to_le_bytes());
+        let checked = self.check(&filter);
         self.hashes.clear();
-        filter
+        checked.map(|()| filter)
+    }
+
+    fn check(&self, filter: &[u8]) -> Result<()> {
+        let (Some(metadata), true) = (filter.last_chunk(), self.detect_corruption) else {
+            return Ok(());
+        };
+        let data = &filter[..filter.len() - METADATA_LEN];
+        let params = LegacyParams::parse(*metadata, data.len());
+        verify::verify(&self.hashes, |hash| params.is_none_or(|p| p.may_match_hash(data, hash)))
     }
 }
 
@@ -147,7 +165,10 @@ impl LegacyParams {
 
     /// All bits of `key` are set.
     pub(crate) fn may_match(&self, data: &[u8], key: &[u8]) -> bool {
-        let hash = key_hash(key);
+        self.may_match_hash(data, key_hash(key))
+    }
+
+    fn may_match_hash(&self, data: &[u8], hash: u32) -> bool {
         let start = ((hash % self.lines) as usize) << self.log2_line;
         let Some(line) = data.get(start..start + (1 << self.log2_line)) else { return true };
         Probes::new(hash, self.probes, self.log2_line + 3)

@@ -1,14 +1,15 @@
 //! Table filters: "is this key perhaps in here?" (format spec section 3).
 //!
-//! Built: the cache-local Bloom filter of format 5 and later, and the legacy Bloom filter of
-//! formats up to 4. Read: both of them and the Ribbon filter. A payload is `data ‖ 5 metadata
-//! bytes`; payloads that this version does not know always match, as RocksDB has it.
+//! Built and read: the cache-local Bloom filter of format 5 and later, the legacy Bloom filter of
+//! formats up to 4, and the standard 128-bit Ribbon filter. A payload is `data ‖ 5 metadata bytes`;
+//! payloads that this version does not know always match, as RocksDB has it. The bytes are
+//! RocksDB's for the same keys unless `optimize_filters_for_memory` is on (see `size_class`).
 //!
 //! Thread safety: builders belong to one thread at a time, [`FilterReader`] and [`FilterPolicy`]
 //! are immutable. No input makes a reader panic or read out of bounds; a damaged filter answers
 //! wrongly, so blocks are verified before they get here.
 //!
-//! Not here: cutting filters into partitions, caching, `optimize_filters_for_memory`.
+//! Not here: cutting filters into partitions, caching.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,17 +18,24 @@ mod builder;
 mod dedup;
 mod legacy;
 mod policy;
+mod rates;
 mod reader;
 mod ribbon;
+mod size_class;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use bloom::BloomBuilder;
 pub use builder::FilterBuilder;
 pub use dedup::KeyHashes;
 pub use legacy::LegacyBloomBuilder;
-pub use policy::{FilterKind, FilterPolicy};
+pub use policy::{FilterBuildSettings, FilterKind, FilterPolicy};
 pub use reader::FilterReader;
+pub use ribbon::RibbonBuilder;
 
 /// Bytes behind the data of every filter that say how to read it.
 pub(crate) const METADATA_LEN: usize = 5;
+
+/// A filter that matches every key, for where none could be built.
+pub const ALWAYS_TRUE: [u8; 6] = [0; 6];

@@ -1,8 +1,7 @@
 //! Which filter to write, as configured: `bloomfilter:10:false`, `ribbonfilter:9.5:-1`.
 //!
-//! The Ribbon policy is recognised and its filters are read; until its construction exists, tables
-//! written under it carry the Bloom filter of the same false-positive rate, as RocksDB itself
-//! writes for the levels before `bloom_before_level`.
+//! Thread safety: values. The bits are rounded to thousandths when they are read; RocksDB rounds
+//! them too, but takes the precision of a Ribbon filter from the unrounded number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +11,7 @@ use pumice_base::{Error, Result};
 use crate::bloom::BloomBuilder;
 use crate::builder::FilterBuilder;
 use crate::legacy::LegacyBloomBuilder;
+use crate::ribbon::RibbonBuilder;
 
 /// The algorithm of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,40 @@ pub enum FilterKind {
         /// Levels below this one get Bloom filters.
         bloom_before_level: i32,
     },
+}
+
+/// What a builder needs to know about the table beside the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterBuildSettings {
+    /// `format_version` of the table.
+    pub format_version: u32,
+    /// Level of the table, or [`FilterBuildSettings::FLUSH`] or
+    /// [`FilterBuildSettings::UNKNOWN_LEVEL`].
+    pub level: i32,
+    /// `optimize_filters_for_memory`: sizes that waste nothing of what the allocator gives.
+    pub optimize_for_memory: bool,
+    /// `detect_filter_construct_corruption`: look for hashes that memory has changed.
+    pub detect_corruption: bool,
+}
+
+impl FilterBuildSettings {
+    /// The level of tables that a flush writes.
+    pub const FLUSH: i32 = -1;
+    /// The level of tables that will be on any level or on none: FIFO compaction, tables written
+    /// outside a database. It counts as the last.
+    pub const UNKNOWN_LEVEL: i32 = i32::MAX;
+}
+
+/// Format 5, a table of unknown level, exact sizes, no verification.
+impl Default for FilterBuildSettings {
+    fn default() -> Self {
+        FilterBuildSettings {
+            format_version: 5,
+            level: Self::UNKNOWN_LEVEL,
+            optimize_for_memory: false,
+            detect_corruption: false,
+        }
+    }
 }
 
 /// A filter policy.
@@ -85,16 +119,24 @@ impl FilterPolicy {
         self.millibits_per_key
     }
 
-    /// A builder for tables of that format; `None` if the policy writes no filters.
-    pub fn builder(&self, format_version: u32) -> Option<FilterBuilder> {
+    /// A builder for such tables; `None` if the policy writes no filters.
+    pub fn builder(&self, settings: &FilterBuildSettings) -> Option<FilterBuilder> {
         if self.millibits_per_key == 0 {
             return None;
         }
-        Some(if format_version < 5 {
-            let whole = (self.millibits_per_key + 500) / 1000;
-            FilterBuilder::Legacy(LegacyBloomBuilder::new(whole))
-        } else {
-            FilterBuilder::Bloom(BloomBuilder::new(self.millibits_per_key))
+        let bloom = || FilterBuilder::Bloom(BloomBuilder::new(self.millibits_per_key, settings));
+        Some(match self.kind {
+            FilterKind::Bloom if settings.format_version < 5 => {
+                let whole = (self.millibits_per_key + 500) / 1000;
+                FilterBuilder::Legacy(LegacyBloomBuilder::new(whole, settings))
+            }
+            FilterKind::Bloom => bloom(),
+            FilterKind::Ribbon { bloom_before_level } if settings.level < bloom_before_level => {
+                bloom()
+            }
+            FilterKind::Ribbon { .. } => {
+                FilterBuilder::Ribbon(RibbonBuilder::new(self.millibits_per_key, settings))
+            }
         })
     }
 }
@@ -182,8 +224,39 @@ mod tests {
         for (bits, expected) in cases {
             assert_eq!(FilterPolicy::bloom(bits).millibits_per_key(), expected, "{bits}");
         }
-        assert!(FilterPolicy::bloom(0.0).builder(5).is_none());
-        assert!(matches!(FilterPolicy::bloom(10.0).builder(5), Some(FilterBuilder::Bloom(_))));
-        assert!(matches!(FilterPolicy::bloom(10.0).builder(4), Some(FilterBuilder::Legacy(_))));
+    }
+
+    /// Which filter a table gets, by policy, format and level.
+    #[test]
+    fn kinds_of_builders() {
+        let kind = |policy: FilterPolicy, format_version, level| {
+            let settings = FilterBuildSettings { format_version, level, ..Default::default() };
+            policy.builder(&settings).map(|builder| match builder {
+                FilterBuilder::Bloom(_) => "bloom",
+                FilterBuilder::Legacy(_) => "legacy",
+                FilterBuilder::Ribbon(_) => "ribbon",
+            })
+        };
+        let (flush, unknown) = (FilterBuildSettings::FLUSH, FilterBuildSettings::UNKNOWN_LEVEL);
+        assert_eq!(kind(FilterPolicy::bloom(0.0), 5, 0), None);
+        assert_eq!(kind(FilterPolicy::ribbon(0.0, 0), 5, 0), None);
+        assert_eq!(kind(FilterPolicy::bloom(10.0), 5, 0), Some("bloom"));
+        assert_eq!(kind(FilterPolicy::bloom(10.0), 4, 6), Some("legacy"));
+        let cases = [
+            (0, flush, "bloom"),
+            (0, 0, "ribbon"),
+            (-1, flush, "ribbon"),
+            (3, 2, "bloom"),
+            (3, 3, "ribbon"),
+            (3, unknown, "ribbon"),
+            (i32::MAX, 6, "bloom"),
+        ];
+        for (before, level, expected) in cases {
+            // The Ribbon policy has no legacy filters, whatever the format.
+            for format in [2, 5] {
+                let policy = FilterPolicy::ribbon(10.0, before);
+                assert_eq!(kind(policy, format, level), Some(expected), "{before} {level}");
+            }
+        }
     }
 }

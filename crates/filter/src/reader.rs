@@ -16,9 +16,7 @@ use pumice_base::hash::hash64;
 use crate::METADATA_LEN;
 use crate::bloom::{self, LINE};
 use crate::legacy::LegacyParams;
-use crate::ribbon::RibbonParams;
-
-const RIBBON_MARKER: u8 = 0xfe;
+use crate::ribbon::{self, RibbonParams};
 
 /// The parsed parameters of a filter, kept beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +86,7 @@ impl Kind {
                 let probes = Some(probes).filter(|p| (1..=bloom::MAX_PROBES).contains(p));
                 lines.zip(probes).map(|(lines, probes)| Kind::Bloom { lines, probes })
             }
-            [RIBBON_MARKER, seed, b0, b1, b2] => {
+            [ribbon::MARKER, seed, b0, b1, b2] => {
                 let blocks = u32::from_le_bytes([b0, b1, b2, 0]);
                 RibbonParams::parse(seed, blocks, data_len).map(Kind::Ribbon)
             }

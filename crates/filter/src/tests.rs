@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
 
-use crate::{BloomBuilder, FilterBuilder, FilterPolicy, FilterReader};
+use crate::{BloomBuilder, FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader};
 
 /// Key `i` of db_bench: eight bytes big-endian and eight zeros in ASCII.
 fn key(i: u64) -> Vec<u8> {
@@ -14,16 +14,20 @@ fn key(i: u64) -> Vec<u8> {
     key
 }
 
+fn format(format_version: u32) -> FilterBuildSettings {
+    FilterBuildSettings { format_version, ..Default::default() }
+}
+
 fn build(policy: &str, format_version: u32, keys: u64) -> Vec<u8> {
     let policy = FilterPolicy::parse(policy).unwrap().unwrap();
-    let mut builder = policy.builder(format_version).unwrap();
+    let mut builder = policy.builder(&format(format_version)).unwrap();
     for i in 0..keys {
         builder.add_key(&key(i));
         builder.add_key(&key(i));
     }
     assert_eq!(builder.len() as u64, keys);
     let space = builder.space(keys as usize);
-    let filter = builder.finish();
+    let filter = builder.finish().unwrap();
     assert!(builder.is_empty());
     assert_eq!(filter.len(), space);
     filter
@@ -91,7 +95,10 @@ fn false_positive_rates() {
 #[test]
 fn empty_filters_match_nothing() {
     for format_version in [4, 5] {
-        assert_eq!(FilterPolicy::bloom(10.0).builder(format_version).unwrap().finish(), []);
+        assert_eq!(
+            FilterPolicy::bloom(10.0).builder(&format(format_version)).unwrap().finish().unwrap(),
+            []
+        );
     }
     for len in 0..=5 {
         let reader = FilterReader::new(&[0xffu8; 5][..len]);
@@ -140,7 +147,8 @@ fn legacy_lines_of_other_sizes() {
 
 #[test]
 fn sizes_and_entries() {
-    let FilterBuilder::Bloom(builder) = FilterPolicy::bloom(10.0).builder(5).unwrap() else {
+    let FilterBuilder::Bloom(builder) = FilterPolicy::bloom(10.0).builder(&format(5)).unwrap()
+    else {
         panic!("format 5 has the new filter");
     };
     assert_eq!([0, 1, 51, 52, 300].map(|n| builder.space(n)), [5, 69, 69, 133, 389]);
@@ -151,7 +159,7 @@ fn sizes_and_entries() {
     );
     for bytes in (5..10_000).step_by(7) {
         assert!(builder.space(builder.approximate_entries(bytes)) <= bytes.max(5));
-        let legacy = FilterPolicy::bloom(10.0).builder(4).unwrap();
+        let legacy = FilterPolicy::bloom(10.0).builder(&format(4)).unwrap();
         assert!(legacy.space(legacy.approximate_entries(bytes)) <= bytes.max(69));
     }
     assert_eq!(builder.space(1 << 40), 0xffff_ffc0 + 5);
@@ -183,14 +191,14 @@ fn probes() {
 #[test]
 fn keys_with_prefixes() {
     for format_version in [4, 5] {
-        let mut builder = FilterPolicy::bloom(10.0).builder(format_version).unwrap();
+        let mut builder = FilterPolicy::bloom(10.0).builder(&format(format_version)).unwrap();
         for i in 0..1000 {
             builder.add_key_and_alt(&key(i), &key(i)[..7]);
         }
         assert_eq!(builder.len(), 1004);
         builder.add_key_and_alt(b"next", b"next");
         assert!(builder.memory_bytes() >= 1005 * 4);
-        let filter = builder.finish();
+        let filter = builder.finish().unwrap();
         let reader = FilterReader::new(&filter);
         assert!((0..1000).all(|i| reader.may_match(&filter, &key(i))));
         assert!((0..1000).all(|i| reader.may_match(&filter, &key(i)[..7])));
@@ -230,9 +238,9 @@ proptest! {
         hashes in prop::collection::vec(any::<u64>(), 1..500),
         millibits in 0u32..120_000,
     ) {
-        let mut builder = BloomBuilder::new(millibits);
-        hashes.iter().for_each(|&hash| builder.add_hash(hash));
-        let filter = builder.finish();
+        let mut builder = BloomBuilder::new(millibits, &format(5));
+        hashes.iter().for_each(|&hash| builder.hashes_mut().add(hash));
+        let filter = builder.finish().unwrap();
         let reader = FilterReader::new(&filter);
         prop_assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
     }

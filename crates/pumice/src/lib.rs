@@ -93,7 +93,7 @@ pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
 pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
-pub use pumice_base::extension::{CappedPrefix, FixedPrefix};
+pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
 pub use pumice_cache::CacheOptions;

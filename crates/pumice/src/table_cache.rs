@@ -202,7 +202,7 @@ impl TableCache {
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
                 stats: self.open.stats.clone(),
-                skip_filters: false,
+                ..TableReadContext::default()
             },
             handle,
             file.file_size,

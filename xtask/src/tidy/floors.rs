@@ -2,7 +2,7 @@
 //!
 //! A crate may name every crate on a lower floor; on its own floor only the edges in its row.
 //! Side crates (`peer`, `testkit`, `test-macros`) carry no product code: `peer` is for the binary
-//! and the tests alone, the other two for tests alone. Crates from outside that reach the operating
+//! and for tests, the other two for tests alone. Crates from outside that reach the operating
 //! system or bind C are kept to the crates that exist for them.
 
 use std::path::Path;
@@ -55,7 +55,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
 ];
 
 /// Side crates that any crate's tests may use.
-const TEST_CRATES: &[&str] = &["testkit", "test-macros"];
+const TEST_CRATES: &[&str] = &["testkit", "test-macros", "peer"];
 
 /// Outside crates that any crate's tests may use.
 const TEST_TOOLS: &[&str] = &["tempfile", "proptest"];

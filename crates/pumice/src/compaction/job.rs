@@ -134,6 +134,9 @@ impl DbInner {
         if work.pick.is_trivial_move {
             return self.move_files(work);
         }
+        if work.pick.is_deletion {
+            return self.drop_files(work);
+        }
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
         let result = self.rewrite(work, job, started);
@@ -199,6 +202,30 @@ impl DbInner {
             work.pick.output_level
         ));
         work.cf.stats.moved(work.pick.output_level, bytes);
+        Ok(())
+    }
+
+    /// FIFO compaction: the oldest files leave the tree.
+    fn drop_files(&self, work: &CompactionWork) -> Result<()> {
+        let started = time::now_micros();
+        let job = self.note_compaction_begin(work);
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        edit.deleted_files.extend(work.pick.input_files().map(|(level, f)| (level, f.number)));
+        let count = edit.deleted_files.len();
+        if let Err(error) = self.apply_edits(edit, |_| ()) {
+            self.note_compaction_failed(job, work, &error);
+            return Err(error);
+        }
+        self.info(format_args!(
+            "[{}] Deleted {count} files of level {}, {} bytes",
+            work.cf.name,
+            work.pick.start_level,
+            work.pick.input_bytes()
+        ));
+        let micros = time::now_micros() - started;
+        let counts = CompactionStats { count: 1, micros, ..CompactionStats::default() };
+        work.cf.stats.compacted(work.pick.output_level, &counts);
+        self.note_compaction_end(job, work, &[], &counts, 0);
         Ok(())
     }
 

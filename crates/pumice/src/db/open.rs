@@ -28,6 +28,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
 use crate::write::batch::WriteBatch;
@@ -339,6 +340,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         write_buffer_manager: manager,
         pools,
         stats: DbStats::new(),
+        table_builds: TableBuilds::default(),
         events: EventState::default(),
         snapshots: Arc::new(SnapshotList::default()),
         cfs: ArcSwap::from_pointee(map),

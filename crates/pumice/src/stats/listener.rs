@@ -62,6 +62,12 @@ pub enum CompactionReason {
     Ttl,
     /// The file is older than `periodic_compaction_seconds`.
     PeriodicCompaction,
+    /// FIFO: there are too many bytes.
+    FifoMaxSize,
+    /// FIFO: there are many small files.
+    FifoReduceNumFiles,
+    /// FIFO: the files are older than `ttl`.
+    FifoTtl,
 }
 
 impl CompactionReason {
@@ -75,6 +81,9 @@ impl CompactionReason {
             CompactionReason::BottommostFiles => "BottommostFiles",
             CompactionReason::Ttl => "Ttl",
             CompactionReason::PeriodicCompaction => "PeriodicCompaction",
+            CompactionReason::FifoMaxSize => "FIFOMaxSize",
+            CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
+            CompactionReason::FifoTtl => "FIFOTtl",
         }
     }
 }

@@ -17,6 +17,8 @@
 //! order; (2) what is written depends on entries and options only.
 
 mod entries;
+#[cfg(test)]
+mod golden;
 mod hash;
 mod separators;
 #[cfg(test)]
@@ -55,7 +57,7 @@ pub(crate) struct IndexBuilder {
 pub(crate) struct IndexResult {
     /// The index block, or its top level.
     pub handle: BlockHandle,
-    /// Bytes of all index blocks before compression, without trailers.
+    /// Bytes of all index blocks, `meta_blocks` included, before compression, without trailers.
     pub size: u64,
     /// Number of partitions, 0 for an index of one block.
     pub partitions: u64,
@@ -162,6 +164,7 @@ impl IndexBuilder {
         result.size = block.len() as u64;
         result.handle = write(&mut block)?;
         if let Some((prefixes, metadata)) = self.prefixes.finish() {
+            result.size += (prefixes.len() + metadata.len()) as u64;
             result.meta_blocks.push((metaindex::HASH_INDEX_PREFIXES, prefixes));
             result.meta_blocks.push((metaindex::HASH_INDEX_METADATA, metadata));
         }

@@ -319,7 +319,8 @@ fn random_indexes_match_the_model() {
             assert!(from.is_le(), "seed {seed}, block {i}: separator below the last key");
             assert!(to.is_none_or(|to| to.is_gt()), "seed {seed}, block {i}: reaches the next");
         }
-        let sizes: u64 = blocks.iter().map(|(_, block)| block.len() as u64).sum();
+        let meta = result.meta_blocks.iter().map(|(_, block)| block.len() as u64);
+        let sizes: u64 = blocks.iter().map(|(_, block)| block.len() as u64).chain(meta).sum();
         assert_eq!(result.size, sizes, "seed {seed}");
         assert_eq!(result.partitions, blocks.len() as u64 - 1, "seed {seed}");
         check_prefixes(&context, &model, &result, seed);

@@ -22,6 +22,8 @@ pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
 pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
 /// Name of the prefix filtering property ("0" or "1").
 pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
+/// Name of the property of tables whose filter partitions are cut by themselves ("1").
+pub const DECOUPLED_FILTERS: &str = "rocksdb.block.based.table.decoupled.partitioned.filters";
 /// Name of the version of an ingested file (fixed32).
 pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
 /// Name of the global sequence number of an ingested file (fixed64).

@@ -9,13 +9,11 @@ use std::cmp::Ordering;
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
 use pumice_base::{Comparator, Error, Result, ValueType};
-use pumice_filter::FilterBuilder;
 
 use crate::build::TableBuilder;
 use crate::build::block_builder::MAX_ENTRY_OVERHEAD;
-use crate::build::block_keys::BlockKeys;
 use crate::handle::BLOCK_TRAILER_LEN;
-use crate::options::{TableBuildContext, TableOptions};
+use crate::options::TableOptions;
 use crate::prefix::common_prefix;
 
 /// An order of internal keys.
@@ -151,7 +149,8 @@ impl TableBuilder {
             if !O::ascending(&self.context.comparator.user, last, ikey, common) {
                 return Err(self.out_of_order(ikey));
             }
-            let now = self.data.estimated_bytes();
+            let hash = self.hash.as_mut().map_or(0, |hash| hash.bytes_for(self.keys.len()));
+            let now = self.data.estimated_bytes() + hash;
             if now + ikey.len() + value.len() >= self.end.surely_open
                 && self.block_is_full(now, ikey.len(), value.len())
             {
@@ -213,14 +212,26 @@ impl TableBuilder {
     #[inline(never)]
     pub(super) fn end_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
         self.count_block();
-        if let Some(filter) = &mut self.filter {
-            add_to_filter(filter, &self.context, &self.keys);
+        let entry = &mut self.entry;
+        self.separators.prepare(self.keys.last(), next_key, self.keys.get(0), entry);
+        if self.separators.wants_prefixes() {
+            self.separators.note_prefixes(self.keys.user_keys(), entry);
         }
-        let (first, last) = (self.keys.get(0), self.keys.last());
-        self.separators.prepare(last, next_key, first, &mut self.entry);
-        self.index_bytes += self.entry.estimated_bytes() as u64;
+        if let Some(filter) = &mut self.filter {
+            filter.add_block(&self.keys);
+        }
+        if let Some(rule) = &mut self.cuts {
+            rule.decide(entry, self.filter.as_ref().is_some_and(|filter| filter.wants_cut()));
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.block_ends(entry.cut_after, next_key);
+        }
+        self.index_bytes += entry.estimated_bytes() as u64;
         let tail = self.tail_estimate();
         let raw = self.data.finish();
+        if let Some(hash) = &mut self.hash {
+            hash.add_to(raw, &self.keys);
+        }
         let last = next_key.is_none();
         if let Err(error) = self.pipeline.submit(raw, &mut self.entry, &mut self.sizes, tail, last)
         {
@@ -234,7 +245,7 @@ impl TableBuilder {
 
     /// About what follows the data blocks.
     fn tail_estimate(&self) -> u64 {
-        self.index_bytes + self.filter.as_ref().map_or(0, |f| f.space(f.len()) as u64)
+        self.index_bytes + self.filter.as_ref().map_or(0, |f| f.estimated_bytes() as u64)
     }
 
     /// Statistics of the entries of the block.
@@ -266,19 +277,4 @@ fn is_deletion(tag: u8) -> bool {
     const SINGLE: u8 = ValueType::SingleDeletion as u8;
     const TIMED: u8 = ValueType::DeletionWithTimestamp as u8;
     matches!(tag, DELETION | SINGLE | TIMED)
-}
-
-fn add_to_filter(filter: &mut FilterBuilder, context: &TableBuildContext, keys: &BlockKeys) {
-    let whole = context.table.whole_key_filtering;
-    for key in keys.user_keys() {
-        match &context.prefix_extractor {
-            None if whole => filter.add_key(key),
-            Some(extractor) if extractor.in_domain(key) => {
-                let prefix = extractor.transform(key);
-                if whole { filter.add_key_and_alt(key, prefix) } else { filter.add_key(prefix) }
-            }
-            Some(_) if whole => filter.add_key(key),
-            _ => {}
-        }
-    }
 }

@@ -9,7 +9,7 @@
 //! | `add` | the path per key, and what is done once per data block |
 //! | `block_builder`, `block_keys` | the data block under construction, and its keys |
 //! | `pipeline` | compression and writing of finished blocks |
-//! | `index_builder` | the index |
+//! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything behind the data blocks |
 //!
@@ -18,14 +18,11 @@
 //! Thread safety: one owner. Invariants: (1) after a failed `add` or `finish` the table is
 //! incomplete and the file must be removed; (2) the bytes, and the estimates on the way, are a
 //! function of the entries and the settings.
-//!
-//! Not here: partitioned and hash indexes, partitioned and Ribbon filters; asking for them is
-//! refused.
 
 mod add;
 mod block_builder;
-mod block_keys;
-mod index_adapter;
+pub(crate) mod block_keys;
+mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
 mod setup;
@@ -39,13 +36,12 @@ use std::sync::Arc;
 use pumice_base::Result;
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
-use pumice_filter::FilterBuilder;
 
 use crate::build::add::BlockEnd;
 use crate::build::block_builder::BlockBuilder;
 use crate::build::block_keys::BlockKeys;
-use crate::build::index_adapter::{Index, IndexEntry, Separators};
-use crate::build::index_builder::IndexForm;
+use crate::build::filter_block::FilterBlockBuilder;
+use crate::build::index_builder::{CutRule, IndexBuilder, IndexEntry, Separators};
 use crate::build::pipeline::Pipeline;
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::dictionary::Waiting;
@@ -53,6 +49,7 @@ use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
 use crate::build::sizes::SizeEstimate;
+use crate::data_block_hash::DataBlockHash;
 use crate::options::TableBuildContext;
 use crate::properties::TableProperties;
 
@@ -71,12 +68,16 @@ pub struct TableBuilder {
     end: BlockEnd,
     /// Bytes of the values of the current block.
     raw_value_bytes: u64,
+    /// Writes the hash index of data blocks.
+    hash: Option<DataBlockHash>,
     separators: Separators,
+    /// Where index and filter partitions are cut together.
+    cuts: Option<CutRule>,
     /// The index entry of the block that ends.
     entry: IndexEntry,
     /// Bytes of all index entries, roughly.
     index_bytes: u64,
-    filter: Option<FilterBuilder>,
+    filter: Option<FilterBlockBuilder>,
     pipeline: Pipeline,
     sizes: SizeEstimate,
     /// Range tombstones: internal start key, end key.
@@ -99,11 +100,6 @@ impl TableBuilder {
     pub fn new(context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
         setup::check_settings(&context)?;
         let options = &context.table;
-        let version = options.format_version;
-        let filter = match &options.filter_policy {
-            Some(policy) if !context.skip_filters => policy.builder(version),
-            _ => None,
-        };
         let codec = Codec {
             kind: context.compression,
             options: Arc::new(context.compression_opts.clone()),
@@ -115,17 +111,19 @@ impl TableBuilder {
         let start = writer.len();
         let exact = codec.kind == CompressionType::None;
         let waiting = Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
-        let serial = Serial::new(sink(&context, writer), codec)?;
+        let serial = Serial::new(sink(&context, writer)?, codec)?;
         Ok(TableBuilder {
             path,
             keys: BlockKeys::default(),
             data: BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding),
             end: BlockEnd::new(options),
             raw_value_bytes: 0,
-            separators: Separators,
+            hash: DataBlockHash::new(&context),
+            separators: Separators::new(&context),
+            cuts: CutRule::new(options),
             entry: IndexEntry::default(),
             index_bytes: 0,
-            filter,
+            filter: FilterBlockBuilder::new(&context),
             pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
@@ -242,25 +240,19 @@ impl TableBuilder {
 }
 
 /// The end of the pipeline.
-fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Sink {
+fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
     let options = &context.table;
     let version = options.format_version;
-    let form = IndexForm {
-        shortening: options.index_shortening,
-        restart_interval: options.index_block_restart_interval,
-        delta_handles: version >= 4 && !options.block_align,
-        user_key_allowed: version >= 3,
-    };
-    Sink {
+    Ok(Sink {
         out: BlockWriter {
             offset: writer.len(),
             checksum: options.checksum,
             base_context: if version < 6 { 0 } else { setup::base_context(context) },
             writer,
         },
-        index: Index::new(context.comparator.clone(), form),
+        index: IndexBuilder::new(context)?,
         stats: BuildStats::default(),
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
-    }
+    })
 }

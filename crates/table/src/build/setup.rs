@@ -6,7 +6,6 @@
 use pumice_base::hash::hash64;
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
-use pumice_filter::FilterKind;
 use pumice_port::helpers::Urgency;
 
 use crate::build::pipeline::parallel::Plan;
@@ -20,22 +19,13 @@ pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
     if options.block_align && context.compression != CompressionType::None {
         return Err(Error::invalid_argument("Enable block_align, but compression enabled"));
     }
-    if let Some(policy) = &options.filter_policy
-        && matches!(policy.kind(), FilterKind::Ribbon { .. })
-        && !context.skip_filters
-    {
-        return Err(Error::not_supported("writing Ribbon filters"));
-    }
     Ok(())
 }
 
-/// Who helps: nobody without a pool, for codecs that are faster than the hand-over, and where
-/// filter partitions end with index partitions, which only the writer knows.
+/// Who helps: nobody without a pool, or for codecs that are faster than the hand-over.
 pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
-    let options = &context.table;
     let threads = context.compression_opts.effective_parallel_threads(context.compression);
-    let coupled = options.partition_filters && !options.decouple_partitioned_filters;
-    if context.compression == CompressionType::None || threads <= 1 || coupled {
+    if context.compression == CompressionType::None || threads <= 1 {
         return None;
     }
     let urgency = match context.reason {

@@ -8,9 +8,10 @@ use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
 use crate::build::block_builder::MetaBlockBuilder;
+use crate::build::index_builder::IndexBuilder;
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
-use crate::metaindex;
+use crate::{metaindex, properties};
 
 /// The entries of a metaindex block, kept sorted by name.
 #[derive(Default)]
@@ -41,7 +42,7 @@ impl TableBuilder {
         self.properties.tail_start_offset = offset;
         let mut meta = MetaHandles::default();
         self.write_filter(&mut meta)?;
-        let index = self.write_index()?;
+        let index = self.write_index(&mut meta)?;
         self.write_dictionary(&mut meta)?;
         self.write_tombstones(&mut meta)?;
         self.write_properties(&mut meta)?;
@@ -66,28 +67,44 @@ impl TableBuilder {
 
     fn write_filter(&mut self, meta: &mut MetaHandles) -> Result<()> {
         let Some(filter) = &mut self.filter else { return Ok(()) };
-        if filter.is_empty() {
-            return Ok(());
+        let sink = &mut self.pipeline.serial()?.sink;
+        let (user_keys, delta) = (sink.index.stores_user_keys(), sink.index.delta_handles());
+        let out = &mut sink.out;
+        let mut write = |block: &mut Vec<u8>| out.write(block, CompressionType::None);
+        let written = filter.finish(user_keys, delta, &mut write)?;
+        self.properties.num_filter_entries = filter.num_entries();
+        let Some(written) = written else { return Ok(()) };
+        self.properties.filter_size = written.size;
+        if filter.is_decoupled() {
+            self.properties.collect(properties::DECOUPLED_FILTERS, b"1");
         }
-        self.properties.num_filter_entries = filter.len() as u64;
-        let contents = filter.finish();
-        self.properties.filter_size = contents.len() as u64;
-        let handle = self.pipeline.out()?.write_raw(contents)?;
-        meta.add(metaindex::FULL_FILTER, handle);
+        let name = match written.partitioned {
+            true => metaindex::PARTITIONED_FILTER,
+            false => metaindex::FULL_FILTER,
+        };
+        meta.add(name, written.handle);
         Ok(())
     }
 
-    fn write_index(&mut self) -> Result<BlockHandle> {
+    fn write_index(&mut self, meta: &mut MetaHandles) -> Result<BlockHandle> {
         let serial = self.pipeline.serial()?;
-        let index = &serial.sink.index.0;
-        let mut block = index.finish();
-        self.properties.index_size = (block.len() + BLOCK_TRAILER_LEN) as u64;
-        self.properties.index_key_is_user_key = u64::from(index.stores_user_keys());
-        self.properties.index_value_is_delta_encoded = u64::from(index.delta_handles());
-        if !self.context.table.enable_index_compression {
-            return serial.sink.out.write_raw(block);
+        let mut index =
+            std::mem::replace(&mut serial.sink.index, IndexBuilder::new(&self.context)?);
+        let compress = self.context.table.enable_index_compression;
+        let written = index.finish(&mut |block| match compress {
+            true => serial.write_compressed(block),
+            false => serial.sink.out.write(block, CompressionType::None),
+        })?;
+        for (name, mut block) in written.meta_blocks {
+            meta.add(name, serial.write_compressed(&mut block)?);
         }
-        serial.write_compressed(&mut block)
+        let properties = &mut self.properties;
+        properties.index_size = written.size + BLOCK_TRAILER_LEN as u64;
+        properties.index_partitions = written.partitions;
+        properties.top_level_index_size = written.top_level_size;
+        properties.index_key_is_user_key = u64::from(written.stores_user_keys);
+        properties.index_value_is_delta_encoded = u64::from(written.delta_handles);
+        Ok(written.handle)
     }
 
     fn write_dictionary(&mut self, meta: &mut MetaHandles) -> Result<()> {

@@ -8,7 +8,7 @@
 use pumice_base::Result;
 use pumice_compress::{CompressionDict, CompressionOptions, CompressionType};
 
-use crate::build::index_adapter::IndexEntry;
+use crate::build::index_builder::IndexEntry;
 
 /// Raw blocks in order, with their index entries.
 pub(crate) struct Waiting {

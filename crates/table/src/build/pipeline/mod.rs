@@ -23,7 +23,7 @@ pub(crate) mod worker;
 
 use pumice_base::{Error, Result};
 
-use crate::build::index_adapter::IndexEntry;
+use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::{Parallel, Plan};

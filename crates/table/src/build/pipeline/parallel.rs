@@ -20,7 +20,7 @@ use pumice_port::helpers::{self, Assist, HelperPool, Offer, Urgency};
 use pumice_port::ring::{MAX_SLOTS, Ring, Task};
 use pumice_port::sync::Mutex;
 
-use crate::build::index_adapter::IndexEntry;
+use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Packed, Worker};

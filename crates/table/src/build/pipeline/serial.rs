@@ -4,7 +4,7 @@
 
 use pumice_base::Result;
 
-use crate::build::index_adapter::IndexEntry;
+use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
 use crate::build::sizes::SizeEstimate;

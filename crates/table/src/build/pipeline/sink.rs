@@ -5,7 +5,7 @@
 
 use pumice_base::Result;
 
-use crate::build::index_adapter::{Index, IndexEntry};
+use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::worker::{Outcome, Packed};
 use crate::build::stats::BuildStats;
@@ -14,7 +14,7 @@ use crate::handle::BlockHandle;
 /// File, index, and what is counted in block order.
 pub(crate) struct Sink {
     pub out: BlockWriter,
-    pub index: Index,
+    pub index: IndexBuilder,
     pub stats: BuildStats,
     /// Data blocks begin at multiples of this; 0 for no alignment.
     pub align: usize,

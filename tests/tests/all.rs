@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `differential` | a million random operations give what the model gives, as does RocksDB |
 //! | `compat` | both engines and Debian's tools read each other's databases |
+//! | `matrix` | tables of every kind, written by either engine, are read by the other |
 //! | `crash` | a crash leaves a state that the write options allow |
 //! | `faults` | any single failing I/O operation keeps the promises |
 //! | `corruption` | a flipped byte is an error, harmless, or a documented tail drop |
@@ -22,6 +23,7 @@ mod crash;
 mod differential;
 mod errors;
 mod faults;
+mod matrix;
 mod sim;
 mod stores;
 

@@ -110,6 +110,12 @@ bugs! {
     BufferFreedEarly,
     /// A request that finds the ring's queue full is dropped.
     FullRingDropsRequest,
+    /// A filter partition lacks the prefix of the first key behind it.
+    ClosingPrefixDropped,
+    /// A filter partition lacks the prefix of the last key before it.
+    OpeningPrefixDropped,
+    /// A key behind the last separator of a partitioned filter is taken to be absent.
+    LastFilterPartitionMissed,
 }
 
 impl Bug {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pumice_base::{Error, ErrorKind, Result, SubCode};
 
+use crate::entry_stats::Collector;
 use crate::handle::{Handle, Ref};
 use crate::key::{CacheKey, Priority};
 use crate::table::Table;
@@ -38,6 +39,7 @@ pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<Table<V>>,
     strict: bool,
     next_id: AtomicU64,
+    collector: Collector,
 }
 
 // SAFETY: the table is atomics and values that are Send and Sync.
@@ -56,6 +58,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             table: Table::new(options.capacity, options.capacity / charge),
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
+            collector: Collector::default(),
         })
     }
 
@@ -148,6 +151,11 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// Calls `f` with key, charge and value of every entry that can be found.
     pub fn for_each(&self, mut f: impl FnMut(&CacheKey, usize, &V)) {
         self.table().for_each(&mut f);
+    }
+
+    /// The last sums of `entry_stats`.
+    pub(crate) fn collector(&self) -> &Collector {
+        &self.collector
     }
 
     /// Charges `charge` bytes of memory held elsewhere, whether or not they fit, until the result

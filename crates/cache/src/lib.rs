@@ -11,16 +11,18 @@
 //! entries than estimated are evicted for lack of slots before the capacity is used; there is no
 //! order between entries of one priority beyond the clock's countdown.
 //!
-//! Thread safety: everything is `Send + Sync`. Nothing blocks.
+//! Thread safety: everything is `Send + Sync`. Nothing blocks, but for `Cache::entry_stats`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod cache;
+mod entry_stats;
 mod handle;
 mod key;
 mod slot;
 mod table;
 
 pub use cache::{Cache, CacheOptions, MemoryAccount, Reservation};
+pub use entry_stats::{EntryStats, RoleSum, StatsAge};
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};
 

@@ -25,7 +25,7 @@ pub use edit::VersionEdit;
 pub use file_meta::{FileMetaData, FileStats};
 pub use level::Level;
 pub use options::{CompactionPri, CompressionChoice, LeveledOptions};
-pub use range::UserRange;
+pub use range::{UserRange, is_open_end};
 pub use score::{FileMarks, LevelScores, MarkRules};
 pub use targets::LevelTargets;
 pub use version::{BeyondCursor, Version};

@@ -8,12 +8,12 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(loom)]
 #[allow(unused_imports)] // Some models compile only a part of the crate.
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(loom))]
 #[allow(unused_imports)] // The same list as loom's.
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
 /// std's cell with loom's interface.

@@ -22,6 +22,8 @@ mod fiber {
 #[cfg(not(loom))]
 pub mod future;
 #[cfg(not(loom))]
+pub mod helpers;
+#[cfg(not(loom))]
 pub mod io;
 mod local;
 #[cfg(not(loom))]
@@ -30,6 +32,7 @@ pub mod net;
 pub mod os;
 #[cfg(not(loom))]
 pub mod pool;
+pub mod ring;
 #[cfg(not(loom))]
 pub mod sim;
 #[cfg(loom)]

@@ -67,6 +67,7 @@
 mod compaction;
 mod db;
 mod flush;
+mod ingest;
 pub mod options;
 mod read;
 pub mod stats;
@@ -83,13 +84,16 @@ pub use db::requests::{
     BottommostLevelCompaction, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,
 };
+pub use ingest::{
+    ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, SstFileWriter,
+};
 pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Options};
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
 pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
-pub use pumice_base::extension::{CappedPrefix, FixedPrefix};
+pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
 pub use pumice_cache::CacheOptions;

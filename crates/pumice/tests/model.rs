@@ -1,6 +1,7 @@
-//! The engine against a sorted map: random writes of every kind, flushes, compactions, snapshots
-//! and reopenings, read back by `get`, `multi_get` and randomly walking iterators with bounds and
-//! prefixes, in both orders. Crashes leave a prefix of the history that has all of what was synced.
+//! The engine against a sorted map: random writes of every kind, ingested files, flushes,
+//! compactions, snapshots and reopenings, read back by `get`, `multi_get` and randomly walking
+//! iterators with bounds and prefixes, in both orders. Crashes leave a prefix of the history that
+//! has all of what was synced.
 //!
 //! `PUMICE_MODEL_SEEDS=n` runs more seeds; a failure names its seed.
 #![allow(clippy::unwrap_used)]
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use pumice::options::merge_operator_by_name;
 use pumice::{
     BottommostLevelCompaction, CompactRangeOptions, Comparator, Db, DbIterator, FlushOptions,
-    MemFs, Options, ReadOptions, SliceTransform, Snapshot, WriteBatch, WriteOptions,
+    IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
+    SstFileWriter, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
@@ -77,6 +79,7 @@ impl Test {
         let fs = MemFs::new(seed);
         let options = options(&mut rng, &fs, &comparator);
         let db = Db::open(&options, "/model").unwrap();
+        options.db.file_system.create_dir_all("/in".as_ref()).unwrap();
         Test {
             rng,
             seed,
@@ -178,6 +181,62 @@ impl Test {
         }
     }
 
+    /// A file to be ingested, and its effect on the model.
+    fn external_file(&mut self, name: &str) {
+        let mut writer = SstFileWriter::new(&self.options).unwrap();
+        writer.open(name).unwrap();
+        let deletions = if self.rng.one_in(3) { 1 + self.rng.uniform(2) } else { 0 };
+        for _ in 0..deletions {
+            let mut ends = [self.key(), self.key()];
+            ends.sort_by(|a, b| self.comparator.compare(a, b));
+            writer.delete_range(&ends[0], &ends[1]).unwrap();
+            let order = &self.comparator;
+            self.now.retain(|k, _| {
+                order.compare(k, &ends[0]).is_lt() || order.compare(k, &ends[1]).is_ge()
+            });
+        }
+        let mut keys: Vec<Vec<u8>> = (0..1 + self.rng.uniform(8)).map(|_| self.key()).collect();
+        keys.sort_by(|a, b| self.comparator.compare(a, b));
+        keys.dedup();
+        for key in keys {
+            let mut value = self.value();
+            match self.rng.uniform(4) {
+                0 => {
+                    writer.delete(&key).unwrap();
+                    self.now.remove(&key);
+                }
+                1 => {
+                    value.truncate(12);
+                    writer.merge(&key, &value).unwrap();
+                    let whole = match self.now.remove(&key) {
+                        Some(base) => [base, value].join(&b','),
+                        None => value,
+                    };
+                    self.now.insert(key, whole);
+                }
+                _ => {
+                    writer.put(&key, &value).unwrap();
+                    self.now.insert(key, value);
+                }
+            }
+        }
+        writer.finish().unwrap();
+    }
+
+    fn ingest(&mut self) {
+        let count = 1 + self.rng.uniform(3);
+        let names: Vec<String> = (0..count).map(|n| format!("/in/{n}.sst")).collect();
+        names.iter().for_each(|name| self.external_file(name));
+        let options = IngestExternalFileOptions {
+            move_files: self.rng.one_in(2),
+            write_global_seqno: self.rng.one_in(4),
+            verify_checksums_before_ingest: self.rng.one_in(4),
+            ..IngestExternalFileOptions::default()
+        };
+        self.db.ingest_external_file(&options, &names).unwrap();
+        self.persisted();
+    }
+
     /// All that is written is durable.
     fn persisted(&mut self) {
         if let Some(history) = &mut self.history {
@@ -221,8 +280,9 @@ impl Test {
     fn run_with_crashes(&mut self) {
         self.history = Some(vec![State::new()]);
         for _ in 0..150 {
-            match self.rng.uniform(20) {
+            match self.rng.uniform(21) {
                 0..=13 => self.write(),
+                20 => self.ingest(),
                 14 => {
                     self.db.flush(&FlushOptions::default()).unwrap();
                     self.persisted();
@@ -361,8 +421,9 @@ impl Test {
 
     fn run(&mut self) {
         for _ in 0..400 {
-            match self.rng.uniform(20) {
+            match self.rng.uniform(21) {
                 0..=10 => self.write(),
+                20 => self.ingest(),
                 11 | 12 => self.maintain(),
                 13 => {
                     if self.snapshots.len() < 4 {

@@ -243,7 +243,23 @@ fn cache_and_statistics_show_reads() {
         common::get(&db, &key(n)).unwrap();
     }
     assert!(number(&db, "block-cache-usage") > before);
-    assert!(text(&db, "block-cache-entry-stats").contains(" DataBlock("));
+    let first = text(&db, "block-cache-entry-stats");
+    assert!(first.contains(" DataBlock(") && first.contains(" last_copies: 0 "), "{first}");
+    // What a walk found is good for ten seconds, for every column family with this cache.
+    let again = text(&db, "fast-block-cache-entry-stats");
+    assert!(again.contains(" collections: 1 last_copies: 1 "), "{again}");
+    assert!(text(&db, "stats").contains(" collections: 1 last_copies: 2 "));
+    let map = db.property_map("rocksdb.block-cache-entry-stats").unwrap();
+    assert_eq!(map["capacity"], (32u64 << 20).to_string());
+    let blocks: u64 = map["count.data-block"].parse().unwrap();
+    assert!(blocks > 10 && first.contains(&format!(" DataBlock({blocks},")), "{map:?}\n{first}");
+    assert!(map["bytes.data-block"].parse::<u64>().unwrap() > 100_000);
+    assert_eq!(
+        (map["count.index-block"].as_str(), map["percent.index-block"].as_str()),
+        ("0", "0.000000")
+    );
+    assert!(first.contains(map["id"].as_str()) && map.contains_key("secs_since_last_collection"));
+    assert!(db.property_map("rocksdb.num-snapshots").is_none());
     assert!(text(&db, "options-statistics").contains("rocksdb.number.keys.read COUNT : 1000\n"));
 }
 

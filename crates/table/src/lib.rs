@@ -1,7 +1,8 @@
 //! Block-based tables (SST files), as RocksDB writes and reads them (format spec sections 2, 3).
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
-//! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`.
+//! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,
+//! `data_block_hash`.
 //!
 //! Formats 2 to 7 are written and read. Files are hostile: whatever their bytes say ends in an
 //! error or in wrong entries, never in a panic or an allocation beyond the file's own size and
@@ -10,7 +11,9 @@
 #![warn(missing_docs)]
 
 mod build;
+mod data_block_hash;
 pub mod dump;
+mod extractor;
 pub mod footer;
 mod handle;
 mod metaindex;
@@ -21,7 +24,7 @@ mod read;
 mod stats;
 mod unique_id;
 
-pub use build::TableBuilder;
+pub use build::{BuildStats, TableBuilder};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,

@@ -20,6 +20,10 @@ pub(crate) const DICTIONARY: &str = "rocksdb.compression_dict";
 pub(crate) const FULL_FILTER: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 /// Name of the top level of a partitioned filter.
 pub(crate) const PARTITIONED_FILTER: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
+/// Prefixes of a hash index.
+pub(crate) const HASH_INDEX_PREFIXES: &str = "rocksdb.hashindex.prefixes";
+/// Where their keys lie.
+pub(crate) const HASH_INDEX_METADATA: &str = "rocksdb.hashindex.metadata";
 
 /// The handles that a reader uses.
 #[derive(Debug, Default)]

@@ -11,6 +11,7 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
+use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
@@ -49,7 +50,7 @@ pub enum DataBlockIndexType {
     /// Binary search over restart points.
     #[default]
     BinarySearch,
-    /// A hash of user keys; ignored on read, not written yet.
+    /// Also a hash of user keys, for point lookups.
     BinaryAndHash,
 }
 
@@ -90,7 +91,7 @@ pub struct TableOptions {
     pub filter_policy: Option<FilterPolicy>,
     /// Put whole user keys into the filter.
     pub whole_key_filtering: bool,
-    /// Partition filters (needs `IndexType::TwoLevel`).
+    /// Partition filters; without effect but with `IndexType::TwoLevel`.
     pub partition_filters: bool,
     /// Keep index and filter in the block cache instead of the table object.
     pub cache_index_and_filter_blocks: bool,
@@ -207,17 +208,14 @@ impl TableOptions {
                 self.format_version
             )));
         }
-        if self.index_type != IndexType::BinarySearch {
-            return Err(Error::not_supported(format!(
-                "writing tables with index_type {:?}",
-                self.index_type
-            )));
-        }
-        if self.partition_filters {
-            return Err(Error::not_supported("writing tables with partition_filters"));
-        }
-        if self.data_block_index_type != DataBlockIndexType::BinarySearch {
-            return Err(Error::not_supported("writing data blocks with a hash index"));
+        if self.data_block_index_type == DataBlockIndexType::BinaryAndHash
+            && (self.data_block_hash_table_util_ratio.is_nan()
+                || self.data_block_hash_table_util_ratio <= 0.0)
+        {
+            return Err(Error::invalid_argument(
+                "data_block_hash_table_util_ratio should be greater than 0 when \
+                 data_block_index_type is set to kDataBlockBinaryAndHash",
+            ));
         }
         if self.block_align && !self.block_size.is_power_of_two() {
             return Err(Error::invalid_argument(
@@ -274,6 +272,9 @@ pub struct TableBuildContext {
     /// Bytes the table will have at most, roughly; 0 unknown. Bounds what is buffered for a
     /// dictionary.
     pub target_file_size: u64,
+    /// Helpers that compress blocks, if `compression_opts` asks for them; `None` builds with one
+    /// thread.
+    pub helpers: Option<HelperPool>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -301,6 +302,7 @@ impl Default for TableBuildContext {
             skip_filters: false,
             reason: TableReason::Other,
             target_file_size: 0,
+            helpers: None,
             user_collected: Vec::new(),
         }
     }
@@ -330,6 +332,8 @@ pub struct TableReadContext {
     pub stats: Option<Arc<dyn TableStats>>,
     /// Do not load or use the filter.
     pub skip_filters: bool,
+    /// Tables of level 0 up to so many bytes count as flushed for pinning.
+    pub max_file_size_for_l0_meta_pin: u64,
 }
 
 impl Default for TableReadContext {
@@ -345,6 +349,7 @@ impl Default for TableReadContext {
             prefix_extractor: None,
             stats: None,
             skip_filters: false,
+            max_file_size_for_l0_meta_pin: u64::MAX,
         }
     }
 }
@@ -362,6 +367,9 @@ pub struct TableReadOptions {
     pub total_order_seek: bool,
     /// The iterator stays within the prefix of its seek key.
     pub prefix_same_as_start: bool,
+    /// Use prefix filters only where order across prefixes cannot show the difference, with
+    /// `total_order_seek` too.
+    pub auto_prefix_mode: bool,
     /// User key at which iteration ends; readahead and prefix filters take it into account, the
     /// caller enforces it.
     pub iterate_upper_bound: Option<Arc<[u8]>>,
@@ -414,6 +422,7 @@ impl Default for TableReadOptions {
             readahead_size: 0,
             total_order_seek: false,
             prefix_same_as_start: false,
+            auto_prefix_mode: false,
             iterate_upper_bound: None,
             cache_only: false,
             missed: None,

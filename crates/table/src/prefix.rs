@@ -25,6 +25,12 @@ fn word(chunk: &[u8]) -> u64 {
     chunk.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
+/// Appends `src`, which is expected to be short.
+#[inline]
+pub(crate) fn append_short(dst: &mut Vec<u8>, src: &[u8]) {
+    dst.extend_from_slice(src);
+}
+
 /// The first eight bytes of `key` as a big-endian integer, padded with zeros.
 #[inline]
 pub(crate) fn prefix_word(key: &[u8]) -> u64 {

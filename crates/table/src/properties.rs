@@ -22,6 +22,8 @@ pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
 pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
 /// Name of the prefix filtering property ("0" or "1").
 pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
+/// Name of the property of tables whose filter partitions are cut by themselves ("1").
+pub const DECOUPLED_FILTERS: &str = "rocksdb.block.based.table.decoupled.partitioned.filters";
 /// Name of the version of an ingested file (fixed32).
 pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
 /// Name of the global sequence number of an ingested file (fixed64).
@@ -170,6 +172,8 @@ pub struct TableProperties {
     pub tail_start_offset: u64,
     pub top_level_index_size: u64,
     pub user_timestamps_persisted: u64,
+    /// Where in the file the eight bytes of [`GLOBAL_SEQNO`] are; 0 unknown. Not stored.
+    pub global_seqno_offset: u64,
     /// Properties by collectors and of unknown name; the constants of this module name some.
     pub user_collected: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -220,6 +224,7 @@ impl Default for TableProperties {
             tail_start_offset: 0,
             top_level_index_size: 0,
             user_timestamps_persisted: 1,
+            global_seqno_offset: 0,
             user_collected: BTreeMap::new(),
         }
     }

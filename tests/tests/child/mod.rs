@@ -23,6 +23,8 @@ const JOBS: &[(&str, Job)] = &[
     ("faults", crate::faults::run),
     ("crash", crate::crash::run),
     ("corruption", crate::corruption::run),
+    ("matrix", crate::matrix::run),
+    ("rates", crate::matrix::run_rates),
 ];
 
 /// Runs a job in a child process and waits for it.

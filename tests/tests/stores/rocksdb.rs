@@ -89,6 +89,16 @@ impl RocksDb {
         self.db.as_ref().expect("open but during reopen")
     }
 
+    /// The column families, in the order of the settings.
+    pub fn families(&self) -> &[ColumnFamily] {
+        &self.families
+    }
+
+    /// The library.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     fn reads(&self, snapshot: Option<u64>) -> ReadOptions {
         let snapshot = snapshot.map(|name| self.snapshots[&name].clone());
         ReadOptions::new(&self.peer, &ReadSettings { snapshot, ..ReadSettings::default() })

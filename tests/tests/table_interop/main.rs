@@ -2,6 +2,8 @@
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod fifo;
+mod ingest;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

@@ -12,6 +12,7 @@ use pumice::{
     WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
+use pumice_port::helpers::HelperPool;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,10 @@ impl Pumice {
             capacity: usize::try_from(flags.cache_size).unwrap_or(0),
             ..CacheOptions::default()
         }));
+        options.cf.compression_opts.parallel_fast_codecs = flags.compression_parallel_fast_codecs;
+        if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
+            HelperPool::shared().set_limit(helpers);
+        }
         options.db.create_if_missing = true;
         if flags.statistics {
             options.db.statistics = Some(Arc::new(Statistics::new()));

@@ -20,8 +20,9 @@ pub use file::{
 pub use lock::{FileLock, LockFailure};
 pub(crate) use process::SIM_CPUS;
 pub use process::{
-    CpuPriority, IoPriority, current_cpu, hostname, nice_of, pid, read_random_bytes,
-    set_thread_cpu_priority, set_thread_io_priority, thread_id, total_memory_bytes,
+    CpuPriority, IoPriority, ThreadPriority, current_cpu, hostname, nice_of, pid,
+    read_random_bytes, set_thread_cpu_priority, set_thread_io_priority, thread_id, thread_priority,
+    total_memory_bytes,
 };
 
 pub use read::{BatchRead, read_batch};

@@ -157,6 +157,30 @@ pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What the kernel schedules a thread's computing and its input and output by. A new thread has its
+/// starter's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct ThreadPriority {
+    policy: i32,
+    nice: i32,
+    io: i32,
+}
+
+/// The calling thread's. What the kernel does not tell is taken for its default.
+pub fn thread_priority() -> ThreadPriority {
+    if sim::is_running() {
+        return ThreadPriority::default();
+    }
+    const WHO_PROCESS: libc::c_long = 1;
+    // SAFETY: invariant 2; number 0 is the calling thread.
+    let (policy, nice, io) = unsafe {
+        let policy = libc::sched_getscheduler(0);
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        (policy, nice, libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0))
+    };
+    ThreadPriority { policy, nice, io: i32::try_from(io).unwrap_or(0).max(0) }
+}
+
 /// The nice value of the thread with the kernel's number `thread`.
 ///
 /// # Errors

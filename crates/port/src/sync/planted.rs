@@ -24,6 +24,12 @@ pub enum Planted {
     EventRelaxed,
     /// The one who sets an event wakes the waiters before it is done with the event.
     EventWakesUnderLock,
+    /// The emitter of a ring looks for blocks to compress before it counts the one it has emitted.
+    RingOldEmit,
+    /// A helper asks whether the emitter must be woken before its own step counts as done.
+    RingWakesLate,
+    /// A ring's changes order nothing else.
+    RingRelaxed,
 }
 
 #[cfg(not(loom))]

@@ -12,6 +12,7 @@
 
 mod kicks;
 mod locks;
+mod ring;
 mod tasks;
 
 use pumice_port::sync::planted::{ACTIVE, HAND_OFF, Planted};

@@ -134,6 +134,9 @@ impl DbInner {
         if work.pick.is_trivial_move {
             return self.move_files(work);
         }
+        if work.pick.is_deletion {
+            return self.drop_files(work);
+        }
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
         let result = self.rewrite(work, job, started);
@@ -202,6 +205,30 @@ impl DbInner {
         Ok(())
     }
 
+    /// FIFO compaction: the oldest files leave the tree.
+    fn drop_files(&self, work: &CompactionWork) -> Result<()> {
+        let started = time::now_micros();
+        let job = self.note_compaction_begin(work);
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        edit.deleted_files.extend(work.pick.input_files().map(|(level, f)| (level, f.number)));
+        let count = edit.deleted_files.len();
+        if let Err(error) = self.apply_edits(edit, |_| ()) {
+            self.note_compaction_failed(job, work, &error);
+            return Err(error);
+        }
+        self.info(format_args!(
+            "[{}] Deleted {count} files of level {}, {} bytes",
+            work.cf.name,
+            work.pick.start_level,
+            work.pick.input_bytes()
+        ));
+        let micros = time::now_micros() - started;
+        let counts = CompactionStats { count: 1, micros, ..CompactionStats::default() };
+        work.cf.stats.compacted(work.pick.output_level, &counts);
+        self.note_compaction_end(job, work, &[], &counts, 0);
+        Ok(())
+    }
+
     fn add_cursor(&self, work: &CompactionWork, edit: &mut VersionEdit) {
         if let Some(cursor) = &work.pick.next_cursor {
             edit.compact_cursors.push((work.pick.start_level, cursor.clone()));
@@ -229,7 +256,7 @@ impl DbInner {
         if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { self.snapshots.sequences() }
     }
 
-    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
+    /// Runs the parts of a job, each on its own thread, and joins their results.
     /// The output files are durable after that.
     fn run_parts(
         &self,
@@ -241,14 +268,18 @@ impl DbInner {
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
-        for (start, end) in ranges[1..].iter().cloned() {
-            let job = Arc::clone(job);
-            handles.push(pumice_port::thread::spawn("pumice:sub", move || {
-                subcompaction::run(&job, start, end)
-            }));
+        // Parts that no thread could be had for are done here, behind the first.
+        let mut own = vec![ranges[0].clone()];
+        for range in &ranges[1..] {
+            let (job, (start, end)) = (Arc::clone(job), range.clone());
+            let part = move || subcompaction::run(&job, start, end);
+            match pumice_port::thread::try_spawn("pumice:sub", part) {
+                Ok(handle) => handles.push(handle),
+                Err(_) => own.push(range.clone()),
+            }
         }
-        let first = subcompaction::run(job, ranges[0].0.clone(), ranges[0].1.clone());
-        let mut results = vec![first];
+        let mut results: Vec<_> =
+            own.into_iter().map(|(start, end)| subcompaction::run(job, start, end)).collect();
         for handle in handles {
             results.push(handle.join().and_then(|result| result));
         }

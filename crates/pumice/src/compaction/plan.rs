@@ -5,17 +5,21 @@
 
 use pumice_compress::CompressionType;
 use pumice_manifest::{
-    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Version,
+    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, UserRange,
+    Version,
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, ManualPick, ManualRange, PickContext, PriorityCache, RunningCompactions,
+    self, CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
+    RunningCompactions,
 };
-use crate::options::{ColumnFamilyOptions, CompactionPri};
+use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle};
 
 /// See the module head.
 pub(crate) struct CompactionPlan {
     options: LeveledOptions,
+    /// FIFO compaction instead of leveled.
+    fifo: Option<FifoRules>,
     targets: LevelTargets,
     scores: LevelScores,
     marks: FileMarks,
@@ -26,10 +30,12 @@ pub(crate) struct CompactionPlan {
 impl CompactionPlan {
     /// The plan of a column family at `version`.
     pub fn new(version: &Version, options: &ColumnFamilyOptions, freed_below: u64) -> Self {
+        let fifo = fifo_rules(options);
         let options = shape(options);
         let mut plan = CompactionPlan {
             targets: LevelTargets::compute(version, &options),
             options,
+            fifo,
             scores: LevelScores::default(),
             marks: FileMarks::default(),
             running: RunningCompactions::default(),
@@ -42,11 +48,17 @@ impl CompactionPlan {
     /// Takes over changed options or a new version.
     pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
         self.options = shape(options);
+        self.fifo = fifo_rules(options);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
     }
 
     fn rescore(&mut self, version: &Version, freed_below: u64) {
+        if let Some(fifo) = &self.fifo {
+            self.scores = fifo.scores(version, &self.running, pumice_port::time::wall_seconds());
+            self.marks = FileMarks::default();
+            return;
+        }
         self.scores =
             LevelScores::compute(version, &self.targets, &self.options, self.running.files());
         let rules = MarkRules {
@@ -99,7 +111,13 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        let pick = picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?;
+        let pick = match &self.fifo {
+            Some(fifo) => {
+                let pick = fifo.pick(&context, pumice_port::time::wall_seconds())?;
+                CompactionPick { score: self.scores.score(0), ..pick }
+            }
+            None => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
+        };
         let id = self.running.register(&pick, version.comparator());
         self.rescore(version, freed_below);
         Some((id, pick))
@@ -113,7 +131,20 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        picker::pick_range(&context, range)
+        match &self.fifo {
+            // As RocksDB: a manual compaction does what is due, whatever its range.
+            Some(_) if !self.running.is_empty() => ManualPick::Conflict,
+            Some(fifo) => match fifo.pick(&context, pumice_port::time::wall_seconds()) {
+                Some(pick) => ManualPick::Pick { pick: Box::new(pick), resume_at: None },
+                None => ManualPick::Nothing,
+            },
+            None => picker::pick_range(&context, range),
+        }
+    }
+
+    /// Files are compacted first in, first out.
+    pub fn is_fifo(&self) -> bool {
+        self.fifo.is_some()
     }
 
     /// Registers a manual pick as running.
@@ -123,11 +154,35 @@ impl CompactionPlan {
         id
     }
 
+    /// Keeps compactions from writing to `range` of `level` until [`Self::unreserve`].
+    pub fn reserve(&mut self, level: usize, range: &UserRange<'_>) -> u64 {
+        self.running.reserve(level, range)
+    }
+
+    /// Ends [`Self::reserve`]; the caller refreshes the plan.
+    pub fn unreserve(&mut self, id: u64) {
+        self.running.unregister(id);
+    }
+
     /// A compaction ended.
     pub fn finished(&mut self, version: &Version, id: u64, freed_below: u64) {
         self.running.unregister(id);
         self.rescore(version, freed_below);
     }
+}
+
+/// The rules of FIFO compaction, if that is the style.
+fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
+    let fifo = &options.compaction_options_fifo;
+    // Larger files are results of merges: merging those again and again would cost much, and keep
+    // old data from its end.
+    let merge_below = options.write_buffer_size as u64 / 10 * 11;
+    (options.compaction_style == CompactionStyle::Fifo).then_some(FifoRules {
+        max_bytes: fifo.max_table_files_size,
+        ttl_seconds: options.ttl,
+        merge_below: fifo.allow_compaction.then_some(merge_below),
+        merge_trigger: options.level0_file_num_compaction_trigger as usize,
+    })
 }
 
 /// The options that shape the tree, as the picker wants them.

@@ -4,7 +4,7 @@
 //! handle goes or `close` is called. Snapshots, iterators and column family handles may outlive
 //! it. Every call may suspend unless its text says otherwise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,7 +141,7 @@ impl Db {
         crate::db::destroy::destroy(&options.db, path.as_ref())
     }
 
-    fn inner(&self) -> &Arc<DbInner> {
+    pub(crate) fn inner(&self) -> &Arc<DbInner> {
         &self.handle.inner
     }
 
@@ -314,7 +314,7 @@ impl Db {
         self.inner().iterator(options, self.data(cf)?)
     }
 
-    /// A snapshot of the present state. Does not suspend.
+    /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
     pub fn snapshot(&self) -> Snapshot {
         self.inner().snapshot()
     }
@@ -471,6 +471,19 @@ impl Db {
     /// A property of `cf`.
     pub fn property_cf(&self, cf: &ColumnFamily, name: &str) -> Option<String> {
         self.inner().property(self.data(cf).ok()?, name)
+    }
+    /// A property of the default column family as names and values; None if it has no such form.
+    /// `rocksdb.block-cache-entry-stats` has, and its `fast-` variant.
+    pub fn property_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        self.inner().property_map(&self.handle.default.data, name)
+    }
+    /// As [`Db::property_map`], of `cf`.
+    pub fn property_map_cf(
+        &self,
+        cf: &ColumnFamily,
+        name: &str,
+    ) -> Option<BTreeMap<String, String>> {
+        self.inner().property_map(self.data(cf).ok()?, name)
     }
     /// A property that is a number.
     pub fn property_int(&self, name: &str) -> Option<u64> {

@@ -146,7 +146,7 @@ impl DbInner {
     }
 
     /// Gives a table file a second name, or copies it once links have turned out impossible.
-    fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
+    pub(super) fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
         if *linking {
             match self.fs.link(from, to) {
                 Err(error) if is_unlinkable(&error) => *linking = false,
@@ -190,7 +190,8 @@ impl DbInner {
     }
 }
 
-fn is_unlinkable(error: &Error) -> bool {
+/// The two names are on different file systems, or theirs has no links.
+pub(crate) fn is_unlinkable(error: &Error) -> bool {
     error.kind() == ErrorKind::NotSupported
         || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
 }

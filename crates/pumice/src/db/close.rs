@@ -74,6 +74,7 @@ impl DbInner {
                 || state.scheduled_compactions > 0
                 || state.compaction_retry.waiting
                 || state.running_deletions > 0
+                || state.running_ingestions > 0
                 || state.errors.is_resuming()
             {
                 state = self.changed.wait_timeout(state, POLL).0;

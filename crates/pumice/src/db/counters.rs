@@ -2,8 +2,6 @@
 //!
 //! Thread safety: one short lock, taken once per job or stall, never per write.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::time;
 
@@ -12,16 +10,12 @@ use crate::stats::cf_stats::{CfStats, CompactionStats, JobPriority};
 /// See the module head.
 pub(crate) struct CfCounters {
     stats: Mutex<CfStats>,
-    cache_scans: AtomicU64,
 }
 
 impl CfCounters {
     /// All zero, for `levels` levels, counting from now.
     pub fn new(levels: usize) -> Self {
-        CfCounters {
-            stats: Mutex::new(CfStats::new(levels, time::now_micros())),
-            cache_scans: AtomicU64::new(0),
-        }
+        CfCounters { stats: Mutex::new(CfStats::new(levels, time::now_micros())) }
     }
 
     /// A flush ended.
@@ -41,13 +35,18 @@ impl CfCounters {
         self.lock().add_moved_bytes(level, bytes);
     }
 
+    /// A file was ingested into `level`: `job` says what that took.
+    pub fn ingested(&self, level: usize, job: &CompactionStats, bytes: u64, entries: u64) {
+        let mut stats = self.lock();
+        stats.add_job(level, JobPriority::User, job);
+        stats.added_bytes += bytes;
+        stats.added_files += 1;
+        stats.added_l0_files += u64::from(level == 0);
+        stats.added_keys += entries;
+    }
+
     /// The counters, for reports and stalls.
     pub fn lock(&self) -> MutexGuard<'_, CfStats> {
         self.stats.lock()
-    }
-
-    /// Number of the walk through the block cache that a report is about to make, from 1.
-    pub fn next_cache_scan(&self) -> u64 {
-        self.cache_scans.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -25,11 +25,11 @@ use crate::compaction::job::CompactionWork;
 use crate::db::DbInner;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
-use crate::options::InfoLogLevel;
+use crate::options::{DbOptions, InfoLogLevel};
 use crate::stats::listener::{
-    BackgroundErrorReason, CompactionJobInfo, FlushJobInfo, FlushReason, MemTableInfo,
-    TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
-    WriteStallInfo,
+    BackgroundErrorReason, CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason,
+    MemTableInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
+    WriteStallCondition, WriteStallInfo,
 };
 use crate::stats::{CompactionStats, EventListener, Logger, cf_stats, event_log};
 use crate::write::controller::{StallCause, StallInputs};
@@ -83,14 +83,18 @@ impl EventState {
     }
 }
 
+/// The host that properties of tables made with `options` name.
+pub(crate) fn host_id(options: &DbOptions) -> String {
+    match options.db_host_id.as_str() {
+        HOST_NAME_PLACEHOLDER => pumice_port::os::hostname(),
+        given => given.to_string(),
+    }
+}
+
 impl DbInner {
     /// The host that table properties name.
     pub(crate) fn host_id(&self) -> String {
-        let options = self.options();
-        match options.db_host_id.as_str() {
-            HOST_NAME_PLACEHOLDER => pumice_port::os::hostname(),
-            given => given.to_string(),
-        }
+        host_id(&self.options())
     }
 
     /// Writes a warning to the info log.
@@ -325,6 +329,28 @@ impl DbInner {
         let shape = self.tree_shape(&work.cf);
         self.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
         self.tell(|l| l.on_compaction_completed(&info));
+    }
+
+    /// These files were ingested into these levels of `cf`.
+    pub(crate) fn note_ingested(&self, cf: &CfData, files: &[(ExternalFileIngestionInfo, usize)]) {
+        for (info, level) in files {
+            self.info(format_args!(
+                "[AddFile] External SST file {} was ingested in L{level} with path {} \
+                 (global_seqno={})",
+                info.external_file_path.display(),
+                info.internal_file_path.display(),
+                info.global_seqno
+            ));
+        }
+        let path = |info: &ExternalFileIngestionInfo| info.internal_file_path.display().to_string();
+        let paths: Vec<String> = files.iter().map(|(info, _)| path(info)).collect();
+        let placed: Vec<(&str, usize)> =
+            paths.iter().map(String::as_str).zip(files.iter().map(|(_, level)| *level)).collect();
+        let shape = self.tree_shape(cf);
+        self.log_event(|log| event_log::ingest_finished(log, &placed, &shape.files));
+        for (info, _) in files {
+            self.tell(|l| l.on_external_file_ingested(info));
+        }
     }
 
     /// Table file `number` was removed from disk.

@@ -19,6 +19,7 @@ use crate::db::column_family::CfData;
 use crate::db::error_handler::Reason;
 use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::db::{DbInner, DbState};
+use crate::options::CompactionStyle;
 
 const POLL: Duration = Duration::from_millis(200);
 
@@ -150,6 +151,10 @@ impl DbInner {
         self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
         let deepest = self.deepest_overlap(cf, begin, end);
         let Some(deepest) = deepest else { return Ok(()) };
+        if cf.options().compaction_style == CompactionStyle::Fifo {
+            // Nothing changes level: what is due by size or age is done, whatever the range.
+            return self.compact_level(options, cf, (0, None), (begin, end), u64::MAX).map(drop);
+        }
         let has_filter = cf.options().compaction_filter.is_some();
         let mut level = 0;
         let mut final_level = deepest;

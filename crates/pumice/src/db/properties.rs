@@ -6,7 +6,7 @@
 //! | `reports` | the ones that are texts |
 //!
 //! RocksDB's names start with `rocksdb.`, our own with `pumice.` (`write-group-size`: a histogram
-//! of batches per write group; `wal-syncs`). A name without either, an unknown one, and one that
+//! of batches per write group; `wal-syncs`; `table-builds`: codecs and helpers). A name without either, an unknown one, and one that
 //! has no value here give None, as does a property that needs state which a dropped column family
 //! no longer has.
 //! `estimate-oldest-key-time` never has a value: RocksDB knows it for FIFO compaction only.
@@ -16,9 +16,11 @@
 
 mod reports;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
+use pumice_cache::StatsAge;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
@@ -48,10 +50,24 @@ impl DbInner {
         })
     }
 
+    /// The property `name` of `cf` as names and values; None if it has no such form.
+    pub(crate) fn property_map(
+        &self,
+        cf: &Arc<CfData>,
+        name: &str,
+    ) -> Option<BTreeMap<String, String>> {
+        match name.strip_prefix(PREFIX)? {
+            "block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASKED),
+            "fast-block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASIDE),
+            _ => None,
+        }
+    }
+
     fn own_property(&self, name: &str) -> Option<String> {
         match name {
             "write-group-size" => Some(self.stats.group_sizes().to_string()),
             "wal-syncs" => Some(self.stats.wal_syncs().to_string()),
+            "table-builds" => Some(self.table_builds.to_string()),
             _ => None,
         }
     }
@@ -105,9 +121,8 @@ impl DbInner {
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
             "dbstats" => self.db_report(),
             "levelstats" => self.level_report(cf),
-            "block-cache-entry-stats" | "fast-block-cache-entry-stats" => {
-                reports::block_cache_report(cf)?
-            }
+            "block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASKED)?,
+            "fast-block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASIDE)?,
             "sstables" => reports::files_report(cf, view),
             "aggregated-table-properties" => {
                 let levels = 0..view.version.num_levels();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
-use pumice_port::sync::Mutex;
+use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::DbInner;
 
@@ -16,6 +16,9 @@ use crate::db::DbInner;
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SequenceNumber, Held>>,
+    /// No snapshot is taken now, see [`SnapshotList::close`]. Changes under `held`.
+    closed: AtomicBool,
+    opened: Condvar,
     /// A snapshot was released since `catch_up_limit` looked.
     released: AtomicBool,
     catch_up_limit: AtomicU64,
@@ -37,11 +40,23 @@ impl SnapshotList {
         latest: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
         let mut held = self.held.lock();
+        while self.closed.load(Ordering::Relaxed) {
+            held = self.opened.wait(held);
+        }
         let sequence = latest();
         let entry = held.entry(sequence).or_insert(Held { count: 0, since_seconds: now_seconds });
         entry.count += 1;
         drop(held);
         Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
+    }
+
+    /// Makes those who want a snapshot wait until the answer is dropped: between the moment when an
+    /// ingestion finds out whether there are snapshots and the moment when its files are visible,
+    /// another one would change its content. One caller at a time.
+    pub fn close(&self) -> ClosedSnapshots<'_> {
+        let held = self.held.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        ClosedSnapshots { list: self, any: !held.is_empty() }
     }
 
     /// All live sequences, ascending.
@@ -79,6 +94,22 @@ impl SnapshotList {
                 self.released.store(true, Ordering::Release);
             }
         }
+    }
+}
+
+/// See [`SnapshotList::close`].
+pub(crate) struct ClosedSnapshots<'a> {
+    list: &'a SnapshotList,
+    /// There were snapshots when it was closed.
+    pub any: bool,
+}
+
+impl Drop for ClosedSnapshots<'_> {
+    fn drop(&mut self) {
+        let held = self.list.held.lock();
+        self.list.closed.store(false, Ordering::Relaxed);
+        drop(held);
+        self.list.opened.notify_all();
     }
 }
 

@@ -228,6 +228,8 @@ pub struct BlockCacheView {
     pub occupancy: u64,
     /// Scans for this report so far.
     pub collections: u64,
+    /// Reports since the last scan that repeated what it found.
+    pub last_copies: u64,
     /// Seconds that the last scan took.
     pub last_secs: f64,
     /// Seconds since the last scan.
@@ -489,14 +491,15 @@ pub fn block_cache_report(cache: &BlockCacheView) -> String {
 fn print_block_cache(out: &mut String, cache: &BlockCacheView) -> fmt::Result {
     writeln!(
         out,
-        "Block cache {} capacity: {} usage: {} table_size: {} occupancy: {} collections: {} \
-         last_copies: 0 last_secs: {} secs_since: {}",
+        "Block cache {} capacity: {} usage: {} table_size: {} occupancy: {} \
+         collections: {} last_copies: {} last_secs: {} secs_since: {}",
         cache.identity,
         bytes(cache.capacity),
         bytes(cache.usage),
         cache.table_size,
         cache.occupancy,
         cache.collections,
+        cache.last_copies,
         general(cache.last_secs),
         cache.secs_since
     )?;

@@ -36,6 +36,11 @@ impl Event {
         Self::start().text("cf_name", cf_name).number("job", job).text("event", name)
     }
 
+    /// An event of no job.
+    pub fn without_job(name: &str) -> Self {
+        Self::start().text("event", name)
+    }
+
     fn start() -> Self {
         Event(format!("{{\"time_micros\": {}", pumice_port::time::wall_micros()))
     }
@@ -90,6 +95,20 @@ impl Event {
         let values: Vec<String> = values.iter().map(u64::to_string).collect();
         self.0.push('[');
         self.0.push_str(&values.join(", "));
+        self.0.push(']');
+        self
+    }
+
+    /// Adds a list of files with their levels, flat as RocksDB has it: `["file", path, "level", n]`
+    #[must_use]
+    pub fn placed_files(mut self, name: &str, files: &[(&str, usize)]) -> Self {
+        self = self.key(name);
+        self.0.push('[');
+        for (at, (path, level)) in files.iter().enumerate() {
+            self.0.push_str(if at > 0 { ", \"file\", " } else { "\"file\", " });
+            push_string(&mut self.0, path);
+            write!(self.0, ", \"level\", {level}").expect("writing to a String cannot fail");
+        }
         self.0.push(']');
         self
     }
@@ -215,6 +234,15 @@ pub fn table_file_deleted(logger: &dyn Logger, info: &TableFileDeletionInfo) {
     Event::new(info.job_id, "table_file_deletion")
         .number("file_number", info.file_number)
         .status(info.error.as_ref())
+        .log(logger);
+}
+
+/// Logs `ingest_finished` for `files`, each with the level it went to; `lsm_state` is the number of
+/// files by level afterwards.
+pub fn ingest_finished(logger: &dyn Logger, files: &[(&str, usize)], lsm_state: &[u64]) {
+    Event::without_job("ingest_finished")
+        .placed_files("files_ingested", files)
+        .list("lsm_state", lsm_state)
         .log(logger);
 }
 

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use pumice_base::Error;
+use pumice_table::TableProperties;
 
 /// Why a memtable is flushed. The text is RocksDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,7 @@ pub enum FlushReason {
     ManualFlush,
     ErrorRecovery,
     WalFull,
+    ExternalFileIngestion,
 }
 
 impl FlushReason {
@@ -38,6 +40,7 @@ impl FlushReason {
             FlushReason::ManualFlush => "Manual Flush",
             FlushReason::ErrorRecovery => "Error Recovery",
             FlushReason::WalFull => "WAL Full",
+            FlushReason::ExternalFileIngestion => "External File Ingestion",
         }
     }
 }
@@ -59,6 +62,12 @@ pub enum CompactionReason {
     Ttl,
     /// The file is older than `periodic_compaction_seconds`.
     PeriodicCompaction,
+    /// FIFO: there are too many bytes.
+    FifoMaxSize,
+    /// FIFO: there are many small files.
+    FifoReduceNumFiles,
+    /// FIFO: the files are older than `ttl`.
+    FifoTtl,
 }
 
 impl CompactionReason {
@@ -72,6 +81,9 @@ impl CompactionReason {
             CompactionReason::BottommostFiles => "BottommostFiles",
             CompactionReason::Ttl => "Ttl",
             CompactionReason::PeriodicCompaction => "PeriodicCompaction",
+            CompactionReason::FifoMaxSize => "FIFOMaxSize",
+            CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
+            CompactionReason::FifoTtl => "FIFOTtl",
         }
     }
 }
@@ -258,6 +270,21 @@ pub struct WriteStallInfo {
     pub previous: WriteStallCondition,
 }
 
+/// A table file that was made outside and has become part of the database.
+#[derive(Clone, Debug)]
+pub struct ExternalFileIngestionInfo {
+    /// Column family.
+    pub cf_name: String,
+    /// The file as it was given.
+    pub external_file_path: PathBuf,
+    /// The file in the database.
+    pub internal_file_path: PathBuf,
+    /// Sequence number of all its entries.
+    pub global_seqno: u64,
+    /// Its properties.
+    pub table_properties: TableProperties,
+}
+
 /// Receiver of events; every method defaults to nothing.
 pub trait EventListener: Send + Sync {
     /// A flush begins.
@@ -276,6 +303,8 @@ pub trait EventListener: Send + Sync {
     fn on_memtable_sealed(&self, _info: &MemTableInfo) {}
     /// The stall of a column family changed.
     fn on_stall_conditions_changed(&self, _info: &WriteStallInfo) {}
+    /// Table files were ingested; called once for each of them.
+    fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
     /// A background job failed; writes may stop, by the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
     /// The database recovered from a background error.

@@ -5,26 +5,30 @@
 //! entry = varint shared ‖ varint non_shared ‖ varint value_len ‖ key suffix ‖ value
 //! ```
 //!
-//! The builder keeps the last key across blocks, so that the shared length that the caller
-//! computes for the order check serves the encoding too. Buffers are reused: after the first few
-//! blocks nothing is allocated. Invariant: `restarts` is never empty.
+//! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one
+//! before, which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps
+//! the last key for those that know nothing. Buffers are reused: after the first few blocks nothing
+//! is allocated. Invariant: `restarts` is never empty.
 //!
 //! Index blocks have another entry form; see `index_builder`.
 
-use crate::prefix::common_prefix;
+use crate::prefix::{append_short, common_prefix};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
+/// Most that one entry adds to a block besides its key and value: header and restart point.
+pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
 
 /// Builds one block after another.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     buf: Vec<u8>,
     restarts: Vec<u32>,
-    entries_since_restart: u32,
+    /// Entries before the next restart point.
+    until_restart: u32,
     restart_interval: u32,
-    delta_keys: bool,
-    last_key: Vec<u8>,
+    /// All ones where keys share prefixes, 0 where they are stored whole.
+    share_mask: usize,
 }
 
 impl BlockBuilder {
@@ -34,10 +38,9 @@ impl BlockBuilder {
         BlockBuilder {
             buf: Vec::new(),
             restarts: vec![0],
-            entries_since_restart: 0,
+            until_restart: 0,
             restart_interval: restart_interval.max(1),
-            delta_keys,
-            last_key: Vec::new(),
+            share_mask: if delta_keys { usize::MAX } else { 0 },
         }
     }
 
@@ -45,12 +48,6 @@ impl BlockBuilder {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
-    }
-
-    /// The last key added, also across `reset`.
-    #[inline]
-    pub fn last_key(&self) -> &[u8] {
-        &self.last_key
     }
 
     /// Bytes of the block if it were finished now.
@@ -63,7 +60,7 @@ impl BlockBuilder {
     /// key is counted. Kept equal so that blocks end at the same keys.
     #[inline]
     pub fn estimated_bytes_after(&self, key_len: usize, value_len: usize) -> usize {
-        let restart = if self.entries_since_restart >= self.restart_interval { 4 } else { 0 };
+        let restart = if self.until_restart == 0 && !self.is_empty() { 4 } else { 0 };
         self.estimated_bytes()
             + key_len
             + value_len
@@ -73,35 +70,32 @@ impl BlockBuilder {
             + pumice_base::coding::varint_len(value_len as u64)
     }
 
-    /// Appends an entry whose key sorts after the last one.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        let shared = common_prefix(&self.last_key, key);
-        self.add_with_shared(key, value, shared);
-    }
-
-    /// `add` with the common prefix of `key` and `last_key` already known.
+    /// Appends an entry whose key has `common` leading bytes of the key before it.
     #[inline]
-    pub fn add_with_shared(&mut self, key: &[u8], value: &[u8], common: usize) {
-        let mut shared = 0;
-        if self.buf.is_empty() {
-            self.entries_since_restart = 0;
-        } else if self.entries_since_restart >= self.restart_interval {
-            self.restarts.push(self.buf.len() as u32);
-            self.entries_since_restart = 0;
-        } else if self.delta_keys {
-            shared = common;
+    pub fn append(&mut self, key: &[u8], value: &[u8], common: usize) {
+        let mut shared = common & self.share_mask;
+        if self.until_restart == 0 {
+            self.restart();
+            shared = 0;
         }
-        self.entries_since_restart += 1;
+        self.until_restart -= 1;
         let suffix = &key[shared..];
         self.buf.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         put_header(&mut self.buf, shared, suffix.len(), value.len());
-        self.buf.extend_from_slice(suffix);
+        append_short(&mut self.buf, suffix);
         self.buf.extend_from_slice(value);
-        self.last_key.truncate(common);
-        self.last_key.extend_from_slice(&key[common..]);
     }
 
-    /// Appends the restart array and returns the block; `reset` before the next entry.
+    /// The next entry is a restart point.
+    fn restart(&mut self) {
+        if !self.buf.is_empty() {
+            self.restarts.push(self.buf.len() as u32);
+        }
+        self.until_restart = self.restart_interval;
+    }
+
+    /// Appends the restart array and returns the block; `reset` before the next entry. The caller
+    /// may exchange the block for another vector.
     pub fn finish(&mut self) -> &mut Vec<u8> {
         self.buf.reserve(4 * self.restarts.len() + 4 + crate::handle::BLOCK_TRAILER_LEN);
         for restart in &self.restarts {
@@ -116,7 +110,7 @@ impl BlockBuilder {
         self.buf.clear();
         self.restarts.clear();
         self.restarts.push(0);
-        self.entries_since_restart = 0;
+        self.until_restart = 0;
     }
 }
 
@@ -132,6 +126,33 @@ fn put_header(buf: &mut Vec<u8>, shared: usize, non_shared: usize, value_len: us
     }
 }
 
+/// A [`BlockBuilder`] that remembers the last key.
+#[derive(Debug)]
+pub(crate) struct MetaBlockBuilder {
+    block: BlockBuilder,
+    last_key: Vec<u8>,
+}
+
+impl MetaBlockBuilder {
+    /// A builder with a restart point every `restart_interval` entries.
+    pub fn new(restart_interval: u32) -> Self {
+        MetaBlockBuilder { block: BlockBuilder::new(restart_interval, true), last_key: Vec::new() }
+    }
+
+    /// Appends an entry whose key sorts after the last one.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        let common = common_prefix(&self.last_key, key);
+        self.block.append(key, value, common);
+        self.last_key.truncate(common);
+        self.last_key.extend_from_slice(&key[common..]);
+    }
+
+    /// The block.
+    pub fn finish(mut self) -> Vec<u8> {
+        std::mem::take(self.block.finish())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +161,7 @@ mod tests {
     #[pumice_test_macros::test]
     fn encodes_the_documented_examples() {
         let mut builder = BlockBuilder::new(16, true);
-        builder.add(&[0x7a, 0x01, 0x0b, 0, 0, 0, 0, 0, 0], b"26");
+        builder.append(&[0x7a, 0x01, 0x0b, 0, 0, 0, 0, 0, 0], b"26", 0);
         let want = [0, 9, 2, 0x7a, 1, 0x0b, 0, 0, 0, 0, 0, 0, 0x32, 0x36, 0, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(builder.estimated_bytes(), want.len());
         assert_eq!(builder.finish(), &want);
@@ -150,11 +171,11 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn restart_points_store_whole_keys() {
-        let mut builder = BlockBuilder::new(2, true);
+        let mut builder = MetaBlockBuilder::new(2);
         for key in [&b"aaa1"[..], b"aaa2", b"aaa3"] {
             builder.add(key, b"");
         }
-        let block = builder.finish().clone();
+        let block = builder.finish();
         assert_eq!(&block[..3], &[0, 4, 0]);
         assert_eq!(&block[7..11], &[3, 1, 0, b'2']);
         assert_eq!(&block[11..18], b"\x00\x04\x00aaa3");
@@ -165,10 +186,22 @@ mod tests {
     fn long_values_use_varint_headers() {
         let mut builder = BlockBuilder::new(16, false);
         let value = vec![7u8; 300];
-        builder.add(b"k", &value);
-        builder.add(b"k2", &value);
+        builder.append(b"k", &value, 0);
+        builder.append(b"k2", &value, 1);
         let block = builder.finish();
         assert_eq!(&block[..5], &[0, 1, 0xac, 0x02, b'k']);
         assert_eq!(&block[305..311], &[0, 2, 0xac, 0x02, b'k', b'2']);
+    }
+
+    /// The guess counts the whole key, and a restart point where the next entry makes one.
+    #[pumice_test_macros::test]
+    fn the_guess_counts_the_whole_key() {
+        let mut builder = BlockBuilder::new(2, true);
+        builder.append(b"key1", b"v", 0);
+        let now = builder.estimated_bytes();
+        assert_eq!(builder.estimated_bytes_after(4, 1), now + 4 + 1 + 4 + 1 + 1);
+        builder.append(b"key2", b"v", 3);
+        let now = builder.estimated_bytes();
+        assert_eq!(builder.estimated_bytes_after(4, 200), now + 4 + 200 + 4 + 4 + 1 + 2);
     }
 }

@@ -4,40 +4,56 @@
 //! data block* ‖ filter ‖ index ‖ range deletions ‖ properties ‖ metaindex ‖ footer
 //! ```
 //!
-//! Per entry: one comparison with the last key, whose length of common prefix serves the order
-//! check, the recognition of versions and the encoding; one hash per user key; copies into reused
-//! buffers. No allocation, virtual call or atomic. Blocks end where RocksDB would end them.
+//! | part | is |
+//! |---|---|
+//! | `add` | the path per key, and what is done once per data block |
+//! | `block_builder`, `block_keys` | the data block under construction, and its keys |
+//! | `pipeline` | compression and writing of finished blocks |
+//! | `index_builder`, `filter_block` | index and filter, fed once per data block |
+//! | `sizes` | the estimate by which files are cut |
+//! | `tail` | everything behind the data blocks |
+//!
+//! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
 //!
 //! Thread safety: one owner. Invariants: (1) after a failed `add` or `finish` the table is
-//! incomplete and the file must be removed; (2) the bytes depend on the arguments only.
-//!
-//! Not here: partitioned and hash indexes, partitioned filters, dictionaries, parallel
-//! compression; asking for them is refused.
+//! incomplete and the file must be removed; (2) the bytes, and the estimates on the way, are a
+//! function of the entries and the settings.
 
+mod add;
 mod block_builder;
-#[allow(dead_code)] // Until the block builder keeps its keys here.
-mod block_keys;
-mod block_writer;
+pub(crate) mod block_keys;
+mod filter_block;
 pub(crate) mod index_builder;
+mod pipeline;
+mod setup;
+mod sizes;
+mod stats;
+mod tail;
 
-use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
-use pumice_base::hash::hash64;
-use pumice_base::{Comparator, Error, Result, ValueType};
+use pumice_base::Result;
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
-use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
+use crate::build::add::BlockEnd;
 use crate::build::block_builder::BlockBuilder;
-use crate::build::block_writer::{BlockCompressor, BlockWriter};
-use crate::build::index_builder::{IndexBuilder, IndexForm};
-use crate::footer::Footer;
-use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
-use crate::metaindex;
-use crate::options::{TableBuildContext, TableReason};
-use crate::prefix::common_prefix;
-use crate::properties::{self, TableProperties};
+use crate::build::block_keys::BlockKeys;
+use crate::build::filter_block::FilterBlockBuilder;
+use crate::build::index_builder::{CutRule, IndexBuilder, IndexEntry, Separators};
+use crate::build::pipeline::Pipeline;
+use crate::build::pipeline::block_writer::BlockWriter;
+use crate::build::pipeline::dictionary::Waiting;
+use crate::build::pipeline::serial::Serial;
+use crate::build::pipeline::sink::Sink;
+use crate::build::pipeline::worker::Codec;
+use crate::build::sizes::SizeEstimate;
+use crate::data_block_hash::DataBlockHash;
+use crate::options::TableBuildContext;
+use crate::properties::TableProperties;
+
+pub use stats::BuildStats;
 
 /// Alignment of data blocks with `block_align`, at most.
 const PAGE_BYTES: usize = 4096;
@@ -45,19 +61,35 @@ const PAGE_BYTES: usize = 4096;
 /// Builds one table.
 pub struct TableBuilder {
     context: TableBuildContext,
-    out: BlockWriter,
-    compressor: BlockCompressor,
+    /// For messages.
+    path: PathBuf,
+    keys: BlockKeys,
     data: BlockBuilder,
-    index: IndexBuilder,
-    filter: Option<FilterBuilder>,
+    end: BlockEnd,
+    /// Bytes of the values of the current block.
+    raw_value_bytes: u64,
+    /// Writes the hash index of data blocks.
+    hash: Option<DataBlockHash>,
+    separators: Separators,
+    /// Where index and filter partitions are cut together.
+    cuts: Option<CutRule>,
+    /// The index entry of the block that ends.
+    entry: IndexEntry,
+    /// Bytes of all index entries, roughly.
+    index_bytes: u64,
+    filter: Option<FilterBlockBuilder>,
+    pipeline: Pipeline,
+    sizes: SizeEstimate,
     /// Range tombstones: internal start key, end key.
     tombstones: Vec<(Vec<u8>, Vec<u8>)>,
     properties: TableProperties,
-    /// Fill above which a block may be closed early.
-    almost_full: usize,
     largest_seqno: u64,
     smallest_seqno: u64,
     finished: bool,
+    /// What is known when the table is finished.
+    file_bytes: u64,
+    file_checksum: Option<u32>,
+    stats: BuildStats,
 }
 
 impl TableBuilder {
@@ -66,274 +98,70 @@ impl TableBuilder {
     /// # Errors
     /// `InvalidArgument` or `NotSupported` for settings that cannot be written.
     pub fn new(context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
-        check_settings(&context)?;
+        setup::check_settings(&context)?;
         let options = &context.table;
-        let version = options.format_version;
-        let filter = match &options.filter_policy {
-            Some(policy) if !context.skip_filters => policy.builder(&filter_settings(&context)),
-            _ => None,
+        let codec = Codec {
+            kind: context.compression,
+            options: Arc::new(context.compression_opts.clone()),
+            max_block_bytes: options.max_block_bytes,
+            verify: options.verify_compression,
+            dictionary: None,
         };
-        let deviation = 100 - options.block_size_deviation.min(100) as usize;
-        let form = IndexForm {
-            shortening: options.index_shortening,
-            restart_interval: options.index_block_restart_interval,
-            delta_handles: version >= 4 && !options.block_align,
-            user_key_allowed: version >= 3,
-        };
+        let path = writer.path().to_path_buf();
+        let start = writer.len();
+        let exact = codec.kind == CompressionType::None;
+        let waiting = Waiting::new(codec.kind, &context.compression_opts, context.target_file_size);
+        let serial = Serial::new(sink(&context, writer)?, codec)?;
         Ok(TableBuilder {
+            path,
+            keys: BlockKeys::default(),
             data: BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding),
-            index: IndexBuilder::new(context.comparator.clone(), form),
-            compressor: BlockCompressor::new(
-                context.compression,
-                &context.compression_opts,
-                options.max_block_bytes,
-                options.verify_compression,
-            )?,
-            filter,
+            end: BlockEnd::new(options),
+            raw_value_bytes: 0,
+            hash: DataBlockHash::new(&context),
+            separators: Separators::new(&context),
+            cuts: CutRule::new(options),
+            entry: IndexEntry::default(),
+            index_bytes: 0,
+            filter: FilterBlockBuilder::new(&context),
+            pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
+            sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
-            properties: initial_properties(&context),
-            almost_full: (options.block_size * deviation).div_ceil(100),
+            properties: setup::initial_properties(&context),
             largest_seqno: 0,
             smallest_seqno: u64::MAX,
             finished: false,
-            out: BlockWriter {
-                offset: writer.len(),
-                checksum: options.checksum,
-                base_context: if version < 6 { 0 } else { base_context(&context) },
-                writer,
-            },
+            file_bytes: 0,
+            file_checksum: None,
+            stats: BuildStats::default(),
             context,
         })
     }
 
-    /// Adds an entry. Point entries come in internal-key order; range tombstones (value = end
-    /// key) may come at any time.
+    /// Writes everything that is not written yet and flushes to the operating system. May suspend.
     ///
     /// # Errors
-    /// `Corruption` for keys out of order or malformed; I/O errors.
-    #[inline]
-    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert!(!self.finished, "add after finish");
-        if ikey.len() < TRAILER_LEN {
-            return Err(Error::corruption("internal key shorter than its trailer"));
-        }
-        let (sequence, tag) = unpack(trailer(ikey));
-        if tag == ValueType::RangeDeletion as u8 {
-            return self.add_tombstone(ikey, value, sequence);
-        }
-        let shared = common_prefix(self.data.last_key(), ikey);
-        let same_user_key = self.check_order(ikey, shared)?;
-        if !self.data.is_empty() && self.block_is_full(ikey.len(), value.len()) {
-            self.flush_block(Some(ikey))?;
-        }
-        if !same_user_key && let Some(filter) = &mut self.filter {
-            add_to_filter(filter, &self.context, user_key(ikey));
-        }
-        self.data.add_with_shared(ikey, value, shared);
-        self.count(ikey, value, sequence, tag);
-        Ok(())
-    }
-
-    /// Statistics of an entry.
-    #[inline]
-    fn count(&mut self, ikey: &[u8], value: &[u8], sequence: u64, tag: u8) {
-        const DELETION: u8 = ValueType::Deletion as u8;
-        const SINGLE: u8 = ValueType::SingleDeletion as u8;
-        const TIMED: u8 = ValueType::DeletionWithTimestamp as u8;
-        const RANGE: u8 = ValueType::RangeDeletion as u8;
-        let deletion = matches!(tag, DELETION | SINGLE | TIMED | RANGE);
-        self.properties.num_entries += 1;
-        self.properties.raw_key_size += ikey.len() as u64;
-        self.properties.raw_value_size += value.len() as u64;
-        self.properties.num_deletions += u64::from(deletion);
-        self.properties.num_merge_operands += u64::from(tag == ValueType::Merge as u8);
-        self.largest_seqno = self.largest_seqno.max(sequence);
-        self.smallest_seqno = self.smallest_seqno.min(sequence);
-    }
-
-    /// Checks that `ikey` sorts after the last key; true if it is a version of the same user key.
-    #[inline]
-    fn check_order(&self, ikey: &[u8], shared: usize) -> Result<bool> {
-        let last = self.data.last_key();
-        if last.is_empty() {
-            return Ok(false);
-        }
-        let (user_len, last_len) = (ikey.len() - TRAILER_LEN, last.len() - TRAILER_LEN);
-        let same = user_len == last_len && shared >= user_len;
-        let ascending = match &self.context.comparator.user {
-            _ if same => trailer(last) > trailer(ikey),
-            // Byte order is decided by the first byte that differs, or by the lengths.
-            Comparator::Bytewise if shared < user_len.min(last_len) => last[shared] < ikey[shared],
-            Comparator::Bytewise => last_len < user_len,
-            user => match user.compare(user_key(last), user_key(ikey)) {
-                Ordering::Less => true,
-                Ordering::Equal => trailer(last) > trailer(ikey),
-                Ordering::Greater => false,
-            },
-        };
-        if ascending { Ok(same) } else { Err(self.out_of_order(ikey)) }
-    }
-
-    #[cold]
-    fn out_of_order(&self, ikey: &[u8]) -> Error {
-        Error::corruption(format!(
-            "Keys must be added in strict ascending order: {:02x?} after {:02x?} in {}",
-            ikey,
-            self.data.last_key(),
-            self.out.writer.path().display()
-        ))
-    }
-
-    /// The block has its size, or would exceed it by this entry and is nearly full.
-    #[inline]
-    fn block_is_full(&self, key_len: usize, value_len: usize) -> bool {
-        let options = &self.context.table;
-        let now = self.data.estimated_bytes();
-        if now >= options.block_size {
-            return true;
-        }
-        if options.block_size_deviation == 0 {
-            return false;
-        }
-        let after = self.data.estimated_bytes_after(key_len, value_len);
-        if options.block_align {
-            return after + BLOCK_TRAILER_LEN > options.block_size;
-        }
-        after > options.block_size && now > self.almost_full
-    }
-
-    fn add_tombstone(&mut self, ikey: &[u8], end: &[u8], sequence: u64) -> Result<()> {
-        let user = &self.context.comparator.user;
-        if user.compare(user_key(ikey), end) == Ordering::Greater {
-            return Err(Error::corruption("range tombstone ends before it starts"));
-        }
-        self.count(ikey, end, sequence, ValueType::RangeDeletion as u8);
-        self.properties.num_range_deletions += 1;
-        self.tombstones.push((ikey.to_vec(), end.to_vec()));
-        Ok(())
-    }
-
-    /// Writes the current data block; `next_key` begins the next one.
-    #[inline(never)]
-    fn flush_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
-        let (block, kind) = self.compressor.compress(self.data.finish())?;
-        let handle = self.out.write(block, kind)?;
-        self.data.reset();
-        self.index.add(self.data.last_key(), next_key, handle);
-        if self.context.table.block_align {
-            self.out.align(self.context.table.block_size.min(PAGE_BYTES))?;
-        }
-        self.properties.num_data_blocks += 1;
-        Ok(())
-    }
-
-    /// Writes everything behind the data blocks and flushes to the operating system.
-    ///
-    /// # Errors
-    /// I/O errors; the file is then incomplete.
+    /// I/O errors, also of blocks before; the file is then incomplete, and only `abandon` may
+    /// follow.
     pub fn finish(&mut self) -> Result<()> {
         assert!(!self.finished, "a table is finished once");
-        if !self.data.is_empty() {
-            self.flush_block(None)?;
+        self.pipeline.check()?;
+        if !self.keys.is_empty() {
+            self.end_block(None)?;
         }
-        self.properties.data_size = self.out.offset;
-        self.properties.tail_start_offset = self.out.offset;
-        let mut meta = MetaHandles::default();
-        self.write_filter(&mut meta)?;
-        let index = self.write_index()?;
-        self.write_tombstones(&mut meta)?;
-        self.write_properties(&mut meta)?;
-        let in_footer = self.context.table.format_version < 6;
-        if !in_footer {
-            meta.add(metaindex::INDEX, index);
+        self.pipeline.drain()?;
+        if let Err(error) = self.write_tail() {
+            return Err(self.pipeline.fail(error));
         }
-        let metaindex = self.out.write_raw(meta.finish())?;
-        let footer = Footer {
-            checksum: self.context.table.checksum,
-            format_version: self.context.table.format_version,
-            base_context: self.out.base_context,
-            metaindex,
-            index: in_footer.then_some(index),
-        };
-        let bytes = footer.encode(self.out.offset);
-        self.out.append(&bytes)?;
+        let serial = self.pipeline.serial()?;
+        self.file_bytes = serial.sink.out.offset;
+        self.file_checksum = serial.sink.out.writer.checksum();
+        self.stats = std::mem::take(&mut serial.sink.stats);
         self.finished = true;
-        self.out.writer.flush()
-    }
-
-    fn write_filter(&mut self, meta: &mut MetaHandles) -> Result<()> {
-        let Some(filter) = &mut self.filter else { return Ok(()) };
-        if filter.is_empty() {
-            return Ok(());
-        }
-        self.properties.num_filter_entries = filter.len() as u64;
-        let contents = filter.finish()?;
-        self.properties.filter_size = contents.len() as u64;
-        let handle = self.out.write_raw(contents)?;
-        meta.add(metaindex::FULL_FILTER, handle);
         Ok(())
     }
 
-    fn write_index(&mut self) -> Result<BlockHandle> {
-        let mut block = self.index.finish();
-        self.properties.index_size = (block.len() + BLOCK_TRAILER_LEN) as u64;
-        self.properties.index_key_is_user_key = u64::from(self.index.stores_user_keys());
-        self.properties.index_value_is_delta_encoded = u64::from(self.index.delta_handles());
-        if !self.context.table.enable_index_compression {
-            return self.out.write_raw(block);
-        }
-        let (block, kind) = self.compressor.compress(&mut block)?;
-        self.out.write(block, kind)
-    }
-
-    fn write_tombstones(&mut self, meta: &mut MetaHandles) -> Result<()> {
-        if self.tombstones.is_empty() {
-            return Ok(());
-        }
-        let cmp = &self.context.comparator;
-        self.tombstones.sort_by(|a, b| cmp.compare(&a.0, &b.0));
-        let mut block = BlockBuilder::new(1, true);
-        for (start, end) in &self.tombstones {
-            block.add(start, end);
-        }
-        let handle = self.out.write(block.finish(), CompressionType::None)?;
-        meta.add(metaindex::RANGE_DELETIONS, handle);
-        Ok(())
-    }
-
-    fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
-        if self.properties.num_entries > 0 {
-            self.properties.key_largest_seqno = self.largest_seqno;
-            self.properties.key_smallest_seqno = self.smallest_seqno;
-        }
-        self.properties.compression = self.compression_name();
-        let mut block = BlockBuilder::new(u32::MAX, true);
-        for (name, value) in self.properties.encode() {
-            block.add(&name, &value);
-        }
-        let handle = self.out.write(block.finish(), CompressionType::None)?;
-        meta.add(metaindex::PROPERTIES, handle);
-        Ok(())
-    }
-
-    /// The compression property: the type asked for, or from format 7 on the types used.
-    fn compression_name(&self) -> String {
-        let asked = self.context.compression;
-        if self.context.table.format_version < 7 {
-            return asked.property_name().to_string();
-        }
-        if asked == CompressionType::None {
-            return ";;".to_string();
-        }
-        let mut name = "BuiltinV2;".to_string();
-        for number in self.compressor.types_used() {
-            name.push_str(&format!("{number:02X}"));
-        }
-        name.push(';');
-        name
-    }
-
-    /// `finish`, then makes the file durable if `sync` is set, and closes it.
+    /// `finish`, then makes the file durable if `sync` is set, and closes it. May suspend.
     ///
     /// # Errors
     /// I/O errors.
@@ -341,174 +169,90 @@ impl TableBuilder {
         if !self.finished {
             self.finish()?;
         }
+        let writer = &mut self.pipeline.out()?.writer;
         if sync {
-            self.out.writer.sync(use_fsync)?;
+            writer.sync(use_fsync)?;
         }
-        self.out.writer.close()
+        writer.close()
     }
 
-    /// Gives up: closes the file as it is. The caller removes it.
+    /// Gives up: closes the file as it is. The caller removes it. May suspend.
     ///
     /// # Errors
     /// I/O errors of closing.
     pub fn abandon(mut self) -> Result<()> {
         self.finished = true;
-        self.out.writer.close()
+        self.pipeline.close()
     }
 
     /// Entries so far, range tombstones included.
+    #[inline]
     pub fn num_entries(&self) -> u64 {
-        self.properties.num_entries
+        self.properties.num_entries + self.keys.len() as u64
     }
 
     /// Nothing was added.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.properties.num_entries == 0
+        self.num_entries() == 0
     }
 
-    /// Bytes of the file so far; after `finish`, of the whole file.
+    /// Bytes of the file; before `finish`, as [`TableBuilder::estimated_file_size`].
     #[inline]
     pub fn file_size(&self) -> u64 {
-        self.out.offset
+        if self.finished { self.file_bytes } else { self.estimated_file_size() }
     }
 
-    /// Bytes that the file would have if it were finished now, roughly.
+    /// Bytes that the file would have if it were finished now, roughly. A function of the entries
+    /// and settings: what has been written already does not matter.
+    #[inline]
     pub fn estimated_file_size(&self) -> u64 {
-        if self.finished {
-            return self.out.offset;
+        match self.finished {
+            true => self.file_bytes,
+            false => self.sizes.get() + self.data.estimated_bytes() as u64,
         }
-        let filter = self.filter.as_ref().map_or(0, |f| f.space(f.len()));
-        self.out.offset
-            + (self.data.estimated_bytes() + self.index.estimated_bytes() + filter) as u64
     }
 
-    /// The properties; complete after `finish`.
+    /// The properties. Complete after `finish`.
     pub fn properties(&self) -> &TableProperties {
         &self.properties
     }
 
-    /// Bytes behind the data blocks. Requires `finish`.
-    pub fn tail_size(&self) -> u64 {
-        self.out.offset - self.properties.tail_start_offset
+    /// What the work cost. Complete after `finish`.
+    pub fn stats(&self) -> &BuildStats {
+        &self.stats
     }
 
-    /// Smallest and largest sequence number added; `None` for an empty table.
+    /// Bytes behind the data blocks. Requires `finish`.
+    pub fn tail_size(&self) -> u64 {
+        self.file_bytes - self.properties.tail_start_offset
+    }
+
+    /// Smallest and largest sequence number added; `None` for an empty table. Requires `finish`.
     pub fn seqno_bounds(&self) -> Option<(u64, u64)> {
         (!self.is_empty()).then_some((self.smallest_seqno, self.largest_seqno))
     }
 
-    /// The running checksum of the file, if the writer keeps one.
+    /// The running checksum of the file, if the writer keeps one. Requires `finish`.
     pub fn file_checksum(&self) -> Option<u32> {
-        self.out.writer.checksum()
-    }
-
-    /// The writer, to sync and close it separately.
-    pub fn take_writer(self) -> BufferedWriter {
-        self.out.writer
+        self.file_checksum
     }
 }
 
-/// The entries of a metaindex block, kept sorted by name.
-#[derive(Default)]
-struct MetaHandles(std::collections::BTreeMap<&'static str, BlockHandle>);
-
-impl MetaHandles {
-    fn add(&mut self, name: &'static str, handle: BlockHandle) {
-        self.0.insert(name, handle);
-    }
-
-    fn finish(&self) -> Vec<u8> {
-        let mut block = BlockBuilder::new(1, true);
-        let mut value = Vec::new();
-        for (name, handle) in &self.0 {
-            value.clear();
-            handle.encode_to(&mut value);
-            block.add(name.as_bytes(), &value);
-        }
-        std::mem::take(block.finish())
-    }
-}
-
-fn filter_settings(context: &TableBuildContext) -> FilterBuildSettings {
-    FilterBuildSettings {
-        format_version: context.table.format_version,
-        level: match (context.reason, context.level) {
-            (TableReason::Flush, _) => FilterBuildSettings::FLUSH,
-            (_, -1) => FilterBuildSettings::UNKNOWN_LEVEL,
-            (_, level) => level,
+/// The end of the pipeline.
+fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
+    let options = &context.table;
+    let version = options.format_version;
+    Ok(Sink {
+        out: BlockWriter {
+            offset: writer.len(),
+            checksum: options.checksum,
+            base_context: if version < 6 { 0 } else { setup::base_context(context) },
+            writer,
         },
-        optimize_for_memory: context.table.optimize_filters_for_memory,
-        detect_corruption: context.table.detect_filter_construct_corruption,
-    }
-}
-
-#[inline]
-fn add_to_filter(filter: &mut FilterBuilder, context: &TableBuildContext, key: &[u8]) {
-    let whole = context.table.whole_key_filtering;
-    match &context.prefix_extractor {
-        None if whole => filter.add_key(key),
-        Some(extractor) if extractor.in_domain(key) => {
-            let prefix = extractor.transform(key);
-            if whole { filter.add_key_and_alt(key, prefix) } else { filter.add_key(prefix) }
-        }
-        Some(_) if whole => filter.add_key(key),
-        _ => {}
-    }
-}
-
-fn check_settings(context: &TableBuildContext) -> Result<()> {
-    let options = &context.table;
-    options.validate_for_building()?;
-    if options.block_align && context.compression != CompressionType::None {
-        return Err(Error::invalid_argument("Enable block_align, but compression enabled"));
-    }
-    if context.compression_opts.max_dict_bytes > 0 {
-        return Err(Error::not_supported("writing tables with compression dictionaries"));
-    }
-    if context.compression_opts.parallel_threads > 1 {
-        return Err(Error::not_supported("parallel compression"));
-    }
-    Ok(())
-}
-
-/// A nonzero base for the context checksums that differs between files.
-fn base_context(context: &TableBuildContext) -> u32 {
-    let origin =
-        format!("{}\0{}\0{}", context.db_id, context.db_session_id, context.original_file_number);
-    (hash64(origin.as_bytes()) as u32) | 1
-}
-
-/// What is known before the first entry.
-fn initial_properties(context: &TableBuildContext) -> TableProperties {
-    let options = &context.table;
-    let or_null = |name: Option<String>| name.unwrap_or_else(|| "nullptr".to_string());
-    let extractor = context.prefix_extractor.as_ref();
-    let mut properties = TableProperties {
-        column_family_id: u64::from(context.column_family_id),
-        column_family_name: context.column_family_name.clone(),
-        comparator: context.comparator.user.name().to_string(),
-        compression_options: context.compression_opts.property_text(),
-        creation_time: context.oldest_ancestor_time,
-        oldest_key_time: context.oldest_key_time,
-        newest_key_time: context.newest_key_time,
-        file_creation_time: context.file_creation_time,
-        original_file_number: context.original_file_number,
-        db_id: context.db_id.clone(),
-        db_session_id: context.db_session_id.clone(),
-        db_host_id: context.db_host_id.clone(),
-        filter_policy: options.filter_policy.map_or(String::new(), |p| p.name().to_string()),
-        format_version: u64::from(options.format_version),
-        merge_operator: or_null(context.merge_operator_name.clone()),
-        prefix_extractor: or_null(extractor.map(|e| e.name())),
-        property_collectors: "[]".to_string(),
-        ..Default::default()
-    };
-    let flag: fn(bool) -> &'static [u8] = |on| if on { b"1" } else { b"0" };
-    properties.collect(properties::INDEX_TYPE, &(options.index_type as u32).to_le_bytes());
-    properties.collect(properties::WHOLE_KEY_FILTERING, flag(options.whole_key_filtering));
-    properties.collect(properties::PREFIX_FILTERING, flag(extractor.is_some()));
-    for (name, value) in &context.user_collected {
-        properties.collect(name, value);
-    }
-    properties
+        index: IndexBuilder::new(context)?,
+        stats: BuildStats::default(),
+        align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
+        types_used: 0,
+    })
 }

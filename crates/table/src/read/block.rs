@@ -14,22 +14,22 @@
 //! offset. A search reads the table, which is contiguous, and then usually one entry; walking a
 //! restart interval instead would wait for one cache miss after the other.
 //!
-//! Immutable after construction, so shared freely between threads. The hash index is skipped.
+//! Immutable after construction, so shared freely between threads.
 
 use std::cmp::Ordering;
 
 use pumice_base::InternalKeyComparator;
-use pumice_base::coding::{get_fixed16, get_fixed32, get_varint32};
+use pumice_base::coding::{get_fixed32, get_varint32};
 use pumice_base::dbformat::TRAILER_LEN;
 use pumice_base::planted::{self, Bug};
 
+use crate::data_block_hash::{Bucket, Buckets, HASH_INDEX};
 use crate::prefix::{common_prefix, prefix_word};
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_VALUES: u32 = 1 << 28;
 /// Bit 29 only tells that keys are evenly spread.
 const RESERVED: u32 = 1 << 30;
-const HASH_INDEX: u32 = 1 << 31;
 
 /// What the keys of a block are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,7 @@ pub(crate) enum TableHit {
 pub struct Block {
     data: Vec<u8>,
     entry_table: EntryTable,
+    hash: Buckets,
     /// End of the keys section; without separated values, of the entries.
     keys_end: u32,
     restarts_at: u32,
@@ -136,9 +137,7 @@ impl Block {
             end -= 4;
         }
         if packed & HASH_INDEX != 0 {
-            let at = end.checked_sub(2).ok_or("no hash index")?;
-            let buckets = get_fixed16(&data[at..]).ok_or("no hash index")? as usize;
-            end = at.checked_sub(buckets).ok_or("hash index too large")?;
+            (self.hash, end) = Buckets::decode(data, end).ok_or("hash index too large")?;
         }
         self.num_restarts = packed & RESTARTS_MASK;
         let restarts_len = 4 * self.num_restarts as usize;
@@ -246,6 +245,12 @@ impl Block {
             Some(found) if found >> 32 == word >> 32 => TableHit::Walk(*found as u32 as usize),
             Some(_) => TableHit::Above(at),
         })
+    }
+
+    /// The block has an entry table.
+    #[inline]
+    pub(crate) fn has_entry_table(&self) -> bool {
+        !self.entry_table.words.is_empty()
     }
 
     /// The bytes that all keys begin with.
@@ -372,6 +377,15 @@ impl Block {
             return None;
         }
         Some(Entry { shared, suffix_at: at, suffix_len, value_at, value_end, next })
+    }
+
+    /// Where the hash index sends a lookup of a user key.
+    #[inline]
+    pub(crate) fn hash_bucket(&self, user_key: &[u8]) -> Bucket {
+        match self.hash.find(&self.data, user_key) {
+            Bucket::Restart(restart) if restart >= self.num_restarts() => Bucket::Unknown,
+            bucket => bucket,
+        }
     }
 
     /// The key at restart point `i`.

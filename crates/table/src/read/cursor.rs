@@ -215,7 +215,7 @@ impl BlockCursor {
             Landing::At(position) => Some(position),
             Landing::Above(number) => table_position(block, number),
             Landing::End => return true,
-            Landing::Undecided => return false,
+            Landing::Undecided | Landing::Absent => return false,
             Landing::Damaged => None,
         };
         let Some(position) = position else {

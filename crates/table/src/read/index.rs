@@ -256,26 +256,36 @@ fn decode_entry(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::build::index_builder::{IndexBuilder, IndexForm};
-    use crate::options::IndexShortening;
+    use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
+    use crate::options::{IndexType, TableBuildContext, TableOptions};
     use pumice_base::dbformat::{internal_key, seek_key};
     use pumice_base::{Comparator, ValueType};
+    use std::sync::Arc;
 
-    fn build(cmp: &Comparator, delta_handles: bool, versions: bool) -> (Vec<u8>, IndexEncoding) {
-        let cmp = InternalKeyComparator::new(cmp.clone());
-        let form = IndexForm {
-            shortening: IndexShortening::Separators,
-            restart_interval: 3,
-            delta_handles,
-            user_key_allowed: true,
+    fn options(delta_handles: bool) -> TableOptions {
+        TableOptions {
+            format_version: if delta_handles { 5 } else { 3 },
+            index_block_restart_interval: 3,
+            ..Default::default()
+        }
+    }
+
+    fn build(cmp: &Comparator, options: TableOptions, versions: bool) -> (Vec<u8>, IndexEncoding) {
+        let context = TableBuildContext {
+            comparator: InternalKeyComparator::new(cmp.clone()),
+            table: Arc::new(options),
+            ..Default::default()
         };
-        let mut builder = IndexBuilder::new(cmp.clone(), form);
+        let separators = Separators::new(&context);
+        let mut builder = IndexBuilder::new(&context).unwrap();
+        let mut entry = IndexEntry::default();
         let mut ends: Vec<Vec<u8>> =
             (0..50u32).map(|i| format!("key{:05}", i * 10).into_bytes()).collect();
-        ends.sort_by(|a, b| cmp.user.compare(a, b));
+        ends.sort_by(|a, b| cmp.compare(a, b));
         let mut offset = 0;
         for (i, end) in ends.iter().enumerate() {
             let last = internal_key(end, 50, ValueType::Value);
+            let first = internal_key(end, 60, ValueType::Value);
             let next = ends.get(i + 1).map(|k| internal_key(k, 50, ValueType::Value));
             let next = if versions && i == 7 {
                 Some(internal_key(end, 20, ValueType::Value))
@@ -283,22 +293,29 @@ mod tests {
                 next
             };
             let size = 100 + (i as u64 * 37) % 50;
-            builder.add(&last, next.as_deref(), BlockHandle::new(offset, size));
+            separators.prepare(&last, next.as_deref(), &first, &mut entry);
+            builder.push(&entry, BlockHandle::new(offset, size));
             offset += size + 5;
         }
         let encoding = IndexEncoding {
             user_keys: builder.stores_user_keys(),
-            delta_handles,
-            first_keys: false,
+            delta_handles: builder.delta_handles(),
+            first_keys: context.table.index_type == IndexType::BinarySearchWithFirstKey,
         };
-        (builder.finish(), encoding)
+        let mut block = Vec::new();
+        let mut write = |bytes: &mut Vec<u8>| {
+            block = bytes.clone();
+            Ok(BlockHandle::default())
+        };
+        builder.finish(&mut write).unwrap();
+        (block, encoding)
     }
 
     #[pumice_test_macros::test]
     fn decodes_and_searches_what_the_builder_wrote() {
         for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
             for (delta, versions) in [(false, false), (true, false), (true, true)] {
-                let (block, encoding) = build(&cmp, delta, versions);
+                let (block, encoding) = build(&cmp, options(delta), versions);
                 assert_eq!(encoding.user_keys, !versions);
                 let icmp = InternalKeyComparator::new(cmp.clone());
                 let index = IndexBlock::decode(&block, encoding, &icmp).unwrap();
@@ -321,7 +338,7 @@ mod tests {
     #[pumice_test_macros::test]
     fn refuses_damage_without_panic() {
         let cmp = InternalKeyComparator::default();
-        let (block, encoding) = build(&Comparator::Bytewise, true, false);
+        let (block, encoding) = build(&Comparator::Bytewise, options(true), false);
         for at in 0..block.len() {
             for bit in 0..8 {
                 let mut bad = block.clone();

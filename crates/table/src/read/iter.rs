@@ -21,7 +21,7 @@ use crate::options::TableReadOptions;
 use crate::read::cached_block::PinnedBlock;
 use crate::read::cursor::BlockCursor;
 use crate::read::index::IndexBlock;
-use crate::read::table::{MetaBlock, Table};
+use crate::read::table::{Heading, MetaBlock, Table};
 
 /// A cursor over the entries of a table.
 pub struct TableIter {
@@ -58,7 +58,7 @@ impl Table {
             cursor: BlockCursor::new(self.global),
             spare: Vec::new(),
             readahead: None,
-            check_prefix: has_prefixes && !options.total_order_seek,
+            check_prefix: has_prefixes && (!options.total_order_seek || options.auto_prefix_mode),
             error: None,
         }
     }
@@ -135,14 +135,21 @@ impl TableIter {
 
     /// Moves to the first entry at or after internal key `target`.
     pub fn seek(&mut self, target: &[u8]) {
-        if self.check_prefix && !self.table.prefix_may_match(&self.options, target) {
-            self.reset();
-            return;
-        }
         if self.seek_in_block(target) {
             return;
         }
         self.reset();
+        if self.prefix_may_match(target, Heading::Forward) {
+            self.seek_by_index(target);
+        }
+    }
+
+    fn prefix_may_match(&self, target: &[u8], heading: Heading) -> bool {
+        !self.check_prefix || self.table.prefix_may_match(&self.options, target, heading)
+    }
+
+    /// `seek` by way of the index, from nowhere.
+    fn seek_by_index(&mut self, target: &[u8]) {
         let moved = self.enter_target(target);
         self.settle(moved);
         let Some(block) = &self.block else { return };
@@ -154,7 +161,13 @@ impl TableIter {
 
     /// Moves to the last entry at or before internal key `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
-        self.seek(target);
+        if !self.seek_in_block(target) {
+            self.reset();
+            if !self.prefix_may_match(target, Heading::Backward) {
+                return;
+            }
+            self.seek_by_index(target);
+        }
         if self.error.is_some() {
             return;
         }
@@ -324,8 +337,14 @@ impl TableIter {
     }
 
     fn enter_partition(&mut self, top_at: usize) -> Result<()> {
-        let handle = self.top_index()?.handle(top_at);
-        self.partition = Some(self.table.block(handle, BlockKind::Index, &self.options)?);
+        let partition = match &self.table.index_partitions {
+            Some(held) => held[top_at].clone(),
+            None => {
+                let handle = self.top_index()?.handle(top_at);
+                self.table.block(handle, BlockKind::Index, &self.options)?
+            }
+        };
+        self.partition = Some(partition);
         self.top_at = top_at;
         Ok(())
     }

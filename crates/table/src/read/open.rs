@@ -12,23 +12,54 @@ use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
+use crate::extractor::Extractor;
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
-use crate::options::{IndexType, TableReadContext, TableReadOptions};
+use crate::options::{IndexType, PinningTier, TableReadContext, TableReadOptions};
 use crate::properties::{self, TableProperties};
 use crate::read::block::{Block, GlobalSeqno, KeyForm};
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::{TableFile, Tail};
 use crate::read::index::IndexEncoding;
-use crate::read::table::{MetaBlock, Table, TableFilter};
+use crate::read::table::{HeldPartitions, MetaBlock, Table, TableFilter};
 use crate::unique_id;
 
 /// Bytes read from the end of a file whose tail size is not known.
 const DEFAULT_TAIL_BYTES: u64 = 16 << 10;
 /// A larger tail is read block by block.
 const MAX_TAIL_BYTES: u64 = 1 << 20;
+
+/// Which metadata blocks a table keeps outside of the cache's eviction.
+struct Pins {
+    top_level: bool,
+    partitions: bool,
+    unpartitioned: bool,
+    level0: bool,
+}
+
+impl Pins {
+    fn new(context: &TableReadContext, file_size: u64) -> Self {
+        let options = &context.options;
+        let level0 = context.level == 0;
+        let flushed = level0 && file_size <= context.max_file_size_for_l0_meta_pin;
+        let pins = |tier: PinningTier, fallback: bool| match tier {
+            PinningTier::Fallback => fallback,
+            PinningTier::None => false,
+            PinningTier::FlushedAndSimilar => flushed,
+            PinningTier::All => true,
+        };
+        let tiers = &options.metadata_pinning;
+        let pin_l0 = options.pin_l0_filter_and_index_blocks_in_cache && flushed;
+        Pins {
+            top_level: pins(tiers.top_level_index, options.pin_top_level_index_and_filter),
+            partitions: pins(tiers.partition, pin_l0),
+            unpartitioned: pins(tiers.unpartitioned, pin_l0),
+            level0,
+        }
+    }
+}
 
 /// A table being opened.
 struct Opener {
@@ -132,6 +163,7 @@ impl Opener {
             },
             index_partitioned: index_type == IndexType::TwoLevel,
             index: MetaBlock::InCache(index_handle),
+            index_partitions: None,
             filter: None,
             range_tombstones: None,
             options: Arc::clone(options),
@@ -145,8 +177,14 @@ impl Opener {
             cache_base,
         };
         table.load_range_tombstones(&self.tail, &self.meta)?;
-        table.index = table.hold(&self.tail, index_handle, BlockKind::Index, self.context.level)?;
-        table.load_filter(&self.tail, &self.meta, &self.context)?;
+        let pins = Pins::new(&self.context, table.file.len);
+        let pin = if table.index_partitioned { pins.top_level } else { pins.unpartitioned };
+        table.index = table.hold(&self.tail, index_handle, BlockKind::Index, pin)?;
+        if table.index_partitioned {
+            table.index_partitions =
+                table.hold_partitions(&self.tail, &table.index, BlockKind::Index, &pins)?;
+        }
+        table.load_filter(&self.tail, &self.meta, &self.context, &pins)?;
         Ok(Arc::new(table))
     }
 
@@ -164,7 +202,11 @@ impl Opener {
         let bad = |what: &str| self.file.bad_block(handle, BlockKind::Properties, what);
         let checked = self.file.open_stored(handle, BlockKind::Properties, true, &stored);
         if let Ok(contents) = checked {
-            let (properties, _) = decode_properties(contents).map_err(|e| bad(&e))?;
+            let raw = contents.len() as u64 == handle.size;
+            let (mut properties, at) = decode_properties(contents).map_err(|e| bad(&e))?;
+            if let Some(at) = at.filter(|_| raw) {
+                properties.global_seqno_offset = handle.offset + at as u64;
+            }
             return Ok(properties);
         }
         let contents = stored.get(..handle.size as usize).unwrap_or(&[]).to_vec();
@@ -316,27 +358,54 @@ impl Table {
         tail: &Tail,
         handle: BlockHandle,
         kind: BlockKind,
-        level: i32,
+        pin: bool,
     ) -> Result<MetaBlock> {
-        let through_cache = self.options.cache_index_and_filter_blocks && self.cache.is_some();
-        if through_cache && let Some(block) = self.cached(handle, kind)? {
-            return Ok(self.pin_if_level0(block, handle, level));
-        }
-        let contents = read(&self.file, tail, handle, kind)?;
-        let block = self.decode(contents, handle, kind)?;
-        if !through_cache {
+        if !self.options.cache_index_and_filter_blocks || self.cache.is_none() {
+            let contents = read(&self.file, tail, handle, kind)?;
+            let block = self.decode(contents, handle, kind)?;
             return Ok(MetaBlock::Held(PinnedBlock::Owned(Arc::new(block))));
         }
-        let block = self.admit(block, handle, true)?;
-        Ok(self.pin_if_level0(block, handle, level))
+        let block = self.load_through_cache(tail, handle, kind)?;
+        Ok(if pin { MetaBlock::Held(block) } else { MetaBlock::InCache(handle) })
     }
 
-    fn pin_if_level0(&self, block: PinnedBlock, handle: BlockHandle, level: i32) -> MetaBlock {
-        if level == 0 && self.options.pin_l0_filter_and_index_blocks_in_cache {
-            MetaBlock::Held(block)
-        } else {
-            MetaBlock::InCache(handle)
+    fn load_through_cache(
+        &self,
+        tail: &Tail,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<PinnedBlock> {
+        if let Some(block) = self.cached(handle, kind)? {
+            return Ok(block);
         }
+        let contents = read(&self.file, tail, handle, kind)?;
+        self.admit(self.decode(contents, handle, kind)?, handle, true)
+    }
+
+    /// Loads the partitions under a top level that the table is to hold: pinned ones, and all if
+    /// there is no cache. Those of level 0 come into the cache as far as they have been read.
+    fn hold_partitions(
+        &self,
+        tail: &Tail,
+        top: &MetaBlock,
+        kind: BlockKind,
+        pins: &Pins,
+    ) -> Result<HeldPartitions> {
+        let top_kind = if kind == BlockKind::Filter { BlockKind::FilterIndex } else { kind };
+        let top = self.meta(top, top_kind, &TableReadOptions::default())?;
+        let handles = top.get().as_index().map_or(&[][..], |index| index.handles());
+        if pins.partitions || self.cache.is_none() {
+            let blocks = handles.iter().map(|h| self.load_through_cache(tail, *h, kind));
+            return Ok(Some(blocks.collect::<Result<_>>()?));
+        }
+        if pins.level0 {
+            for handle in handles {
+                if tail.get(handle.offset, self.file.stored_len(*handle, kind)?).is_some() {
+                    self.load_through_cache(tail, *handle, kind)?;
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn load_filter(
@@ -344,6 +413,7 @@ impl Table {
         tail: &Tail,
         meta: &MetaIndex,
         context: &TableReadContext,
+        pins: &Pins,
     ) -> Result<()> {
         let Some((handle, partitioned)) = meta.filter else { return Ok(()) };
         if context.skip_filters || self.options.filter_policy.is_none() {
@@ -353,17 +423,36 @@ impl Table {
             return Ok(());
         }
         let properties = &self.properties;
-        let prefix = context
-            .prefix_extractor
-            .clone()
-            .filter(|p| properties.prefix_filtering() && p.name() == properties.prefix_extractor);
+        let name = &properties.prefix_extractor;
+        let configured = context.prefix_extractor.as_ref().filter(|p| p.name() == *name);
+        let prefix = match configured {
+            _ if !properties.prefix_filtering() => None,
+            Some(configured) => Some(Extractor::new(configured)),
+            None => Extractor::by_name(name),
+        };
+        let prefix_is_configured = configured.is_some();
         let whole_keys = properties.whole_key_filtering();
         if !whole_keys && prefix.is_none() {
             return Ok(());
         }
-        let kind = if partitioned { BlockKind::FilterIndex } else { BlockKind::Filter };
-        let block = self.hold(tail, handle, kind, context.level)?;
-        self.filter = Some(TableFilter { block, partitioned, whole_keys, prefix });
+        let (kind, pin) = match partitioned {
+            true => (BlockKind::FilterIndex, pins.top_level),
+            false => (BlockKind::Filter, pins.unpartitioned),
+        };
+        let block = self.hold(tail, handle, kind, pin)?;
+        let partitions = match partitioned {
+            // Partitions that cannot be read are left to the lookups, which do without them.
+            true => self.hold_partitions(tail, &block, BlockKind::Filter, pins).unwrap_or(None),
+            false => None,
+        };
+        self.filter = Some(TableFilter {
+            block,
+            partitioned,
+            partitions,
+            whole_keys,
+            prefix,
+            prefix_is_configured,
+        });
         Ok(())
     }
 
@@ -383,7 +472,13 @@ impl Table {
                 // Verified, with its exception, when the table was opened.
                 continue;
             }
-            read(&self.file, &no_tail, handle, kind)?;
+            let contents = read(&self.file, &no_tail, handle, kind)?;
+            if kind == BlockKind::FilterIndex {
+                let top = self.decode(contents, handle, kind)?;
+                for partition in top.as_index().into_iter().flat_map(|index| index.handles()) {
+                    read(&self.file, &no_tail, *partition, BlockKind::Filter)?;
+                }
+            }
         }
         let options = TableReadOptions { fill_cache: false, ..Default::default() };
         let top = self.meta(&self.index, BlockKind::Index, &options)?;

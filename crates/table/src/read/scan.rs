@@ -11,6 +11,7 @@
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 
+use crate::data_block_hash::Bucket;
 use crate::read::block::{Block, Entry, GlobalSeqno, TableHit};
 
 /// Where a walk ended.
@@ -20,6 +21,9 @@ pub(crate) enum Landing {
     /// The entry of that number in the entry table is the first after the target, and no entry is
     /// a version of the target's user key. The block's bytes were not looked at.
     Above(usize),
+    /// No entry is a version of the target's user key, and an entry is after the target. Only
+    /// [`find_version`] ends here.
+    Absent,
     /// Every entry from the start point on is before the target.
     End,
     /// The keys have to be assembled to go on.
@@ -100,16 +104,40 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
         }
         Some(TableHit::Above(number)) => Landing::Above(number),
         Some(TableHit::End) => Landing::End,
-        None => {
-            let cmp = |key: &[u8]| {
-                let order = user_key(key).cmp(user);
-                order.then_with(|| trailer(target).cmp(&global.apply(trailer(key)))).is_lt()
-            };
-            match block.seek_restart(cmp) {
-                Some(restart) => walk(block, block.restart(restart), 0, target, global),
-                None => Landing::Damaged,
-            }
-        }
+        None => find_by_restarts(block, target, global),
+    }
+}
+
+fn find_by_restarts(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
+    let less = |key: &[u8]| {
+        let order = user_key(key).cmp(user_key(target));
+        order.then_with(|| trailer(target).cmp(&global.apply(trailer(key)))).is_lt()
+    };
+    match block.seek_restart(less) {
+        Some(restart) => walk(block, block.restart(restart), 0, target, global),
+        None => Landing::Damaged,
+    }
+}
+
+/// `find` for point lookups: lands at an entry only if it is a version of the target's user key.
+/// Without an entry table the hash index of the block, if it has one, says where to look.
+#[inline]
+pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
+    if block.has_entry_table() || block.separated() {
+        return find(block, target, global);
+    }
+    let restart = match block.hash_bucket(user_key(target)) {
+        Bucket::Unknown => return find(block, target, global),
+        Bucket::Restart(restart) => restart,
+        // The key may still go on in the next block, if it sorts behind all keys of this one.
+        Bucket::Absent => block.num_restarts() - 1,
+    };
+    let end = block.restart(restart + 1);
+    match walk_until(block, block.restart(restart), end, 0, target, global) {
+        Landing::At(position) if !position.equal => Landing::Absent,
+        // The interval ended, and entries above it follow.
+        Landing::End if end < block.keys_end() => Landing::Absent,
+        landing => landing,
     }
 }
 
@@ -131,6 +159,19 @@ fn walk(
     target: &[u8],
     global: GlobalSeqno,
 ) -> Landing {
+    walk_until(block, offset, block.keys_end(), matched, target, global)
+}
+
+/// `walk` over the entries that begin before `end`.
+#[inline]
+fn walk_until(
+    block: &Block,
+    offset: usize,
+    end: usize,
+    matched: usize,
+    target: &[u8],
+    global: GlobalSeqno,
+) -> Landing {
     let target_trailer = trailer(target);
     let mut walk = Walk {
         data: block.data(),
@@ -142,7 +183,7 @@ fn walk(
     };
     let head = Head::Target;
     let mut at = offset;
-    while at < block.keys_end() {
+    while at < end {
         let Some(entry) = block.entry(at, 0, false) else { return Landing::Damaged };
         match walk.step(&entry) {
             Step::Less => {}

@@ -12,11 +12,13 @@
 use std::sync::Arc;
 
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
-use pumice_base::extension::SliceTransform;
+use pumice_base::hash::hash64;
+use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, InternalKeyComparator, Result, ValueType};
+use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, ValueType};
 use pumice_cache::{CacheKey, Priority};
 
+use crate::extractor::Extractor;
 use crate::footer::Footer;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, TableReadOptions};
@@ -26,7 +28,7 @@ use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
 use crate::read::index::{IndexBlock, IndexEncoding};
-use crate::read::scan::{Landing, Next, find};
+use crate::read::scan::{Landing, Next, find_version};
 
 /// An index or filter block: held by the table, or found through the cache each time.
 pub(crate) enum MetaBlock {
@@ -50,15 +52,31 @@ impl MetaRef<'_> {
     }
 }
 
+/// Partitions of an index or filter that the table holds, by number in the top level; `None` if
+/// they are found through the cache each time.
+pub(crate) type HeldPartitions = Option<Box<[PinnedBlock]>>;
+
 /// The filter of a table.
 pub(crate) struct TableFilter {
     /// The filter, or the index of its partitions.
     pub block: MetaBlock,
     pub partitioned: bool,
+    pub partitions: HeldPartitions,
     /// It holds whole user keys.
     pub whole_keys: bool,
-    /// It holds prefixes under this extractor.
-    pub prefix: Option<Arc<dyn SliceTransform>>,
+    /// It holds prefixes under this extractor, the one of the table's properties.
+    pub prefix: Option<Extractor>,
+    /// The column family has that extractor, too: its prefix seeks are the table's.
+    pub prefix_is_configured: bool,
+}
+
+/// Where an iterator looks for its match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heading {
+    /// At the target and behind it.
+    Forward,
+    /// At the target and before it.
+    Backward,
 }
 
 /// An open table file.
@@ -73,6 +91,7 @@ pub struct Table {
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
     pub(crate) index: MetaBlock,
+    pub(crate) index_partitions: HeldPartitions,
     pub(crate) filter: Option<TableFilter>,
     pub(crate) range_tombstones: Option<Arc<FragmentedTombstones>>,
     pub(crate) cache: Option<Arc<BlockCache>>,
@@ -137,10 +156,43 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let verdict = self.ask_filter(options, target)?;
+        self.get_hashed(options, target, hash64(user_key(target)), f)
+    }
+
+    /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
+    /// `target`.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    #[inline]
+    pub fn get_hashed<F>(
+        &self,
+        options: &TableReadOptions,
+        target: &[u8],
+        hash: u64,
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let verdict = self.ask_filter(options, target, hash)?;
         if verdict == Verdict::Absent {
             return Ok(());
         }
+        self.get_unfiltered(verdict, options, target, f)
+    }
+
+    /// [`Table::get`] once the filter has let the key through.
+    fn get_unfiltered<F>(
+        &self,
+        verdict: Verdict,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
         let mut found = false;
         let mut note = |key: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
             found = true;
@@ -157,7 +209,12 @@ impl Table {
             && verdict == Verdict::MayExist
             && let Some(stats) = &self.file.stats
         {
-            stats.filter_true_positive();
+            let whole_keys = self.filter.as_ref().is_some_and(|filter| filter.whole_keys);
+            if whole_keys {
+                stats.filter_true_positive();
+            } else {
+                stats.prefix_filter_true_positive();
+            }
         }
         Ok(())
     }
@@ -199,8 +256,8 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         for at in top.seek(&self.comparator, target)..top.len() {
-            let partition = self.block(top.handle(at), BlockKind::Index, options)?;
-            let index = self.index_in(&partition)?;
+            let partition = self.index_partition(top, at, options)?;
+            let index = self.index_of(&partition)?;
             let first = index.seek(&self.comparator, target);
             if let Visit::Done = self.get_in(index, first, options, target, f)? {
                 return Ok(());
@@ -230,9 +287,9 @@ impl Table {
         }
         let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
         let user = user_key(target);
-        let mut position = match find(block, target, self.global) {
+        let mut position = match find_version(block, target, self.global) {
             Landing::At(position) if position.equal => position,
-            Landing::At(_) | Landing::Above(_) => return Ok(Visit::Done),
+            Landing::At(_) | Landing::Above(_) | Landing::Absent => return Ok(Visit::Done),
             Landing::End => return Ok(Visit::BlockEnded),
             Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
             Landing::Damaged => return Err(damaged()),
@@ -309,58 +366,124 @@ impl Table {
     /// As [`Table::get`], for filter blocks.
     pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
         let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
-        Ok(self.ask_filter(options, &target)? != Verdict::Absent)
+        Ok(self.ask_filter(options, &target, hash64(key))? != Verdict::Absent)
     }
 
     #[inline]
-    fn ask_filter(&self, options: &TableReadOptions, target: &[u8]) -> Result<Verdict> {
+    fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
-        let probe = match &filter.prefix {
-            _ if filter.whole_keys => user,
-            Some(extractor) if extractor.in_domain(user) => extractor.transform(user),
-            _ => return Ok(Verdict::Unknown),
+        let probe = if filter.whole_keys {
+            (user, hash)
+        } else {
+            match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
+                Some(prefix) => (prefix, hash64(prefix)),
+                None => return Ok(Verdict::Unknown),
+            }
         };
         let may_match = self.filter_may_match(filter, options, target, probe)?;
         if let Some(stats) = &self.file.stats {
-            if may_match { stats.filter_positive() } else { stats.filter_useful() }
+            match (filter.whole_keys, may_match) {
+                (true, true) => stats.filter_positive(),
+                (true, false) => stats.filter_useful(),
+                (false, _) => stats.prefix_filter_checked(!may_match),
+            }
         }
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
+    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A filter that
+    /// cannot be read says nothing; but who wants to know what was missed is told.
     #[inline]
     fn filter_may_match(
         &self,
         filter: &TableFilter,
         options: &TableReadOptions,
         target: &[u8],
-        probe: &[u8],
+        (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
-        if !filter.partitioned {
-            let block = self.meta(&filter.block, BlockKind::Filter, options)?;
-            return Ok(block.get().filter_may_match(probe));
-        }
-        let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
-        let top = self.index_of(&top)?;
-        if top.is_empty() {
-            return Ok(true);
-        }
-        let at = top.seek(&self.comparator, target).min(top.len() - 1);
-        let partition = self.block(top.handle(at), BlockKind::Filter, options)?;
-        Ok(partition.get().filter_may_match(probe))
+        let answer = if filter.partitioned {
+            self.partition_may_match(filter, options, target, (probe, hash))
+        } else {
+            let block = self.meta(&filter.block, BlockKind::Filter, options);
+            block.map(|block| block.get().filter_may_match(probe, hash))
+        };
+        answer.or_else(|error| match options.missed {
+            Some(_) if error.kind() == ErrorKind::Incomplete => Err(error),
+            _ => Ok(true),
+        })
     }
 
-    /// False only if no key has the prefix of `target`'s user key, or it cannot be told from the
-    /// filter. Errors count as "may".
-    pub(crate) fn prefix_may_match(&self, options: &TableReadOptions, target: &[u8]) -> bool {
+    fn partition_may_match(
+        &self,
+        filter: &TableFilter,
+        options: &TableReadOptions,
+        target: &[u8],
+        (probe, hash): (&[u8], u64),
+    ) -> Result<bool> {
+        let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
+        let top = self.index_of(&top)?;
+        let Some(last) = top.len().checked_sub(1) else { return Ok(true) };
+        let at = top.seek(&self.comparator, target);
+        if at > last && planted::is(Bug::LastFilterPartitionMissed) {
+            return Ok(false);
+        }
+        // The prefix of a target behind the last key may be that of the last key.
+        let at = at.min(last);
+        if let Some(held) = &filter.partitions {
+            return Ok(held[at].get().filter_may_match(probe, hash));
+        }
+        let handle = top.handle(at);
+        if handle.size == 0 {
+            return Ok(false);
+        }
+        let partition = self.block(handle, BlockKind::Filter, options)?;
+        Ok(partition.get().filter_may_match(probe, hash))
+    }
+
+    /// False only if no key that an iterator may show after a seek to `target` has the prefix of
+    /// the target's user key. Errors count as "may".
+    ///
+    /// Where the prefixes in the filter are not those that the caller thinks in (another extractor
+    /// is configured, or none is meant), the filter is asked only if everything up to the upper
+    /// bound has one prefix; backward there is no such bound.
+    pub(crate) fn prefix_may_match(
+        &self,
+        options: &TableReadOptions,
+        target: &[u8],
+        heading: Heading,
+    ) -> bool {
         let Some(filter) = &self.filter else { return true };
         let Some(extractor) = &filter.prefix else { return true };
-        let user = user_key(target);
-        if !extractor.in_domain(user) {
-            return true;
+        let Some(prefix) = extractor.prefix(user_key(target)) else { return true };
+        if options.auto_prefix_mode || !filter.prefix_is_configured {
+            let order = &self.comparator.user;
+            let within = |upper: &Arc<[u8]>| extractor.range_shares_prefix(prefix, upper, order);
+            let bounded = options.iterate_upper_bound.as_ref().is_some_and(within);
+            if heading == Heading::Backward || !bounded {
+                return true;
+            }
         }
-        let prefix = extractor.transform(user);
-        self.filter_may_match(filter, options, target, prefix).unwrap_or(true)
+        let probe = (prefix, hash64(prefix));
+        let may_match = self.filter_may_match(filter, options, target, probe).unwrap_or(true);
+        if let Some(stats) = &self.file.stats {
+            stats.seek_filtered(!may_match);
+        }
+        may_match
+    }
+
+    /// Partition `at` of the index whose top level is `top`.
+    #[inline]
+    pub(crate) fn index_partition(
+        &self,
+        top: &IndexBlock,
+        at: usize,
+        options: &TableReadOptions,
+    ) -> Result<MetaRef<'_>> {
+        match &self.index_partitions {
+            Some(held) => Ok(MetaRef::Borrowed(&held[at])),
+            None => Ok(MetaRef::Pinned(self.block(top.handle(at), BlockKind::Index, options)?)),
+        }
     }
 
     /// The block of `meta`.
@@ -536,8 +659,8 @@ impl Table {
         if !self.index_partitioned {
             return Ok(top.handle(at).offset);
         }
-        let partition = self.block(top.handle(at), BlockKind::Index, &options)?;
-        let index = self.index_in(&partition)?;
+        let partition = self.index_partition(top, at, &options)?;
+        let index = self.index_of(&partition)?;
         let first = index.seek(&self.comparator, target);
         Ok(if first < index.len() { index.handle(first).offset } else { self.data_end() })
     }
@@ -556,9 +679,15 @@ impl Table {
             MetaBlock::Held(PinnedBlock::Owned(block)) => block.charge(),
             _ => 0,
         };
-        let filter = self.filter.as_ref().map_or(0, |f| held(&f.block));
+        let partitions = |held: &HeldPartitions| {
+            let blocks = held.iter().flat_map(|blocks| blocks.iter());
+            let owned = blocks.filter(|block| matches!(block, PinnedBlock::Owned(_)));
+            owned.map(|block| block.get().charge()).sum::<usize>()
+        };
+        let filter = self.filter.as_ref().map_or(0, |f| held(&f.block) + partitions(&f.partitions));
+        let index = held(&self.index) + partitions(&self.index_partitions);
         let tombstones = self.range_tombstones.as_ref().map_or(0, |t| t.memory_bytes());
         let dictionary = self.file.dictionary.as_ref().map_or(0, |d| d.memory_bytes());
-        size_of::<Self>() + held(&self.index) + filter + tombstones + dictionary
+        size_of::<Self>() + index + filter + tombstones + dictionary
     }
 }

@@ -13,14 +13,23 @@ use super::{InputLevel, PickContext};
 const MIN_FILES: usize = 4;
 
 impl PickContext<'_> {
-    /// The base level is busy: merges newest files as long as each further file makes the work
-    /// per removed file smaller.
+    /// The base level is busy: merges newest files meanwhile.
     pub(super) fn pick_intra_level0(&self) -> Option<InputLevel> {
         let files = self.version.files(0);
         if files.len() < self.options.level0_file_num_compaction_trigger + 2 {
             return None;
         }
-        let idle = self.newest_idle(files);
+        self.merge_newest(MIN_FILES, u64::MAX)
+    }
+
+    /// At least `min_files` of the newest files, taken as long as each further file makes the
+    /// bytes to merge per removed file fewer; `None` if they are not below `max_per_removed`.
+    pub(super) fn merge_newest(
+        &self,
+        min_files: usize,
+        max_per_removed: u64,
+    ) -> Option<InputLevel> {
+        let idle = self.newest_idle(self.version.files(0));
         let mut bytes = idle.first()?.file_size;
         let mut best = u64::MAX;
         let mut take = 1;
@@ -33,7 +42,8 @@ impl PickContext<'_> {
             best = per_removed_file;
             take += 1;
         }
-        (take >= MIN_FILES).then(|| InputLevel::new(0, idle[..take].to_vec()))
+        let worthwhile = take >= min_files && best < max_per_removed;
+        worthwhile.then(|| InputLevel::new(0, idle[..take].to_vec()))
     }
 
     /// L0 is tiny beside the base level: merging it there would rewrite far too much.

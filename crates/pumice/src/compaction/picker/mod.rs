@@ -9,6 +9,7 @@
 //! clean cut: no file outside shares a user key with one inside; in L0 every older file that
 //! overlaps is inside; (4) all files of the output level that overlap are inputs.
 
+mod fifo;
 mod intra_l0;
 mod leveled;
 mod manual;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
+pub use fifo::FifoRules;
 pub use leveled::pick;
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
@@ -105,6 +107,8 @@ pub struct CompactionPick {
     pub grandparents: Vec<Arc<FileMetaData>>,
     /// The files may change level without being rewritten.
     pub is_trivial_move: bool,
+    /// The input files are deleted, and that is all: data that FIFO compaction drops.
+    pub is_deletion: bool,
     /// Nothing older than the inputs overlaps them: tombstones can go and sequence numbers be
     /// zeroed.
     pub bottommost: bool,

@@ -1,7 +1,7 @@
 //! The compactions under way in one column family.
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
-//! entries are flagged as being compacted.
+//! entries are flagged as being compacted. A reservation is an entry without inputs.
 
 use std::sync::Arc;
 
@@ -45,6 +45,22 @@ impl RunningCompactions {
             end: range.end.unwrap_or_default().to_vec(),
             end_open: range.end_open,
             inputs: pick.inputs.clone(),
+        });
+        id
+    }
+
+    /// Reserves `range` on `level` for files that come from outside the tree. Returns the id for
+    /// [`Self::unregister`].
+    pub fn reserve(&mut self, level: usize, range: &UserRange<'_>) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.entries.push(Entry {
+            id,
+            output_level: level,
+            begin: range.begin.unwrap_or_default().to_vec(),
+            end: range.end.unwrap_or_default().to_vec(),
+            end_open: range.end_open,
+            inputs: Vec::new(),
         });
         id
     }

@@ -115,6 +115,7 @@ impl PickContext<'_> {
             output_level: start.output_level,
             grandparents,
             is_trivial_move: false,
+            is_deletion: false,
             bottommost,
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },

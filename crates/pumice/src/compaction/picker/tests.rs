@@ -13,8 +13,8 @@ use pumice_manifest::{
 };
 
 use super::{
-    CompactionPick, ManualPick, ManualRange, PickContext, PriorityCache, RunningCompactions, pick,
-    pick_range,
+    CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
+    RunningCompactions, pick, pick_range,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -29,7 +29,12 @@ fn show(pick: &CompactionPick) -> String {
     if pick.score > 0.0 {
         write!(out, " score={:.2}", pick.score).unwrap();
     }
-    for (on, word) in [(pick.is_trivial_move, "move"), (pick.bottommost, "bottommost")] {
+    let marks = [
+        (pick.is_trivial_move, "move"),
+        (pick.is_deletion, "delete"),
+        (pick.bottommost, "bottommost"),
+    ];
+    for (on, word) in marks {
         if on {
             write!(out, " {word}").unwrap();
         }
@@ -41,7 +46,7 @@ fn show(pick: &CompactionPick) -> String {
         write!(out, "\n  grandparents:{}", list(&pick.grandparents)).unwrap();
     }
     let (target, max) = (pick.target_output_file_size, pick.max_output_file_size);
-    if target != u64::MAX {
+    if target != u64::MAX && !pick.is_deletion {
         write!(out, "\n  outputs of {target}, at most {max}").unwrap();
     }
     if let Some(cursor) = &pick.next_cursor {
@@ -133,6 +138,33 @@ impl Tree {
         }
     }
 
+    fn fifo(&mut self, command: &text::Command) -> String {
+        let options = text::leveled_options(command);
+        let targets = LevelTargets::compute(&self.version, &options);
+        let rules = FifoRules {
+            max_bytes: command.number("max").unwrap(),
+            ttl_seconds: command.number("ttl").unwrap_or(0),
+            merge_below: command.number("merge_below"),
+            merge_trigger: options.level0_file_num_compaction_trigger,
+        };
+        let now = command.number("now").unwrap_or(0);
+        let score = rules.scores(&self.version, &self.running, now).score(0);
+        let ctx = PickContext {
+            version: &self.version,
+            targets: &targets,
+            options: &options,
+            running: &self.running,
+        };
+        let picked = match rules.pick(&ctx, now) {
+            Some(pick) => {
+                self.register(command, &pick);
+                show(&pick)
+            }
+            None => "nothing".into(),
+        };
+        format!("score={score:.2}\n{picked}")
+    }
+
     fn run(&mut self, command: &text::Command) -> String {
         match command.name.as_str() {
             "define" => {
@@ -151,6 +183,7 @@ impl Tree {
             }
             "pick" => self.pick(command),
             "manual" => self.manual(command),
+            "fifo" => self.fifo(command),
             "finish" => {
                 self.ids.drain(..).for_each(|id| self.running.unregister(id));
                 "ok".into()
@@ -162,7 +195,7 @@ impl Tree {
 
 #[pumice_test_macros::test]
 fn picker_text() {
-    for name in ["level0", "levels", "marks", "manual"] {
+    for name in ["level0", "levels", "marks", "manual", "fifo"] {
         let mut tree = Tree::new();
         let path = format!("{TESTDATA}/{name}.txt");
         let input = std::fs::read_to_string(&path).unwrap();

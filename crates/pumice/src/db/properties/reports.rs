@@ -1,12 +1,14 @@
 //! Properties that are texts, laid out as RocksDB lays them out.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pumice_cache::{RoleSum, StatsAge};
 use pumice_manifest::file_meta::debug_key;
 use pumice_port::time;
-use pumice_table::{BlockCache, BlockKind, TableProperties};
+use pumice_table::{BlockCache, BlockKind, CachedBlock, TableProperties};
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
@@ -45,7 +47,8 @@ impl DbInner {
             let state = self.state.lock();
             state.cfs.get(&cf.id).map_or(0, |cf| cf.plan.estimated_pending_bytes())
         };
-        let cache = cf.table_options().block_cache.as_ref().map(|cache| cache_view(cf, cache));
+        let cache =
+            cf.table_options().block_cache.as_ref().map(|cache| cache_view(cache, StatsAge::ASIDE));
         report(&CfView {
             cf_name: &cf.name,
             now_micros: time::now_micros(),
@@ -70,43 +73,69 @@ impl DbInner {
     }
 }
 
-/// `rocksdb.block-cache-entry-stats`; None without a block cache.
-pub(super) fn block_cache_report(cf: &CfData) -> Option<String> {
-    let options = cf.table_options();
-    Some(cf_stats::block_cache_report(&cache_view(cf, options.block_cache.as_ref()?)))
+/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Those between
+/// that RocksDB knows besides (memory charged to the cache) have no entries here.
+const ROLES: [(&str, &str); 5] = [
+    ("DataBlock", "data-block"),
+    ("FilterBlock", "filter-block"),
+    ("FilterMetaBlock", "filter-meta-block"),
+    ("IndexBlock", "index-block"),
+    ("OtherBlock", "other-block"),
+];
+
+/// Number of the role in `ROLES`.
+fn role_of(block: &CachedBlock) -> usize {
+    match block.kind() {
+        BlockKind::Data => 0,
+        BlockKind::Filter => 1,
+        BlockKind::FilterIndex => 2,
+        BlockKind::Index => 3,
+        _ => 4,
+    }
 }
 
-/// Walks the whole cache.
-fn cache_view(cf: &CfData, cache: &Arc<BlockCache>) -> BlockCacheView {
-    let started = time::now_micros();
-    let mut roles: Vec<(&'static str, u64, u64)> =
-        ["DataBlock", "FilterBlock", "FilterMetaBlock", "IndexBlock", "OtherBlock"]
-            .map(|role| (role, 0, 0))
-            .into();
-    cache.for_each(|_, charge, block| {
-        let role = match block.kind() {
-            BlockKind::Data => 0,
-            BlockKind::Filter => 1,
-            BlockKind::FilterIndex => 2,
-            BlockKind::Index => 3,
-            _ => 4,
-        };
-        roles[role].1 += 1;
-        roles[role].2 += charge as u64;
-    });
-    roles.retain(|(_, entries, _)| *entries > 0);
+/// `rocksdb.block-cache-entry-stats`; None without a block cache.
+pub(super) fn block_cache_report(cf: &CfData, age: StatsAge) -> Option<String> {
+    let options = cf.table_options();
+    Some(cf_stats::block_cache_report(&cache_view(options.block_cache.as_ref()?, age)))
+}
+
+/// The same as names and values, RocksDB's `BlockCacheEntryStatsMapKeys`.
+pub(super) fn block_cache_map(cf: &CfData, age: StatsAge) -> Option<BTreeMap<String, String>> {
+    let options = cf.table_options();
+    let view = cache_view(options.block_cache.as_ref()?, age);
+    let mut map = BTreeMap::from([
+        ("id".to_string(), view.identity),
+        ("capacity".to_string(), view.capacity.to_string()),
+        ("secs_for_last_collection".to_string(), format!("{:.6}", view.last_secs)),
+        ("secs_since_last_collection".to_string(), view.secs_since.to_string()),
+    ]);
+    for ((_, name), (_, entries, bytes)) in ROLES.iter().zip(&view.roles) {
+        let percent = *bytes as f64 * 100.0 / view.capacity.max(1) as f64;
+        map.insert(format!("count.{name}"), entries.to_string());
+        map.insert(format!("bytes.{name}"), bytes.to_string());
+        map.insert(format!("percent.{name}"), format!("{percent:.6}"));
+    }
+    Some(map)
+}
+
+/// What the cache holds; walks all of it unless it was walked lately.
+fn cache_view(cache: &Arc<BlockCache>, age: StatsAge) -> BlockCacheView {
+    let stats = cache.entry_stats(age, ROLES.len(), role_of);
+    let role = |(names, sum): (&(&'static str, &str), &RoleSum)| (names.0, sum.entries, sum.bytes);
     // In a simulation what a seed gives must not show where the memory lies.
     let address = if pumice_port::sim::is_running() { 0 } else { Arc::as_ptr(cache).addr() };
     BlockCacheView {
         identity: format!("HyperClockCache@{address:#x}#{}", pumice_port::os::pid()),
-        capacity: cache.capacity() as u64,
-        usage: cache.usage() as u64,
-        table_size: cache.table_len() as u64,
-        occupancy: cache.occupancy() as u64,
-        collections: cf.stats.next_cache_scan(),
-        last_secs: (time::now_micros() - started) as f64 / 1e6,
-        secs_since: 0,
-        roles,
+        capacity: stats.capacity,
+        usage: stats.usage,
+        table_size: stats.table_len,
+        occupancy: stats.occupancy,
+        collections: stats.collections,
+        last_copies: stats.copies,
+        last_secs: stats.duration_micros as f64 / 1e6,
+        secs_since: time::now_micros().saturating_sub(stats.ended_micros) / 1_000_000,
+        roles: ROLES.iter().zip(&stats.roles).map(role).collect(),
     }
 }
 

@@ -57,6 +57,7 @@ fn cache() -> BlockCacheView {
         table_size: 64,
         occupancy: 1,
         collections: 1,
+        last_copies: 0,
         last_secs: 2.7e-5,
         secs_since: 5,
         roles: vec![("DataBlock", 0, 0), ("Misc", 1, 0)],

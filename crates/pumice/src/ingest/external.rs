@@ -1,0 +1,193 @@
+//! One external file: opened, checked, its bounds found.
+//!
+//! Nothing here touches the database's directory or the block cache. Suspends on I/O.
+//!
+//! Invariant of [`ExternalFile`]: `smallest` and `largest` bound every entry and every range
+//! tombstone of the file; their sequence is 0, except in the sentinel that ends a tombstone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::coding::{get_fixed32, get_fixed64};
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, sequence_and_type, user_key};
+use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_manifest::{UserRange, is_open_end};
+use pumice_table::properties::{
+    EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO,
+};
+use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions};
+
+use crate::db::DbInner;
+use crate::db::column_family::CfData;
+use crate::ingest::IngestExternalFileOptions;
+use crate::ingest::writer::VERSION;
+
+/// A file to be ingested.
+pub(super) struct ExternalFile {
+    pub path: PathBuf,
+    /// Its number in the database.
+    pub number: FileNumber,
+    pub bytes: u64,
+    pub smallest: Vec<u8>,
+    pub largest: Vec<u8>,
+    /// The sequence number stored in it.
+    pub stored_seqno: SequenceNumber,
+    pub properties: TableProperties,
+}
+
+impl ExternalFile {
+    /// The user keys it covers.
+    pub fn range(&self) -> UserRange<'_> {
+        UserRange {
+            begin: Some(user_key(&self.smallest)),
+            end: Some(user_key(&self.largest)),
+            end_open: is_open_end(&self.largest),
+        }
+    }
+
+    /// Its boundaries once all its entries have `sequence`.
+    pub fn bounds_at(&self, sequence: SequenceNumber) -> (Vec<u8>, Vec<u8>) {
+        (at_sequence(&self.smallest, sequence), at_sequence(&self.largest, sequence))
+    }
+}
+
+fn at_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
+    let (stored, tag) = sequence_and_type(ikey);
+    let mut key = Vec::with_capacity(ikey.len());
+    let sequence = if stored == 0 { sequence } else { stored };
+    pumice_base::dbformat::append_internal_key(&mut key, user_key(ikey), sequence, tag);
+    key
+}
+
+/// Opens and checks the file `path`, to become file `number` of `cf`.
+///
+/// # Errors
+/// RocksDB's, with its texts: Corruption, InvalidArgument, NotSupported, I/O.
+pub(super) fn examine(
+    db: &DbInner,
+    cf: &CfData,
+    options: &IngestExternalFileOptions,
+    path: &Path,
+    number: FileNumber,
+) -> Result<ExternalFile> {
+    let handle = db.fs.open_random(path)?;
+    let bytes = handle.len();
+    let mut table_options = (*cf.table_options()).clone();
+    // What is read now must not stay: the entries have other sequence numbers later.
+    table_options.block_cache = None;
+    table_options.no_block_cache = true;
+    let context = TableReadContext {
+        options: Arc::new(table_options),
+        comparator: cf.icmp.clone(),
+        file_number: number,
+        largest_seqno: 0,
+        skip_filters: true,
+        ..TableReadContext::default()
+    };
+    let table = Table::open(context, handle, bytes)?;
+    let properties = table.properties();
+    let stored_seqno = check_properties(cf, options, properties)?;
+    if options.verify_checksums_before_ingest {
+        table.verify_checksums()?;
+    }
+    let Some((smallest, largest)) = bounds(cf, &table)? else {
+        return Err(Error::corruption("Generated table have corrupted keys"));
+    };
+    let (path, properties) = (path.to_path_buf(), properties.clone());
+    Ok(ExternalFile { path, number, bytes, smallest, largest, stored_seqno, properties })
+}
+
+/// Checks what the properties say; returns the stored sequence number.
+fn check_properties(
+    cf: &CfData,
+    options: &IngestExternalFileOptions,
+    properties: &TableProperties,
+) -> Result<SequenceNumber> {
+    let version = properties.collected(EXTERNAL_VERSION).and_then(get_fixed32);
+    let stored = properties.collected(GLOBAL_SEQNO).and_then(get_fixed64);
+    let stored = match version {
+        None => return Err(Error::corruption("External file version not found")),
+        Some(VERSION) => stored
+            .ok_or_else(|| Error::corruption("External file global sequence number not found"))?,
+        Some(1) if options.allow_blocking_flush || options.allow_global_seqno => {
+            return Err(Error::invalid_argument(
+                "External SST file V1 does not support global seqno",
+            ));
+        }
+        Some(1) => 0,
+        Some(other) => {
+            return Err(Error::invalid_argument(format!(
+                "External file version {other} is not supported"
+            )));
+        }
+    };
+    let order = cf.comparator().name();
+    if !properties.comparator.is_empty() && properties.comparator != order {
+        return Err(Error::invalid_argument(format!(
+            "{order}: does not match existing comparator {}",
+            properties.comparator
+        )));
+    }
+    if properties.user_timestamps_persisted == 0 {
+        return Err(Error::not_supported("External file with user-defined timestamps stripped"));
+    }
+    if !matches!(properties.key_largest_seqno, 0 | UNKNOWN_SEQNO) {
+        return Err(Error::corruption(format!(
+            "External file has non zero largest sequence number {}",
+            properties.key_largest_seqno
+        )));
+    }
+    let family = properties.column_family_id;
+    if family != UNKNOWN_COLUMN_FAMILY && family != u64::from(cf.id) {
+        return Err(Error::invalid_argument("External file column family id don't match"));
+    }
+    if properties.num_entries == 0 && properties.num_range_deletions == 0 {
+        return Err(Error::invalid_argument("File contain no entries"));
+    }
+    Ok(stored)
+}
+
+/// Smallest and largest internal key of all that is in the table.
+fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    let mut found: Option<(Vec<u8>, Vec<u8>)> = None;
+    iter.seek_to_first();
+    if iter.valid() {
+        let smallest = unsequenced(iter.key())?;
+        iter.seek_to_last();
+        if !iter.valid() {
+            iter.status()?;
+            return Err(Error::corruption("Can not find largest key in sst file"));
+        }
+        found = Some((smallest, unsequenced(iter.key())?));
+    }
+    iter.status()?;
+    let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
+    for fragment in tombstones.fragments() {
+        if fragment.seqs.iter().any(|&sequence| sequence != 0) {
+            return Err(Error::corruption(
+                "External file has a range deletion with non zero sequence number.",
+            ));
+        }
+        let first = internal_key(&fragment.start, 0, ValueType::RangeDeletion);
+        let last = internal_key(&fragment.end, MAX_SEQUENCE, ValueType::RangeDeletion);
+        found = Some(match found {
+            None => (first, last),
+            Some((low, high)) => (
+                if cf.icmp.compare(&first, &low).is_lt() { first } else { low },
+                if cf.icmp.compare(&last, &high).is_gt() { last } else { high },
+            ),
+        });
+    }
+    Ok(found)
+}
+
+fn unsequenced(ikey: &[u8]) -> Result<Vec<u8>> {
+    let key = pumice_base::dbformat::parse_internal_key(ikey)
+        .map_err(|error| error.with_context("Corrupted key in external file. "))?;
+    if key.sequence != 0 {
+        return Err(Error::corruption("External file has non zero sequence number"));
+    }
+    Ok(ikey.to_vec())
+}

@@ -1,0 +1,233 @@
+//! Where an ingested file goes, and whether it needs a sequence number.
+//!
+//! Its entries are newer than everything there is, so every level from L0 down to the file's must
+//! be free of entries in its range, also of those that a running compaction is about to write. The
+//! deepest such level is taken. If something in its range lies deeper, sequence number 0 would not
+//! say which is newer: then the file gets one of its own. So it does if snapshots must not see it,
+//! or if files of one call overlap: those form batches, each wholly above the one before.
+//!
+//! Thread safety: pure functions over a version and what runs on it; `shallowest_overlap` reads
+//! tables and so suspends.
+
+use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
+use pumice_base::iterator::InternalIterator;
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Comparator, Error, ErrorKind, Result};
+use pumice_manifest::{FileMetaData, UserRange, Version};
+use pumice_table::TableReadOptions;
+
+use crate::compaction::picker::RunningCompactions;
+use crate::db::column_family::CfData;
+use crate::ingest::IngestExternalFileOptions;
+use crate::read::super_version::SuperVersion;
+
+const TO_L0_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range of Lmax \
+                             does not overlap with files to ingest.";
+const ABOVE_LAST_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range \
+                                  of Lmax and ongoing compaction's output to Lmax does not \
+                                  overlap with files to ingest. Input files overlapping with each \
+                                  other can cause some file to be assigned to non Lmax level.";
+
+/// A column family's tree at the moment of placing.
+pub(super) struct Tree<'a> {
+    pub version: &'a Version,
+    pub base_level: usize,
+    pub running: &'a RunningCompactions,
+}
+
+/// The decision about one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub level: usize,
+    /// It needs a sequence number of its own.
+    pub sequenced: bool,
+}
+
+/// What is the same for all files of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    /// Every file needs a sequence number.
+    pub sequenced: bool,
+    /// The level that all files of the batch before are at or below; None for the first batch.
+    pub below: Option<usize>,
+    /// See [`IngestExternalFileOptions::fail_if_not_bottommost_level`].
+    pub only_last_level: bool,
+}
+
+impl Tree<'_> {
+    /// The place of a file that covers `range`; `overlap` is the first level with entries in it.
+    ///
+    /// # Errors
+    /// TryAgain if the place is not the last level and that is demanded.
+    pub fn place(
+        &self,
+        range: &UserRange<'_>,
+        overlap: Option<usize>,
+        demand: Demand,
+    ) -> Result<Place> {
+        let levels = self.version.num_levels();
+        if demand.below == Some(0) {
+            if demand.only_last_level && levels > 1 {
+                return Err(Error::new(ErrorKind::TryAgain, TO_L0_REFUSED));
+            }
+            return Ok(Place { level: 0, sequenced: true });
+        }
+        let mut place = Place { level: 0, sequenced: demand.sequenced };
+        for level in 0..demand.below.unwrap_or(levels) {
+            let unused =
+                level > 0 && level < self.base_level && self.version.files(level).is_empty();
+            if unused {
+                continue;
+            }
+            if overlap == Some(level) || self.written_into(level, range) {
+                place.sequenced = true;
+                break;
+            }
+            if level == 0 || !self.version.range_overlaps(level, range) {
+                place.level = level;
+            }
+        }
+        if demand.only_last_level && place.level + 1 < levels {
+            return Err(Error::new(ErrorKind::TryAgain, ABOVE_LAST_REFUSED));
+        }
+        Ok(place)
+    }
+
+    /// The place of a file that goes behind all others.
+    ///
+    /// # Errors
+    /// InvalidArgument if the last level has no room, or a file above it has entries that cannot
+    /// be told from older ones.
+    pub fn place_behind(&self, range: &UserRange<'_>) -> Result<Place> {
+        let last = self.version.num_levels() - 1;
+        if self.version.range_overlaps(last, range) || self.written_into(last, range) {
+            return Err(Error::invalid_argument(
+                "Can't ingest_behind file as it doesn't fit at the last level!",
+            ));
+        }
+        let above = self.version.all_files().filter(|(level, _)| *level < last);
+        if above.into_iter().any(|(_, file)| file.smallest_seq == 0) {
+            return Err(Error::invalid_argument(
+                "Can't ingest_behind file as despite cf_allow_ingest_behind=true there are files \
+                 with 0 seqno in database at upper levels!",
+            ));
+        }
+        Ok(Place { level: last, sequenced: false })
+    }
+
+    fn written_into(&self, level: usize, range: &UserRange<'_>) -> bool {
+        self.running.writes_into(level, range, &self.version.comparator().user)
+    }
+}
+
+/// Cuts the files, given by their ranges in the order of the call, into batches of neighbours that
+/// do not overlap; gives the number of files of each. One batch if none overlap at all.
+pub(super) fn batches(ranges: &[UserRange<'_>], cmp: &Comparator) -> Vec<usize> {
+    if !any_overlap(ranges, cmp) {
+        return vec![ranges.len()];
+    }
+    let mut batches = Vec::new();
+    let mut hull: Option<UserRange<'_>> = None;
+    for range in ranges {
+        match (hull, batches.last_mut()) {
+            (Some(so_far), Some(files)) if !so_far.overlaps(range, cmp) => {
+                *files += 1;
+                hull = Some(so_far.union(*range, cmp));
+            }
+            _ => {
+                batches.push(1);
+                hull = Some(*range);
+            }
+        }
+    }
+    batches
+}
+
+/// Two of the ranges share a key.
+pub(super) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
+    let mut sorted: Vec<&UserRange<'_>> = ranges.iter().collect();
+    sorted.sort_by(|a, b| cmp.compare(a.begin.unwrap_or(b""), b.begin.unwrap_or(b"")));
+    sorted.windows(2).any(|pair| pair[0].overlaps(pair[1], cmp))
+}
+
+/// The first level of `version` that has an entry or a tombstone in `range`.
+///
+/// # Errors
+/// Of reading tables.
+pub(super) fn shallowest_overlap(
+    cf: &CfData,
+    version: &Version,
+    range: &UserRange<'_>,
+) -> Result<Option<usize>> {
+    for level in version.levels() {
+        let files = level.files().iter();
+        for file in files.filter(|f| UserRange::of_file(f).overlaps(range, cf.comparator())) {
+            if file_overlaps(cf, file, range)? {
+                return Ok(Some(level.number()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn file_overlaps(cf: &CfData, file: &FileMetaData, range: &UserRange<'_>) -> Result<bool> {
+    let tables = cf.tables();
+    let table = tables.table(file)?;
+    if tombstones_overlap(table.range_tombstones_ref(), range, cf.comparator()) {
+        return Ok(true);
+    }
+    let options = TableReadOptions { total_order_seek: true, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
+    iter.status()?;
+    Ok(iter.valid() && !range.is_before_key(user_key(iter.key()), cf.comparator()))
+}
+
+/// A memtable of `super_version` has an entry or a tombstone in `range`.
+pub(super) fn memtables_overlap(
+    cf: &CfData,
+    super_version: &SuperVersion,
+    range: &UserRange<'_>,
+) -> bool {
+    std::iter::once(&super_version.mem).chain(&super_version.imm).any(|mem| {
+        let mut iter = mem.iter();
+        iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
+        (iter.valid() && !range.is_before_key(user_key(iter.key()), cf.comparator()))
+            || tombstones_overlap(mem.range_tombstones().as_deref(), range, cf.comparator())
+    })
+}
+
+fn tombstones_overlap(
+    list: Option<&FragmentedTombstones>,
+    range: &UserRange<'_>,
+    cmp: &Comparator,
+) -> bool {
+    list.is_some_and(|list| {
+        list.fragments().iter().any(|fragment| {
+            let own = UserRange {
+                begin: Some(&fragment.start),
+                end: Some(&fragment.end),
+                end_open: true,
+            };
+            own.overlaps(range, cmp)
+        })
+    })
+}
+
+/// Refuses options that contradict each other or what the files are.
+///
+/// # Errors
+/// InvalidArgument or NotSupported.
+pub(super) fn check_demand(options: &IngestExternalFileOptions, overlapping: bool) -> Result<()> {
+    if overlapping && options.ingest_behind {
+        return Err(Error::not_supported(
+            "Files with overlapping ranges cannot be ingested with ingestion behind mode.",
+        ));
+    }
+    if overlapping && !options.allow_global_seqno {
+        return Err(Error::invalid_argument(
+            "Global seqno is required, but disabled (because external files key range overlaps).",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Bringing a file into the database's directory, durably, and writing into it.
+//!
+//! Nothing refers to the new file yet: a crash on the way leaves a file that the next open deletes.
+//! A linked file shares its bytes with the caller's, so it is never written to.
+//!
+//! Thread safety: plain functions over a file system. Suspends on I/O.
+
+use std::path::Path;
+
+use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::{FileOptions, FileSystem};
+
+use crate::db::checkpoint::is_unlinkable;
+use crate::ingest::IngestExternalFileOptions;
+
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
+const SEQNO_BYTES: usize = 8;
+
+/// How a file came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transferred {
+    Linked,
+    Copied,
+}
+
+/// Gives the file `from` of `bytes` bytes the name `to`, or makes a copy of that name. Its bytes
+/// are durable then; its name is not. `stop` is asked now and then; its error ends the copy.
+///
+/// # Errors
+/// I/O; Corruption if the file is not as long as it was.
+pub(super) fn transfer(
+    fs: &dyn FileSystem,
+    options: &IngestExternalFileOptions,
+    use_fsync: bool,
+    (from, bytes): (&Path, u64),
+    to: &Path,
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<Transferred> {
+    // A file that is going to be written to must be the database's own.
+    let link = (options.move_files || options.link_files) && !options.write_global_seqno;
+    if link {
+        match fs.link(from, to) {
+            Ok(()) => {
+                // Nobody knows whether the caller synced it.
+                let mut file = fs.reopen_append(to)?;
+                if use_fsync {
+                    file.fsync()?
+                } else {
+                    file.sync()?
+                }
+                file.close()?;
+                return Ok(Transferred::Linked);
+            }
+            Err(error) if options.failed_move_fall_back_to_copy && is_unlinkable(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    copy(fs, use_fsync, (from, bytes), to, stop)?;
+    Ok(Transferred::Copied)
+}
+
+fn copy(
+    fs: &dyn FileSystem,
+    use_fsync: bool,
+    (from, bytes): (&Path, u64),
+    to: &Path,
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let mut source = fs.open_sequential(from)?;
+    let mut target = fs.create(to, &FileOptions::default())?;
+    let mut buffer = vec![0u8; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK))];
+    let mut left = bytes;
+    while left > 0 {
+        stop()?;
+        let want = buffer.len().min(usize::try_from(left).unwrap_or(CHUNK));
+        let read = source.read(&mut buffer[..want])?;
+        if read == 0 {
+            return Err(Error::corruption(format!(
+                "{}: shorter than the {bytes} bytes it had",
+                from.display()
+            )));
+        }
+        target.append(&buffer[..read])?;
+        left -= read as u64;
+    }
+    if use_fsync {
+        target.fsync()?
+    } else {
+        target.sync()?
+    }
+    target.close()
+}
+
+/// Stores `sequence` in the copied table `path`, whose property of it is at `offset`, durably. The
+/// checksum of the properties is left as it was, which readers know (format spec section 2.9).
+///
+/// # Errors
+/// I/O; the file is then useless.
+pub(super) fn store_seqno(
+    fs: &dyn FileSystem,
+    use_fsync: bool,
+    path: &Path,
+    offset: u64,
+    sequence: SequenceNumber,
+) -> Result<()> {
+    let file = fs.open_random(path)?;
+    let mut tail = vec![0; usize::try_from(file.len().saturating_sub(offset)).unwrap_or(0)];
+    let read = file.read_at(offset, &mut tail)?;
+    if read != tail.len() || tail.len() < SEQNO_BYTES {
+        return Err(Error::corruption(format!("{}: too short", path.display())));
+    }
+    drop(file);
+    tail[..SEQNO_BYTES].copy_from_slice(&sequence.to_le_bytes());
+    let mut file = fs.reopen_append(path)?;
+    file.truncate(offset)?;
+    file.append(&tail)?;
+    if use_fsync {
+        file.fsync()?
+    } else {
+        file.sync()?
+    }
+    file.close()
+}

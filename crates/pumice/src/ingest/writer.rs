@@ -1,0 +1,283 @@
+//! Making table files outside a database.
+//!
+//! Every entry is stored with sequence number 0; the property `global_seqno` tells readers that the
+//! true one is assigned at ingestion (format spec section 2.9).
+//!
+//! Thread safety: one user at a time (`Send`). Writing suspends.
+//! Invariants: (1) point keys are strictly ascending; (2) a file that was not finished is no table.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::dbformat::internal_key;
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber, ValueType};
+use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_env::{BufferedWriter, FileOptions, FileSystem};
+use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY};
+use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
+
+use crate::db::column_family::ColumnFamily;
+use crate::db::{events, identity};
+use crate::options::{ColumnFamilyOptions, Options};
+
+/// Version of the files, as RocksDB writes it. Persisted.
+pub(super) const VERSION: u32 = 2;
+/// What stands in place of a database id. Persisted.
+const DB_ID: &str = "SST Writer";
+
+/// What was written, given by [`SstFileWriter::finish`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExternalSstFileInfo {
+    /// The file.
+    pub file_path: PathBuf,
+    /// Smallest point key.
+    pub smallest_key: Vec<u8>,
+    /// Largest point key.
+    pub largest_key: Vec<u8>,
+    /// Smallest start of a range deletion.
+    pub smallest_range_del_key: Vec<u8>,
+    /// Largest end of a range deletion.
+    pub largest_range_del_key: Vec<u8>,
+    /// Sequence number of all entries in the file.
+    pub sequence_number: SequenceNumber,
+    /// Bytes of the file.
+    pub file_size: u64,
+    /// Point entries.
+    pub num_entries: u64,
+    /// Range deletions.
+    pub num_range_del_entries: u64,
+    /// Version of the file.
+    pub version: u32,
+}
+
+/// Writes one table file after the other for [`crate::Db::ingest_external_file`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{IngestExternalFileOptions, Options, SstFileWriter};
+///
+/// # let dir = std::env::temp_dir().join(format!("pumice-ingest-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir).unwrap();
+/// let mut options = Options::default();
+/// options.db.create_if_missing = true;
+/// let path = dir.join("fruit.sst");
+/// let mut writer = SstFileWriter::new(&options)?;
+/// writer.open(&path)?;
+/// writer.put(b"apple", b"green")?; // Keys in ascending order.
+/// writer.put(b"banana", b"yellow")?;
+/// let info = writer.finish()?;
+/// assert_eq!(info.num_entries, 2);
+///
+/// let db = pumice::Db::open(&options, dir.join("db"))?;
+/// db.ingest_external_file(&IngestExternalFileOptions::default(), &[&path])?;
+/// assert_eq!(db.get(&Default::default(), b"apple")?.as_deref(), Some(&b"green"[..]));
+/// # db.close()?;
+/// # drop(db);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+pub struct SstFileWriter {
+    fs: Arc<dyn FileSystem>,
+    use_fsync: bool,
+    db_options: Arc<crate::options::DbOptions>,
+    /// What the next table is built with; its number counts up.
+    context: TableBuildContext,
+    builder: Option<TableBuilder>,
+    info: ExternalSstFileInfo,
+}
+
+impl SstFileWriter {
+    /// A writer for files that any column family with such options may ingest.
+    ///
+    /// # Errors
+    /// InvalidArgument or NotSupported for options that tables cannot be built with.
+    pub fn new(options: &Options) -> Result<Self> {
+        Self::with_identity(options, UNKNOWN_COLUMN_FAMILY as u32, "")
+    }
+
+    /// A writer for files that `cf` alone may ingest.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::new`].
+    pub fn for_column_family(options: &Options, cf: &ColumnFamily) -> Result<Self> {
+        Self::with_identity(options, cf.id(), cf.name())
+    }
+
+    fn with_identity(options: &Options, id: u32, name: &str) -> Result<Self> {
+        let table: TableOptions = options.cf.table_factory.to_table_options()?;
+        let (compression, compression_opts) = compression_of(&options.cf);
+        let context = TableBuildContext {
+            table: Arc::new(table),
+            comparator: InternalKeyComparator::new(options.cf.comparator.clone()),
+            compression,
+            compression_opts,
+            column_family_id: id,
+            column_family_name: name.to_string(),
+            original_file_number: 0,
+            db_id: DB_ID.to_string(),
+            db_session_id: identity::new_session_id(),
+            db_host_id: events::host_id(&options.db),
+            merge_operator_name: options.cf.merge_operator.as_ref().map(|m| m.name().to_string()),
+            prefix_extractor: options.cf.prefix_extractor.clone(),
+            user_collected: vec![
+                (EXTERNAL_VERSION.to_string(), VERSION.to_le_bytes().to_vec()),
+                (GLOBAL_SEQNO.to_string(), 0u64.to_le_bytes().to_vec()),
+            ],
+            ..TableBuildContext::default()
+        };
+        Ok(SstFileWriter {
+            fs: Arc::clone(&options.db.file_system),
+            use_fsync: options.db.use_fsync,
+            db_options: Arc::new(options.db.clone()),
+            context,
+            builder: None,
+            info: ExternalSstFileInfo::default(),
+        })
+    }
+
+    /// Begins the file `path`, replacing what has that name. A file that was begun before and not
+    /// finished is given up.
+    ///
+    /// # Errors
+    /// I/O; InvalidArgument or NotSupported for options that tables cannot be built with.
+    pub fn open(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        self.give_up()?;
+        let path = path.as_ref();
+        let file = self.fs.create(path, &FileOptions::default())?;
+        self.context.original_file_number += 1;
+        let writer = BufferedWriter::new(file, self.db_options.table_writer(0));
+        self.builder = Some(TableBuilder::new(self.context.clone(), writer)?);
+        self.info = ExternalSstFileInfo {
+            file_path: path.to_path_buf(),
+            version: VERSION,
+            ..ExternalSstFileInfo::default()
+        };
+        Ok(())
+    }
+
+    fn comparator(&self) -> &Comparator {
+        &self.context.comparator.user
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// InvalidArgument if no file is open or `key` is not after the one before; I/O.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add(key, value, ValueType::Value)
+    }
+
+    /// Adds a merge operand to `key`.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::put`].
+    pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.add(key, operand, ValueType::Merge)
+    }
+
+    /// Deletes `key`.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::put`].
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.add(key, b"", ValueType::Deletion)
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
+        let ascending = self.info.num_entries == 0
+            || self.comparator().compare(key, &self.info.largest_key).is_gt();
+        let builder = self.builder.as_mut().ok_or_else(not_open)?;
+        if !ascending {
+            return Err(Error::invalid_argument("Keys must be added in strict ascending order."));
+        }
+        builder.add(&internal_key(key, 0, value_type), value)?;
+        self.info.file_size = builder.file_size();
+        if self.info.num_entries == 0 {
+            self.info.smallest_key = key.to_vec();
+        }
+        self.info.num_entries += 1;
+        self.info.largest_key.clear();
+        self.info.largest_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Deletes every key in `[begin, end)` that was in the column family before this file, not
+    /// those in the file. May be called at any time, in any order.
+    ///
+    /// # Errors
+    /// InvalidArgument if no file is open or `end` sorts before `begin`; I/O.
+    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
+        let order = self.comparator().compare(begin, end);
+        let builder = self.builder.as_mut().ok_or_else(not_open)?;
+        if order.is_ge() {
+            return match order.is_eq() {
+                true => Ok(()),
+                false => Err(Error::invalid_argument("end key comes before start key")),
+            };
+        }
+        builder.add(&internal_key(begin, 0, ValueType::RangeDeletion), end)?;
+        self.info.file_size = builder.file_size();
+        let first = self.info.num_range_del_entries == 0;
+        let cmp = self.comparator();
+        if first || cmp.compare(begin, &self.info.smallest_range_del_key).is_lt() {
+            self.info.smallest_range_del_key = begin.to_vec();
+        }
+        if first || self.comparator().compare(end, &self.info.largest_range_del_key).is_gt() {
+            self.info.largest_range_del_key = end.to_vec();
+        }
+        self.info.num_range_del_entries += 1;
+        Ok(())
+    }
+
+    /// Bytes of the file so far. Does not suspend.
+    pub fn file_size(&self) -> u64 {
+        self.info.file_size
+    }
+
+    /// Completes the file and makes its bytes durable; its name is the caller's business.
+    ///
+    /// # Errors
+    /// InvalidArgument if no file is open or nothing was added, and the file stays open; I/O, and
+    /// the file is removed.
+    pub fn finish(&mut self) -> Result<ExternalSstFileInfo> {
+        if self.builder.is_some() && self.info.num_entries + self.info.num_range_del_entries == 0 {
+            return Err(Error::invalid_argument("Cannot create sst file with no entries"));
+        }
+        let mut builder = self.builder.take().ok_or_else(not_open)?;
+        if let Err(error) = builder.finish_file(true, self.use_fsync) {
+            // The first failure is the one to tell.
+            drop(self.fs.remove(&self.info.file_path));
+            return Err(error);
+        }
+        self.info.file_size = builder.file_size();
+        Ok(self.info.clone())
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        self.builder.take().map_or(Ok(()), TableBuilder::abandon)
+    }
+}
+
+impl Drop for SstFileWriter {
+    fn drop(&mut self) {
+        // What was not finished is worthless, so it does not matter how closing it went.
+        drop(self.give_up());
+    }
+}
+
+/// The compression of the last level: where ingested files belong.
+fn compression_of(options: &ColumnFamilyOptions) -> (CompressionType, CompressionOptions) {
+    if options.bottommost_compression != CompressionType::Disable {
+        let own = &options.bottommost_compression_opts;
+        let parameters = if own.enabled { own } else { &options.compression_opts };
+        return (options.bottommost_compression, parameters.clone());
+    }
+    let last = options.compression_per_level.last().copied();
+    (last.unwrap_or(options.compression), options.compression_opts.clone())
+}
+
+#[cold]
+fn not_open() -> Error {
+    Error::invalid_argument("File is not opened")
+}

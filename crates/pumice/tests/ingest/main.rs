@@ -1,0 +1,12 @@
+//! Ingestion of external files: what readers see, where files go, what is refused, what a crash
+//! or a failing disk leaves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+mod placing;
+mod refusals;
+mod support;
+mod views;
+mod writer;

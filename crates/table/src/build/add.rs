@@ -1,0 +1,280 @@
+//! Adding entries: the path per key, and what is done once per data block.
+//!
+//! Monomorphised over the order of user keys, with one dispatch per entry. Per entry: one
+//! comparison with the last key of the block, whose length of common prefix serves the order check
+//! and the encoding, and copies into reused buffers. Filters, counts and the index wait until the
+//! block ends.
+
+use std::cmp::Ordering;
+
+use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
+use pumice_base::{Comparator, Error, Result, ValueType};
+
+use crate::build::TableBuilder;
+use crate::build::block_builder::MAX_ENTRY_OVERHEAD;
+use crate::handle::BLOCK_TRAILER_LEN;
+use crate::options::TableOptions;
+use crate::prefix::common_prefix;
+
+/// An order of internal keys.
+trait KeyOrder {
+    /// `last` sorts before `next`; their first `common` bytes are equal, and no more.
+    fn ascending(user: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool;
+}
+
+struct Bytewise;
+struct ReverseBytewise;
+struct Custom;
+
+/// Where the user key of the next entry first differs from the last one.
+enum Difference {
+    /// In a byte: the last key's and the next one's.
+    Byte(u8, u8),
+    /// It goes on where the last one ends.
+    Longer,
+    /// It ends where the last one goes on.
+    Shorter,
+    /// Nowhere; true if the next entry is an older version.
+    None(bool),
+}
+
+#[inline]
+fn first_difference(last: &[u8], next: &[u8], common: usize) -> Difference {
+    let (last_len, next_len) = (last.len() - TRAILER_LEN, next.len() - TRAILER_LEN);
+    if common < last_len.min(next_len) {
+        return Difference::Byte(last[common], next[common]);
+    }
+    match last_len.cmp(&next_len) {
+        Ordering::Less => Difference::Longer,
+        Ordering::Greater => Difference::Shorter,
+        Ordering::Equal => Difference::None(trailer(last) > trailer(next)),
+    }
+}
+
+impl KeyOrder for Bytewise {
+    #[inline]
+    fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
+        match first_difference(last, next, common) {
+            Difference::Byte(a, b) => a < b,
+            Difference::Longer => true,
+            Difference::Shorter => false,
+            Difference::None(older) => older,
+        }
+    }
+}
+
+impl KeyOrder for ReverseBytewise {
+    #[inline]
+    fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
+        match first_difference(last, next, common) {
+            Difference::Byte(a, b) => a > b,
+            Difference::Longer => false,
+            Difference::Shorter => true,
+            Difference::None(older) => older,
+        }
+    }
+}
+
+impl KeyOrder for Custom {
+    fn ascending(user: &Comparator, last: &[u8], next: &[u8], _: usize) -> bool {
+        match user.compare(user_key(last), user_key(next)) {
+            Ordering::Less => true,
+            Ordering::Equal => trailer(last) > trailer(next),
+            Ordering::Greater => false,
+        }
+    }
+}
+
+/// When a block ends.
+#[derive(Debug)]
+pub(super) struct BlockEnd {
+    /// While the block with the next entry stays below this, it goes on whatever the exact rule:
+    /// an upper bound of what the rule looks at.
+    surely_open: usize,
+    /// Fill above which a block may end early.
+    almost_full: usize,
+    block_size: usize,
+    deviation: bool,
+    align: bool,
+}
+
+impl BlockEnd {
+    pub fn new(options: &TableOptions) -> Self {
+        let share = 100 - options.block_size_deviation.min(100) as usize;
+        let reserve = MAX_ENTRY_OVERHEAD + 4 + BLOCK_TRAILER_LEN;
+        BlockEnd {
+            surely_open: options.block_size.saturating_sub(reserve),
+            almost_full: (options.block_size * share).div_ceil(100),
+            block_size: options.block_size,
+            deviation: options.block_size_deviation > 0,
+            align: options.block_align,
+        }
+    }
+
+    /// Every further entry ends the block, so that none is taken without the error being told.
+    pub fn poison(&mut self) {
+        (self.surely_open, self.block_size) = (0, 0);
+    }
+}
+
+impl TableBuilder {
+    /// Adds an entry. Point entries come in internal-key order; range tombstones (value = end
+    /// key) may come at any time. May suspend, once per block.
+    ///
+    /// # Errors
+    /// `Corruption` for keys out of order or malformed; I/O errors, also of blocks before this one,
+    /// and then every time.
+    #[inline]
+    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        match self.context.comparator.user {
+            Comparator::Bytewise => self.add_in::<Bytewise>(ikey, value),
+            Comparator::ReverseBytewise => self.add_in::<ReverseBytewise>(ikey, value),
+            Comparator::Custom(_) => self.add_in::<Custom>(ikey, value),
+        }
+    }
+
+    #[inline(never)]
+    fn add_in<O: KeyOrder>(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!self.finished, "add after finish");
+        let Some(packed) = ikey.last_chunk::<TRAILER_LEN>() else {
+            return Err(Error::corruption("internal key shorter than its trailer"));
+        };
+        let packed = u64::from_le_bytes(*packed);
+        if packed as u8 == ValueType::RangeDeletion as u8 {
+            return self.add_tombstone(ikey, value);
+        }
+        let last = self.keys.last();
+        let common = common_prefix(last, ikey);
+        if !last.is_empty() {
+            if !O::ascending(&self.context.comparator.user, last, ikey, common) {
+                return Err(self.out_of_order(ikey));
+            }
+            let hash = self.hash.as_mut().map_or(0, |hash| hash.bytes_for(self.keys.len()));
+            let now = self.data.estimated_bytes() + hash;
+            if now + ikey.len() + value.len() >= self.end.surely_open
+                && self.block_is_full(now, ikey.len(), value.len())
+            {
+                self.end_block(Some(ikey))?;
+            }
+        }
+        self.keys.push(ikey);
+        self.data.append(ikey, value, common);
+        self.raw_value_bytes += value.len() as u64;
+        Ok(())
+    }
+
+    #[cold]
+    fn out_of_order(&self, ikey: &[u8]) -> Error {
+        Error::corruption(format!(
+            "Keys must be added in strict ascending order: {:02x?} after {:02x?} in {}",
+            ikey,
+            self.keys.last(),
+            self.path.display()
+        ))
+    }
+
+    /// The block of `now` bytes has its size, or would exceed it by this entry and is nearly full.
+    fn block_is_full(&self, now: usize, key_len: usize, value_len: usize) -> bool {
+        let end = &self.end;
+        if now >= end.block_size {
+            return true;
+        }
+        if !end.deviation {
+            return false;
+        }
+        let after =
+            now - self.data.estimated_bytes() + self.data.estimated_bytes_after(key_len, value_len);
+        if end.align {
+            return after + BLOCK_TRAILER_LEN > end.block_size;
+        }
+        after > end.block_size && now > end.almost_full
+    }
+
+    fn add_tombstone(&mut self, ikey: &[u8], end: &[u8]) -> Result<()> {
+        let user = &self.context.comparator.user;
+        if user.compare(user_key(ikey), end) == Ordering::Greater {
+            return Err(Error::corruption("range tombstone ends before it starts"));
+        }
+        let (sequence, _) = unpack(trailer(ikey));
+        self.largest_seqno = self.largest_seqno.max(sequence);
+        self.smallest_seqno = self.smallest_seqno.min(sequence);
+        let properties = &mut self.properties;
+        properties.num_entries += 1;
+        properties.raw_key_size += ikey.len() as u64;
+        properties.raw_value_size += end.len() as u64;
+        properties.num_deletions += 1;
+        properties.num_range_deletions += 1;
+        self.tombstones.push((ikey.to_vec(), end.to_vec()));
+        Ok(())
+    }
+
+    /// Ends the data block and sends it off; `next_key` begins the next one.
+    #[inline(never)]
+    pub(super) fn end_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
+        self.count_block();
+        let entry = &mut self.entry;
+        self.separators.prepare(self.keys.last(), next_key, self.keys.get(0), entry);
+        if self.separators.wants_prefixes() {
+            self.separators.note_prefixes(self.keys.user_keys(), entry);
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.add_block(&self.keys);
+        }
+        if let Some(rule) = &mut self.cuts {
+            rule.decide(entry, self.filter.as_ref().is_some_and(|filter| filter.wants_cut()));
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.block_ends(entry.cut_after, next_key);
+        }
+        self.index_bytes += entry.estimated_bytes() as u64;
+        let tail = self.tail_estimate();
+        let raw = self.data.finish();
+        if let Some(hash) = &mut self.hash {
+            hash.add_to(raw, &self.keys);
+        }
+        let last = next_key.is_none();
+        if let Err(error) = self.pipeline.submit(raw, &mut self.entry, &mut self.sizes, tail, last)
+        {
+            self.end.poison();
+            return Err(error);
+        }
+        self.data.reset();
+        self.keys.clear();
+        Ok(())
+    }
+
+    /// About what follows the data blocks.
+    fn tail_estimate(&self) -> u64 {
+        self.index_bytes + self.filter.as_ref().map_or(0, |f| f.estimated_bytes() as u64)
+    }
+
+    /// Statistics of the entries of the block.
+    fn count_block(&mut self) {
+        let (mut largest, mut smallest) = (self.largest_seqno, self.smallest_seqno);
+        let (mut deletions, mut merges) = (0, 0);
+        for key in self.keys.iter() {
+            let (sequence, tag) = unpack(trailer(key));
+            largest = largest.max(sequence);
+            smallest = smallest.min(sequence);
+            deletions += u64::from(is_deletion(tag));
+            merges += u64::from(tag == ValueType::Merge as u8);
+        }
+        (self.largest_seqno, self.smallest_seqno) = (largest, smallest);
+        let properties = &mut self.properties;
+        properties.num_entries += self.keys.len() as u64;
+        properties.raw_key_size += self.keys.total_bytes() as u64;
+        properties.raw_value_size += std::mem::take(&mut self.raw_value_bytes);
+        properties.num_deletions += deletions;
+        properties.num_merge_operands += merges;
+        properties.num_data_blocks += 1;
+    }
+}
+
+/// The tag is one of the deletions of single keys.
+#[inline]
+fn is_deletion(tag: u8) -> bool {
+    const DELETION: u8 = ValueType::Deletion as u8;
+    const SINGLE: u8 = ValueType::SingleDeletion as u8;
+    const TIMED: u8 = ValueType::DeletionWithTimestamp as u8;
+    matches!(tag, DELETION | SINGLE | TIMED)
+}

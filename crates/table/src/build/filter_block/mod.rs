@@ -1,0 +1,173 @@
+//! Filter blocks of a table: one for the whole table, or partitions and an index over them
+//! (format spec section 3.4).
+//!
+//! Fed once per data block with its keys, so that hashing is done in a batch. Hashes are kept, keys
+//! are not, but for one user key per data block where partitions are cut. `rule` says what of a key
+//! goes into a filter, `partitioned` cuts, `top_level` encodes the index over the partitions.
+//!
+//! One owner. What comes out depends on the keys and the settings only.
+//!
+//! Not here: the algorithms (`pumice_filter`), and where blocks go in the file (the caller writes).
+
+mod partitioned;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod top_level;
+
+use pumice_base::Result;
+use pumice_filter::{FilterBuildSettings, FilterBuilder};
+
+use crate::build::block_keys::BlockKeys;
+use crate::build::filter_block::partitioned::PartitionedFilterBlock;
+use crate::build::filter_block::rule::KeyRule;
+use crate::handle::BlockHandle;
+use crate::options::{IndexType, TableBuildContext, TableReason};
+
+/// Appends a block, which is not to be compressed, to the file.
+pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;
+
+/// Where the filter of a table is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterResult {
+    /// The filter, or the index of its partitions.
+    pub handle: BlockHandle,
+    /// It is the index of partitions.
+    pub partitioned: bool,
+    /// Bytes of all its blocks, without their trailers (property `filter.size`).
+    pub size: u64,
+}
+
+/// Builds the filter of one table.
+pub(crate) enum FilterBlockBuilder {
+    /// One filter for all keys.
+    Full(FullFilterBlock),
+    /// Partitions.
+    Partitioned(Box<PartitionedFilterBlock>),
+}
+
+impl FilterBlockBuilder {
+    /// A builder as the settings ask for it; `None` if they ask for no filter.
+    pub fn new(context: &TableBuildContext) -> Option<Self> {
+        let rule = KeyRule::new(context)?;
+        let builder = match &context.table.filter_policy {
+            Some(policy) if !context.skip_filters => policy.builder(&settings(context))?,
+            _ => return None,
+        };
+        let two_level = context.table.index_type == IndexType::TwoLevel;
+        Some(if context.table.partition_filters && two_level {
+            let partitioned = PartitionedFilterBlock::new(context, rule, builder);
+            FilterBlockBuilder::Partitioned(Box::new(partitioned))
+        } else {
+            FilterBlockBuilder::Full(FullFilterBlock { builder, rule, entries: 0 })
+        })
+    }
+
+    /// Adds the keys of a data block. Call [`FilterBlockBuilder::block_ends`] after each.
+    pub fn add_block(&mut self, keys: &BlockKeys) {
+        match self {
+            FilterBlockBuilder::Full(full) => full.add_block(keys),
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.add_block(keys),
+        }
+    }
+
+    /// The data block ends, and with it, if `index_cut`, a partition of the index. Internal key
+    /// `next_key` begins the next block, `None` at the end of the table.
+    pub fn block_ends(&mut self, index_cut: bool, next_key: Option<&[u8]>) {
+        if let (FilterBlockBuilder::Partitioned(partitioned), Some(next)) = (self, next_key) {
+            partitioned.block_ends(index_cut, next);
+        }
+    }
+
+    /// The filter partition is full and the index should be cut where this data block ends. Never
+    /// true for partitions that are cut by themselves.
+    pub fn wants_cut(&self) -> bool {
+        match self {
+            FilterBlockBuilder::Full(_) => false,
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.wants_cut(),
+        }
+    }
+
+    /// Bytes that the blocks would have in the file if they were finished now, roughly.
+    pub fn estimated_bytes(&self) -> usize {
+        match self {
+            FilterBlockBuilder::Full(full) => full.builder.space(full.builder.len()),
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.estimated_bytes(),
+        }
+    }
+
+    /// Entries of all filters (property `num.filter_entries`); complete after `finish`.
+    pub fn num_entries(&self) -> u64 {
+        match self {
+            FilterBlockBuilder::Full(full) => full.entries + full.builder.len() as u64,
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.num_entries(),
+        }
+    }
+
+    /// Partitions are cut by themselves, not where the index is cut.
+    pub fn is_decoupled(&self) -> bool {
+        match self {
+            FilterBlockBuilder::Full(_) => false,
+            FilterBlockBuilder::Partitioned(partitioned) => partitioned.is_decoupled(),
+        }
+    }
+
+    /// Writes the filter; `None` if no key has an entry. The arguments say how the table's index is
+    /// encoded, whose form the index of the partitions has.
+    ///
+    /// # Errors
+    /// Those of `write`; `Corruption` if a filter does not hold what was added to it
+    /// (`detect_filter_construct_corruption`).
+    pub fn finish(
+        &mut self,
+        index_stores_user_keys: bool,
+        delta_handles: bool,
+        write: WriteBlock<'_>,
+    ) -> Result<Option<FilterResult>> {
+        match self {
+            FilterBlockBuilder::Full(full) => full.finish(write),
+            FilterBlockBuilder::Partitioned(partitioned) => {
+                partitioned.finish(index_stores_user_keys, delta_handles, write)
+            }
+        }
+    }
+}
+
+/// Builds one filter for a whole table.
+pub(crate) struct FullFilterBlock {
+    builder: FilterBuilder,
+    rule: KeyRule,
+    /// Entries of the filter, once it is finished.
+    entries: u64,
+}
+
+impl FullFilterBlock {
+    fn add_block(&mut self, keys: &BlockKeys) {
+        self.rule.add(keys, &mut self.builder);
+    }
+
+    fn finish(&mut self, write: WriteBlock<'_>) -> Result<Option<FilterResult>> {
+        if self.builder.is_empty() {
+            return Ok(None);
+        }
+        self.entries = self.builder.len() as u64;
+        let mut contents = self.builder.finish()?;
+        let size = contents.len() as u64;
+        let handle = write(&mut contents)?;
+        Ok(Some(FilterResult { handle, partitioned: false, size }))
+    }
+}
+
+/// What a filter is built for.
+fn settings(context: &TableBuildContext) -> FilterBuildSettings {
+    FilterBuildSettings {
+        format_version: context.table.format_version,
+        level: match (context.reason, context.level) {
+            (TableReason::Flush, _) => FilterBuildSettings::FLUSH,
+            (_, -1) => FilterBuildSettings::UNKNOWN_LEVEL,
+            (_, level) => level,
+        },
+        optimize_for_memory: context.table.optimize_filters_for_memory,
+        detect_corruption: context.table.detect_filter_construct_corruption,
+    }
+}

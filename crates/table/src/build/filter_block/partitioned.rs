@@ -1,0 +1,451 @@
+//! A filter cut into partitions.
+//!
+//! *Decoupled* partitions are cut by their own size, before the key that would exceed it; *coupled*
+//! ones where partitions of the index are cut, at the end of a data block.
+//!
+//! A key is looked for in the first partition whose separator is not below it. A prefix seek may
+//! land in one partition and find its match in a neighbour, so a partition also holds
+//! 1. the prefix of the first key behind it: a seek that lands between its last key and its
+//!    separator finds that key;
+//! 2. the prefix of the last key before it: a backward seek that lands before its first key finds
+//!    that one.
+//!
+//! The last partition filled is held back until the next one is full: at the end of the table the
+//! two share their keys, if the last one would be undersized, at the end of a data block. For this
+//! the count of entries, the last user key and its prefix are noted for each data block in it.
+//!
+//! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key added
+//! last; (3) each partition that is cut has entries of its own.
+
+use pumice_base::dbformat::{append_internal_key, user_key};
+use pumice_base::hash::hash64;
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
+
+use crate::build::block_keys::BlockKeys;
+use crate::build::filter_block::rule::KeyRule;
+use crate::build::filter_block::top_level::Separators;
+use crate::build::filter_block::{FilterResult, WriteBlock};
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+use crate::options::{IndexShortening, TableBuildContext};
+
+/// Sequence number and type byte of a separator: behind every version of its user key.
+const SEPARATOR: (u64, u8) = (0, 0);
+/// Partitions larger than this are not tried for when a filter cannot be as small as asked.
+const MAX_TRIAL_BYTES: usize = 100_000;
+
+/// Builds the partitions of one table's filter.
+pub(crate) struct PartitionedFilterBlock {
+    builder: FilterBuilder,
+    rule: KeyRule,
+    comparator: InternalKeyComparator,
+    coupled: bool,
+    shortening: IndexShortening,
+    restart_interval: u32,
+    keys_per_partition: usize,
+    /// Cut, its filter not made yet.
+    held: Option<Partition>,
+    current: Partition,
+    /// Filters made, in order, and where they end.
+    filters: Vec<Vec<u8>>,
+    separators: Separators,
+    filter_bytes: usize,
+    /// Entries of the filters made.
+    entries: u64,
+    last_key: Vec<u8>,
+    has_last_key: bool,
+    detect_corruption: bool,
+    failed: Option<Error>,
+}
+
+/// Hashes of a partition.
+#[derive(Debug, Default)]
+struct Partition {
+    hashes: KeyHashes<u64>,
+    /// Hash of the last prefix met.
+    last_prefix: Option<u64>,
+    /// Ends of data blocks in it.
+    ends: Vec<BlockEnd>,
+    /// The last user keys of those data blocks.
+    end_keys: Vec<u8>,
+    /// Prefix of the first key behind it, rule 1; set when it is cut.
+    closing: Option<u64>,
+    /// The internal key at which it ends; set when it is cut.
+    separator: Vec<u8>,
+}
+
+/// The end of a data block inside a partition.
+#[derive(Clone, Copy, Debug)]
+struct BlockEnd {
+    entries: usize,
+    key_end: usize,
+    last_prefix: Option<u64>,
+    next_prefix: Option<u64>,
+}
+
+impl Partition {
+    fn clear(&mut self) {
+        self.hashes.clear();
+        self.last_prefix = None;
+        self.ends.clear();
+        self.end_keys.clear();
+        self.closing = None;
+        self.separator.clear();
+    }
+
+    fn end_key(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1].key_end };
+        &self.end_keys[start..self.ends[i].key_end]
+    }
+}
+
+impl PartitionedFilterBlock {
+    /// An empty filter.
+    pub fn new(context: &TableBuildContext, rule: KeyRule, builder: FilterBuilder) -> Self {
+        let options = &context.table;
+        let keys = keys_per_partition(
+            &builder,
+            options.metadata_block_size,
+            options.block_size_deviation,
+            rule.has_prefixes(),
+        );
+        PartitionedFilterBlock {
+            builder,
+            rule,
+            comparator: context.comparator.clone(),
+            coupled: !options.decouple_partitioned_filters,
+            shortening: options.index_shortening,
+            restart_interval: options.index_block_restart_interval,
+            keys_per_partition: keys,
+            held: None,
+            current: Partition::default(),
+            filters: Vec::new(),
+            separators: Separators::default(),
+            filter_bytes: 0,
+            entries: 0,
+            last_key: Vec::new(),
+            has_last_key: false,
+            detect_corruption: options.detect_filter_construct_corruption,
+            failed: None,
+        }
+    }
+
+    /// See [`super::FilterBlockBuilder::is_decoupled`].
+    pub fn is_decoupled(&self) -> bool {
+        !self.coupled
+    }
+
+    /// See [`super::FilterBlockBuilder::wants_cut`].
+    pub fn wants_cut(&self) -> bool {
+        self.coupled && self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.current.hashes.len() >= self.keys_per_partition
+    }
+
+    /// Adds the keys of a data block.
+    pub fn add_block(&mut self, keys: &BlockKeys) {
+        let mut at = 0;
+        while !self.coupled && at < keys.len() {
+            if self.is_full() {
+                at = self.skip_versions(keys, at);
+                if at == keys.len() {
+                    break;
+                }
+                self.cut_before(keys, at);
+            }
+            // So many keys fit whatever each of them adds.
+            let room = self.keys_per_partition - self.current.hashes.len();
+            let sure = room.div_ceil(self.rule.entries_per_key());
+            let end = keys.len().min(at + sure);
+            self.feed(keys, at, end);
+            at = end;
+        }
+        if self.coupled {
+            self.feed(keys, 0, keys.len());
+        }
+        if !keys.is_empty() {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(user_key(keys.last()));
+            self.has_last_key = true;
+        }
+    }
+
+    fn feed(&mut self, keys: &BlockKeys, from: usize, to: usize) {
+        let hashes = &mut self.current.hashes;
+        match &self.builder {
+            FilterBuilder::Legacy(_) => {
+                let hash = |key: &[u8]| u64::from(LegacyBloomBuilder::hash(key));
+                self.rule.collect(keys, from..to, hash, hashes);
+            }
+            FilterBuilder::Bloom(_) | FilterBuilder::Ribbon(_) => {
+                self.rule.collect(keys, from..to, hash64, hashes);
+            }
+        }
+        let mut prefixes = (from..to).rev().filter_map(|i| self.rule.prefix(user_key(keys.get(i))));
+        if let Some(prefix) = prefixes.next() {
+            self.current.last_prefix = Some(self.builder.hash(prefix));
+        }
+    }
+
+    /// The first key from `at` on whose user key is another one than that before it (invariant 1).
+    fn skip_versions(&self, keys: &BlockKeys, mut at: usize) -> usize {
+        while at < keys.len() && self.is_version(keys, at) {
+            at += 1;
+        }
+        at
+    }
+
+    fn is_version(&self, keys: &BlockKeys, at: usize) -> bool {
+        let key = user_key(keys.get(at));
+        match at {
+            0 => self.has_last_key && self.last_key == key,
+            _ => user_key(keys.get(at - 1)) == key,
+        }
+    }
+
+    /// Cuts between two keys, the second of which has number `at`.
+    fn cut_before(&mut self, keys: &BlockKeys, at: usize) {
+        let next = user_key(keys.get(at));
+        if at > 0 {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(user_key(keys.get(at - 1)));
+        }
+        self.cut(next, None);
+    }
+
+    /// The data block ends and another one follows.
+    pub fn block_ends(&mut self, index_cut: bool, next_key: &[u8]) {
+        let next = user_key(next_key);
+        if self.coupled {
+            if index_cut && !self.current.hashes.is_empty() {
+                self.cut(next, Some(next_key));
+            }
+            return;
+        }
+        let next_prefix = self.prefix_hash(next);
+        self.current.end_keys.extend_from_slice(&self.last_key);
+        self.current.ends.push(BlockEnd {
+            entries: self.current.hashes.len(),
+            key_end: self.current.end_keys.len(),
+            last_prefix: self.current.last_prefix,
+            next_prefix,
+        });
+    }
+
+    fn prefix_hash(&self, key: &[u8]) -> Option<u64> {
+        self.rule.prefix(key).map(|prefix| self.builder.hash(prefix))
+    }
+
+    /// Ends the current partition between `last_key` and user key `next`. The separator is the one
+    /// of the index if the internal key `limit` that follows is given.
+    fn cut(&mut self, next: &[u8], limit: Option<&[u8]>) {
+        let before = self.prefix_hash(&self.last_key);
+        let after = self.prefix_hash(next);
+        self.current.closing = closing(before, after);
+        self.set_separator(limit);
+        let mut fresh = match self.held.take() {
+            Some(mut held) => {
+                self.make(&mut held);
+                held
+            }
+            None => Partition::default(),
+        };
+        fresh.clear();
+        if let Some(hash) = before.filter(|_| !planted::is(Bug::OpeningPrefixDropped)) {
+            fresh.hashes.add(hash);
+        }
+        self.held = Some(std::mem::replace(&mut self.current, fresh));
+    }
+
+    fn set_separator(&mut self, limit: Option<&[u8]>) {
+        let separator = &mut self.current.separator;
+        separator.clear();
+        append_internal_key(separator, &self.last_key, SEPARATOR.0, SEPARATOR.1);
+        if let Some(limit) = limit
+            && self.shortening != IndexShortening::None
+            && !self.comparator.user.equal(&self.last_key, user_key(limit))
+        {
+            self.comparator.find_shortest_separator(separator, limit);
+        }
+    }
+
+    /// Makes the filter of a partition, which loses its hashes.
+    fn make(&mut self, partition: &mut Partition) {
+        let hashes = &mut partition.hashes;
+        match &mut self.builder {
+            FilterBuilder::Bloom(builder) => std::mem::swap(builder.hashes_mut(), hashes),
+            FilterBuilder::Ribbon(builder) => std::mem::swap(builder.hashes_mut(), hashes),
+            FilterBuilder::Legacy(_) => self.copy(hashes, |all| all),
+        }
+        self.finish_filter(partition.closing, &partition.separator);
+    }
+
+    /// Gives some of the hashes to the builder.
+    fn copy(&mut self, hashes: &KeyHashes<u64>, part: impl FnOnce(&[u64]) -> &[u64]) {
+        if self.detect_corruption && !hashes.is_intact() {
+            let error = Error::corruption("Filter's hash entries checksum mismatched");
+            self.failed.get_or_insert(error);
+        }
+        part(hashes.as_slice()).iter().for_each(|&hash| self.builder.add_hash(hash));
+    }
+
+    /// The filter of what the builder was given, and of the prefix behind it.
+    fn finish_filter(&mut self, closing: Option<u64>, separator: &[u8]) {
+        if let Some(prefix) = closing {
+            self.builder.add_hash_and_alt(prefix, prefix);
+        }
+        self.entries += self.builder.len() as u64;
+        let filter = match self.builder.finish() {
+            Ok(filter) => filter,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                ALWAYS_TRUE.to_vec()
+            }
+        };
+        self.filter_bytes += filter.len();
+        self.filters.push(filter);
+        self.separators.push(separator);
+    }
+
+    /// Bytes of all blocks if they were finished now, roughly.
+    pub fn estimated_bytes(&self) -> usize {
+        let open = |partition: &Partition| match partition.hashes.len() {
+            0 => 0,
+            entries => self.builder.space(entries) + BLOCK_TRAILER_LEN,
+        };
+        let partitions = self.filters.len() + 2;
+        let separators = self.separators.bytes() + 2 * self.last_key.len();
+        self.filter_bytes
+            + BLOCK_TRAILER_LEN * self.filters.len()
+            + self.held.as_ref().map_or(0, open)
+            + open(&self.current)
+            + separators
+            + (2 * 4 + BLOCK_TRAILER_LEN) * partitions
+    }
+
+    /// Entries of all partitions.
+    pub fn num_entries(&self) -> u64 {
+        let held = self
+            .held
+            .as_ref()
+            .map_or(0, |held| held.hashes.len() + usize::from(held.closing.is_some()));
+        self.entries + (held + self.current.hashes.len()) as u64
+    }
+
+    /// Writes partitions and their index.
+    pub fn finish(
+        &mut self,
+        index_stores_user_keys: bool,
+        delta_handles: bool,
+        write: WriteBlock<'_>,
+    ) -> Result<Option<FilterResult>> {
+        self.make_last();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        if self.filters.is_empty() {
+            return Ok(None);
+        }
+        let mut handles: Vec<BlockHandle> = Vec::with_capacity(self.filters.len());
+        for filter in &mut self.filters {
+            handles.push(write(filter)?);
+        }
+        let mut top = self.separators.encode(
+            &handles,
+            self.restart_interval,
+            index_stores_user_keys,
+            delta_handles,
+        );
+        let size = (self.filter_bytes + top.len()) as u64;
+        let handle = write(&mut top)?;
+        Ok(Some(FilterResult { handle, partitioned: true, size }))
+    }
+
+    /// Makes the filters of the last two partitions.
+    fn make_last(&mut self) {
+        self.set_separator(None);
+        let mut last = std::mem::take(&mut self.current);
+        if let Some(mut held) = self.held.take() {
+            if let Some(end) = self.even_split(&held, &last) {
+                return self.make_shared(&held, &last, end);
+            }
+            self.make(&mut held);
+        }
+        if !last.hashes.is_empty() {
+            self.make(&mut last);
+        }
+    }
+
+    /// The data block behind which the last two partitions are to be cut instead, if the last one
+    /// is less than half full and a cut there makes the smaller one larger.
+    fn even_split(&self, held: &Partition, last: &Partition) -> Option<usize> {
+        let (held_len, last_len) = (held.hashes.len(), last.hashes.len());
+        if last_len >= self.keys_per_partition / 2 {
+            return None;
+        }
+        let total = held_len + last_len;
+        let smaller = |end: &BlockEnd| end.entries.min(total - end.entries);
+        let (at, end) = held.ends.iter().enumerate().max_by_key(|(_, end)| smaller(end))?;
+        (smaller(end) > last_len).then_some(at)
+    }
+
+    /// Changes a bit of an entry of the current partition, as a memory fault would.
+    #[cfg(test)]
+    pub fn damage_entry(&mut self, at: usize) {
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
+        self.builder.damage_entry(at);
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
+    }
+
+    /// Makes the last two filters with the cut behind data block `at` of `held`.
+    fn make_shared(&mut self, held: &Partition, last: &Partition, at: usize) {
+        let end = held.ends[at];
+        let mut separator = Vec::new();
+        append_internal_key(&mut separator, held.end_key(at), SEPARATOR.0, SEPARATOR.1);
+        self.copy(&held.hashes, |all| &all[..end.entries]);
+        self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator);
+        if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
+            // Rule 2; and whatever was not added behind the cut because it had been before it.
+            let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
+            let carried = [end.last_prefix, last_hash].into_iter().flatten();
+            carried.for_each(|hash| self.builder.add_hash(hash));
+        }
+        self.copy(&held.hashes, |all| &all[end.entries..]);
+        self.copy(&last.hashes, |all| all);
+        self.finish_filter(None, &last.separator);
+    }
+}
+
+/// Rule 1: the prefix of the key behind a cut, unless the key before it has the same.
+fn closing(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after.filter(|_| after != before && !planted::is(Bug::ClosingPrefixDropped))
+}
+
+/// How many entries a partition of at most `bytes` less `deviation` percent has.
+fn keys_per_partition(
+    builder: &FilterBuilder,
+    bytes: usize,
+    deviation: u32,
+    has_prefixes: bool,
+) -> usize {
+    let percent = 100 - deviation.min(100) as usize;
+    let bytes = (bytes.saturating_mul(percent).div_ceil(100)).max(1);
+    let mut keys = builder.approximate_entries(bytes);
+    let mut trial = bytes.saturating_add(4).max(16);
+    while keys == 0 {
+        if trial > MAX_TRIAL_BYTES {
+            // This filter wants more than any size tried; a byte for each key.
+            keys = bytes;
+            break;
+        }
+        keys = builder.approximate_entries(trial);
+        trial += trial / 4;
+    }
+    // Room for the prefix of a neighbour.
+    if keys > 1 && has_prefixes { keys - 1 } else { keys }
+}

@@ -1,0 +1,180 @@
+//! Index entries in flat arrays, and their encoding as an index block.
+//!
+//! ```text
+//! delta:  varint shared ‖ varint non_shared ‖ key suffix ‖ (handle | svarint size difference)
+//! plain:  varint shared ‖ varint non_shared ‖ varint value_len ‖ key suffix ‖ handle
+//! each with the length-prefixed first key behind the handle if the index stores first keys
+//! ```
+//!
+//! With delta handles an entry that shares no key byte carries a full handle. A block that does
+//! not begin where its predecessor ended (padding lies between) therefore is made to share none.
+//!
+//! One owner. Invariants: (1) `key_ends` and `handles` have one element per entry; (2) separators
+//! are internal keys; (3) `first_ends` is empty or has one element per entry.
+
+use std::ops::Range;
+
+use pumice_base::coding::{put_varint32, put_varsigned64, varint_len};
+use pumice_base::dbformat::TRAILER_LEN;
+
+use crate::handle::BlockHandle;
+use crate::prefix::common_prefix;
+
+/// How entries are encoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// Entries per restart point, at least 1.
+    pub restart_interval: usize,
+    pub delta_handles: bool,
+    pub user_keys: bool,
+    pub first_keys: bool,
+}
+
+/// Separators, handles and first keys of consecutive blocks.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    handles: Vec<BlockHandle>,
+    first_keys: Vec<u8>,
+    first_ends: Vec<usize>,
+}
+
+/// What an entry looks like at its place in a block.
+struct Shape<'a> {
+    key: &'a [u8],
+    shared: usize,
+    /// The size of the block before, if the handle is stored as a difference to it.
+    previous_size: Option<u64>,
+}
+
+impl Entries {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, separator: &[u8], handle: BlockHandle) {
+        self.keys.extend_from_slice(separator);
+        self.key_ends.push(self.keys.len());
+        self.handles.push(handle);
+    }
+
+    /// Adds an entry with the first internal key of its block.
+    pub fn push_with_first_key(&mut self, separator: &[u8], handle: BlockHandle, first: &[u8]) {
+        self.push(separator, handle);
+        self.first_keys.extend_from_slice(first);
+        self.first_ends.push(self.first_keys.len());
+    }
+
+    /// Rough size of a block of all entries.
+    pub fn estimated_bytes(&self) -> usize {
+        self.keys.len() + 8 * self.handles.len() + self.first_keys.len() + 8
+    }
+
+    /// The separator of entry `i`, an internal key.
+    pub fn separator(&self, i: usize) -> &[u8] {
+        slice(&self.keys, &self.key_ends, i)
+    }
+
+    fn key(&self, i: usize, form: Form) -> &[u8] {
+        let key = self.separator(i);
+        if form.user_keys { &key[..key.len() - TRAILER_LEN] } else { key }
+    }
+
+    fn first_key(&self, i: usize) -> &[u8] {
+        slice(&self.first_keys, &self.first_ends, i)
+    }
+
+    /// Entry `i` as number `place` of its block.
+    fn shape(&self, i: usize, place: usize, form: Form) -> Shape<'_> {
+        let key = self.key(i, form);
+        if place.is_multiple_of(form.restart_interval) {
+            return Shape { key, shared: 0, previous_size: None };
+        }
+        let previous = self.handles[i - 1];
+        let adjacent = previous.end() == Some(self.handles[i].offset);
+        if form.delta_handles && !adjacent {
+            return Shape { key, shared: 0, previous_size: None };
+        }
+        let shared = common_prefix(self.key(i - 1, form), key);
+        let previous_size = (form.delta_handles && shared > 0).then_some(previous.size);
+        Shape { key, shared, previous_size }
+    }
+
+    /// Bytes of entry `i` as number `place` of its block, its restart point included.
+    pub fn encoded_len(&self, i: usize, place: usize, form: Form) -> usize {
+        let shape = self.shape(i, place, form);
+        let handle = self.handles[i];
+        let mut value = match shape.previous_size {
+            Some(size) => varint_len(zigzag(handle.size, size)),
+            None => varint_len(handle.offset) + varint_len(handle.size),
+        };
+        if form.first_keys {
+            let first = self.first_key(i).len();
+            value += varint_len(first as u64) + first;
+        }
+        let suffix = shape.key.len() - shape.shared;
+        let value_len = if form.delta_handles { 0 } else { varint_len(value as u64) };
+        let restart = if place.is_multiple_of(form.restart_interval) { 4 } else { 0 };
+        let lens = varint_len(shape.shared as u64) + varint_len(suffix as u64) + value_len;
+        lens + suffix + value + restart
+    }
+
+    /// Replaces `block` by an index block of entries `range`.
+    pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) {
+        block.clear();
+        if range.len() == self.len() {
+            block.reserve(self.estimated_bytes() + 8 * self.len());
+        }
+        let mut restarts = Vec::with_capacity(range.len() / form.restart_interval + 1);
+        let mut value = Vec::new();
+        for (place, i) in range.enumerate() {
+            if place.is_multiple_of(form.restart_interval) {
+                restarts.push(block.len() as u32);
+            }
+            let shape = self.shape(i, place, form);
+            self.encode_value(i, &shape, form, &mut value);
+            put_varint32(block, shape.shared as u32);
+            put_varint32(block, (shape.key.len() - shape.shared) as u32);
+            if !form.delta_handles {
+                put_varint32(block, value.len() as u32);
+            }
+            block.extend_from_slice(&shape.key[shape.shared..]);
+            block.extend_from_slice(&value);
+        }
+        if restarts.is_empty() {
+            restarts.push(0);
+        }
+        for restart in &restarts {
+            block.extend_from_slice(&restart.to_le_bytes());
+        }
+        block.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+    }
+
+    fn encode_value(&self, i: usize, shape: &Shape<'_>, form: Form, value: &mut Vec<u8>) {
+        value.clear();
+        let handle = self.handles[i];
+        match shape.previous_size {
+            Some(size) => put_varsigned64(value, handle.size.wrapping_sub(size) as i64),
+            None => handle.encode_to(value),
+        }
+        if form.first_keys {
+            let first = self.first_key(i);
+            put_varint32(value, first.len() as u32);
+            value.extend_from_slice(first);
+        }
+    }
+}
+
+fn slice<'a>(bytes: &'a [u8], ends: &[usize], i: usize) -> &'a [u8] {
+    let start = if i == 0 { 0 } else { ends[i - 1] };
+    &bytes[start..ends[i]]
+}
+
+/// The number that the signed varint of `size - previous` stores.
+fn zigzag(size: u64, previous: u64) -> u64 {
+    let difference = size.wrapping_sub(previous) as i64;
+    ((difference << 1) ^ (difference >> 63)) as u64
+}

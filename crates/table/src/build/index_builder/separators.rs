@@ -1,0 +1,139 @@
+//! What the index will say about a data block, prepared where the block is made.
+//!
+//! A separator lies in `[last key of the block, first key of the next)`; it is shortened where the
+//! options allow. Nothing is allocated once the buffers of an entry have grown.
+//!
+//! [`Separators`] is immutable; an [`IndexEntry`] has one owner at a time and is reused from block
+//! to block. Not here: block handles, which the writer knows.
+
+use std::sync::Arc;
+
+use pumice_base::InternalKeyComparator;
+use pumice_base::dbformat::{MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK, pack, user_key};
+use pumice_base::extension::SliceTransform;
+
+use crate::build::index_builder::hash::PrefixRuns;
+use crate::options::{IndexShortening, IndexType, TableBuildContext};
+
+/// Prepares index entries.
+#[derive(Clone)]
+pub(crate) struct Separators {
+    comparator: InternalKeyComparator,
+    shortening: IndexShortening,
+    keeps_first_keys: bool,
+    /// Set for a hash index.
+    extractor: Option<Arc<dyn SliceTransform>>,
+}
+
+/// The index entry of one block, without its handle.
+#[derive(Debug, Default)]
+pub(crate) struct IndexEntry {
+    /// The separator, an internal key.
+    pub(super) separator: Vec<u8>,
+    /// The user key goes on in the next block, so that user keys do not separate.
+    pub(super) needs_sequences: bool,
+    /// First internal key of the block; empty unless the index stores it.
+    pub(super) first_key: Vec<u8>,
+    /// Prefixes of the block's keys; empty unless the index hashes them.
+    pub(super) prefixes: PrefixRuns,
+    /// The index partition ends behind this entry. Used with coupled partitions only.
+    pub cut_after: bool,
+}
+
+impl IndexEntry {
+    /// Bytes that the entry takes in the index, roughly.
+    pub fn estimated_bytes(&self) -> usize {
+        self.separator.len() + self.first_key.len() + self.prefixes.estimated_bytes() + 8
+    }
+}
+
+impl Separators {
+    /// Separators as the options ask for them.
+    pub fn new(context: &TableBuildContext) -> Self {
+        let kind = context.table.index_type;
+        let hashes = kind == IndexType::HashSearch;
+        Separators {
+            comparator: context.comparator.clone(),
+            shortening: context.table.index_shortening,
+            keeps_first_keys: kind == IndexType::BinarySearchWithFirstKey,
+            extractor: context.prefix_extractor.clone().filter(|_| hashes),
+        }
+    }
+
+    /// Fills `entry` for the block from internal key `first_key` to `last_key`; `next_key` begins
+    /// the next block, if there is one. Clears `cut_after`.
+    pub fn prepare(
+        &self,
+        last_key: &[u8],
+        next_key: Option<&[u8]>,
+        first_key: &[u8],
+        entry: &mut IndexEntry,
+    ) {
+        entry.needs_sequences = false;
+        entry.cut_after = false;
+        entry.prefixes.clear();
+        entry.first_key.clear();
+        if self.keeps_first_keys {
+            entry.first_key.extend_from_slice(first_key);
+        }
+        entry.separator.clear();
+        let shortened = match next_key {
+            Some(next) if self.comparator.user.equal(user_key(last_key), user_key(next)) => {
+                entry.needs_sequences = true;
+                false
+            }
+            Some(next) if self.shortening != IndexShortening::None => {
+                let shorten = |key: &mut Vec<u8>| {
+                    self.comparator.user.find_shortest_separator(key, user_key(next));
+                };
+                self.shorten(last_key, &mut entry.separator, shorten)
+            }
+            None if self.shortening == IndexShortening::SeparatorsAndSuccessor => {
+                let shorten = |key: &mut Vec<u8>| self.comparator.user.find_short_successor(key);
+                self.shorten(last_key, &mut entry.separator, shorten)
+            }
+            _ => false,
+        };
+        if !shortened {
+            entry.separator.clear();
+            entry.separator.extend_from_slice(last_key);
+        }
+    }
+
+    /// Makes an internal key in `out` of what `shorten` makes of the last key; false if that is of
+    /// no use.
+    fn shorten(
+        &self,
+        last_key: &[u8],
+        out: &mut Vec<u8>,
+        shorten: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let last = user_key(last_key);
+        out.extend_from_slice(last);
+        shorten(out);
+        let useful = out.len() <= last.len() && self.comparator.user.compare(last, out).is_lt();
+        out.extend_from_slice(&pack(MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK).to_le_bytes());
+        useful
+    }
+
+    /// The entries of this index need [`Separators::note_prefixes`].
+    pub fn wants_prefixes(&self) -> bool {
+        self.extractor.is_some()
+    }
+
+    /// Notes the prefixes of the block's user keys, which come in order. Called after `prepare`
+    /// for a hash index; does nothing for others.
+    pub fn note_prefixes<'a>(
+        &self,
+        user_keys: impl Iterator<Item = &'a [u8]>,
+        entry: &mut IndexEntry,
+    ) {
+        let Some(extractor) = &self.extractor else { return };
+        for key in user_keys {
+            // RocksDB cannot look up keys without prefix by hash either.
+            if extractor.in_domain(key) {
+                entry.prefixes.push(extractor.transform(key));
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The pipeline of several threads: blocks wait in the slots of a [`Ring`]; helpers of the process's
+//! pool, and the emitter when the ring is full, compress them and write them in order.
+//!
+//! The bytes do not depend on who does what: a worker makes the same of a block whoever it is, the
+//! write role goes round in block order, and everything that decides about bytes happens on the
+//! emitter, from entries alone (docs/decisions/0015).
+//!
+//! Thread safety: [`Shared`] is everybody's, [`Parallel`] the emitter's. A slot's mutex is never
+//! contended: the ring says who has the slot, and the mutex makes this known to the compiler. The
+//! same holds for the sink.
+//! Invariants: (1) the first error is noted before the ring is aborted; (2) the sink is there
+//! until [`Parallel::end`] takes it, which the ring allows when nobody else can come any more.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice_base::{Error, Result};
+use pumice_port::helpers::{self, Assist, HelperPool, Offer, Urgency};
+use pumice_port::ring::{MAX_SLOTS, Ring, Task};
+use pumice_port::sync::Mutex;
+
+use crate::build::index_builder::IndexEntry;
+use crate::build::pipeline::serial::Serial;
+use crate::build::pipeline::sink::Sink;
+use crate::build::pipeline::worker::{Codec, Packed, Worker};
+use crate::build::sizes::{LAG, SizeEstimate};
+use crate::handle::BLOCK_TRAILER_LEN;
+
+const _: () = assert!(MAX_SLOTS <= LAG, "a slot comes free before its block leaves the window");
+
+/// A helper books its CPU time after so many blocks.
+const BOOKED_BLOCKS: u32 = 8;
+
+/// Who may help, and how urgently.
+pub(crate) struct Plan {
+    pub helpers: HelperPool,
+    /// `parallel_threads` of RocksDB: at most so many helpers.
+    pub threads: usize,
+    pub urgency: Urgency,
+}
+
+impl Plan {
+    /// RocksDB's ring for so many threads.
+    fn slots(&self) -> usize {
+        match self.threads {
+            0..=2 => 4,
+            3..=4 => 8,
+            5..=8 => 16,
+            _ => 32,
+        }
+    }
+}
+
+/// A block in progress.
+#[derive(Default)]
+struct Slot {
+    raw: Vec<u8>,
+    out: Vec<u8>,
+    packed: Packed,
+    entry: IndexEntry,
+    /// Bytes in the file of the block last written from here.
+    stored: u64,
+}
+
+/// What emitter and helpers share.
+struct Shared {
+    ring: Ring,
+    slots: Box<[Mutex<Slot>]>,
+    /// Invariant 2.
+    sink: Mutex<Option<Sink>>,
+    codec: Codec,
+    /// Contexts that nobody uses now.
+    workers: Mutex<Vec<Worker>>,
+    /// Invariant 1.
+    failed: Mutex<Option<Error>>,
+    max_helpers: usize,
+    helper_cpu_nanos: AtomicU64,
+}
+
+impl Shared {
+    /// Does a step that the ring has given out.
+    fn step(&self, task: Task, worker: &mut Worker) -> Result<()> {
+        match task {
+            Task::Emit(_) => Ok(()),
+            Task::Compress(at) => self.slots[at].lock().compress(worker),
+            Task::Write(at) => self.write(&mut self.slots[at].lock()),
+            Task::CompressAndWrite(at) => {
+                let mut slot = self.slots[at].lock();
+                slot.compress(worker)?;
+                self.write(&mut slot)
+            }
+        }
+    }
+
+    /// May suspend.
+    fn write(&self, slot: &mut Slot) -> Result<()> {
+        let mut sink = self.sink.lock();
+        let Some(sink) = &mut *sink else { return Err(Error::aborted("the table was given up")) };
+        slot.stored = sink.put(&mut slot.raw, &mut slot.out, slot.packed, &slot.entry)?;
+        Ok(())
+    }
+
+    /// Notes the first error and ends the work.
+    fn fail(&self, error: Error) {
+        self.failed.lock().get_or_insert(error);
+        self.ring.abort();
+    }
+
+    /// One visit of a helper.
+    fn visit(&self, worker: &mut Option<Worker>) {
+        let mut steps = 0u32;
+        let mut booked = pumice_port::time::thread_cpu_nanos();
+        let mut book = || {
+            let now = pumice_port::time::thread_cpu_nanos();
+            self.helper_cpu_nanos.fetch_add(now - booked, Ordering::Relaxed);
+            booked = now;
+        };
+        self.ring.help(self.max_helpers, helpers::should_leave, |task| {
+            let noted = NotesPanic(self);
+            if let Err(error) = self.helper_step(task, worker) {
+                self.fail(error);
+            }
+            std::mem::forget(noted);
+            steps += 1;
+            if steps.is_multiple_of(BOOKED_BLOCKS) {
+                book();
+            }
+        });
+        if steps > 0 {
+            book();
+        }
+    }
+
+    fn helper_step(&self, task: Task, worker: &mut Option<Worker>) -> Result<()> {
+        let worker = match worker {
+            Some(worker) => worker,
+            None => {
+                let idle = self.workers.lock().pop();
+                worker.insert(idle.map_or_else(|| self.codec.worker(), Ok)?)
+            }
+        };
+        self.step(task, worker)
+    }
+}
+
+impl Slot {
+    fn compress(&mut self, worker: &mut Worker) -> Result<()> {
+        self.packed = worker.pack(&self.raw, &mut self.out)?;
+        Ok(())
+    }
+}
+
+impl Assist for Shared {
+    fn assist(&self) {
+        let mut worker = None;
+        self.visit(&mut worker);
+        self.workers.lock().extend(worker);
+    }
+}
+
+/// Notes that a helper panicked; the ring aborts itself after that.
+struct NotesPanic<'a>(&'a Shared);
+
+impl Drop for NotesPanic<'_> {
+    fn drop(&mut self) {
+        self.0.fail(Error::aborted("a helper panicked while building the table"));
+    }
+}
+
+/// The emitter's side.
+pub(crate) struct Parallel {
+    shared: Ends,
+    /// Withdrawn when this goes.
+    offer: Offer,
+    worker: Worker,
+    packed_block: Vec<u8>,
+    /// The slot to fill next; `None` after the last block.
+    free: Option<usize>,
+    /// What the emitter has done and not told the ring.
+    done: Option<Task>,
+}
+
+impl Parallel {
+    /// Goes on where `serial` is, with helpers.
+    pub fn new(serial: Serial, plan: &Plan) -> Self {
+        let Serial { sink, worker, packed_block, codec, .. } = serial;
+        let count = plan.slots();
+        let max_helpers = plan.threads.min(count - 1);
+        let shared = Arc::new(Shared {
+            ring: Ring::new(count),
+            slots: (0..count).map(|_| Mutex::default()).collect(),
+            sink: Mutex::new(Some(sink)),
+            codec,
+            workers: Mutex::default(),
+            failed: Mutex::default(),
+            max_helpers,
+            helper_cpu_nanos: AtomicU64::new(0),
+        });
+        let Task::Emit(first) = shared.ring.start() else { unreachable!("a new ring is empty") };
+        let job: Arc<dyn Assist> = Arc::clone(&shared) as _;
+        let offer = plan.helpers.offer(plan.urgency, max_helpers, job);
+        let shared = Ends(shared);
+        Parallel { shared, offer, worker, packed_block, free: Some(first), done: None }
+    }
+
+    /// As [`Serial::submit`]; `raw` and `entry` are exchanged for used ones. After the `last`
+    /// block only [`Parallel::end`] may follow, after an error too. May suspend.
+    ///
+    /// # Errors
+    /// The first error of any thread.
+    pub fn submit(
+        &mut self,
+        raw: &mut Vec<u8>,
+        entry: &mut IndexEntry,
+        sizes: &mut SizeEstimate,
+        tail: u64,
+        last: bool,
+    ) -> Result<()> {
+        let Some(at) = self.free.take() else { return Err(Error::aborted("no slot is free")) };
+        let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
+        let mut slot = self.shared.slots[at].lock();
+        if let Some(before) = sizes.blocks().checked_sub(self.shared.slots.len()) {
+            sizes.stored(before, slot.stored);
+        }
+        std::mem::swap(raw, &mut slot.raw);
+        std::mem::swap(entry, &mut slot.entry);
+        drop(slot);
+        sizes.emitted(raw_bytes, 0, tail);
+        self.done = Some(Task::Emit(at));
+        if last { Ok(()) } else { self.next_slot() }
+    }
+
+    /// Works until there is a slot to fill.
+    fn next_slot(&mut self) -> Result<()> {
+        while let Some(done) = self.done.take() {
+            let task = self.shared.ring.emitted(done);
+            if self.shared.ring.wants_helper() {
+                self.offer.call();
+            }
+            match task {
+                None => return Err(self.error()),
+                Some(Task::Emit(at)) => self.free = Some(at),
+                Some(task) => self.work(task)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, task: Task) -> Result<()> {
+        self.done = Some(task);
+        self.shared.step(task, &mut self.worker).inspect_err(|error| {
+            self.shared.fail(error.clone());
+        })
+    }
+
+    fn error(&self) -> Error {
+        let failed = self.shared.failed.lock().clone();
+        failed.unwrap_or_else(|| Error::aborted("the table was given up"))
+    }
+
+    /// Writes what is in progress, or with `abort` drops it, and gives back what one thread needs
+    /// to go on. No helper is at work any more then. Suspends.
+    ///
+    /// The error is the first one of any thread.
+    pub fn end(mut self, abort: bool) -> (Option<Serial>, Result<()>) {
+        if abort {
+            self.shared.ring.abort();
+        }
+        while let Some(task) = self.shared.ring.drain(self.done.take()) {
+            if self.work(task).is_err() {
+                debug_assert!(self.shared.ring.is_aborted(), "an error ends the ring");
+            }
+        }
+        let aborted = self.shared.ring.is_aborted();
+        let result = if aborted { Err(self.error()) } else { Ok(()) };
+        let Parallel { shared, worker, packed_block, .. } = self;
+        let Some(mut sink) = shared.sink.lock().take() else {
+            return (None, result);
+        };
+        sink.stats.helper_cpu_nanos += shared.helper_cpu_nanos.load(Ordering::Relaxed);
+        sink.stats.ring.add(&shared.ring.stats());
+        let codec = shared.codec.clone();
+        (Some(Serial { sink, worker, packed_block, codec, plain: None }), result)
+    }
+}
+
+/// What is shared, for the emitter: when it goes, helpers get nothing any more.
+struct Ends(Arc<Shared>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // Also after the last block, where it changes nothing.
+        self.0.ring.abort();
+    }
+}
+
+impl Deref for Ends {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,74 @@
+//! The pipeline of one thread: a block is compressed and written before the next one begins.
+//!
+//! One owner.
+
+use pumice_base::Result;
+
+use crate::build::index_builder::IndexEntry;
+use crate::build::pipeline::sink::Sink;
+use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
+use crate::build::sizes::SizeEstimate;
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+
+/// File, contexts and the buffer for compressed blocks.
+pub(crate) struct Serial {
+    pub sink: Sink,
+    pub worker: Worker,
+    pub packed_block: Vec<u8>,
+    pub codec: Codec,
+    /// Contexts without the dictionary, once they are needed.
+    pub plain: Option<Worker>,
+}
+
+impl Serial {
+    /// A pipeline to `sink`.
+    ///
+    /// # Errors
+    /// As [`Codec::worker`].
+    pub fn new(sink: Sink, codec: Codec) -> Result<Self> {
+        let worker = codec.worker()?;
+        Ok(Serial { sink, worker, packed_block: Vec::new(), codec, plain: None })
+    }
+
+    /// From now on blocks are compressed with `dictionary`.
+    ///
+    /// # Errors
+    /// As [`Codec::worker`].
+    pub fn use_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
+        self.codec.dictionary = Some(dictionary);
+        self.worker = self.codec.worker()?;
+        Ok(())
+    }
+
+    /// Compresses and writes block `raw`. May suspend.
+    ///
+    /// # Errors
+    /// Of the codec, and I/O errors.
+    pub fn submit(
+        &mut self,
+        raw: &mut Vec<u8>,
+        entry: &IndexEntry,
+        sizes: &mut SizeEstimate,
+        tail: u64,
+    ) -> Result<()> {
+        let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
+        let packed = self.worker.pack(raw, &mut self.packed_block)?;
+        let stored = self.sink.put(raw, &mut self.packed_block, packed, entry)?;
+        sizes.emitted(if sizes.is_exact() { stored } else { raw_bytes }, stored, tail);
+        Ok(())
+    }
+
+    /// Compresses a block that is not data, without the dictionary and if that pays, and writes it.
+    ///
+    /// # Errors
+    /// As [`Serial::submit`].
+    pub fn write_compressed(&mut self, block: &mut Vec<u8>) -> Result<BlockHandle> {
+        let worker = match (&self.codec.dictionary, &mut self.plain) {
+            (None, _) => &mut self.worker,
+            (_, Some(plain)) => plain,
+            (_, plain) => plain.insert(self.codec.without_dictionary().worker()?),
+        };
+        let packed = worker.pack(block, &mut self.packed_block)?;
+        self.sink.write_packed(block, &mut self.packed_block, packed)
+    }
+}

@@ -1,0 +1,65 @@
+//! The end of the pipeline: file and index, which get the blocks in order.
+//!
+//! One owner at a time: whoever has the write role. Invariant: the index has an entry for each data
+//! block in the file, in the order of the file.
+
+use pumice_base::Result;
+
+use crate::build::index_builder::{IndexBuilder, IndexEntry};
+use crate::build::pipeline::block_writer::BlockWriter;
+use crate::build::pipeline::worker::{Outcome, Packed};
+use crate::build::stats::BuildStats;
+use crate::handle::BlockHandle;
+
+/// File, index, and what is counted in block order.
+pub(crate) struct Sink {
+    pub out: BlockWriter,
+    pub index: IndexBuilder,
+    pub stats: BuildStats,
+    /// Data blocks begin at multiples of this; 0 for no alignment.
+    pub align: usize,
+    /// Bit n: a block was stored with compression type n.
+    pub types_used: u16,
+}
+
+impl Sink {
+    /// Appends a data block: `out` if it was compressed, else `raw`. Returns what it takes in the
+    /// file. May suspend.
+    ///
+    /// # Errors
+    /// I/O errors.
+    #[inline]
+    pub fn put(
+        &mut self,
+        raw: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+        packed: Packed,
+        entry: &IndexEntry,
+    ) -> Result<u64> {
+        let start = self.out.offset;
+        let handle = self.write_packed(raw, out, packed)?;
+        if self.align > 0 {
+            self.out.align(self.align)?;
+        }
+        self.index.push(entry, handle);
+        Ok(self.out.offset - start)
+    }
+
+    /// Appends and counts a block of any kind: `out` if it was compressed, else `raw`.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn write_packed(
+        &mut self,
+        raw: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+        packed: Packed,
+    ) -> Result<BlockHandle> {
+        packed.count(&mut self.stats, raw.len(), out.len());
+        if packed.outcome != Outcome::Compressed {
+            return self.out.write(raw, packed.kind);
+        }
+        self.types_used |= 1 << (packed.kind as u8 & 15);
+        self.out.write(out, packed.kind)
+    }
+}

@@ -1,0 +1,188 @@
+//! Compresses blocks where it pays, with the contexts of one thread.
+//!
+//! A [`Codec`] says how the blocks of a table are compressed and makes [`Worker`]s; a worker has
+//! the codec's contexts and belongs to one thread at a time. What a worker makes of a block depends
+//! on the block alone, so it does not matter which worker gets it.
+
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
+use pumice_compress::{
+    CompressionDict, CompressionOptions, CompressionType, Compressor, Decompressor,
+};
+
+use crate::build::stats::BuildStats;
+
+/// The codec of every n-th block is timed.
+const TIMED: u32 = 64;
+
+/// How blocks are compressed.
+#[derive(Clone)]
+pub(crate) struct Codec {
+    pub kind: CompressionType,
+    pub options: Arc<CompressionOptions>,
+    /// Blocks above this stay uncompressed, so that readers with the same limit can read them.
+    pub max_block_bytes: usize,
+    /// Every block is decompressed and compared.
+    pub verify: bool,
+    /// The dictionary of the data blocks, once it is made.
+    pub dictionary: Option<Dictionary>,
+}
+
+/// A dictionary, prepared for both directions.
+#[derive(Clone)]
+pub(crate) struct Dictionary {
+    pub write: Arc<CompressionDict>,
+    /// For verification.
+    pub read: Option<Arc<pumice_compress::Dictionary>>,
+}
+
+impl Codec {
+    /// The same without the dictionary.
+    pub fn without_dictionary(&self) -> Codec {
+        Codec { dictionary: None, ..self.clone() }
+    }
+
+    /// Prepares `dict`.
+    ///
+    /// # Errors
+    /// As [`pumice_compress::Dictionary::new`].
+    pub fn dictionary(&self, dict: CompressionDict) -> Result<Dictionary> {
+        let read = match self.verify {
+            true => Some(Arc::new(pumice_compress::Dictionary::new(self.kind, dict.bytes())?)),
+            false => None,
+        };
+        Ok(Dictionary { write: Arc::new(dict), read })
+    }
+
+    /// Contexts for one more thread.
+    ///
+    /// # Errors
+    /// As [`Compressor::new`].
+    pub fn worker(&self) -> Result<Worker> {
+        let compressor = match (self.kind, &self.dictionary) {
+            (CompressionType::None, _) => None,
+            (kind, None) => Some(Compressor::new(kind, &self.options)?),
+            (kind, Some(dictionary)) => {
+                let shared = Arc::clone(&dictionary.write);
+                Some(Compressor::with_dictionary(kind, &self.options, shared)?)
+            }
+        };
+        let verify = self.verify.then(|| Verify {
+            decompressor: Decompressor::new(),
+            back: Vec::new(),
+            dictionary: self.dictionary.as_ref().and_then(|dictionary| dictionary.read.clone()),
+        });
+        Ok(Worker { compressor, verify, max_block_bytes: self.max_block_bytes, blocks: 0 })
+    }
+}
+
+/// Decompresses what was compressed, and compares.
+struct Verify {
+    decompressor: Decompressor,
+    back: Vec<u8>,
+    dictionary: Option<Arc<pumice_compress::Dictionary>>,
+}
+
+impl Verify {
+    fn check(
+        &mut self,
+        kind: CompressionType,
+        stored: &[u8],
+        raw: &[u8],
+        max: usize,
+    ) -> Result<()> {
+        let dictionary = self.dictionary.as_deref();
+        self.decompressor
+            .decompress_with(kind, stored, dictionary, &mut self.back, max)
+            .map_err(|error| Error::corruption(format!("Could not decompress: {error}")))?;
+        if self.back == raw {
+            return Ok(());
+        }
+        Err(Error::corruption("Decompressed block did not match pre-compression block"))
+    }
+}
+
+/// What became of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Stored raw without trying.
+    #[default]
+    Bypassed,
+    /// Stored raw, as it would not get small enough.
+    Rejected,
+    /// Stored compressed.
+    Compressed,
+}
+
+/// The form in which a block is stored, and what it cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packed {
+    pub kind: CompressionType,
+    pub outcome: Outcome,
+    /// Estimated for this block and those not timed.
+    pub nanos: u64,
+}
+
+impl Packed {
+    /// Counts a block of `raw` bytes, `stored` in the file.
+    pub fn count(&self, stats: &mut BuildStats, raw: usize, stored: usize) {
+        stats.compress_nanos += self.nanos;
+        let (blocks, bytes) = match self.outcome {
+            Outcome::Bypassed => (&mut stats.blocks_bypassed, &mut stats.bytes_bypassed),
+            Outcome::Rejected => (&mut stats.blocks_rejected, &mut stats.bytes_rejected),
+            Outcome::Compressed => {
+                stats.bytes_compressed_to += stored as u64;
+                (&mut stats.blocks_compressed, &mut stats.bytes_compressed_from)
+            }
+        };
+        *blocks += 1;
+        *bytes += raw as u64;
+    }
+}
+
+/// One thread's contexts.
+pub(crate) struct Worker {
+    compressor: Option<Compressor>,
+    verify: Option<Verify>,
+    max_block_bytes: usize,
+    blocks: u32,
+}
+
+impl Worker {
+    /// Makes of block `raw` what is to be stored: `out` if the outcome is `Compressed`, otherwise
+    /// `raw` as it is.
+    ///
+    /// # Errors
+    /// `Corruption` if the codec fails, or verification finds that it did not do its work.
+    #[inline]
+    pub fn pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<Packed> {
+        if self.compressor.is_none() || raw.len() > self.max_block_bytes {
+            return Ok(Packed::default());
+        }
+        let timed = self.blocks.is_multiple_of(TIMED);
+        self.blocks = self.blocks.wrapping_add(1);
+        if !timed {
+            return self.pack_now(raw, out);
+        }
+        let start = pumice_port::time::now_nanos();
+        let mut packed = self.pack_now(raw, out)?;
+        packed.nanos = (pumice_port::time::now_nanos() - start) * u64::from(TIMED);
+        Ok(packed)
+    }
+
+    fn pack_now(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<Packed> {
+        out.clear();
+        let mut packed = Packed { outcome: Outcome::Rejected, ..Packed::default() };
+        let Some(compressor) = &mut self.compressor else { return Ok(Packed::default()) };
+        if !compressor.compress(raw, out)? {
+            return Ok(packed);
+        }
+        packed.kind = compressor.kind();
+        packed.outcome = Outcome::Compressed;
+        if let Some(verify) = &mut self.verify {
+            verify.check(packed.kind, out, raw, self.max_block_bytes)?;
+        }
+        Ok(packed)
+    }
+}

@@ -1,0 +1,79 @@
+//! What a builder is made of, from the settings of a table: checks, properties known beforehand,
+//! parts.
+//!
+//! Pure functions.
+
+use pumice_base::hash::hash64;
+use pumice_base::{Error, Result};
+use pumice_compress::CompressionType;
+use pumice_port::helpers::Urgency;
+
+use crate::build::pipeline::parallel::Plan;
+use crate::options::{TableBuildContext, TableReason};
+use crate::properties::{self, TableProperties};
+
+/// Refuses settings that contradict each other or cannot be written.
+pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
+    let options = &context.table;
+    options.validate_for_building()?;
+    if options.block_align && context.compression != CompressionType::None {
+        return Err(Error::invalid_argument("Enable block_align, but compression enabled"));
+    }
+    Ok(())
+}
+
+/// Who helps: nobody without a pool, or for codecs that are faster than the hand-over.
+pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
+    let threads = context.compression_opts.effective_parallel_threads(context.compression);
+    if context.compression == CompressionType::None || threads <= 1 {
+        return None;
+    }
+    let urgency = match context.reason {
+        TableReason::Flush => Urgency::Flush,
+        TableReason::CompactionLevel0 => Urgency::Level0,
+        TableReason::Compaction | TableReason::Other => Urgency::Deep,
+    };
+    Some(Plan { helpers: context.helpers.clone()?, threads: threads as usize, urgency })
+}
+
+/// A nonzero base for the context checksums that differs between files.
+pub(crate) fn base_context(context: &TableBuildContext) -> u32 {
+    let origin =
+        format!("{}\0{}\0{}", context.db_id, context.db_session_id, context.original_file_number);
+    (hash64(origin.as_bytes()) as u32) | 1
+}
+
+/// What is known before the first entry.
+pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties {
+    let options = &context.table;
+    let or_null = |name: Option<String>| name.unwrap_or_else(|| "nullptr".to_string());
+    let extractor = context.prefix_extractor.as_ref();
+    let mut properties = TableProperties {
+        column_family_id: u64::from(context.column_family_id),
+        column_family_name: context.column_family_name.clone(),
+        comparator: context.comparator.user.name().to_string(),
+        compression_options: context.compression_opts.property_text(),
+        creation_time: context.oldest_ancestor_time,
+        oldest_key_time: context.oldest_key_time,
+        newest_key_time: context.newest_key_time,
+        file_creation_time: context.file_creation_time,
+        original_file_number: context.original_file_number,
+        db_id: context.db_id.clone(),
+        db_session_id: context.db_session_id.clone(),
+        db_host_id: context.db_host_id.clone(),
+        filter_policy: options.filter_policy.map_or(String::new(), |p| p.name().to_string()),
+        format_version: u64::from(options.format_version),
+        merge_operator: or_null(context.merge_operator_name.clone()),
+        prefix_extractor: or_null(extractor.map(|e| e.name())),
+        property_collectors: "[]".to_string(),
+        ..Default::default()
+    };
+    let flag: fn(bool) -> &'static [u8] = |on| if on { b"1" } else { b"0" };
+    properties.collect(properties::INDEX_TYPE, &(options.index_type as u32).to_le_bytes());
+    properties.collect(properties::WHOLE_KEY_FILTERING, flag(options.whole_key_filtering));
+    properties.collect(properties::PREFIX_FILTERING, flag(extractor.is_some()));
+    for (name, value) in &context.user_collected {
+        properties.collect(name, value);
+    }
+    properties
+}

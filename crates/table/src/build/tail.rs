@@ -1,0 +1,162 @@
+//! Everything behind the data blocks: filter, index, range tombstones, properties, metaindex,
+//! footer.
+//!
+//! Runs on the emitter when the pipeline is empty.
+
+use pumice_base::Result;
+use pumice_compress::CompressionType;
+
+use crate::build::TableBuilder;
+use crate::build::block_builder::MetaBlockBuilder;
+use crate::build::index_builder::IndexBuilder;
+use crate::footer::Footer;
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+use crate::{metaindex, properties};
+
+/// The entries of a metaindex block, kept sorted by name.
+#[derive(Default)]
+struct MetaHandles(std::collections::BTreeMap<&'static str, BlockHandle>);
+
+impl MetaHandles {
+    fn add(&mut self, name: &'static str, handle: BlockHandle) {
+        self.0.insert(name, handle);
+    }
+
+    fn finish(&self) -> Vec<u8> {
+        let mut block = MetaBlockBuilder::new(1);
+        let mut value = Vec::new();
+        for (name, handle) in &self.0 {
+            value.clear();
+            handle.encode_to(&mut value);
+            block.add(name.as_bytes(), &value);
+        }
+        block.finish()
+    }
+}
+
+impl TableBuilder {
+    /// Writes what follows the data blocks. Requires that all of them are written.
+    pub(super) fn write_tail(&mut self) -> Result<()> {
+        let offset = self.pipeline.out()?.offset;
+        self.properties.data_size = offset;
+        self.properties.tail_start_offset = offset;
+        let mut meta = MetaHandles::default();
+        self.write_filter(&mut meta)?;
+        let index = self.write_index(&mut meta)?;
+        self.write_dictionary(&mut meta)?;
+        self.write_tombstones(&mut meta)?;
+        self.write_properties(&mut meta)?;
+        let options = &self.context.table;
+        let in_footer = options.format_version < 6;
+        if !in_footer {
+            meta.add(metaindex::INDEX, index);
+        }
+        let out = self.pipeline.out()?;
+        let metaindex = out.write_raw(meta.finish())?;
+        let footer = Footer {
+            checksum: options.checksum,
+            format_version: options.format_version,
+            base_context: out.base_context,
+            metaindex,
+            index: in_footer.then_some(index),
+        };
+        let bytes = footer.encode(out.offset);
+        out.append(&bytes)?;
+        out.writer.flush()
+    }
+
+    fn write_filter(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        let Some(filter) = &mut self.filter else { return Ok(()) };
+        let sink = &mut self.pipeline.serial()?.sink;
+        let (user_keys, delta) = (sink.index.stores_user_keys(), sink.index.delta_handles());
+        let out = &mut sink.out;
+        let mut write = |block: &mut Vec<u8>| out.write(block, CompressionType::None);
+        let written = filter.finish(user_keys, delta, &mut write)?;
+        self.properties.num_filter_entries = filter.num_entries();
+        let Some(written) = written else { return Ok(()) };
+        self.properties.filter_size = written.size;
+        if filter.is_decoupled() {
+            self.properties.collect(properties::DECOUPLED_FILTERS, b"1");
+        }
+        let name = match written.partitioned {
+            true => metaindex::PARTITIONED_FILTER,
+            false => metaindex::FULL_FILTER,
+        };
+        meta.add(name, written.handle);
+        Ok(())
+    }
+
+    fn write_index(&mut self, meta: &mut MetaHandles) -> Result<BlockHandle> {
+        let serial = self.pipeline.serial()?;
+        let mut index =
+            std::mem::replace(&mut serial.sink.index, IndexBuilder::new(&self.context)?);
+        let compress = self.context.table.enable_index_compression;
+        let written = index.finish(&mut |block| match compress {
+            true => serial.write_compressed(block),
+            false => serial.sink.out.write(block, CompressionType::None),
+        })?;
+        for (name, mut block) in written.meta_blocks {
+            meta.add(name, serial.write_compressed(&mut block)?);
+        }
+        let properties = &mut self.properties;
+        properties.index_size = written.size + BLOCK_TRAILER_LEN as u64;
+        properties.index_partitions = written.partitions;
+        properties.top_level_index_size = written.top_level_size;
+        properties.index_key_is_user_key = u64::from(written.stores_user_keys);
+        properties.index_value_is_delta_encoded = u64::from(written.delta_handles);
+        Ok(written.handle)
+    }
+
+    fn write_dictionary(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        let serial = self.pipeline.serial()?;
+        let Some(dictionary) = &serial.codec.dictionary else { return Ok(()) };
+        let contents = dictionary.write.bytes().to_vec();
+        meta.add(metaindex::DICTIONARY, serial.sink.out.write_raw(contents)?);
+        Ok(())
+    }
+
+    fn write_tombstones(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        if self.tombstones.is_empty() {
+            return Ok(());
+        }
+        let cmp = &self.context.comparator;
+        self.tombstones.sort_by(|a, b| cmp.compare(&a.0, &b.0));
+        let mut block = MetaBlockBuilder::new(1);
+        for (start, end) in &self.tombstones {
+            block.add(start, end);
+        }
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        meta.add(metaindex::RANGE_DELETIONS, handle);
+        Ok(())
+    }
+
+    fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
+        if self.properties.num_entries > 0 {
+            self.properties.key_largest_seqno = self.largest_seqno;
+            self.properties.key_smallest_seqno = self.smallest_seqno;
+        }
+        self.properties.compression = self.compression_name()?;
+        let mut block = MetaBlockBuilder::new(u32::MAX);
+        for (name, value) in self.properties.encode() {
+            block.add(&name, &value);
+        }
+        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        meta.add(metaindex::PROPERTIES, handle);
+        Ok(())
+    }
+
+    /// The compression property: the type asked for, or from format 7 on the types used.
+    fn compression_name(&mut self) -> Result<String> {
+        let asked = self.context.compression;
+        if self.context.table.format_version < 7 {
+            return Ok(asked.property_name().to_string());
+        }
+        if asked == CompressionType::None {
+            return Ok(";;".to_string());
+        }
+        let used = self.pipeline.serial()?.sink.types_used;
+        let used = (0..16u8).filter(|n| used & (1 << n) != 0);
+        let used: String = used.map(|number| format!("{number:02X}")).collect();
+        Ok(format!("BuiltinV2;{used};"))
+    }
+}

@@ -1,0 +1,185 @@
+//! The hash index of a data block (format spec section 2.3): which restart interval holds a key.
+//!
+//! ```text
+//! entries ‖ restarts ‖ uint8 bucket[n] ‖ fixed16 n ‖ fixed32 packed (bit 31 set)
+//! ```
+//!
+//! A bucket holds the number of the restart interval of the user keys that hash to it, 254 if
+//! these lie in several, or 255 if there are none. Writing hashes all keys of a block in one loop
+//! when the block is full. A block with too many restart points or bytes gets no hash index.
+//!
+//! For point lookups only: a bucket says nothing about order. Only for comparators under which
+//! keys with different bytes are different.
+//!
+//! [`DataBlockHash`] has one owner; [`Buckets`] is a view.
+
+use pumice_base::Comparator;
+use pumice_base::coding::{get_fixed16, get_fixed32};
+use pumice_base::hash::hash32;
+
+use crate::build::block_keys::BlockKeys;
+use crate::options::{DataBlockIndexType, TableBuildContext};
+
+/// The bit of the packed word that tells of a hash index. Persisted.
+pub(crate) const HASH_INDEX: u32 = 1 << 31;
+/// Seed of the hash. Persisted.
+const SEED: u32 = 397;
+/// Bucket of keys in several restart intervals. Persisted.
+const COLLISION: u8 = 254;
+/// Bucket without keys. Persisted.
+const NO_ENTRY: u8 = 255;
+/// Last restart interval that a bucket can name.
+const MAX_RESTART: usize = 253;
+/// Larger blocks get no hash index, as in RocksDB.
+const MAX_BLOCK_BYTES: usize = 1 << 16;
+
+/// Writes hash indexes.
+#[derive(Debug)]
+pub(crate) struct DataBlockHash {
+    restart_interval: usize,
+    buckets_per_key: f64,
+    /// Buckets for 1, 2, .. keys, as far as they were asked for.
+    buckets: Vec<u16>,
+    /// The sum behind the last of `buckets`. RocksDB adds key by key, and so rounds.
+    sum: f64,
+}
+
+impl DataBlockHash {
+    /// A writer, if the options ask for hash indexes and the comparator allows them.
+    pub fn new(context: &TableBuildContext) -> Option<Self> {
+        let options = &context.table;
+        if options.data_block_index_type != DataBlockIndexType::BinaryAndHash
+            || matches!(context.comparator.user, Comparator::Custom(_))
+        {
+            return None;
+        }
+        let interval = options.block_restart_interval.max(1);
+        Some(Self::with(interval as usize, options.data_block_hash_table_util_ratio))
+    }
+
+    /// A writer for blocks with that restart interval and about `util_ratio` keys per bucket.
+    fn with(restart_interval: usize, util_ratio: f64) -> Self {
+        let buckets_per_key = 1.0 / util_ratio;
+        DataBlockHash { restart_interval, buckets_per_key, buckets: Vec::new(), sum: 0.0 }
+    }
+
+    /// Number of buckets for `keys` keys: odd, because the hash spreads badly over powers of two.
+    #[inline]
+    fn buckets_for(&mut self, keys: usize) -> u16 {
+        while self.buckets.len() < keys {
+            self.sum += self.buckets_per_key;
+            // The conversion keeps the low bits, as RocksDB's does.
+            self.buckets.push((self.sum as u32 as u16) | 1);
+        }
+        match keys {
+            0 => 1,
+            _ => self.buckets[keys - 1],
+        }
+    }
+
+    /// Bytes that the hash index adds to a block of `keys` keys, 0 if it would get none for its
+    /// number of restart points. Part of the block's size when the end of a block is decided.
+    #[inline]
+    pub fn bytes_for(&mut self, keys: usize) -> usize {
+        if keys > (MAX_RESTART + 1) * self.restart_interval {
+            return 0;
+        }
+        usize::from(self.buckets_for(keys)) + 2
+    }
+
+    /// Adds the hash index to a finished block of `keys`. False if the block gets none.
+    pub fn add_to(&mut self, block: &mut Vec<u8>, keys: &BlockKeys) -> bool {
+        let added = self.bytes_for(keys.len());
+        if added == 0 || block.len() + added > MAX_BLOCK_BYTES {
+            return false;
+        }
+        let Some(packed_at) = block.len().checked_sub(4) else { return false };
+        let Some(packed) = get_fixed32(&block[packed_at..]) else { return false };
+        let count = self.buckets_for(keys.len());
+        block.truncate(packed_at);
+        block.resize(packed_at + usize::from(count), NO_ENTRY);
+        fill(&mut block[packed_at..], keys, self.restart_interval);
+        block.extend_from_slice(&count.to_le_bytes());
+        block.extend_from_slice(&(packed | HASH_INDEX).to_le_bytes());
+        true
+    }
+}
+
+/// Enters the keys into empty buckets.
+fn fill(buckets: &mut [u8], keys: &BlockKeys, restart_interval: usize) {
+    let modulus = Modulus::new(buckets.len() as u32);
+    let (mut restart, mut left) = (0u8, restart_interval);
+    for key in keys.user_keys() {
+        if left == 0 {
+            restart += 1;
+            left = restart_interval;
+        }
+        left -= 1;
+        let bucket = &mut buckets[modulus.of(hash32(key, SEED))];
+        let held = *bucket;
+        *bucket = if held == NO_ENTRY || held == restart { restart } else { COLLISION };
+    }
+}
+
+/// Remainders by one number without division: exact for 32 bits (Lemire, Kaser, Kurz 2019).
+#[derive(Clone, Copy)]
+struct Modulus {
+    magic: u64,
+    divisor: u64,
+}
+
+impl Modulus {
+    fn new(divisor: u32) -> Self {
+        Modulus { magic: (u64::MAX / u64::from(divisor)).wrapping_add(1), divisor: divisor.into() }
+    }
+
+    #[inline]
+    fn of(self, n: u32) -> usize {
+        let fraction = self.magic.wrapping_mul(u64::from(n));
+        ((u128::from(fraction) * u128::from(self.divisor)) >> 64) as usize
+    }
+}
+
+/// Where a hash index sends a point lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bucket {
+    /// The key, if the block has it, is in this restart interval.
+    Restart(usize),
+    /// The block does not have the key. The next block may have older versions of it, if it sorts
+    /// behind the last key; only the last restart interval tells.
+    Absent,
+    /// The hash index cannot tell.
+    Unknown,
+}
+
+/// The buckets of a block: where they begin in it and how many they are; zero for none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Buckets {
+    at: u32,
+    count: u16,
+}
+
+impl Buckets {
+    /// The buckets that end, with their number, at `end` of a block, and where they begin; `None`
+    /// if they do not fit.
+    pub fn decode(data: &[u8], end: usize) -> Option<(Buckets, usize)> {
+        let count_at = end.checked_sub(2)?;
+        let count = get_fixed16(data.get(count_at..end)?)?;
+        let at = count_at.checked_sub(usize::from(count))?;
+        Some((Buckets { at: u32::try_from(at).ok()?, count }, at))
+    }
+
+    /// Looks a user key up in the hash index of the block `data`.
+    #[inline]
+    pub fn find(self, data: &[u8], user_key: &[u8]) -> Bucket {
+        if self.count == 0 {
+            return Bucket::Unknown;
+        }
+        let number = hash32(user_key, SEED) % u32::from(self.count);
+        match data.get(self.at as usize + number as usize) {
+            Some(&NO_ENTRY) => Bucket::Absent,
+            Some(&COLLISION) | None => Bucket::Unknown,
+            Some(&restart) => Bucket::Restart(usize::from(restart)),
+        }
+    }
+}

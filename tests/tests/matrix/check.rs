@@ -1,0 +1,148 @@
+//! Reads a database of the matrix in every way and compares with the model.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use pumice_base::random::Rng;
+use pumice_testkit::store::Step;
+use pumice_testkit::{Entry, contents};
+
+use super::content;
+use super::variant::Variant;
+
+/// Contents of a column family.
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// How an iterator treats prefixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `total_order_seek`.
+    Total,
+    /// The default: what comes after the sought prefix is not defined.
+    Prefix,
+    /// `prefix_same_as_start`.
+    SamePrefix,
+}
+
+/// What is asked of an engine.
+pub trait Reader {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
+    fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
+    /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
+    fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
+    /// Checks everything stored against its checksums, if the engine can be asked to.
+    fn verify(&mut self) -> Result<(), String>;
+}
+
+/// Compares everything `reader` gives with `model`.
+///
+/// # Errors
+/// The first difference.
+pub fn check(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+    let mut rng = Rng::new(content::seed(variant) + 1);
+    reader.verify().map_err(|e| format!("verify: {e}"))?;
+    points(reader, model, &mut rng)?;
+    scans(reader, model)?;
+    for target in targets(variant, model, &mut rng) {
+        let name = String::from_utf8_lossy(&target).into_owned();
+        total_order(reader, model, &target).map_err(|e| format!("total order, {name}: {e}"))?;
+        within_prefix(variant, reader, model, &target)
+            .map_err(|e| format!("within the prefix, {name}: {e}"))?;
+    }
+    Ok(())
+}
+
+fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), String> {
+    let mut keys: Vec<Vec<u8>> = model.keys().cloned().collect();
+    let mut asked = keys.len();
+    keys.extend(content::absent_keys(rng));
+    asked = keys.len() - asked;
+    for key in &keys {
+        let found = reader.get(key).map_err(|e| format!("get {}: {e}", show(key)))?;
+        if found.as_ref() != model.get(key) {
+            return Err(format!("get {}: found {:?}", show(key), found.is_some()));
+        }
+    }
+    // Deleted keys are asked for too: the absent ones are not all that is absent.
+    if asked < 100 {
+        return Err("too few absent keys".to_string());
+    }
+    let some: Vec<Vec<u8>> = keys.into_iter().step_by(7).collect();
+    let found = reader.multi_get(&some)?;
+    for (key, value) in some.iter().zip(found) {
+        if value.as_ref() != model.get(key) {
+            return Err(format!("multi_get {}", show(key)));
+        }
+    }
+    Ok(())
+}
+
+fn show(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+fn owned((key, value): (&Vec<u8>, &Vec<u8>)) -> Entry {
+    (key.clone(), value.clone())
+}
+
+fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+    let all: Vec<Entry> = model.iter().map(owned).collect();
+    let forward = reader.walk(Order::Total, &Step::First, usize::MAX)?;
+    contents::same(&all, &forward).map_err(|e| format!("forward: {e}"))?;
+    let mut backward = reader.walk(Order::Total, &Step::Last, usize::MAX)?;
+    backward.reverse();
+    contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
+}
+
+/// Where to seek: keys that are, that were deleted, starts of groups that are and are not.
+fn targets(variant: &Variant, model: &Map, rng: &mut Rng) -> Vec<Vec<u8>> {
+    let keys: Vec<&Vec<u8>> = model.keys().collect();
+    let mut targets: Vec<Vec<u8>> =
+        (0..60).map(|_| keys[rng.uniform(keys.len() as u64) as usize].clone()).collect();
+    targets.extend((0..60).map(|_| content::group(rng.uniform(420))));
+    let absent = content::absent_keys(rng);
+    targets.extend(absent.into_iter().step_by(4));
+    // RocksDB's hash index cannot be asked for a key outside of the extractor's domain.
+    targets.retain(|key| variant.takes_short_keys() || key.len() >= 8);
+    targets
+}
+
+fn total_order(reader: &mut dyn Reader, model: &Map, target: &[u8]) -> Result<(), String> {
+    const SOME: usize = 4;
+    let at = target.to_vec();
+    let found = reader.walk(Order::Total, &Step::Seek(at.clone()), SOME)?;
+    let after = model.range::<[u8], _>((Bound::Included(target), Bound::Unbounded));
+    let expected: Vec<Entry> = after.take(SOME).map(owned).collect();
+    contents::same(&expected, &found).map_err(|e| format!("seek: {e}"))?;
+    let found = reader.walk(Order::Total, &Step::SeekForPrev(at), SOME)?;
+    let before = model.range::<[u8], _>((Bound::Unbounded, Bound::Included(target))).rev();
+    let expected: Vec<Entry> = before.take(SOME).map(owned).collect();
+    contents::same(&expected, &found).map_err(|e| format!("seek_for_prev: {e}"))
+}
+
+fn within_prefix(
+    variant: &Variant,
+    reader: &mut dyn Reader,
+    model: &Map,
+    target: &[u8],
+) -> Result<(), String> {
+    let Some(prefix) = variant.prefix(target) else { return Ok(()) };
+    let same = |key: &[u8]| variant.prefix(key) == Some(prefix);
+    let after = model.range::<[u8], _>((Bound::Included(target), Bound::Unbounded));
+    let expected: Vec<Entry> = after.take_while(|(key, _)| same(key)).map(owned).collect();
+    let seek = Step::Seek(target.to_vec());
+    let found = reader.walk(Order::SamePrefix, &seek, usize::MAX)?;
+    contents::same(&expected, &found).map_err(|e| format!("same prefix as start: {e}"))?;
+    let mut found = reader.walk(Order::Prefix, &seek, expected.len() + 1)?;
+    found.truncate(found.iter().take_while(|(key, _)| same(key)).count());
+    contents::same(&expected, &found).map_err(|e| format!("prefix seek: {e}"))?;
+    if variant.is_hash_index() {
+        return Ok(());
+    }
+    let before = model.range::<[u8], _>((Bound::Unbounded, Bound::Included(target))).rev();
+    let expected: Vec<Entry> = before.take_while(|(key, _)| same(key)).map(owned).collect();
+    let back = Step::SeekForPrev(target.to_vec());
+    let mut found = reader.walk(Order::Prefix, &back, expected.len() + 1)?;
+    found.truncate(found.iter().take_while(|(key, _)| same(key)).count());
+    contents::same(&expected, &found).map_err(|e| format!("prefix seek_for_prev: {e}"))
+}

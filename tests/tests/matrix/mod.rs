@@ -1,0 +1,189 @@
+//! Tables of every kind between the engines: what either writes with some options, the other opens
+//! with the same option text and reads in every way.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `variant` | the dimensions, which combinations are valid, their option text |
+//! | `sample` | which variants run: all pairs of values, or `PUMICE_MATRIX=N` random ones |
+//! | `content` | what is written: files on two levels, versions, deletions, range deletions |
+//! | `check` | gets, absent keys, scans, prefix seeks, all against the model |
+//! | `engines` | the engines as readers |
+//! | `rates` | false positives of filters, counted on both engines over the same content |
+//!
+//! A variant passes four times: RocksDB reads what Pumice wrote, compacts it and reads it again;
+//! and the other way round. Options that Pumice refuses fail the test: nothing is skipped.
+
+mod check;
+mod content;
+mod engines;
+mod rates;
+mod sample;
+mod variant;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pumice_testkit::Store;
+
+use crate::child;
+use crate::stores::pumice::Pumice;
+use crate::stores::rocksdb::{self, RocksDb};
+use crate::stores::temp_folder;
+use variant::Variant;
+
+pub use rates::run as run_rates;
+
+/// Variants whose databases are on disk at a time.
+const BATCH: usize = 16;
+const LIST: &str = "variants";
+const REPORT: &str = "report";
+
+fn of_pumice(folder: &Path, variant: &Variant) -> PathBuf {
+    folder.join(variant.name()).join("pumice")
+}
+
+fn of_rocksdb(folder: &Path, variant: &Variant) -> PathBuf {
+    folder.join(variant.name()).join("rocksdb")
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// Table files of a database.
+fn tables(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(path).map_err(text)?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(text)?.path();
+        if path.extension().is_some_and(|ending| ending == "sst") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+/// The options were honoured, not silently dropped: every table has the meta blocks they ask for.
+fn witness(variant: &Variant, path: &Path) -> Result<(), String> {
+    let tables = tables(path)?;
+    if tables.len() < 3 {
+        return Err(format!("{} table files", tables.len()));
+    }
+    for table in tables {
+        let bytes = std::fs::read(&table).map_err(text)?;
+        for name in variant.meta_blocks() {
+            if !bytes.windows(name.len()).any(|some| some == name.as_bytes()) {
+                return Err(format!("{} has no {name}", table.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Debian's `sst_dump` verifies tables of formats it knows.
+fn sst_dump(path: &Path) -> Result<(), String> {
+    for table in tables(path)? {
+        let file = format!("--file={}", table.display());
+        let output = Command::new("sst_dump")
+            .args([file.as_str(), "--command=verify"])
+            .output()
+            .map_err(|e| format!("sst_dump: {e}; run `cargo xtask peers`"))?;
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let ok = output.status.success() && out.contains("The file is ok");
+        if !ok || err.contains("Corruption") {
+            return Err(format!("sst_dump {}: {out}\n{err}", table.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Pumice writes and reads its own.
+fn pumice_writes(folder: &Path, variant: &Variant) -> Result<(), String> {
+    let path = of_pumice(folder, variant);
+    std::fs::create_dir_all(path.parent().expect("below the folder")).map_err(text)?;
+    let mut store = Pumice::open(&path, &variant.settings())?;
+    let mut model = pumice_testkit::Model::new(1);
+    content::write(variant, &mut store, &mut model)?;
+    check::check(variant, &mut store, model.family(0))?;
+    store.close()?;
+    witness(variant, &path)?;
+    if variant.format() == "5" { sst_dump(&path) } else { Ok(()) }
+}
+
+/// Pumice reads what RocksDB wrote, compacts it and reads it again.
+fn pumice_reads(folder: &Path, variant: &Variant) -> Result<(), String> {
+    let path = of_rocksdb(folder, variant);
+    let model = content::expected(variant)?;
+    let mut store = Pumice::open(&path, &variant.settings())?;
+    check::check(variant, &mut store, model.family(0))?;
+    store.compact(0, None, None)?;
+    check::check(variant, &mut store, model.family(0)).map_err(|e| format!("compacted: {e}"))?;
+    store.close()
+}
+
+/// RocksDB reads what Pumice wrote, compacts it and reads it again; then it writes its own.
+fn rocksdb_reads_and_writes(
+    peer: &pumice_peer::Peer,
+    folder: &Path,
+    variant: &Variant,
+) -> Result<(), String> {
+    let model = content::expected(variant)?;
+    let (ours, theirs) = (of_pumice(folder, variant), of_rocksdb(folder, variant));
+    let mut store = RocksDb::open(peer, &ours, &variant.settings())?;
+    check::check(variant, &mut store, model.family(0)).map_err(|e| format!("RocksDB: {e}"))?;
+    store.compact(0, None, None)?;
+    check::check(variant, &mut store, model.family(0))
+        .map_err(|e| format!("RocksDB, compacted: {e}"))?;
+    drop(store);
+    let mut store = RocksDb::open(peer, &theirs, &variant.settings())?;
+    content::write(variant, &mut store, &mut pumice_testkit::Model::new(1))?;
+    check::check(variant, &mut store, model.family(0))
+        .map_err(|e| format!("RocksDB reads its own: {e}"))?;
+    drop(store);
+    witness(variant, &theirs).map_err(|e| format!("written by RocksDB: {e}"))
+}
+
+/// Child job: RocksDB's part for the variants listed in the folder. One line each goes into the
+/// report; RocksDB may abort, so the line of a variant is written before it is tried.
+pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
+    let peer = rocksdb::load()?;
+    let list = std::fs::read_to_string(folder.join(LIST)).map_err(text)?;
+    for name in list.lines() {
+        let variant = Variant::parse(name).ok_or_else(|| format!("no variant {name}"))?;
+        std::fs::write(folder.join(REPORT), format!("while at {variant}")).map_err(text)?;
+        rocksdb_reads_and_writes(&peer, folder, &variant)
+            .map_err(|e| format!("{e}\n  {variant}"))?;
+    }
+    Ok(())
+}
+
+fn at(variant: &Variant, error: &str) -> String {
+    format!("{error}\n  replay: PUMICE_MATRIX={} {variant}", variant.name())
+}
+
+fn run_batch(variants: &[Variant]) -> Result<(), String> {
+    let folder = temp_folder();
+    for variant in variants {
+        pumice_writes(folder.path(), variant).map_err(|e| at(variant, &e))?;
+    }
+    let names: Vec<String> = variants.iter().map(Variant::name).collect();
+    std::fs::write(folder.path().join(LIST), names.join("\n")).map_err(text)?;
+    child::run("matrix", folder.path(), "").map_err(|e| {
+        let report = std::fs::read_to_string(folder.path().join(REPORT)).unwrap_or_default();
+        format!("{e}\n  {report}")
+    })?;
+    for variant in variants {
+        pumice_reads(folder.path(), variant).map_err(|e| at(variant, &e))?;
+    }
+    Ok(())
+}
+
+#[pumice_test_macros::test]
+fn tables_of_every_kind_go_both_ways() {
+    let variants = sample::variants();
+    for batch in variants.chunks(BATCH) {
+        run_batch(batch).unwrap_or_else(|e| panic!("{e}"));
+    }
+    println!("{} variants, each both ways", variants.len());
+}

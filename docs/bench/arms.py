@@ -62,10 +62,11 @@ class Arm:
         return statistics.median(self.rates)
 
     def row(self):
-        spread = f"{min(self.rates):.0f}-{max(self.rates):.0f}"
+        digits = 0 if self.rate() >= 100 else 3
+        spread = f"{min(self.rates):.{digits}f}-{max(self.rates):.{digits}f}"
         cost = f"{statistics.median(self.cost):.2f} ({min(self.cost):.2f}-{max(self.cost):.2f})"
         busy, whole = statistics.median(self.cpu), statistics.median(self.whole)
-        return f"| {self.name} | {self.rate():.0f} ({spread}) | {cost} | {busy:.2f} | {whole:.2f} |"
+        return f"| {self.name} | {self.rate():.{digits}f} ({spread}) | {cost} | {busy:.2f} | {whole:.2f} |"
 
 
 def ratio(a, b, what):

@@ -203,5 +203,10 @@ functions! {
     ingestexternalfileoptions_create() -> Object;
     ingestexternalfileoptions_destroy(Object);
     ingestexternalfileoptions_set_move_files(Object, u8);
+    ingestexternalfileoptions_set_snapshot_consistency(Object, u8);
+    ingestexternalfileoptions_set_allow_global_seqno(Object, u8);
+    ingestexternalfileoptions_set_allow_blocking_flush(Object, u8);
+    ingestexternalfileoptions_set_ingest_behind(Object, u8);
+    ingestexternalfileoptions_set_fail_if_not_bottommost_level(Object, u8);
     ingest_external_file_cf(Object, Object, *const Text, usize, Object, ErrorOut);
 }

@@ -29,7 +29,7 @@ mod tests;
 pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
 pub use iterator::{DbIterator, Snapshot};
-pub use maintenance::{CompactRangeSettings, LiveFile};
+pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 pub use sst::SstFileWriter;
 

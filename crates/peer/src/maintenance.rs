@@ -48,6 +48,31 @@ impl Default for CompactRangeSettings {
     }
 }
 
+/// How files are ingested.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)] // RocksDB's words.
+pub struct IngestSettings {
+    pub move_files: bool,
+    pub snapshot_consistency: bool,
+    pub allow_global_seqno: bool,
+    pub allow_blocking_flush: bool,
+    pub ingest_behind: bool,
+    pub fail_if_not_bottommost_level: bool,
+}
+
+impl Default for IngestSettings {
+    fn default() -> Self {
+        IngestSettings {
+            move_files: false,
+            snapshot_consistency: true,
+            allow_global_seqno: true,
+            allow_blocking_flush: true,
+            ingest_behind: false,
+            fail_if_not_bottommost_level: false,
+        }
+    }
+}
+
 impl Db {
     /// Flushes the memtable of `cf` and waits.
     ///
@@ -213,13 +238,44 @@ impl Db {
     /// # Errors
     /// RocksDB's.
     pub fn ingest(&self, cf: &ColumnFamily, files: &[&Path], move_files: bool) -> Result<()> {
+        self.ingest_with(cf, files, &IngestSettings { move_files, ..IngestSettings::default() })
+    }
+
+    /// [`Db::ingest`], with settings.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn ingest_with(
+        &self,
+        cf: &ColumnFamily,
+        files: &[&Path],
+        settings: &IngestSettings,
+    ) -> Result<()> {
         let files: Vec<CString> = files.iter().map(|file| c_path(file)).collect::<Result<_>>()?;
         let names: Vec<*const c_char> = files.iter().map(|file| file.as_ptr()).collect();
         self.inner.peer.checked(|api, error| {
             // SAFETY: live objects; the options are ours.
             unsafe {
                 let options = (api.ingestexternalfileoptions_create)();
-                (api.ingestexternalfileoptions_set_move_files)(options, move_files.into());
+                let s = settings;
+                (api.ingestexternalfileoptions_set_move_files)(options, s.move_files.into());
+                (api.ingestexternalfileoptions_set_snapshot_consistency)(
+                    options,
+                    s.snapshot_consistency.into(),
+                );
+                (api.ingestexternalfileoptions_set_allow_global_seqno)(
+                    options,
+                    s.allow_global_seqno.into(),
+                );
+                (api.ingestexternalfileoptions_set_allow_blocking_flush)(
+                    options,
+                    s.allow_blocking_flush.into(),
+                );
+                (api.ingestexternalfileoptions_set_ingest_behind)(options, s.ingest_behind.into());
+                (api.ingestexternalfileoptions_set_fail_if_not_bottommost_level)(
+                    options,
+                    s.fail_if_not_bottommost_level.into(),
+                );
                 let (db, ingest) = (self.inner.raw, api.ingest_external_file_cf);
                 ingest(db, cf.raw(), names.as_ptr(), names.len(), options, error);
                 (api.ingestexternalfileoptions_destroy)(options);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod fifo;
+mod ingest;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

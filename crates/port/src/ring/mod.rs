@@ -222,8 +222,7 @@ impl Ring {
                     call.store(true, Relaxed);
                 }
                 if !matches!(pick, Pick::Do(Task::Emit(_))) && !next.is_closed() {
-                    own.full.add(1);
-                    own.full_since.set(clock_nanos());
+                    own.full_begins(clock_nanos);
                 }
             }
             Some(Task::Compress(_)) => own.compressed.add(1),
@@ -234,10 +233,8 @@ impl Ring {
             }
             None => {}
         }
-        let since = own.full_since.get();
-        if since != 0 && matches!(pick, Pick::Do(Task::Emit(_)) | Pick::Finished) {
-            own.full_nanos.add(clock_nanos() - since);
-            own.full_since.set(0);
+        if matches!(pick, Pick::Do(Task::Emit(_)) | Pick::Finished) {
+            own.full_ends(clock_nanos);
         }
     }
 
@@ -438,4 +435,4 @@ fn clock_nanos() -> u64 {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) mod tests;

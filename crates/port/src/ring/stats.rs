@@ -29,7 +29,8 @@ pub struct RingStats {
     pub idle_nanos: u64,
     /// How often a block was emitted and no slot was free for the next one.
     pub ring_full: u64,
-    /// How long no slot was free, compressing and waiting included.
+    /// How long no slot was free, compressing and waiting included: measured once in 16 times, and
+    /// taken for 16.
     pub ring_full_nanos: u64,
 }
 
@@ -80,8 +81,31 @@ pub(super) struct Counters {
     pub(super) idle_nanos: Own,
     pub(super) full: Own,
     pub(super) full_nanos: Own,
-    /// When the ring became full; 0 when it is not.
-    pub(super) full_since: Own,
+    /// When the ring became full; 0 when it is not, or when this time is not measured.
+    full_since: Own,
+}
+
+/// One in so many times that the ring is full is measured: with nobody to help that is every block,
+/// and reading the clock twice costs more than all the rest of a hand-off.
+const FULL_SAMPLED: u64 = 16;
+
+impl Counters {
+    #[inline]
+    pub(super) fn full_begins(&self, clock_nanos: impl Fn() -> u64) {
+        let count = self.full.get();
+        self.full.set(count + 1);
+        if count.is_multiple_of(FULL_SAMPLED) {
+            self.full_since.set(clock_nanos());
+        }
+    }
+    #[inline]
+    pub(super) fn full_ends(&self, clock_nanos: impl Fn() -> u64) {
+        let since = self.full_since.get();
+        if since != 0 {
+            self.full_nanos.add((clock_nanos() - since) * FULL_SAMPLED);
+            self.full_since.set(0);
+        }
+    }
 }
 
 /// How many calls a ring makes without a pause when it starts.
@@ -91,8 +115,8 @@ const EAGER_CALLS: i64 = 4;
 ///
 /// A call costs a wake-up, and a helper that finds little leaves again. So a call needs a backlog
 /// of [`Pace::threshold`] blocks, and after the first few calls it also needs some emitted blocks
-/// since the last one for which that was true: at most a quarter of the ring, so that a ring whose
-/// helper has left gets it back before it is full.
+/// since the last one for which that was true: at most half of the ring, so that a ring whose
+/// helper has left gets it back when three quarters are waiting, before it is full.
 pub(super) struct Pace {
     /// Eligible blocks since the last call.
     toward: AtomicI64,
@@ -108,7 +132,7 @@ impl Pace {
         Pace {
             toward: AtomicI64::new(0),
             pause: AtomicI64::new(1 - EAGER_CALLS),
-            pause_max: slots as i64 / 4,
+            pause_max: slots as i64 / 2,
             backlog_min: (slots / 4).max(2).min(slots / 2),
         }
     }

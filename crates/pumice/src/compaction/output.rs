@@ -13,6 +13,7 @@ use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
+use pumice_port::helpers::HelperPool;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::db::DbInner;
@@ -29,6 +30,16 @@ pub(crate) struct OutputSpec {
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
     pub expected_bytes: u64,
+    /// Bytes at which the file will end; 0 if nothing but its contents ends it.
+    pub target_bytes: u64,
+    pub reason: TableReason,
+}
+
+/// A finished file.
+pub(crate) struct WrittenFile {
+    pub meta: Arc<FileMetaData>,
+    /// CPU time that other threads spent on it, microseconds.
+    pub helper_cpu_micros: u64,
 }
 
 /// See the module head.
@@ -80,8 +91,9 @@ impl OutputFile {
             merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.prefix_extractor.clone(),
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
-            reason: TableReason::Other,
-            target_file_size: spec.expected_bytes,
+            reason: spec.reason,
+            target_file_size: spec.target_bytes,
+            helpers: Some(HelperPool::shared()),
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
@@ -163,9 +175,10 @@ impl OutputFile {
     /// # Errors
     /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
     /// is then useless and must not be installed.
-    pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<Arc<FileMetaData>> {
+    pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<WrittenFile> {
         self.builder.finish()?;
         self.builder.finish_file(true, db.options().use_fsync)?;
+        let helper_cpu_micros = db.count_build(self.builder.stats());
         let properties = self.builder.properties();
         let meta = FileMetaData {
             number: self.spec.number,
@@ -191,7 +204,7 @@ impl OutputFile {
         if let Some(digest) = self.digest {
             verify(cf, &meta, digest)?;
         }
-        Ok(Arc::new(meta))
+        Ok(WrittenFile { meta: Arc::new(meta), helper_cpu_micros })
     }
 
     /// Gives the file up; it stays on disk until obsolete files are deleted.

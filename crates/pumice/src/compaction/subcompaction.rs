@@ -11,7 +11,7 @@ use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::{FileMetaData, Level};
 use pumice_port::sync::Mutex;
-use pumice_table::TableReadOptions;
+use pumice_table::{TableReadOptions, TableReason};
 
 use crate::compaction::cut::OutputCut;
 use crate::compaction::iterator::{
@@ -64,6 +64,7 @@ struct Writer<'a> {
     low: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
     files: Vec<Arc<FileMetaData>>,
+    helper_cpu_micros: u64,
 }
 
 /// Compacts user keys in `[start, end)`; None is an open end.
@@ -107,6 +108,7 @@ pub(crate) fn run(
         low: start.clone(),
         end,
         files: Vec::new(),
+        helper_cpu_micros: 0,
     };
     match &start {
         Some(start) => entries.seek(start),
@@ -130,7 +132,7 @@ pub(crate) fn run(
         files: writer.files,
         counts: entries.counts(),
         parts: 1,
-        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000,
+        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
 }
 
@@ -147,7 +149,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table(file)?.iter(&options)));
+                sources.push(Source::Table(tables.table_at(file, 0)?.iter(&options)));
             }
         } else {
             let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
@@ -211,6 +213,14 @@ impl Writer<'_> {
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
             expected_bytes: self.job.expected_bytes,
+            target_bytes: match self.job.pick.output_level {
+                0 => 0, // Never cut.
+                _ => self.job.pick.max_output_file_size,
+            },
+            reason: match self.job.pick.start_level {
+                0 => TableReason::CompactionLevel0,
+                _ => TableReason::Compaction,
+            },
         }
     }
 
@@ -243,7 +253,9 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
         }
         self.low = high;
-        self.files.push(output.finish(&self.job.db, &self.job.cf)?);
+        let written = output.finish(&self.job.db, &self.job.cf)?;
+        self.helper_cpu_micros += written.helper_cpu_micros;
+        self.files.push(written.meta);
         Ok(())
     }
 

@@ -53,6 +53,7 @@ use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
+use pumice_table::BuildStats;
 
 use crate::compaction::retry::CompactionRetry;
 use crate::db::column_family::{CfData, CfState};
@@ -65,7 +66,7 @@ pub use crate::db::snapshot::Snapshot;
 use crate::db::snapshot::SnapshotList;
 use crate::options::DbOptions;
 use crate::stats::db_stats::DbStats;
-use crate::stats::{HistogramKind, Logger, Statistics, Ticker};
+use crate::stats::{HistogramKind, Logger, Statistics, TableBuilds, Ticker, record_build};
 use crate::table_cache::OpenTables;
 use crate::write::batch::WriteBatch;
 use crate::write::controller::WriteController;
@@ -147,6 +148,7 @@ pub(crate) struct DbInner {
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
     pub pools: Arc<ThreadPools>,
     pub stats: DbStats,
+    pub table_builds: TableBuilds,
     pub events: EventState,
     pub snapshots: Arc<SnapshotList>,
 
@@ -226,6 +228,15 @@ impl DbInner {
         if let Some(statistics) = &self.statistics {
             statistics.measure(kind, value);
         }
+    }
+
+    /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
+    pub fn count_build(&self, table: &BuildStats) -> u64 {
+        self.table_builds.add(table);
+        if let Some(statistics) = &self.statistics {
+            record_build(statistics, table);
+        }
+        table.helper_cpu_nanos / 1000
     }
 
     /// Writes a line to the info log.

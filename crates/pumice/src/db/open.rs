@@ -28,6 +28,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
 use crate::write::batch::WriteBatch;
@@ -339,6 +340,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         write_buffer_manager: manager,
         pools,
         stats: DbStats::new(),
+        table_builds: TableBuilds::default(),
         events: EventState::default(),
         snapshots: Arc::new(SnapshotList::default()),
         cfs: ArcSwap::from_pointee(map),
@@ -401,7 +403,7 @@ pub(crate) fn new_family_state(
         Arc::clone(open_tables),
         Arc::clone(&table_options),
         icmp.clone(),
-        options.prefix_extractor.clone(),
+        options,
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
     let version = Arc::new(LiveVersion::new(family.version));
@@ -459,6 +461,7 @@ impl DbInner {
             }
             wal.switch(number)?;
         }
+        self.archive(&recovered.set_aside)?;
         let edits = {
             let state = self.state.lock();
             let edit_of = |cf: &CfState| {
@@ -474,7 +477,7 @@ impl DbInner {
         } else {
             self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
         }
-        self.archive(&recovered.set_aside)
+        Ok(())
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.

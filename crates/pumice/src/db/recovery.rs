@@ -240,7 +240,7 @@ impl Replay<'_> {
         let file = write_level0(self.db, &cf, &[mem], number, epoch)?;
         let edit = self.found.edits.entry(id).or_default();
         edit.column_family = id;
-        edit.new_files.extend(file.map(|f| (0, f)));
+        edit.new_files.extend(file.map(|f| (0, f.meta)));
         self.replace_memtable(&cf)
     }
 

@@ -158,10 +158,11 @@ impl DbInner {
         if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
             self.discard_output(&mut self.state.lock(), work.number);
         }
-        let file = written?;
+        let written = written?;
         let micros = time::now_micros() - started.0;
-        let cpu_micros = (time::thread_cpu_nanos() - started.1) / 1000;
-        Ok(WrittenTable { job, file, micros, cpu_micros })
+        let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
+        let cpu_micros = (time::thread_cpu_nanos() - started.1) / 1000 + helped;
+        Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
     }
 
     fn edit(&self, work: &FlushWork, table: &WrittenTable) -> VersionEdit {

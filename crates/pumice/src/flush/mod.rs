@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
+use pumice_table::TableReason;
 
 use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
-use crate::compaction::output::{OutputFile, OutputSpec};
+use crate::compaction::output::{OutputFile, OutputSpec, WrittenFile};
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
 use crate::read::merging_iterator::MergingIterator;
@@ -33,7 +33,7 @@ pub(crate) fn write_level0(
     mems: &[Arc<MemTable>],
     number: FileNumber,
     epoch: u64,
-) -> Result<Option<Arc<FileMetaData>>> {
+) -> Result<Option<WrittenFile>> {
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let tombstones = crate::compaction::tombstones::of_memtables(mems, cf.comparator());
@@ -57,6 +57,8 @@ pub(crate) fn write_level0(
         epoch,
         oldest_ancestor_time: pumice_port::time::wall_seconds(),
         expected_bytes: 0,
+        target_bytes: 0,
+        reason: TableReason::Flush,
     };
     let mut output = OutputFile::create(db, cf, spec)?;
     entries.seek_to_first();

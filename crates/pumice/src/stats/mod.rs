@@ -5,6 +5,7 @@
 //! | `names`, `statistics`, `table_stats` | tickers and histograms |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
+//! | `table_builds` | what building tables took |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
 
 pub mod cf_stats;
@@ -15,6 +16,7 @@ pub mod info_log;
 pub mod listener;
 pub mod names;
 pub mod statistics;
+mod table_builds;
 mod table_stats;
 
 pub use cf_stats::{CfStats, CfView, CompactionStats, LevelView};
@@ -23,3 +25,4 @@ pub use info_log::{InfoLog, Logger, NullLogger};
 pub use listener::EventListener;
 pub use names::{HistogramKind, Ticker};
 pub use statistics::{Record, Statistics, StatsLevel, Timer};
+pub(crate) use table_builds::{TableBuilds, record_build};

@@ -392,6 +392,16 @@ impl PartitionedFilterBlock {
         (smaller(end) > last_len).then_some(at)
     }
 
+    /// Changes a bit of an entry of the current partition, as a memory fault would.
+    #[cfg(test)]
+    pub fn damage_entry(&mut self, at: usize) {
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
+        self.builder.damage_entry(at);
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
+    }
+
     /// Makes the last two filters with the cut behind data block `at` of `held`.
     fn make_shared(&mut self, held: &Partition, last: &Partition, at: usize) {
         let end = held.ends[at];

@@ -1,0 +1,275 @@
+//! What building a table costs per key, and what share of the limit it reaches: the same blocks
+//! through the codec and the checksum alone, appended to the same writer, on as many threads.
+//!
+//! `cargo bench -p pumice-table --bench builder [-- serial|parallel|callgrind CASE] [KEYS]`. Each
+//! line is the median over interleaved rounds; keys have 16 bytes, values 100, of which half
+//! compress. The file takes bytes and forgets them. `callgrind CASE` builds one table of KEYS keys:
+//! `valgrind --tool=callgrind --toggle-collect='*build_once*' BINARY callgrind none-off 100000`.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pumice_base::checksum::{ChecksumType, block_checksum};
+use pumice_base::dbformat::{append_internal_key, seek_key};
+use pumice_base::random::Rng;
+use pumice_base::{Error, Result, ValueType};
+use pumice_compress::{CompressionOptions, CompressionType, Compressor};
+use pumice_env::{BufferedWriter, FileSyncer, FileSystem, MemFs, WritableFile, WriterOptions};
+use pumice_filter::FilterPolicy;
+use pumice_port::helpers::HelperPool;
+use pumice_port::{thread, time};
+use pumice_table::{
+    BuildStats, IndexType, Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext,
+};
+
+const ROUNDS: usize = 7;
+const VALUE_BYTES: usize = 100;
+
+/// A file that forgets.
+struct Forgets(u64);
+
+impl WritableFile for Forgets {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.0 += black_box(data).len() as u64;
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn fsync(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn range_sync(&mut self, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn preallocate(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn truncate(&mut self, _: u64) -> Result<()> {
+        Err(Error::not_supported("truncate"))
+    }
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        Err(Error::not_supported("syncer"))
+    }
+    fn len(&self) -> u64 {
+        self.0
+    }
+    fn path(&self) -> &Path {
+        Path::new("/nowhere.sst")
+    }
+}
+
+fn nowhere() -> BufferedWriter {
+    BufferedWriter::new(Box::new(Forgets(0)), WriterOptions::default())
+}
+
+/// The entries: internal keys back to back, and values out of one random text.
+struct Load {
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    count: usize,
+}
+
+const KEY_BYTES: usize = 24;
+
+impl Load {
+    fn new(count: usize) -> Self {
+        let mut keys = Vec::with_capacity(count * KEY_BYTES);
+        for i in 0..count as u64 {
+            let mut user = [b'0'; 16];
+            user[..8].copy_from_slice(&(i * 3).to_be_bytes());
+            append_internal_key(&mut keys, &user, i + 1, ValueType::Value as u8);
+        }
+        // As db_bench: half of every 100 bytes is the other half again.
+        let mut rng = Rng::new(1);
+        let mut values = Vec::new();
+        while values.len() < 1 << 20 {
+            let piece: Vec<u8> = rng.bytes(50).iter().map(|b| b' ' + b % 95).collect();
+            values.extend_from_slice(&piece);
+            values.extend_from_slice(&piece);
+        }
+        Load { keys, values, count }
+    }
+
+    fn entry(&self, i: usize) -> (&[u8], &[u8]) {
+        let at = i * VALUE_BYTES % ((1 << 20) - VALUE_BYTES);
+        (&self.keys[i * KEY_BYTES..][..KEY_BYTES], &self.values[at..][..VALUE_BYTES])
+    }
+}
+
+struct Case {
+    name: String,
+    context: TableBuildContext,
+}
+
+fn case(codec: &str, filter: &str, level: Option<i32>, threads: u32) -> Case {
+    let table = TableOptions {
+        filter_policy: (filter != "off").then(|| FilterPolicy::bloom(10.0)),
+        partition_filters: filter == "partitioned",
+        index_type: match filter {
+            "partitioned" => IndexType::TwoLevel,
+            _ => IndexType::BinarySearch,
+        },
+        ..TableOptions::default()
+    };
+    let mut options = CompressionOptions { parallel_threads: threads, ..Default::default() };
+    options.level = level.unwrap_or(options.level);
+    let context = TableBuildContext {
+        table: Arc::new(table),
+        compression: CompressionType::from_flag(codec).unwrap(),
+        compression_opts: options,
+        helpers: (threads > 1).then(HelperPool::shared),
+        ..TableBuildContext::default()
+    };
+    let level = level.map(|level| level.to_string()).unwrap_or_default();
+    Case { name: format!("{codec}{level}-{filter}"), context }
+}
+
+#[inline(never)]
+fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) -> BuildStats {
+    let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
+    for i in 0..load.count {
+        let (key, value) = load.entry(i);
+        builder.add(key, value).unwrap();
+    }
+    builder.finish().unwrap();
+    builder.stats().clone()
+}
+
+/// The raw data blocks of the load.
+fn blocks(load: &Load) -> Vec<Vec<u8>> {
+    let fs = MemFs::new(1);
+    let path = Path::new("/limit.sst");
+    let file = fs.create(path, &Default::default()).unwrap();
+    let context = case("none", "off", None, 1).context;
+    build_once(&context, load, BufferedWriter::new(file, WriterOptions::default()));
+    let bytes = fs.read_file(path).unwrap();
+    let read = TableReadContext::default();
+    let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();
+    let mut starts: Vec<usize> = (0..load.count)
+        .map(|i| {
+            let user = &load.entry(i).0[..16];
+            let target = seek_key(user, pumice_base::dbformat::MAX_SEQUENCE);
+            table.approximate_offset_of(&target).unwrap() as usize
+        })
+        .collect();
+    starts.dedup();
+    starts.push(table.properties().data_size as usize);
+    starts.windows(2).map(|pair| bytes[pair[0]..pair[1] - 5].to_vec()).collect()
+}
+
+/// Codec, checksum and append, for blocks taken from `next`.
+fn limit_thread(context: &TableBuildContext, blocks: &[Vec<u8>], next: &AtomicUsize) {
+    let kind = context.compression;
+    let mut codec = match kind {
+        CompressionType::None => None,
+        kind => Some(Compressor::new(kind, &context.compression_opts).unwrap()),
+    };
+    let (mut out, mut writer) = (Vec::new(), nowhere());
+    while let Some(raw) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
+        out.clear();
+        let smaller = codec.as_mut().is_some_and(|c| c.compress(raw, &mut out).unwrap());
+        let stored = if smaller { &out } else { raw };
+        black_box(block_checksum(ChecksumType::Xxh3, stored, kind as u8));
+        writer.append(stored).unwrap();
+    }
+}
+
+#[inline(never)]
+fn limit_once(context: &TableBuildContext, blocks: &[Vec<u8>], threads: usize) {
+    let next = AtomicUsize::new(0);
+    if threads == 1 {
+        return limit_thread(context, blocks, &next);
+    }
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| limit_thread(context, blocks, &next));
+        }
+    });
+}
+
+/// Wall and CPU nanoseconds per key.
+fn measure(count: usize, work: impl FnOnce()) -> (f64, f64) {
+    let (start, cpu) = (time::now_nanos(), time::process_cpu_micros());
+    work();
+    let (wall, cpu) = (time::now_nanos() - start, (time::process_cpu_micros() - cpu) * 1000);
+    (wall as f64 / count as f64, cpu as f64 / count as f64)
+}
+
+fn median(mut list: Vec<f64>) -> f64 {
+    list.sort_by(f64::total_cmp);
+    list[list.len() / 2]
+}
+
+/// One line: the builder, the limit, the share. `threads` is what the limit may use.
+fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
+    let mut runs: [Vec<f64>; 4] = Default::default();
+    let mut stats = BuildStats::default();
+    for _ in 0..ROUNDS {
+        let (wall, cpu) =
+            measure(load.count, || stats = build_once(&case.context, load, nowhere()));
+        runs[0].push(wall);
+        runs[1].push(cpu);
+        let (wall, cpu) = measure(load.count, || limit_once(&case.context, blocks, threads));
+        runs[2].push(wall);
+        runs[3].push(cpu);
+    }
+    let [wall, cpu, limit, limit_cpu] = runs.map(median);
+    let wanted = case.context.compression_opts.parallel_threads;
+    print!("{:<22} pt {wanted}  {wall:7.1} ns/key (cpu {cpu:7.1})", case.name);
+    print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {:3.0} %", 100.0 * limit / wall);
+    let ring = &stats.ring;
+    if ring.emitted > 0 {
+        let (helped, calls) = (ring.helper_compressed, ring.calls);
+        print!("  helpers {helped}/{} calls {calls} waits {}", ring.emitted, ring.waits);
+    }
+    println!();
+}
+
+fn serial(load: &Load) {
+    let blocks = blocks(load);
+    for codec in ["none", "lz4", "zstd"] {
+        for filter in ["off", "bloom", "partitioned"] {
+            compare(&case(codec, filter, None, 1), load, &blocks, 1);
+        }
+    }
+}
+
+fn parallel(load: &Load) {
+    let blocks = blocks(load);
+    let threads = thread::available_parallelism();
+    for level in [3, 6, 8, 12] {
+        for pt in [1, 2, 3] {
+            let threads = if pt == 1 { 1 } else { threads };
+            compare(&case("zstd", "bloom", Some(level), pt), load, &blocks, threads);
+        }
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let count = args.iter().find_map(|arg| arg.parse().ok());
+    let load = |default| Load::new(count.unwrap_or(default));
+    match args.first().map(String::as_str) {
+        Some("callgrind") => {
+            let (codec, filter) = args[1].split_once('-').unwrap();
+            let load = load(100_000);
+            black_box(build_once(&case(codec, filter, None, 1).context, &load, nowhere()));
+        }
+        Some("serial") => serial(&load(500_000)),
+        Some("parallel") => parallel(&load(100_000)),
+        _ => {
+            serial(&load(500_000));
+            parallel(&load(100_000));
+        }
+    }
+}

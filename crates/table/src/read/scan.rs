@@ -129,16 +129,27 @@ pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) ->
     let restart = match block.hash_bucket(user_key(target)) {
         Bucket::Unknown => return find(block, target, global),
         Bucket::Restart(restart) => restart,
-        // The key may still go on in the next block, if it sorts behind all keys of this one.
+        // The key may still go on in the next block, if it sorts behind all keys of this one, which
+        // the last interval tells.
         Bucket::Absent => block.num_restarts() - 1,
     };
-    let end = block.restart(restart + 1);
-    match walk_until(block, block.restart(restart), end, 0, target, global) {
+    let landing = match walk_interval(block, restart, target, global) {
+        // The bucket was another key's. The key may still go on in the next block.
+        Landing::End if restart + 1 < block.num_restarts() => {
+            walk_interval(block, block.num_restarts() - 1, target, global)
+        }
+        landing => landing,
+    };
+    match landing {
         Landing::At(position) if !position.equal => Landing::Absent,
-        // The interval ended, and entries above it follow.
-        Landing::End if end < block.keys_end() => Landing::Absent,
         landing => landing,
     }
+}
+
+/// Walks over one restart interval.
+fn walk_interval(block: &Block, restart: usize, target: &[u8], global: GlobalSeqno) -> Landing {
+    let (start, end) = (block.restart(restart), block.restart(restart + 1));
+    walk_until(block, start, end, 0, target, global)
 }
 
 /// The position of the entry with that number in the entry table; no version of the target.

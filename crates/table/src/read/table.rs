@@ -233,6 +233,9 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         while at < index.len() {
+            if index.begins_above(at, &self.comparator, user_key(target)) {
+                return Ok(Visit::Done);
+            }
             let handle = index.handle(at);
             let block = self.block(handle, BlockKind::Data, options)?;
             match self.visit(&block, handle, target, f)? {

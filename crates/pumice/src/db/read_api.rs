@@ -157,7 +157,7 @@ impl DbInner {
         for (number, level) in super_version.version.levels().iter().enumerate() {
             if number == 0 {
                 for file in level.files() {
-                    sources.push(Source::Table(tables.table(file)?.iter(options)));
+                    sources.push(Source::Table(tables.table_at(file, 0)?.iter(options)));
                 }
             } else if !level.is_empty() {
                 sources.push(Source::Level(LevelIterator::new(

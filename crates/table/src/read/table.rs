@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
+use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
@@ -133,10 +134,43 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let verdict = self.ask_filter(options, target)?;
+        self.get_hashed(options, target, hash64(user_key(target)), f)
+    }
+
+    /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
+    /// `target`.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    #[inline]
+    pub fn get_hashed<F>(
+        &self,
+        options: &TableReadOptions,
+        target: &[u8],
+        hash: u64,
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let verdict = self.ask_filter(options, target, hash)?;
         if verdict == Verdict::Absent {
             return Ok(());
         }
+        self.get_unfiltered(verdict, options, target, f)
+    }
+
+    /// [`Table::get`] once the filter has let the key through.
+    fn get_unfiltered<F>(
+        &self,
+        verdict: Verdict,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
         let mut found = false;
         let mut note = |key: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
             found = true;
@@ -310,18 +344,18 @@ impl Table {
     /// As [`Table::get`], for filter blocks.
     pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
         let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
-        Ok(self.ask_filter(options, &target)? != Verdict::Absent)
+        Ok(self.ask_filter(options, &target, hash64(key))? != Verdict::Absent)
     }
 
     #[inline]
-    fn ask_filter(&self, options: &TableReadOptions, target: &[u8]) -> Result<Verdict> {
+    fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
         let probe = if filter.whole_keys {
-            user
+            (user, hash)
         } else {
             match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
-                Some(prefix) => prefix,
+                Some(prefix) => (prefix, hash64(prefix)),
                 None => return Ok(Verdict::Unknown),
             }
         };
@@ -336,7 +370,7 @@ impl Table {
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
-    /// What the filter says of `probe`, the user key of `target` or its prefix. A filter that
+    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A filter that
     /// cannot be read says nothing; but who wants to know what was missed is told.
     #[inline]
     fn filter_may_match(
@@ -344,13 +378,13 @@ impl Table {
         filter: &TableFilter,
         options: &TableReadOptions,
         target: &[u8],
-        probe: &[u8],
+        (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let answer = if filter.partitioned {
-            self.partition_may_match(filter, options, target, probe)
+            self.partition_may_match(filter, options, target, (probe, hash))
         } else {
             let block = self.meta(&filter.block, BlockKind::Filter, options);
-            block.map(|block| block.get().filter_may_match(probe))
+            block.map(|block| block.get().filter_may_match(probe, hash))
         };
         answer.or_else(|error| match options.missed {
             Some(_) if error.kind() == ErrorKind::Incomplete => Err(error),
@@ -363,7 +397,7 @@ impl Table {
         filter: &TableFilter,
         options: &TableReadOptions,
         target: &[u8],
-        probe: &[u8],
+        (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
         let top = self.index_of(&top)?;
@@ -375,14 +409,14 @@ impl Table {
         // The prefix of a target behind the last key may be that of the last key.
         let at = at.min(last);
         if let Some(held) = &filter.partitions {
-            return Ok(held[at].get().filter_may_match(probe));
+            return Ok(held[at].get().filter_may_match(probe, hash));
         }
         let handle = top.handle(at);
         if handle.size == 0 {
             return Ok(false);
         }
         let partition = self.block(handle, BlockKind::Filter, options)?;
-        Ok(partition.get().filter_may_match(probe))
+        Ok(partition.get().filter_may_match(probe, hash))
     }
 
     /// False only if no key that an iterator may show after a seek to `target` has the prefix of
@@ -408,7 +442,8 @@ impl Table {
                 return true;
             }
         }
-        let may_match = self.filter_may_match(filter, options, target, prefix).unwrap_or(true);
+        let probe = (prefix, hash64(prefix));
+        let may_match = self.filter_may_match(filter, options, target, probe).unwrap_or(true);
         if let Some(stats) = &self.file.stats {
             stats.seek_filtered(!may_match);
         }

@@ -108,6 +108,7 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
     }
 }
 
+#[inline(never)]
 fn find_by_restarts(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
     let less = |key: &[u8]| {
         let order = user_key(key).cmp(user_key(target));
@@ -126,8 +127,13 @@ pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) ->
     if block.has_entry_table() || block.separated() {
         return find(block, target, global);
     }
+    find_by_hash(block, target, global)
+}
+
+#[inline(never)]
+fn find_by_hash(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
     let restart = match block.hash_bucket(user_key(target)) {
-        Bucket::Unknown => return find(block, target, global),
+        Bucket::Unknown => return find_by_restarts(block, target, global),
         Bucket::Restart(restart) => restart,
         // The key may still go on in the next block, if it sorts behind all keys of this one, which
         // the last interval tells.
@@ -174,7 +180,7 @@ fn walk(
 }
 
 /// `walk` over the entries that begin before `end`.
-#[inline]
+#[inline(always)]
 fn walk_until(
     block: &Block,
     offset: usize,

@@ -40,11 +40,11 @@ fn with_kind(mut context: TableBuildContext, which: u64) -> TableBuildContext {
         _ => IndexType::BinarySearch,
     };
     table.partition_filters = which % 5 < 2;
-    table.decouple_partitioned_filters = which % 5 == 0;
-    if which % 3 == 0 {
+    table.decouple_partitioned_filters = which.is_multiple_of(5);
+    if which.is_multiple_of(3) {
         table.data_block_index_type = DataBlockIndexType::BinaryAndHash;
     }
-    table.enable_index_compression = which % 2 == 0;
+    table.enable_index_compression = which.is_multiple_of(2);
     context.prefix_extractor = Some(Arc::new(FixedPrefix(4)));
     context
 }

@@ -141,8 +141,11 @@ fn filters_are_as_precise_as_those_of_rocksdb() {
     for (number, ((name, table), line)) in configurations().iter().zip(report.lines()).enumerate() {
         let theirs: Vec<u64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
         let ours = pumice_counts(&folder.path().join(format!("pumice-{number}")), table);
-        assert_eq!(theirs.iter().sum::<u64>(), asked, "{name}: each key is asked of one filter");
-        assert_eq!(ours.iter().sum::<u64>(), asked, "{name}: each key is asked of one filter");
+        for counts in [&theirs[..], &ours[..]] {
+            // A few keys lie outside of the table, which RocksDB does not look at in a single file.
+            let sum = counts.iter().sum::<u64>();
+            assert!((asked / 100 * 99..=asked).contains(&sum), "{name}: {sum} of {asked}");
+        }
         let (a, b) = (ours[1] as f64, theirs[1] as f64);
         let percent = |count: f64| 100.0 * count / asked as f64;
         println!("{name}: {:.3} % of RocksDB's {:.3} %", percent(a), percent(b));

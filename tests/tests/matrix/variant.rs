@@ -130,7 +130,8 @@ impl Variant {
     /// What a table must contain if the options were honoured: names of meta blocks.
     pub fn meta_blocks(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
-        match (self.has_filter(), self.value(D::Partitions)) {
+        let used = self.has_prefix() || self.value(D::WholeKey) == "true";
+        match (self.has_filter() && used, self.value(D::Partitions)) {
             (false, _) => {}
             (true, "none") => names.push("fullfilter.rocksdb."),
             (true, _) => names.push("partitionedfilter.rocksdb."),

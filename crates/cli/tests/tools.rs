@@ -43,6 +43,22 @@ fn bad(dir: &Path, words: &str) -> String {
     text(&output.stderr)
 }
 
+/// Standard error of a run with `input` on standard input, and whether it succeeded.
+fn fed(dir: &Path, words: &str, input: &str) -> (bool, String) {
+    use std::io::Write;
+    let program = env!("CARGO_BIN_EXE_pumice");
+    let mut child = Command::new(program)
+        .current_dir(dir)
+        .args(words.split_whitespace())
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.success(), text(&output.stderr))
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -197,4 +213,45 @@ fn a_few_kills_lose_nothing() {
     assert!(last.starts_with("kills=8 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
     assert!(good(&scratch.0, "ldb --db=s list_column_families").contains("{default, counters}"));
     assert!(bad(&scratch.0, "stress --db=s").contains("exists already"));
+}
+
+/// Texts and effects are those of ldb 7.8.3, seen with the same input.
+#[pumice_test_macros::test]
+fn external_files_are_written_and_ingested() {
+    let scratch = Scratch::new("external");
+    let dir = scratch.0.as_path();
+    good(dir, "ldb --db=d --create_if_missing put a b");
+    let lines = "a1 ==> v1\nbad line\n\nb1 ==> v2 ==> x\nc==>d\nKeys in range: 3\n";
+    let expected = "Warning: 3 bad lines ignored.\nexternal SST file written to x.sst\n";
+    let write =
+        |words: &str, input| fed(dir, &format!("ldb --db=d write_extern_sst {words}"), input);
+    assert_eq!(write("x.sst", lines), (true, expected.to_string()));
+    let text = "Failed: failed to write record to file: Invalid argument: Keys must be added in \
+                strict ascending order.\n";
+    assert_eq!(write("y.sst", "b ==> 1\na ==> 2\n"), (false, text.to_string()));
+    let text = "Failed: Failed to finish writing to file: Invalid argument: Cannot create sst file \
+                with no entries\n";
+    assert_eq!(write("y.sst", "nothing\n"), (false, text.to_string()));
+    assert_eq!(
+        bad(dir, "ldb --db=d write_extern_sst"),
+        "Failed: output SST file path must be specified\n"
+    );
+
+    let ingest = |words: &str| fed(dir, &format!("ldb --db=d ingest_extern_sst {words}"), "");
+    assert_eq!(ingest("x.sst"), (true, "external SST files ingested\n".to_string()));
+    assert_eq!(good(dir, "ldb --db=d scan"), "a : b\na1 : v1\nb1 : v2 ==> x\n");
+    assert_eq!(ingest(""), (false, "Failed: input SST path must be specified\n".to_string()));
+    let text = "Failed: ldb cannot write global_seqno to the ingested SST when global_seqno is not \
+                allowed\n";
+    assert_eq!(ingest("--allow_global_seqno=false x.sst"), (false, text.to_string()));
+    let (done, text) = ingest("no.sst");
+    assert!(!done && text.starts_with("Failed: failed to ingest external SST: IO error: No such"));
+    // Over what it overlaps, with and without the number in the file.
+    assert!(ingest("x.sst").0);
+    let (done, text) = ingest("--write_global_seqno=false --move_files x.sst");
+    let warning = "Warning: not writing global_seqno to the ingested SST can\nprevent older \
+                   versions of RocksDB from being able to open it\n";
+    assert_eq!((done, text), (true, format!("{warning}external SST files ingested\n")));
+    assert!(!dir.join("x.sst").exists());
+    assert_eq!(good(dir, "ldb --db=d scan"), "a : b\na1 : v1\nb1 : v2 ==> x\n");
 }

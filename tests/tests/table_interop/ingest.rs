@@ -304,6 +304,49 @@ fn words(result: Result<(), String>) -> String {
     result.map_or_else(|error| error.replace("%s", "default"), |()| "OK".to_string())
 }
 
+/// Does `step` on both; files begin with `prefix`, and each gets those that the other made.
+fn do_step(
+    engines: [Box<dyn Engine>; 2],
+    step: &Step,
+    prefix: &Path,
+    what: &str,
+) -> [Box<dyn Engine>; 2] {
+    let (files, settings) = match step {
+        Step::Ingest(files) => (files.as_slice(), theirs::IngestSettings::default()),
+        Step::Try(files, settings) => (files.as_slice(), *settings),
+        _ => (&[][..], theirs::IngestSettings::default()),
+    };
+    let made = [1, 0].map(|maker: usize| {
+        let made = files.iter().enumerate().map(|(f, records)| {
+            let path = PathBuf::from(format!("{}-{f}-{maker}.sst", prefix.display()));
+            engines[maker].make(&path, records);
+            path
+        });
+        made.collect::<Vec<PathBuf>>()
+    });
+    let mut outcomes = Vec::new();
+    let engines = engines.map(|mut engine| {
+        match step {
+            Step::Write(record) => engine.write(record),
+            Step::Flush => engine.flush(),
+            Step::Compact => engine.compact(),
+            Step::Snapshot => engine.take_snapshot(),
+            Step::Release => engine.drop_snapshots(),
+            Step::Reopen => engine = engine.reopen(),
+            Step::Ingest(_) | Step::Try(..) => {
+                let mine: Vec<&Path> = made[outcomes.len()].iter().map(PathBuf::as_path).collect();
+                outcomes.push(words(engine.ingest(&mine, &settings)));
+            }
+        }
+        engine
+    });
+    if matches!(step, Step::Ingest(_)) {
+        assert_eq!(outcomes[0], "OK", "{what}");
+    }
+    assert!(outcomes.is_empty() || outcomes[0] == outcomes[1], "{what}: {outcomes:?}");
+    engines
+}
+
 /// The same steps on both, with each other's files.
 #[pumice_test_macros::test]
 fn both_engines_ingest_alike() {
@@ -315,44 +358,8 @@ fn both_engines_ingest_alike() {
             [open_theirs(&peer, &path("theirs"), format), open_ours(&path("ours"), format)];
         for (n, step) in steps().iter().enumerate() {
             let what = format!("format {format}, step {n}");
-            let mut outcomes = Vec::new();
-            // Each gets the files that the other made.
-            let make = |files: &[Vec<Record>], engines: &[Box<dyn Engine>; 2]| {
-                [1, 0].map(|maker| {
-                    let made = files.iter().enumerate().map(|(f, records)| {
-                        let path = folder.path().join(format!("{n}-{f}-{maker}.sst"));
-                        engines[maker].make(&path, records);
-                        path
-                    });
-                    made.collect::<Vec<PathBuf>>()
-                })
-            };
-            let (files, settings) = match step {
-                Step::Ingest(files) => (files.clone(), theirs::IngestSettings::default()),
-                Step::Try(files, settings) => (files.clone(), *settings),
-                _ => (Vec::new(), theirs::IngestSettings::default()),
-            };
-            let made = make(&files, &engines);
-            engines = engines.map(|mut engine| {
-                match step {
-                    Step::Write(record) => engine.write(record),
-                    Step::Flush => engine.flush(),
-                    Step::Compact => engine.compact(),
-                    Step::Snapshot => engine.take_snapshot(),
-                    Step::Release => engine.drop_snapshots(),
-                    Step::Reopen => engine = engine.reopen(),
-                    Step::Ingest(_) | Step::Try(..) => {
-                        let mine: Vec<&Path> =
-                            made[outcomes.len()].iter().map(PathBuf::as_path).collect();
-                        outcomes.push(words(engine.ingest(&mine, &settings)));
-                    }
-                }
-                engine
-            });
-            if matches!(step, Step::Ingest(_)) {
-                assert_eq!(outcomes[0], "OK", "{what}");
-            }
-            assert!(outcomes.is_empty() || outcomes[0] == outcomes[1], "{what}: {outcomes:?}");
+            let prefix = folder.path().join(n.to_string());
+            engines = do_step(engines, step, &prefix, &what);
             let [a, b] = &engines;
             assert_eq!(a.scan(), b.scan(), "{what}");
             assert_eq!(a.levels(), b.levels(), "{what}");

@@ -6,6 +6,7 @@
 
 mod admin;
 mod data;
+mod external;
 mod internal;
 mod manifest;
 mod open;
@@ -118,6 +119,26 @@ const COMMANDS: &[Command] = &[
         flags: &[],
         run: admin::get_property,
     },
+    Command {
+        name: "write_extern_sst",
+        usage: "<output_sst_path>",
+        flags: &[],
+        run: external::write_extern_sst,
+    },
+    Command {
+        name: "ingest_extern_sst",
+        usage: "<input_sst_path> [--move_files] [--snapshot_consistency] [--allow_global_seqno] \
+                [--allow_blocking_flush] [--ingest_behind] [--write_global_seqno]",
+        flags: &[
+            "move_files",
+            "snapshot_consistency",
+            "allow_global_seqno",
+            "allow_blocking_flush",
+            "ingest_behind",
+            "write_global_seqno",
+        ],
+        run: external::ingest_extern_sst,
+    },
     Command { name: "compact", usage: "[--from] [--to]", flags: RANGE, run: admin::compact },
 ];
 
@@ -131,7 +152,6 @@ const NOT_YET: &[&str] = &[
     "dump_wal",
     "file_checksum_dump",
     "get_entity",
-    "ingest_extern_sst",
     "list_file_range_deletes",
     "list_live_files_metadata",
     "load",
@@ -145,7 +165,6 @@ const NOT_YET: &[&str] = &[
     "singledelete",
     "unsafe_remove_sst_file",
     "update_manifest",
-    "write_extern_sst",
 ];
 
 const COMMON_FLAGS: &[&str] = &[

@@ -314,7 +314,7 @@ impl Db {
         self.inner().iterator(options, self.data(cf)?)
     }
 
-    /// A snapshot of the present state. Waits, and so suspends, only while files are being ingested.
+    /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
     pub fn snapshot(&self) -> Snapshot {
         self.inner().snapshot()
     }

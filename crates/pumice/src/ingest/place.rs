@@ -23,9 +23,10 @@ use crate::read::super_version::SuperVersion;
 
 const TO_L0_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range of Lmax \
                              does not overlap with files to ingest.";
-const ABOVE_LAST_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range of Lmax and ongoing \
-     compaction's output to Lmax does not overlap with files to ingest. Input files overlapping \
-     with each other can cause some file to be assigned to non Lmax level.";
+const ABOVE_LAST_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range \
+                                  of Lmax and ongoing compaction's output to Lmax does not \
+                                  overlap with files to ingest. Input files overlapping with each \
+                                  other can cause some file to be assigned to non Lmax level.";
 
 /// A column family's tree at the moment of placing.
 pub(super) struct Tree<'a> {

@@ -99,7 +99,7 @@ impl Event {
         self
     }
 
-    /// Adds a list of files with their levels, in RocksDB's flat form: `["file", path, "level", n]`.
+    /// Adds a list of files with their levels, flat as RocksDB has it: `["file", path, "level", n]`
     #[must_use]
     pub fn placed_files(mut self, name: &str, files: &[(&str, usize)]) -> Self {
         self = self.key(name);

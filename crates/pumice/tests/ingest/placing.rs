@@ -1,6 +1,8 @@
 //! Which level and which sequence number a file gets.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use pumice_port::sync::Mutex;
 
 use pumice::stats::listener::ExternalFileIngestionInfo;
 use pumice::{CompactRangeOptions, Db, EventListener, IngestExternalFileOptions, WriteOptions};
@@ -122,7 +124,7 @@ struct Heard(Mutex<Vec<ExternalFileIngestionInfo>>);
 
 impl EventListener for Heard {
     fn on_external_file_ingested(&self, info: &ExternalFileIngestionInfo) {
-        self.0.lock().unwrap().push(info.clone());
+        self.0.lock().push(info.clone());
     }
 }
 
@@ -137,7 +139,7 @@ fn listeners_and_statistics_hear_of_it() {
     let one = table_of(&options, "/in/1.sst", &["a", "b"], "1");
     let two = table_of(&options, "/in/2.sst", &["x"], "2");
     ingest(&db, &[&one, &two]).unwrap();
-    let told = heard.0.lock().unwrap().clone();
+    let told = heard.0.lock().clone();
     assert_eq!(told.len(), 2);
     assert_eq!((&told[0].external_file_path, &told[1].external_file_path), (&one, &two));
     assert_eq!((told[0].global_seqno, told[1].global_seqno), (2, 0));

@@ -1,0 +1,91 @@
+//! Commands about external table files: making one from lines, taking one in.
+//!
+//! What RocksDB's ldb says on success goes to stderr there, so it does here.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use super::open::text as failure;
+use super::output::Output;
+use super::text::parse;
+use super::{Failure, Invocation};
+use pumice::{IngestExternalFileOptions, Options, SstFileWriter};
+
+/// Between key and value in a line.
+const DELIMITER: &str = " ==> ";
+/// Beginnings of lines that `dump` prints beside the pairs.
+const NO_PAIRS: &[&str] = &["Keys in range:", "Created bg thread 0x"];
+
+/// `write_extern_sst <path>`: the pairs on standard input, `key ==> value` lines in ascending
+/// order, become a table file.
+pub fn write_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+    let [path] = it.arguments.words.as_slice() else {
+        return Err("output SST file path must be specified".into());
+    };
+    let opened = it.open()?;
+    let options = Options {
+        db: (*opened.db.options()).clone(),
+        cf: (*opened.db.column_family_options(&opened.cf).map_err(failure)?).clone(),
+    };
+    let mut writer = SstFileWriter::for_column_family(&options, &opened.cf).map_err(failure)?;
+    let opening = writer.open(Path::new(path));
+    opening.map_err(|error| format!("failed to open SST file: {error}"))?;
+    let mut bad_lines = 0u64;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| format!("reading standard input: {error}"))?;
+        match line.split_once(DELIMITER) {
+            Some((key, value)) => {
+                let (key, value) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
+                let added = writer.put(&key, &value);
+                added.map_err(|error| format!("failed to write record to file: {error}"))?;
+            }
+            None if NO_PAIRS.iter().any(|start| line.starts_with(start)) => {}
+            None => bad_lines += 1,
+        }
+    }
+    let finished = writer.finish();
+    finished.map_err(|error| format!("Failed to finish writing to file: {error}"))?;
+    opened.db.close().map_err(failure)?;
+    if bad_lines > 0 {
+        eprintln!("Warning: {bad_lines} bad lines ignored.");
+    }
+    eprintln!("external SST file written to {path}");
+    Ok(())
+}
+
+/// `ingest_extern_sst <path>`
+pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+    let [path] = it.arguments.words.as_slice() else {
+        return Err("input SST path must be specified".into());
+    };
+    let flag = |name: &str, default: bool| match it.arguments.has(name) {
+        true => it.arguments.flag(name),
+        false => default,
+    };
+    let options = IngestExternalFileOptions {
+        move_files: flag("move_files", false),
+        snapshot_consistency: flag("snapshot_consistency", true),
+        allow_global_seqno: flag("allow_global_seqno", true),
+        allow_blocking_flush: flag("allow_blocking_flush", true),
+        ingest_behind: flag("ingest_behind", false),
+        write_global_seqno: flag("write_global_seqno", true),
+        ..IngestExternalFileOptions::default()
+    };
+    if options.write_global_seqno && !options.allow_global_seqno {
+        return Err("ldb cannot write global_seqno to the ingested SST when global_seqno is not \
+                    allowed"
+            .into());
+    }
+    if !options.write_global_seqno {
+        eprintln!(
+            "Warning: not writing global_seqno to the ingested SST can\nprevent older versions of \
+             RocksDB from being able to open it"
+        );
+    }
+    let opened = it.open()?;
+    let ingested = opened.db.ingest_external_file_cf(&options, &opened.cf, &[path]);
+    ingested.map_err(|error| format!("failed to ingest external SST: {error}"))?;
+    opened.db.close().map_err(failure)?;
+    eprintln!("external SST files ingested");
+    Ok(())
+}

@@ -233,6 +233,12 @@ impl TableBuilder {
         (!self.is_empty()).then_some((self.smallest_seqno, self.largest_seqno))
     }
 
+    /// The internal key of the last point entry; empty before the first, and after `finish`.
+    #[inline]
+    pub fn last_key(&self) -> &[u8] {
+        self.keys.last()
+    }
+
     /// The running checksum of the file, if the writer keeps one. Requires `finish`.
     pub fn file_checksum(&self) -> Option<u32> {
         self.file_checksum

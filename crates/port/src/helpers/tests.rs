@@ -290,21 +290,25 @@ fn many_builds(pool: &HelperPool, emitters: u64, builds: u64, blocks: u64, spin:
             })
         })
         .collect();
-    for limit in [1, 0, 3, 2].iter().cycle().take(builds as usize) {
+    for limit in [1, 0, 3].iter().cycle().take(builds as usize) {
         thread::sleep(std::time::Duration::from_micros(300));
         pool.set_limit(*limit);
     }
+    pool.set_limit(2);
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
 
 #[test]
 fn many_builds_share_a_pool() {
     let pool = HelperPool::new(2);
-    many_builds(&pool, 5, 40, 500, 500);
-    wait_for("everybody out", || pool.stats().busy == 0);
+    // On a busy machine a helper may come too late for the first builds.
+    wait_for("a helper's visit", || {
+        many_builds(&pool, 5, 40, 500, 500);
+        pool.stats().visits > 0
+    });
+    wait_for("everybody out", || pool.stats().busy == 0 && pool.stats().threads <= 2);
     let stats = pool.stats();
-    assert!(stats.visits > 0 && stats.panics == 0 && stats.offers == 0, "{stats:?}");
-    assert!(stats.threads <= 2);
+    assert!(stats.panics == 0 && stats.offers == 0, "{stats:?}");
 }
 
 #[test]
@@ -312,8 +316,10 @@ fn many_builds_share_a_pool_on_fibers() {
     let runtime = crate::fiber::Runtime::builder().loops(2).spawn_as_fibers(true).build().unwrap();
     runtime.run("builds", || {
         let pool = HelperPool::new(2);
-        many_builds(&pool, 4, 10, 500, 500);
-        assert!(pool.stats().visits > 0);
+        wait_for("a helper's visit", || {
+            many_builds(&pool, 4, 10, 500, 500);
+            pool.stats().visits > 0
+        });
     });
 }
 

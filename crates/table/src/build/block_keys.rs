@@ -4,8 +4,8 @@
 //! counting) is done once per block over these, where the iterations overlap. The arena also is
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
-//! One owner. Invariants: (1) `ends` ascends and its last element is `len`, or `len` is 0; (2) every
-//! key has at least its trailer; (3) the last key begins at `last_start`, and `last_start` is 0
+//! One owner. Invariants: (1) `ends` ascends and its last element is `len`, or `len` is 0; (2)
+//! every key has at least its trailer; (3) the last key begins at `last_start`, and `last_start` is 0
 //! when there is none; (4) `bytes` has room behind `len`, already initialised, so that a key is
 //! copied into a slice of known length.
 

@@ -1,5 +1,5 @@
-//! The pipeline of several threads: blocks wait in the slots of a [`Ring`]; helpers of the process's
-//! pool, and the emitter when the ring is full, compress them and write them in order.
+//! The pipeline of several threads: blocks wait in the slots of a [`Ring`]; helpers of the
+//! process's pool, and the emitter when the ring is full, compress them and write them in order.
 //!
 //! The bytes do not depend on who does what: a worker makes the same of a block whoever it is, the
 //! write role goes round in block order, and everything that decides about bytes happens on the

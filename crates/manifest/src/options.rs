@@ -75,6 +75,9 @@ pub struct LeveledOptions {
     pub compression: CompressionChoice,
     /// The database has one path, so that moved files need no copy.
     pub single_path: bool,
+    /// The last level is for files that are ingested behind all others: nothing is compacted into
+    /// it, so that no level is the bottommost.
+    pub reserved_last_level: bool,
 }
 
 impl Default for LeveledOptions {
@@ -92,11 +95,17 @@ impl Default for LeveledOptions {
             compaction_pri: CompactionPri::default(),
             compression: CompressionChoice::default(),
             single_path: true,
+            reserved_last_level: false,
         }
     }
 }
 
 impl LeveledOptions {
+    /// How many of `num_levels` levels compactions may write to.
+    pub fn levels_in_use(&self, num_levels: usize) -> usize {
+        num_levels.saturating_sub(usize::from(self.reserved_last_level)).max(1)
+    }
+
     /// `max_compaction_bytes` with its default filled in.
     pub fn compaction_limit(&self) -> u64 {
         match self.max_compaction_bytes {

@@ -43,7 +43,8 @@ impl LevelScores {
         }
         let mut by_score = Vec::with_capacity(version.num_levels());
         let mut coming_down = 0.0;
-        for (level, busy) in version.levels().iter().zip(&busy).take(version.num_levels() - 1) {
+        let scored = options.levels_in_use(version.num_levels()) - 1;
+        for (level, busy) in version.levels().iter().zip(&busy).take(scored) {
             let score = if level.number() == 0 {
                 coming_down += level.total_bytes() as f64;
                 level0_score(version, targets, options, busy)
@@ -149,7 +150,7 @@ fn level_score(
 /// Bytes of the compactions that bring every level to its target, from L0 downwards: what
 /// exceeds a target goes to the next level and rewrites there as much as the levels' ratio says.
 fn needed_bytes(version: &Version, targets: &LevelTargets, options: &LeveledOptions) -> u64 {
-    let num_levels = version.num_levels();
+    let num_levels = options.levels_in_use(version.num_levels());
     let level0_bytes = version.level_bytes(0);
     let level0_triggers = version.num_level_files(0) >= options.level0_file_num_compaction_trigger
         || level0_bytes >= options.max_bytes_for_level_base;

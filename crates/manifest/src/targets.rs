@@ -43,9 +43,9 @@ impl LevelTargets {
     }
 
     fn dynamic(version: &Version, options: &LeveledOptions) -> Self {
-        let num_levels = version.num_levels();
+        let num_levels = options.levels_in_use(version.num_levels());
         let mut targets = LevelTargets {
-            max_bytes: vec![u64::MAX; num_levels],
+            max_bytes: vec![u64::MAX; version.num_levels()],
             base_level: num_levels - 1,
             lowest_unnecessary_level: None,
         };

@@ -63,21 +63,36 @@ fn tables(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-/// The options were honoured, not silently dropped: every table has the meta blocks they ask for.
+/// The options were honoured, not silently dropped: every table has the index and the meta blocks
+/// they ask for, and the largest has a dictionary.
 fn witness(variant: &Variant, path: &Path) -> Result<(), String> {
+    const DICTIONARY: &str = "rocksdb.compression_dict";
     let tables = tables(path)?;
     if tables.len() < 3 {
         return Err(format!("{} table files", tables.len()));
     }
+    let mut with_dictionary = 0;
     for table in tables {
         let bytes = std::fs::read(&table).map_err(text)?;
+        let holds = |name: &str| bytes.windows(name.len()).any(|some| some == name.as_bytes());
         for name in variant.meta_blocks() {
-            if !bytes.windows(name.len()).any(|some| some == name.as_bytes()) {
+            if !holds(name) {
                 return Err(format!("{} has no {name}", table.display()));
             }
         }
+        with_dictionary += usize::from(holds(DICTIONARY));
+        // The property's value follows its name, of which the end is stored.
+        let kind = [b"index.type", &variant.index_number().to_le_bytes()[..]].concat();
+        if !bytes.windows(kind.len()).any(|some| some == kind) {
+            return Err(format!("{} has another index", table.display()));
+        }
     }
-    Ok(())
+    match variant.has_dictionary() {
+        Some(wanted) if wanted != (with_dictionary > 0) => {
+            Err(format!("{with_dictionary} tables have a dictionary"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Debian's `sst_dump` verifies tables of formats it knows.

@@ -142,6 +142,22 @@ impl Variant {
         names
     }
 
+    /// The kind of index, in the form of its stored number.
+    pub fn index_number(&self) -> u32 {
+        self.0[D::Index as usize] as u32
+    }
+
+    /// The larger tables must have a dictionary; `None` leaves it to the engine.
+    pub fn has_dictionary(&self) -> Option<bool> {
+        match (self.value(D::Dictionary), self.value(D::Codec)) {
+            ("none", _) => Some(false),
+            ("raw", "kSnappyCompression" | "kBZip2Compression") => None,
+            // Two blocks to learn from are too few.
+            ("trained" | "finalized", _) if self.value(D::BlockSize) == "32768" => None,
+            _ => Some(true),
+        }
+    }
+
     /// The options.
     pub fn settings(&self) -> Settings {
         let dictionary = match self.value(D::Dictionary) {

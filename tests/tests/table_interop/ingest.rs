@@ -55,9 +55,14 @@ struct Ours {
 }
 
 fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
+    open_theirs_with(peer, path, format, false)
+}
+
+fn open_theirs_with(peer: &Peer, path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = theirs::Options::new(peer);
     let base = "create_if_missing=true;disable_auto_compactions=true;merge_operator=stringappend";
     options.set_many(base).unwrap();
+    options.set("cf_allow_ingest_behind", if behind { "true" } else { "false" }).unwrap();
     options.set_table(&format!("format_version={format};filter_policy=bloomfilter:10")).unwrap();
     let wo = theirs::WriteOptions::new(peer, &theirs::WriteSettings::default());
     let db = theirs::Db::open(&options, path).unwrap();
@@ -66,9 +71,14 @@ fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
 }
 
 fn open_ours(path: &Path, format: u32) -> Box<dyn Engine> {
+    open_ours_with(path, format, false)
+}
+
+fn open_ours_with(path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
     options.cf.disable_auto_compactions = true;
+    options.cf.cf_allow_ingest_behind = behind;
     options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
     options.cf.table_factory.set("format_version", &format.to_string()).unwrap();
     options.cf.table_factory.set("filter_policy", "bloomfilter:10:false").unwrap();
@@ -387,6 +397,47 @@ fn both_engines_ingest_alike() {
             assert_eq!(engine.scan(), expected, "{name}");
         }
     }
+}
+
+/// Files behind all others, beside plain ones.
+#[pumice_test_macros::test]
+fn both_engines_ingest_behind_alike() {
+    use Step::{Compact, Flush, Ingest, Reopen, Try, Write};
+    let Some(peer) = peer() else { return };
+    let behind = theirs::IngestSettings { ingest_behind: true, ..Default::default() };
+    let steps = [
+        Write(Put("b", "first")),
+        Write(Put("c", "first")),
+        Flush,
+        Write(Delete("c")),
+        Write(DeleteRange("e", "g")),
+        Compact,
+        Write(Put("h", "memory")),
+        Try(vec![vec![Put("a", "1"), Put("b", "1"), Put("c", "1"), Put("f", "1")]], behind),
+        Try(vec![vec![Put("c", "2")]], behind),
+        Try(vec![vec![Put("x", "2")], vec![Put("x", "3")]], behind),
+        Try(vec![vec![Put("g", "2"), Put("h", "2")]], behind),
+        Compact,
+        Reopen,
+        Ingest(vec![vec![Put("c", "4"), Put("d", "4")]]),
+        Compact,
+        Try(vec![vec![Put("y", "5")]], behind),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut engines =
+        [open_theirs_with(&peer, &path("theirs"), 6, true), open_ours_with(&path("ours"), 6, true)];
+    for (n, step) in steps.iter().enumerate() {
+        let what = format!("step {n}");
+        engines = do_step(engines, step, &path(&n.to_string()), &what);
+        let [a, b] = &engines;
+        assert_eq!(a.scan(), b.scan(), "{what}");
+        assert_eq!(a.levels(), b.levels(), "{what}");
+        assert_eq!(a.sequence(), b.sequence(), "{what}");
+    }
+    let state = engines[0].scan();
+    let value = |key: &str| state.get(key.as_bytes()).map(Vec::as_slice);
+    assert_eq!((value("a"), value("b"), value("f")), (Some(&b"1"[..]), Some(&b"first"[..]), None));
 }
 
 /// Files that do not fit are refused with the same words.

@@ -67,7 +67,7 @@ impl CompactionPlan {
             bottommost_delay: 0,
             ttl: 0,
             periodic: 0,
-            allow_ingest_behind: false,
+            allow_ingest_behind: self.options.reserved_last_level,
         };
         self.marks = FileMarks::compute(version, &rules);
     }
@@ -209,6 +209,7 @@ fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
         single_path: true,
+        reserved_last_level: options.cf_allow_ingest_behind,
     }
 }
 

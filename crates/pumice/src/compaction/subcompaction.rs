@@ -87,8 +87,9 @@ pub(crate) fn run(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        // Older L0 files may lie beside an output of L0: nothing is known to be below it.
-        beyond: (job.pick.output_level > 0).then(|| Beyond {
+        // Older L0 files may lie beside an output of L0, and older files may be ingested behind all
+        // others: then nothing is known to be below.
+        beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),

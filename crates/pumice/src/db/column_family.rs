@@ -174,7 +174,9 @@ impl CfState {
         version: Arc<LiveVersion>,
         log_number: FileNumber,
     ) -> Self {
-        let next_epoch = 1 + version.max_epoch_number();
+        // Epoch 1 is for files that are ingested behind all others, where that is allowed.
+        let reserved = u64::from(data.options().cf_allow_ingest_behind);
+        let next_epoch = 1 + version.max_epoch_number().max(reserved);
         let plan = CompactionPlan::new(&version, &data.options(), 0);
         CfState {
             data,

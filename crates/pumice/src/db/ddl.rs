@@ -23,7 +23,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        let handle = self.create_family(&descriptor.sanitized()?)?;
+        let handle = self.create_family(&descriptor.sanitized(&self.options())?)?;
         self.write_options_file()?;
         Ok(handle)
     }

@@ -210,7 +210,10 @@ impl DbInner {
         let state = self.state.lock();
         let version = &state.cfs.get(&cf.id)?.version;
         let range = UserRange::closed(begin, end);
-        (0..version.num_levels()).rev().find(|level| version.range_overlaps(*level, &range))
+        let reserved = usize::from(cf.options().cf_allow_ingest_behind);
+        (0..version.num_levels() - reserved)
+            .rev()
+            .find(|level| version.range_overlaps(*level, &range))
     }
 
     /// Compacts one level of the range; returns the level written to, if anything was.

@@ -55,8 +55,10 @@ impl ColumnFamilyDescriptor {
     }
 
     /// The descriptor with the options the column family will work with.
-    pub(crate) fn sanitized(&self) -> Result<Self> {
-        Ok(Self::new(self.name.as_str(), self.options.sanitized()?))
+    pub(crate) fn sanitized(&self, db: &DbOptions) -> Result<Self> {
+        let mut options = self.options.clone();
+        options.cf_allow_ingest_behind |= db.allow_ingest_behind;
+        Ok(Self::new(self.name.as_str(), options.sanitized()?))
     }
 }
 
@@ -159,7 +161,7 @@ fn sanitize_request(
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    let families = descriptors.iter().map(ColumnFamilyDescriptor::sanitized);
+    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
     Ok((options.sanitized()?, families.collect::<Result<_>>()?))
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename;
@@ -32,9 +33,12 @@ use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::transfer::{self, Transferred};
+use crate::options::CompactionStyle;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 
+/// Who waits looks again this often even if nobody woke it.
+const POLL: Duration = Duration::from_millis(200);
 /// Epoch of files that go behind all others.
 const BEHIND_EPOCH: u64 = 1;
 
@@ -205,7 +209,7 @@ impl DbInner {
     /// leadership, so that nothing is written there afterwards.
     fn flush_overlapping(self: &Arc<Self>, prepared: &[Prepared<'_>]) -> Result<()> {
         let mut ids = BTreeSet::new();
-        for request in prepared.iter().filter(|request| !request.options.ingest_behind) {
+        for request in prepared {
             let super_version = request.cf.super_version.load_full();
             let overlaps = |file: &Incoming| {
                 place::memtables_overlap(request.cf, &super_version, &file.external.range())
@@ -221,7 +225,31 @@ impl DbInner {
             return Ok(());
         }
         self.switch_memtables(&ids, FlushReason::ExternalFileIngestion)?;
-        self.flush_all_now(&ids)
+        self.wait_flushed_as_leader(&ids)
+    }
+
+    /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
+    /// seals another. To resume from an error takes leadership too, so any error ends the wait.
+    fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let mut state = self.state.lock();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(id) {
+                cf.flush_requested |= !cf.imm.is_empty();
+            }
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+        let waiting = |state: &DbState, id: &u32| {
+            state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
+        };
+        while ids.iter().any(|id| waiting(&state, id)) {
+            self.check_alive(&state)?;
+            if let Some(error) = state.errors.current() {
+                return Err(error.clone());
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+        Ok(())
     }
 
     /// Chooses places for all files and reserves them, noted in `reserved`; returns the last
@@ -376,9 +404,11 @@ impl Prepared<'_> {
     ) -> Result<SequenceNumber> {
         let version = Arc::clone(&cf.version);
         let options = self.options;
+        let fifo = cf.data.options().compaction_style == CompactionStyle::Fifo;
         let mut demand = Demand {
             sequenced: self.batches.len() > 1 || (options.snapshot_consistency && snapshots),
-            below: None,
+            // FIFO compaction knows no other level.
+            below: fifo.then_some(0),
             only_last_level: options.fail_if_not_bottommost_level,
         };
         let tree = Tree {
@@ -475,7 +505,7 @@ fn check_requests(requests: &[Request<'_>]) -> Result<()> {
                 "`move_files` and `link_files` can not both be true.",
             ));
         }
-        if options.ingest_behind {
+        if options.ingest_behind && !cf.options().cf_allow_ingest_behind {
             return Err(Error::invalid_argument(format!(
                 "Can't ingest_behind file in ColumnFamily {} with cf_allow_ingest_behind=false",
                 cf.name

@@ -88,6 +88,8 @@ option_table! {
         hard_pending_compaction_bytes_limit: u64 = 256 << 30, mutable, saved;
         /// Compact only on demand.
         disable_auto_compactions: bool = false, mutable, saved;
+        /// Reserve the last level for files that are ingested behind all others.
+        cf_allow_ingest_behind: bool = false, fixed, unsaved;
         /// How files are merged: leveled or FIFO.
         compaction_style: CompactionStyle = CompactionStyle::Level, fixed, saved,
             buildable_style;
@@ -240,8 +242,6 @@ option_table! {
         "persist_user_defined_timestamps" accepts ["true", "1"];
         /// Refuse writes into memtables.
         "disallow_memtable_writes" accepts ["false", "0"];
-        /// Reserve the last level for ingested files.
-        "cf_allow_ingest_behind" accepts ["false", "0"];
         /// Several directories for table files.
         "cf_paths" accepts ["", "{}"];
     }

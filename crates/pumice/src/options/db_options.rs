@@ -98,6 +98,8 @@ option_table! {
         flush_verify_memtable_count: bool = true, fixed, saved;
         /// Compare table files' unique ids with the MANIFEST when they are opened.
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
+        /// `cf_allow_ingest_behind` of all column families.
+        allow_ingest_behind: bool = false, fixed, saved;
         /// Host name stored in table files; `__hostname__` asks the system.
         db_host_id: String = "__hostname__".to_string(), fixed, saved;
         /// Automatic attempts to recover from a background error that may pass.
@@ -218,8 +220,6 @@ option_table! {
         "allow_mmap_reads" accepts ["false", "0"];
         /// Map written files into memory.
         "allow_mmap_writes" accepts ["false", "0"];
-        /// Reserve the last level for ingested files.
-        "allow_ingest_behind" accepts ["false", "0"];
         /// Open what is left of a damaged database.
         "best_efforts_recovery" accepts ["false", "0"];
         /// Trust the MANIFEST's file sizes.

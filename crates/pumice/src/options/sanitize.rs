@@ -81,7 +81,8 @@ impl ColumnFamilyOptions {
         o.min_write_buffer_number_to_merge =
             o.min_write_buffer_number_to_merge.min(o.max_write_buffer_number - 1);
         if o.compaction_style == CompactionStyle::Level {
-            o.num_levels = o.num_levels.max(2);
+            // L0, one level that is compacted into, and the one that is reserved.
+            o.num_levels = o.num_levels.max(2 + i32::from(o.cf_allow_ingest_behind));
         } else {
             o.level_compaction_dynamic_level_bytes = false;
         }

@@ -2,6 +2,7 @@
 //! or a failing disk leaves.
 #![allow(clippy::unwrap_used)]
 
+mod behind;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;

@@ -45,7 +45,7 @@ pub fn pick_range(ctx: &PickContext<'_>, manual: &ManualRange<'_>) -> ManualPick
     let range = UserRange::closed(manual.begin, manual.end);
     let files = ctx.version.get_overlapping_inputs(manual.input_level, &range);
     let output_level = manual.output_level.unwrap_or(ctx.targets.base_level);
-    if files.is_empty() || output_level >= ctx.version.num_levels() {
+    if files.is_empty() || output_level >= ctx.levels_in_use() {
         return ManualPick::Nothing;
     }
     if manual.input_level == 0 && ctx.running.level0_busy() {

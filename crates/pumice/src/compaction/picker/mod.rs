@@ -78,9 +78,14 @@ impl<'a> PickContext<'a> {
         UserRange::of_files(self.version.comparator(), inputs.iter().flat_map(|i| &i.files))
     }
 
+    /// Levels that compactions may write to.
+    fn levels_in_use(&self) -> usize {
+        self.options.levels_in_use(self.version.num_levels())
+    }
+
     /// L0 has a level to be compacted into.
     fn has_base_level(&self) -> bool {
-        (1..self.version.num_levels()).contains(&self.targets.base_level)
+        (1..self.levels_in_use()).contains(&self.targets.base_level)
     }
 
     /// The level that a compaction of `level` writes to.

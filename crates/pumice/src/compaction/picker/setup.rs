@@ -80,6 +80,9 @@ impl PickContext<'_> {
     /// Adds the files of the output level, grows the start level where that is free, and checks
     /// for conflicts. `None` if something is in the way.
     pub(super) fn complete(&self, mut start: Start) -> Option<CompactionPick> {
+        if start.output_level >= self.levels_in_use() {
+            return None;
+        }
         let start_level = start.inputs.level;
         let mut inputs = Vec::with_capacity(2);
         if start.output_level == start_level || start.is_l0_move {
@@ -194,7 +197,9 @@ impl PickContext<'_> {
             (0, Some(oldest)) => self.version.level(0).index_of(oldest.number).unwrap_or(0),
             _ => 0,
         };
-        !self.version.range_exists_after(output_level, index, range)
+        // What is ingested behind later is older than anything here.
+        !self.options.reserved_last_level
+            && !self.version.range_exists_after(output_level, index, range)
     }
 
     /// Outputs in L0 are never split: their order is by age alone.

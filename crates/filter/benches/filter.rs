@@ -9,7 +9,8 @@
 //! ```
 //!
 //! once with one repeat and once with two: the difference over KEYS is the cost of one key, without
-//! the set-up. BINARY is the path that `cargo bench --no-run` prints.
+//! the set-up; of the lines "finish" it holds "add by block" too. BINARY is the path that
+//! `cargo bench --no-run` prints.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A clock, beside the engine.
 

@@ -45,9 +45,15 @@ impl FilterReader {
     /// False only if `key` was not added to the filter.
     #[inline]
     pub fn may_match(&self, contents: &[u8], key: &[u8]) -> bool {
+        self.may_match_hashed(contents, key, hash64(key))
+    }
+
+    /// [`FilterReader::may_match`] by somebody who knows `hash`, the `hash64` of `key`.
+    #[inline]
+    pub fn may_match_hashed(&self, contents: &[u8], key: &[u8], hash: u64) -> bool {
         match &self.0 {
             Kind::Legacy(params) => params.may_match(data_of(contents), key),
-            _ => self.may_match_hash(contents, hash64(key)),
+            _ => self.may_match_hash(contents, hash),
         }
     }
 

@@ -1,4 +1,5 @@
-//! How tests choose what they run on: the environment variable `PUMICE_RUNTIME`.
+//! How tests choose what they run on: the environment variable `PUMICE_RUNTIME`; and an executor
+//! for their futures.
 //!
 //! | value | the body runs | what it spawns |
 //! |---|---|---|
@@ -11,7 +12,34 @@
 //!
 //! Thread safety: everything may be called from any thread.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
 use crate::fiber::{IoMode, Runtime};
+
+/// Wakes a thread.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The least executor: polls on the calling operating-system thread until the future is ready.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
 
 /// Runs `f` on what `PUMICE_RUNTIME` says. Suspends.
 ///

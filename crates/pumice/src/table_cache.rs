@@ -20,8 +20,10 @@ use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::sync::Mutex;
 use pumice_table::{Table, TableOptions, TableReadContext, TableStats};
 
-use crate::options::DbOptions;
+use crate::options::{ColumnFamilyOptions, DbOptions};
 
+/// A level that nobody named.
+const UNKNOWN_LEVEL: usize = usize::MAX;
 /// Files that RocksDB keeps for itself out of `max_open_files`.
 const RESERVED_FILES: i32 = 10;
 
@@ -49,6 +51,8 @@ pub struct TableCache {
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    /// Files of L0 up to so many bytes are like flushed ones.
+    flushed_bytes_max: u64,
 }
 
 /// A table in use: borrowed from its file's metadata, or held.
@@ -131,23 +135,42 @@ impl TableCache {
         open: Arc<OpenTables>,
         options: Arc<TableOptions>,
         comparator: InternalKeyComparator,
-        prefix_extractor: Option<Arc<dyn SliceTransform>>,
+        family: &ColumnFamilyOptions,
     ) -> Self {
-        TableCache { open, options, comparator, prefix_extractor }
+        TableCache {
+            open,
+            options,
+            comparator,
+            prefix_extractor: family.prefix_extractor.clone(),
+            // Uncompressed, a table can be larger than the memtable that it was.
+            flushed_bytes_max: family.write_buffer_size as u64 / 2 * 3,
+        }
     }
 
-    /// The table of `file`, opened if needed.
+    /// The table of `file`, opened if needed, by somebody who does not know its level.
     ///
     /// # Errors
     /// I/O errors; Corruption if the file is not what the MANIFEST says.
-    #[inline]
     pub(crate) fn table<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
+        self.table_at(file, UNKNOWN_LEVEL)
+    }
+
+    /// The table of `file`, which is in `level` (it decides what is pinned), opened if needed.
+    ///
+    /// # Errors
+    /// As [`TableCache::table`].
+    #[inline]
+    pub(crate) fn table_at<'a>(
+        &self,
+        file: &'a FileMetaData,
+        level: usize,
+    ) -> Result<TableRef<'a>> {
         if let Some(kept) = file.table.get()
             && let Some(table) = kept.downcast_ref::<Arc<Table>>()
         {
             return Ok(TableRef::Kept(table));
         }
-        self.table_slow(file)
+        self.table_slow(file, level)
     }
 
     /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.
@@ -160,10 +183,10 @@ impl TableCache {
     }
 
     #[cold]
-    fn table_slow<'a>(&self, file: &'a FileMetaData) -> Result<TableRef<'a>> {
+    fn table_slow<'a>(&self, file: &'a FileMetaData, level: usize) -> Result<TableRef<'a>> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
         if limit < 0 {
-            let table = self.open_table(file)?;
+            let table = self.open_table(file, level)?;
             let kept = file.table.get_or_init(|| Arc::new(table));
             return match kept.downcast_ref::<Arc<Table>>() {
                 Some(table) => Ok(TableRef::Kept(table)),
@@ -173,13 +196,13 @@ impl TableCache {
         if let Some(table) = self.open.lookup(file.number) {
             return Ok(TableRef::Held(table));
         }
-        let table = self.open_table(file)?;
+        let table = self.open_table(file, level)?;
         let keep = (limit - RESERVED_FILES).max(1) as usize;
         self.open.keep(file.number, &table, keep);
         Ok(TableRef::Held(table))
     }
 
-    fn open_table(&self, file: &FileMetaData) -> Result<Arc<Table>> {
+    fn open_table(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
         let path = filename::table_file(&self.open.dir, file.number);
         let handle = self.open.fs.open_random_with(&path, &self.open.files)?;
         if handle.len() != file.file_size {
@@ -196,12 +219,13 @@ impl TableCache {
                 options: Arc::clone(&self.options),
                 comparator: self.comparator.clone(),
                 file_number: file.number,
-                level: -1,
+                level: i32::try_from(level).unwrap_or(-1),
                 expected_unique_id: known_id.then_some(file.unique_id),
                 largest_seqno: file.largest_seq,
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
                 stats: self.open.stats.clone(),
+                max_file_size_for_l0_meta_pin: self.flushed_bytes_max,
                 ..TableReadContext::default()
             },
             handle,

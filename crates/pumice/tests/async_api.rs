@@ -5,34 +5,14 @@ mod common;
 
 use std::future::Future;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 
 use common::{fill, flush, key, memory, options};
 use pumice::{Db, DbFuture, ErrorKind, Options, ReadOptions, Runtime, WriteBatch, WriteOptions};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
+use pumice_port::testing::block_on;
 
 /// All of the futures, polled when any of them wakes, as executors do.
 fn join_all<T>(futures: Vec<DbFuture<T>>) -> Vec<T> {

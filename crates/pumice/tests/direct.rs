@@ -104,3 +104,26 @@ fn the_options_are_kept_and_checked() {
 fn is_options_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("OPTIONS-"))
 }
+
+#[pumice_test_macros::test]
+fn a_file_system_without_direct_io_is_refused() {
+    use pumice::MemFs;
+    use pumice_env::mem::{Fault, FaultOp, FaultRule};
+    let fs = MemFs::new(5);
+    let mut options = options(false);
+    options.db.file_system = fs.shared();
+    Db::open(&options, "/db").unwrap().close().unwrap();
+    options.db.use_direct_reads = true;
+    // Opening CURRENT past the page cache fails, opening it as usual does not.
+    fs.add_fault(FaultRule::once(FaultOp::Open, "*CURRENT", 0, Fault::Eio));
+    let refused = Db::open(&options, "/db").err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "Invalid argument: Direct I/O is not supported by the specified DB."
+    );
+    // A file that cannot be opened at all is another story.
+    fs.add_fault(FaultRule::always(FaultOp::Open, "*CURRENT", Fault::Eio));
+    assert!(!Db::open(&options, "/db").err().unwrap().to_string().contains("Direct I/O"));
+    fs.clear_faults();
+    Db::open(&options, "/db").unwrap().close().unwrap();
+}

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
-    WriteOptions,
+    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, Statistics, Ticker,
+    WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
@@ -51,6 +51,54 @@ fn preallocation_never_shows_in_file_sizes() {
     assert!((100_000..200_000).contains(&bytes(FileType::Wal)));
     assert!(bytes(FileType::Descriptor) < 10_000);
     Db::destroy(&options, &dir).unwrap();
+}
+
+/// The tickers of a load, its flushes and a full compaction, and the bytes of what is left.
+fn built_with(threads: u32) -> (Vec<(Ticker, u64)>, u64) {
+    let (_, mut options) = on_memory();
+    let statistics = Arc::new(Statistics::new());
+    options.db.statistics = Some(Arc::clone(&statistics));
+    options.cf.compression = pumice::CompressionType::Zstd;
+    options.cf.compression_opts.parallel_threads = threads;
+    options.cf.table_factory.filter_policy = Some(pumice::FilterPolicy::bloom(10.0));
+    let db = Db::open(&options, "/db").unwrap();
+    for round in 0..4u64 {
+        for n in 0..5000 {
+            let value = format!("value {} of round {round} ", n * 7).repeat(5);
+            db.put(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let files = db.live_files_metadata();
+    let bytes: u64 = files.iter().map(|f| f.size).sum();
+    let wanted = [
+        Ticker::NumberBlockCompressed,
+        Ticker::NumberBlockCompressionRejected,
+        Ticker::NumberBlockCompressionBypassed,
+        Ticker::BytesCompressedFrom,
+        Ticker::BytesCompressedTo,
+        Ticker::FlushWriteBytes,
+        Ticker::CompactWriteBytes,
+    ];
+    let tickers = wanted.map(|ticker| (ticker, statistics.ticker(ticker))).to_vec();
+    let report = db.property("pumice.table-builds").unwrap();
+    assert!(report.starts_with("tables: 5, with a ring: "), "{report}");
+    assert_eq!(threads > 1, !report.starts_with("tables: 5, with a ring: 0\n"), "{report}");
+    db.close().unwrap();
+    (tickers, bytes)
+}
+
+#[pumice_test_macros::test]
+fn what_helpers_write_is_counted_as_if_there_were_none() {
+    let (serial, bytes) = built_with(1);
+    let (parallel, _) = built_with(4);
+    assert_eq!(serial, parallel);
+    let count = |wanted| serial.iter().find(|(ticker, _)| *ticker == wanted).unwrap().1;
+    assert!(count(Ticker::NumberBlockCompressed) > 200, "{serial:?}");
+    assert!(count(Ticker::BytesCompressedFrom) > 3 * count(Ticker::BytesCompressedTo));
+    assert_eq!(count(Ticker::CompactWriteBytes), bytes);
+    assert!(count(Ticker::FlushWriteBytes) > bytes);
 }
 
 #[pumice_test_macros::test]

@@ -6,23 +6,68 @@
 mod builds;
 #[path = "support/recorded_file.rs"]
 mod recorded_file;
+mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use builds::{Entries, build_to, compressions, entries, small_blocks, with_threads};
+use pumice_base::extension::FixedPrefix;
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, Error};
 use pumice_compress::CompressionType;
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
-use pumice_table::{TableBuildContext, TableBuilder};
+use pumice_table::{
+    DataBlockIndexType, IndexType, TableBuildContext, TableBuilder, TableReadOptions,
+};
 use recorded_file::{Record, RecordedFile, Sickness};
 
 fn list(seed: u64, count: usize) -> Entries {
     entries(&mut Rng::new(seed), &Comparator::Bytewise, count)
+}
+
+/// Index and filter as number `which` has them.
+fn with_kind(mut context: TableBuildContext, which: u64) -> TableBuildContext {
+    let table = Arc::make_mut(&mut context.table);
+    table.metadata_block_size = 300;
+    table.index_type = match which % 5 {
+        0 | 1 => IndexType::TwoLevel,
+        2 => IndexType::HashSearch,
+        3 => IndexType::BinarySearchWithFirstKey,
+        _ => IndexType::BinarySearch,
+    };
+    table.partition_filters = which % 5 < 2;
+    table.decouple_partitioned_filters = which.is_multiple_of(5);
+    if which.is_multiple_of(3) {
+        table.data_block_index_type = DataBlockIndexType::BinaryAndHash;
+    }
+    table.enable_index_compression = which.is_multiple_of(2);
+    context.prefix_extractor = Some(Arc::new(FixedPrefix(4)));
+    context
+}
+
+/// A table reads as the entries it was built from.
+fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
+    let table = support::open(support::read_context(context), bytes).unwrap();
+    table.verify_checksums().unwrap();
+    let mut iter = table.iter(&TableReadOptions::default());
+    iter.seek_to_first();
+    for (key, value) in list {
+        assert!(iter.valid() && (iter.key(), iter.value()) == (&key[..], &value[..]));
+        iter.next();
+    }
+    iter.status().unwrap();
+    assert!(!iter.valid());
+}
+
+/// The table has a dictionary.
+fn has_dictionary(context: &TableBuildContext, bytes: &[u8]) -> bool {
+    let table = support::open(support::read_context(context), bytes).unwrap();
+    let text = pumice_table::dump::raw_text(&table).unwrap();
+    String::from_utf8_lossy(&text).contains("Compression dictionary block handle")
 }
 
 /// The serial table, and what its builder said.
@@ -30,6 +75,7 @@ fn reference(context: &TableBuildContext, list: &Entries) -> (Vec<u8>, builds::T
     let (writer, record) = RecordedFile::writer(None);
     let told = build_to(with_threads(context, 1, None), writer, list).unwrap();
     let bytes = record.lock().bytes.clone();
+    check_contents(context, &bytes, list);
     (bytes, told)
 }
 
@@ -41,8 +87,11 @@ fn bytes_do_not_depend_on_threads_or_helpers() {
     let mut helped = 0;
     for (seed, (kind, options)) in (1..).zip(compressions()) {
         let list = list(seed, 700);
-        let context = small_blocks(kind, options);
+        let context = with_kind(small_blocks(kind, options), seed);
         let (want, serial) = reference(&context, &list);
+        let dictionary = has_dictionary(&context, &want);
+        let wanted = context.compression_opts.max_dict_bytes > 100;
+        assert_eq!(dictionary, wanted, "{kind:?} seed {seed}");
         assert!(serial.properties.num_data_blocks > 64, "{}", serial.properties.num_data_blocks);
         for threads in 1..=9 {
             for pool in &pools {
@@ -172,7 +221,7 @@ fn simulated(seed: u64) -> bool {
     let choices = compressions();
     let (kind, options) = choices[rng.uniform(choices.len() as u64) as usize].clone();
     let list = list(seed, 40 + rng.uniform(300) as usize);
-    let context = small_blocks(kind, options);
+    let context = with_kind(small_blocks(kind, options), seed);
     let (want, serial) = reference(&context, &list);
     let pool = HelperPool::new(rng.uniform(4) as usize);
     let context = with_threads(&context, 2 + rng.uniform(4) as u32, Some(&pool));

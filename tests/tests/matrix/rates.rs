@@ -1,5 +1,8 @@
 //! False positives of filters: both engines over the same content, counted by their statistics.
 //!
+//! The content is many tables of different sizes, all of which are asked for each absent key: with
+//! `optimize_filters_for_memory` either engine keeps the rate only on the average of filters.
+//!
 //! Tolerance: the counts of the two engines may differ by 5 % and by three standard deviations of
 //! their difference, which is the root of their sum (counts of rare independent events).
 
@@ -13,15 +16,15 @@ use crate::child;
 use crate::stores::rocksdb;
 use crate::stores::temp_folder;
 
-const KEYS: u64 = 20_000;
-const ABSENT: u64 = 300_000;
+const TABLES: u64 = 40;
+const ABSENT: u64 = 20_000;
 const REPORT: &str = "rates";
 const COUNTERS: [&str; 2] = ["rocksdb.bloom.filter.useful", "rocksdb.bloom.filter.full.positive"];
 
 /// Name, `block_based_table_factory` text.
 fn configurations() -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for policy in ["bloomfilter:10:false", "bloomfilter:9.9:false", "ribbonfilter:10:0"] {
+    for policy in ["bloomfilter:10:false", "bloomfilter:9.9:false", "ribbonfilter:10:-1"] {
         for (partitions, extra) in [
             ("full", ""),
             ("partitioned", "index_type=kTwoLevelIndexSearch;partition_filters=true;"),
@@ -38,7 +41,9 @@ fn configurations() -> Vec<(String, String)> {
     all
 }
 
-const OPTIONS: [(&str, &str); 4] = [
+const OPTIONS: [(&str, &str); 6] = [
+    ("level0_slowdown_writes_trigger", "1000"),
+    ("level0_stop_writes_trigger", "1000"),
     ("create_if_missing", "true"),
     ("disable_auto_compactions", "true"),
     ("write_buffer_size", "67108864"),
@@ -52,11 +57,16 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
+/// The keys of a table: 500 to 3600 of them.
+fn keys_of(table: u64) -> impl Iterator<Item = [u8; 16]> {
+    (0..500 + table * 79).map(move |n| key(table << 32 | n))
+}
+
 /// Keys that are not there, as many of them as the share of the environment wants.
 fn absent() -> impl Iterator<Item = [u8; 16]> {
     let mut rng = Rng::new(3);
     (0..pumice_testkit::seed::share(ABSENT)).map(move |n| {
-        let mut key = key(KEYS + 1 + n);
+        let mut key = key(TABLES << 32 | n);
         key[..8].copy_from_slice(&rng.uniform(u64::MAX).to_be_bytes());
         key
     })
@@ -73,12 +83,12 @@ fn pumice_counts(path: &Path, table: &str) -> [u64; 2] {
     options.db.statistics = Some(statistics.clone());
     let families = [pumice::ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, families) = pumice::Db::open_cf(&options.db, path, &families).unwrap();
-    let mut batch = pumice::WriteBatch::new();
-    for number in 0..KEYS {
-        batch.put_cf(families[0].id(), &key(number), b"value");
+    for table in 0..TABLES {
+        let mut batch = pumice::WriteBatch::new();
+        keys_of(table).for_each(|key| batch.put_cf(families[0].id(), &key, b"value"));
+        db.write(&pumice::WriteOptions::default(), &mut batch).unwrap();
+        db.flush_cfs(&pumice::FlushOptions::default(), &[&families[0]]).unwrap();
     }
-    db.write(&pumice::WriteOptions::default(), &mut batch).unwrap();
-    db.flush_cfs(&pumice::FlushOptions::default(), &[&families[0]]).unwrap();
     let reads = pumice::ReadOptions::default();
     for key in absent() {
         assert!(db.get_cf(&reads, &families[0], &key).unwrap().is_none());
@@ -105,12 +115,13 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
         options.enable_statistics();
         let db = Db::open(&options, &folder.join(format!("rocksdb-{number}"))).map_err(text)?;
         let cf = db.default_column_family().clone();
-        let mut batch = WriteBatch::new(&peer);
-        for number in 0..KEYS {
-            batch.put(&cf, &key(number), b"value");
+        let writes = WriteOptions::new(&peer, &WriteSettings::default());
+        for table in 0..TABLES {
+            let mut batch = WriteBatch::new(&peer);
+            keys_of(table).for_each(|key| batch.put(&cf, &key, b"value"));
+            db.write(&writes, &batch).map_err(text)?;
+            db.flush(&cf).map_err(text)?;
         }
-        db.write(&WriteOptions::new(&peer, &WriteSettings::default()), &batch).map_err(text)?;
-        db.flush(&cf).map_err(text)?;
         let reads = ReadOptions::new(&peer, &ReadSettings::default());
         let mut value = Vec::new();
         for key in absent() {
@@ -137,15 +148,18 @@ fn filters_are_as_precise_as_those_of_rocksdb() {
     let folder = temp_folder();
     child::run("rates", folder.path(), "").unwrap();
     let report = std::fs::read_to_string(folder.path().join(REPORT)).unwrap();
-    let asked = absent().count() as u64;
+    let asked = absent().count() as u64 * TABLES;
     for (number, ((name, table), line)) in configurations().iter().zip(report.lines()).enumerate() {
         let theirs: Vec<u64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
         let ours = pumice_counts(&folder.path().join(format!("pumice-{number}")), table);
-        assert_eq!(theirs.iter().sum::<u64>(), asked, "{name}: each key is asked of one filter");
-        assert_eq!(ours.iter().sum::<u64>(), asked, "{name}: each key is asked of one filter");
+        for counts in [&theirs[..], &ours[..]] {
+            // A few keys lie outside of a table.
+            let sum = counts.iter().sum::<u64>();
+            assert!((asked / 100 * 99..=asked).contains(&sum), "{name}: {sum} of {asked}");
+        }
         let (a, b) = (ours[1] as f64, theirs[1] as f64);
         let percent = |count: f64| 100.0 * count / asked as f64;
-        println!("{name}: {:.3} % of RocksDB's {:.3} %", percent(a), percent(b));
+        println!("{name}: {:.3} %, RocksDB {:.3} %", percent(a), percent(b));
         let tolerance = 0.05 * b + 3.0 * (a + b).sqrt();
         assert!((a - b).abs() <= tolerance, "{name}: {a} false positives, RocksDB has {b}");
         assert!(percent(a) > 0.1 && percent(a) < 3.0, "{name}: {} %", percent(a));

@@ -114,8 +114,8 @@ fn rarest(uses: &[Vec<usize>]) -> (usize, usize, usize) {
     all.min_by_key(|(_, _, count)| *count).expect("there are dimensions")
 }
 
-#[test]
 // Plain #[test]: nothing here waits.
+#[test]
 fn the_sample_has_every_value_and_pair() {
     let sample = pairwise(SEED);
     assert!(sample.len() >= VARIANTS_MIN, "{}", sample.len());

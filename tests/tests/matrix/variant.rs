@@ -130,7 +130,8 @@ impl Variant {
     /// What a table must contain if the options were honoured: names of meta blocks.
     pub fn meta_blocks(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
-        match (self.has_filter(), self.value(D::Partitions)) {
+        let used = self.has_prefix() || self.value(D::WholeKey) == "true";
+        match (self.has_filter() && used, self.value(D::Partitions)) {
             (false, _) => {}
             (true, "none") => names.push("fullfilter.rocksdb."),
             (true, _) => names.push("partitionedfilter.rocksdb."),
@@ -139,6 +140,22 @@ impl Variant {
             names.push("rocksdb.hashindex.prefixes");
         }
         names
+    }
+
+    /// The kind of index, in the form of its stored number.
+    pub fn index_number(&self) -> u32 {
+        self.0[D::Index as usize] as u32
+    }
+
+    /// The larger tables must have a dictionary; `None` leaves it to the engine.
+    pub fn has_dictionary(&self) -> Option<bool> {
+        match (self.value(D::Dictionary), self.value(D::Codec)) {
+            ("none", _) => Some(false),
+            ("raw", "kSnappyCompression" | "kBZip2Compression") => None,
+            // Two blocks to learn from are too few.
+            ("trained" | "finalized", _) if self.value(D::BlockSize) == "32768" => None,
+            _ => Some(true),
+        }
     }
 
     /// The options.

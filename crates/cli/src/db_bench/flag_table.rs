@@ -14,8 +14,8 @@ flag_table! {
         readseq, readreverse, readrandom, readrandomcoroutine, readmissing, multireadrandom, \
         multireadrandomcoroutine, seekrandom, \
         readwhilewriting, readwhilemerging, deleteseq, deleterandom, compact, flush, \
-        waitforcompaction, stats, levelstats, sstables, block_cache_entry_stats, verifychecksum. A suffix [X3-W1] runs one \
-        three times after one warm-up";
+        waitforcompaction, stats, levelstats, sstables, block_cache_entry_stats, verifychecksum. \
+        A suffix [X3-W1] runs one three times after one warm-up";
     engine: String = "pumice",
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
         process with the same driver (Pumice's own flag)";

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::os::{self, CpuPriority};
+use crate::ring::tests::Build;
 use crate::sync::{Event, Mutex, Semaphore};
 use crate::time;
 use std::sync::atomic::AtomicUsize;
@@ -263,4 +264,70 @@ fn a_simulation_has_its_own_pool() {
         });
         result.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}, {:?}", report.stuck));
     }
+}
+
+impl Assist for Build {
+    fn assist(&self) {
+        self.ring.help(3, should_leave, |task| self.work(task));
+    }
+}
+
+/// Emitters of all urgencies at once share `pool`, while its limit changes; everything is written.
+fn many_builds(pool: &HelperPool, emitters: u64, builds: u64, blocks: u64, spin: u64) {
+    let tasks: Vec<_> = (0..emitters)
+        .map(|emitter| {
+            let pool = pool.clone();
+            thread::spawn("emitter", move || {
+                for number in 0..builds {
+                    let urgencies = [Urgency::Deep, Urgency::Level0, Urgency::Flush];
+                    let build = Build::new(2 << ((emitter + number) % 5), spin);
+                    let job = Arc::clone(&build) as Arc<dyn Assist>;
+                    let offer = pool.offer(urgencies[emitter as usize % 3], 3, job);
+                    assert!(build.emit(blocks, || offer.call()));
+                    build.check(blocks);
+                    assert_eq!(build.ring.attached(), 0);
+                }
+            })
+        })
+        .collect();
+    for limit in [1, 0, 3, 2].iter().cycle().take(builds as usize) {
+        thread::sleep(std::time::Duration::from_micros(300));
+        pool.set_limit(*limit);
+    }
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+}
+
+#[test]
+fn many_builds_share_a_pool() {
+    let pool = HelperPool::new(2);
+    many_builds(&pool, 5, 40, 500, 500);
+    wait_for("everybody out", || pool.stats().busy == 0);
+    let stats = pool.stats();
+    assert!(stats.visits > 0 && stats.panics == 0 && stats.offers == 0, "{stats:?}");
+    assert!(stats.threads <= 2);
+}
+
+#[test]
+fn many_builds_share_a_pool_on_fibers() {
+    let runtime = crate::fiber::Runtime::builder().loops(2).spawn_as_fibers(true).build().unwrap();
+    runtime.run("builds", || {
+        let pool = HelperPool::new(2);
+        many_builds(&pool, 4, 10, 500, 500);
+        assert!(pool.stats().visits > 0);
+    });
+}
+
+#[test]
+fn many_builds_share_a_pool_in_simulations() {
+    let mut visits = 0;
+    for seed in 0..60 {
+        let options = sim::Options { preempt_per_mille: 200, ..sim::Options::new(seed) };
+        let (report, result) = sim::run(&options, || {
+            let pool = HelperPool::shared();
+            many_builds(&pool, 3, 4, 60, 0);
+            pool.stats().visits
+        });
+        visits += result.unwrap_or_else(|e| panic!("seed {seed}: {e:?}, {:?}", report.stuck));
+    }
+    assert!(visits > 60, "helpers came {visits} times");
 }

@@ -55,8 +55,8 @@ pub(crate) struct Completion {
 }
 
 /// So many queued requests are submitted before the turn of the loop ends, so that the device has
-/// work while the other fibers of the turn run. Measured once on a busy machine: 64 fibers on 2 loops
-/// read 4 to 10 % more per second than with submission at the end only, for up to 5 % more
+/// work while the other fibers of the turn run. Measured once, on a busy machine: 64 fibers on 2
+/// loops read 4 to 10 % more per second than with submission at the end only, for up to 5 % more
 /// processor time.
 pub(crate) const SUBMIT_AT: usize = 4;
 

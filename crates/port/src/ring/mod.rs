@@ -435,4 +435,4 @@ fn clock_nanos() -> u64 {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) mod tests;

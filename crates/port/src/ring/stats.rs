@@ -115,8 +115,8 @@ const EAGER_CALLS: i64 = 4;
 ///
 /// A call costs a wake-up, and a helper that finds little leaves again. So a call needs a backlog
 /// of [`Pace::threshold`] blocks, and after the first few calls it also needs some emitted blocks
-/// since the last one for which that was true: at most a quarter of the ring, so that a ring whose
-/// helper has left gets it back before it is full.
+/// since the last one for which that was true: at most half of the ring, so that a ring whose
+/// helper has left gets it back when three quarters are waiting, before it is full.
 pub(super) struct Pace {
     /// Eligible blocks since the last call.
     toward: AtomicI64,
@@ -132,7 +132,7 @@ impl Pace {
         Pace {
             toward: AtomicI64::new(0),
             pause: AtomicI64::new(1 - EAGER_CALLS),
-            pause_max: slots as i64 / 4,
+            pause_max: slots as i64 / 2,
             backlog_min: (slots / 4).max(2).min(slots / 2),
         }
     }

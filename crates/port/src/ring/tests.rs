@@ -230,18 +230,18 @@ fn a_ring_goes_round_more_than_256_blocks() {
 }
 
 /// A build without a file: numbers go in, numbers come out.
-struct Build {
-    ring: Ring,
+pub(crate) struct Build {
+    pub(crate) ring: Ring,
     /// Changed by relaxed operations: the ring alone orders them.
     slots: Vec<Count>,
     out: Mutex<Vec<u64>>,
     written: Count,
     spin: u64,
-    panics_at: u64,
+    pub(crate) panics_at: u64,
 }
 
 impl Build {
-    fn new(slots: usize, spin: u64) -> Arc<Build> {
+    pub(crate) fn new(slots: usize, spin: u64) -> Arc<Build> {
         Arc::new(Build {
             ring: Ring::new(slots),
             slots: (0..slots).map(|_| Count::new(0)).collect(),
@@ -251,7 +251,7 @@ impl Build {
             panics_at: u64::MAX,
         })
     }
-    fn work(&self, task: Task) {
+    pub(crate) fn work(&self, task: Task) {
         let compress = |slot: usize| {
             let value = self.slots[slot].load(Relaxed);
             assert!(value != self.panics_at, "planned");
@@ -276,7 +276,7 @@ impl Build {
         }
     }
     /// The emitter's whole part; false when the ring was aborted.
-    fn emit(&self, blocks: u64, mut call: impl FnMut()) -> bool {
+    pub(crate) fn emit(&self, blocks: u64, mut call: impl FnMut()) -> bool {
         let mut task = self.ring.start();
         for block in 0..blocks {
             while !matches!(task, Task::Emit(_)) {
@@ -308,7 +308,7 @@ impl Build {
         }
         !self.ring.is_aborted()
     }
-    fn check(&self, blocks: u64) {
+    pub(crate) fn check(&self, blocks: u64) {
         let out = self.out.lock();
         assert!(out.iter().copied().eq((0..blocks).map(|block| block * 3 + 1)), "{:?}", *out);
     }

@@ -256,7 +256,7 @@ impl DbInner {
         if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { self.snapshots.sequences() }
     }
 
-    /// Runs the parts of a job, each on its own thread, and joins their results in key order.
+    /// Runs the parts of a job, each on its own thread, and joins their results.
     /// The output files are durable after that.
     fn run_parts(
         &self,
@@ -268,14 +268,18 @@ impl DbInner {
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
-        for (start, end) in ranges[1..].iter().cloned() {
-            let job = Arc::clone(job);
-            handles.push(pumice_port::thread::spawn("pumice:sub", move || {
-                subcompaction::run(&job, start, end)
-            }));
+        // Parts that no thread could be had for are done here, behind the first.
+        let mut own = vec![ranges[0].clone()];
+        for range in &ranges[1..] {
+            let (job, (start, end)) = (Arc::clone(job), range.clone());
+            let part = move || subcompaction::run(&job, start, end);
+            match pumice_port::thread::try_spawn("pumice:sub", part) {
+                Ok(handle) => handles.push(handle),
+                Err(_) => own.push(range.clone()),
+            }
         }
-        let first = subcompaction::run(job, ranges[0].0.clone(), ranges[0].1.clone());
-        let mut results = vec![first];
+        let mut results: Vec<_> =
+            own.into_iter().map(|(start, end)| subcompaction::run(job, start, end)).collect();
         for handle in handles {
             results.push(handle.join().and_then(|result| result));
         }

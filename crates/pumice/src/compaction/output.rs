@@ -47,9 +47,8 @@ pub(crate) struct OutputFile {
     spec: OutputSpec,
     builder: TableBuilder,
     smallest: Vec<u8>,
-    largest: Vec<u8>,
-    smallest_seq: SequenceNumber,
-    largest_seq: SequenceNumber,
+    /// Largest end of a range tombstone; the builder knows the last point entry.
+    largest_end: Vec<u8>,
     creation_time: u64,
     /// Digest of the entries so far, with `paranoid_file_checks`.
     digest: Option<u64>,
@@ -101,9 +100,7 @@ impl OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,
             smallest: Vec::new(),
-            largest: Vec::new(),
-            smallest_seq: MAX_SEQUENCE,
-            largest_seq: 0,
+            largest_end: Vec::new(),
             creation_time,
             digest: options.paranoid_file_checks.then_some(0),
         })
@@ -118,11 +115,6 @@ impl OutputFile {
         if self.smallest.is_empty() {
             self.smallest.extend_from_slice(ikey);
         }
-        self.largest.clear();
-        self.largest.extend_from_slice(ikey);
-        let (sequence, _) = dbformat::sequence_and_type(ikey);
-        self.smallest_seq = self.smallest_seq.min(sequence);
-        self.largest_seq = self.largest_seq.max(sequence);
         if let Some(digest) = &mut self.digest {
             *digest = extend_digest(*digest, ikey, value);
         }
@@ -146,11 +138,9 @@ impl OutputFile {
         if self.smallest.is_empty() || cf.icmp.compare(&first, &self.smallest).is_lt() {
             self.smallest = first;
         }
-        if self.largest.is_empty() || cf.icmp.compare(&last, &self.largest).is_gt() {
-            self.largest = last;
+        if self.largest_end.is_empty() || cf.icmp.compare(&last, &self.largest_end).is_gt() {
+            self.largest_end = last;
         }
-        self.smallest_seq = self.smallest_seq.min(sequence);
-        self.largest_seq = self.largest_seq.max(sequence);
         Ok(())
     }
 
@@ -165,9 +155,17 @@ impl OutputFile {
         self.smallest.is_empty()
     }
 
-    /// The last internal key added; empty before the first.
+    /// The last internal key added as a point entry; empty before the first.
+    #[inline]
     pub fn last_key(&self) -> &[u8] {
-        &self.largest
+        self.builder.last_key()
+    }
+
+    /// The end of the file's range.
+    fn largest(&self, cf: &CfData) -> Vec<u8> {
+        let (point, end) = (self.builder.last_key(), &self.largest_end);
+        let by_point = !point.is_empty() && (end.is_empty() || cf.icmp.compare(point, end).is_gt());
+        if by_point { point.to_vec() } else { end.clone() }
     }
 
     /// Finishes the table and makes it durable; its directory entry is the caller's business.
@@ -176,17 +174,19 @@ impl OutputFile {
     /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
     /// is then useless and must not be installed.
     pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<WrittenFile> {
+        let largest = self.largest(cf);
         self.builder.finish()?;
         self.builder.finish_file(true, db.options().use_fsync)?;
         let helper_cpu_micros = db.count_build(self.builder.stats());
         let properties = self.builder.properties();
+        let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let meta = FileMetaData {
             number: self.spec.number,
             file_size: self.builder.file_size(),
             smallest: self.smallest,
-            largest: self.largest,
-            smallest_seq: self.smallest_seq,
-            largest_seq: self.largest_seq,
+            largest,
+            smallest_seq,
+            largest_seq,
             epoch_number: self.spec.epoch,
             oldest_ancester_time: self.spec.oldest_ancestor_time,
             file_creation_time: self.creation_time,

@@ -150,7 +150,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table(file)?.iter(&options)));
+                sources.push(Source::Table(tables.table_at(file, 0)?.iter(&options)));
             }
         } else {
             let level = Level::new(input.level, input.files.clone(), job.cf.comparator());

@@ -146,7 +146,7 @@ impl DbInner {
     }
 
     /// Gives a table file a second name, or copies it once links have turned out impossible.
-    fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
+    pub(super) fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
         if *linking {
             match self.fs.link(from, to) {
                 Err(error) if is_unlinkable(&error) => *linking = false,

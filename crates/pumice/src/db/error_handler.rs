@@ -186,7 +186,10 @@ impl DbInner {
             }
         };
         // A thread of its own: it sleeps most of the time, maybe for days.
-        drop(pumice_port::thread::spawn("pumice:resume", job));
+        if let Err(error) = pumice_port::thread::try_spawn("pumice:resume", job) {
+            state.errors.retrying = false; // The next error tries to start one again.
+            self.warn(format_args!("No thread to resume from a background error: {error}"));
+        }
     }
 
     /// One automatic attempt; whether no other is needed. In the same step it is noted that nobody

@@ -193,19 +193,25 @@ impl DbInner {
         Ok(())
     }
 
-    /// Moves logs that recovery did not use up to the archive: they may be all that is left of
-    /// somebody's data.
+    /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
+    /// of somebody's data. Before the MANIFEST lets go of them, so that a crash cannot lose them.
     pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
         if logs.is_empty() {
             return Ok(());
         }
         let dir = self.wal_dir();
-        self.fs.create_dir_all(&filename::archive_dir(&dir))?;
+        let archive = filename::archive_dir(&dir);
+        self.fs.create_dir_all(&archive)?;
         for &number in logs {
             let from = filename::log_file(&dir, number);
+            let to = filename::archived_log_file(&dir, number);
             self.info(format_args!("Archiving damaged log {}", from.display()));
-            self.fs.rename(&from, &filename::archived_log_file(&dir, number))?;
+            if self.fs.exists(&to)? {
+                self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
+            }
+            self.link_or_copy(&from, &to, &mut true)?;
         }
+        self.fs.sync_dir(&archive)?;
         self.fs.sync_dir(&dir)
     }
 

@@ -405,7 +405,7 @@ pub(crate) fn new_family_state(
         Arc::clone(open_tables),
         Arc::clone(&table_options),
         icmp.clone(),
-        options.prefix_extractor.clone(),
+        options,
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
     let version = Arc::new(LiveVersion::new(family.version));
@@ -463,6 +463,7 @@ impl DbInner {
             }
             wal.switch(number)?;
         }
+        self.archive(&recovered.set_aside)?;
         let edits = {
             let state = self.state.lock();
             let edit_of = |cf: &CfState| {
@@ -478,7 +479,7 @@ impl DbInner {
         } else {
             self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
         }
-        self.archive(&recovered.set_aside)
+        Ok(())
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.

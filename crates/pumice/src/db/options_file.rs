@@ -61,7 +61,7 @@ impl DbInner {
                 Arc::clone(&self.open_tables),
                 Arc::clone(&table),
                 cf.icmp.clone(),
-                changed.prefix_extractor.clone(),
+                &changed,
             ));
             let mut state = self.state.lock();
             cf.set_options(changed, table, tables);

@@ -27,7 +27,8 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         readahead_size: options.readahead_size,
         total_order_seek: true,
         prefix_same_as_start: false,
-        auto_prefix_mode: false,
+        // Where the bound shows that it makes no difference, prefix filters may be asked.
+        auto_prefix_mode: !options.total_order_seek && options.iterate_upper_bound.is_some(),
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
@@ -156,7 +157,7 @@ impl DbInner {
         for (number, level) in super_version.version.levels().iter().enumerate() {
             if number == 0 {
                 for file in level.files() {
-                    sources.push(Source::Table(tables.table(file)?.iter(options)));
+                    sources.push(Source::Table(tables.table_at(file, 0)?.iter(options)));
                 }
             } else if !level.is_empty() {
                 sources.push(Source::Level(LevelIterator::new(

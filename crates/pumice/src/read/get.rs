@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
+use pumice_base::hash::hash64;
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
@@ -127,17 +128,18 @@ impl<'a> Lookup<'a> {
         &mut self,
         cache: &TableCache,
         options: &TableReadOptions,
+        level: usize,
         file: &FileMetaData,
-        seek_key: &[u8],
+        (seek_key, hash): (&[u8], u64),
     ) -> Result<()> {
-        let table = cache.table(file)?;
+        let table = cache.table_at(file, level)?;
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
             self.covered_below = self.covered_below.max(found);
         }
-        let searched = table.get(options, seek_key, &mut |entry, value, block| {
+        let searched = table.get_hashed(options, seek_key, hash, &mut |entry, value, block| {
             self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
         });
         if searched.is_err()
@@ -230,19 +232,16 @@ fn search(
     let mut stack = [0u8; 256];
     let mut heap = Vec::new();
     let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
+    // One hash for the filters of all tables.
+    let hash = hash64(lookup.key);
     let icmp = &lookup.cf.icmp;
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;
         }
         if number == 0 {
-            for file in level.files() {
-                if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt()
-                    || icmp.user.compare(lookup.key, dbformat::user_key(&file.largest)).is_gt()
-                {
-                    continue;
-                }
-                lookup.table(cache, options, file, seek_key)?;
+            for file in level.candidates(icmp, seek_key) {
+                lookup.table(cache, options, number, file, (seek_key, hash))?;
                 if !lookup.is_open() {
                     return Ok(());
                 }
@@ -255,7 +254,7 @@ fn search(
             if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
                 break;
             }
-            lookup.table(cache, options, file, seek_key)?;
+            lookup.table(cache, options, number, file, (seek_key, hash))?;
             if !lookup.is_open() {
                 return Ok(());
             }

@@ -42,7 +42,7 @@ impl LevelIterator {
         self.table = None;
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
-        match self.cache.table(file) {
+        match self.cache.table_at(file, self.level.number()) {
             Ok(table) => self.table = Some(table.iter(&self.options)),
             Err(error) => self.status = Err(error),
         }

@@ -38,6 +38,15 @@ impl TableStats for Statistics {
         self.record_tick(Ticker::BloomFilterFullTruePositive, 1);
     }
 
+    fn prefix_filter_checked(&self, useful: bool) {
+        self.record_tick(Ticker::BloomFilterPrefixChecked, 1);
+        self.record_tick(Ticker::BloomFilterPrefixUseful, u64::from(useful));
+    }
+
+    fn prefix_filter_true_positive(&self) {
+        self.record_tick(Ticker::BloomFilterPrefixTruePositive, 1);
+    }
+
     fn block_read(&self, _kind: BlockKind, _bytes: usize) {
         self.record_tick(Ticker::BlockChecksumComputeCount, 1);
     }

@@ -86,9 +86,7 @@ impl DbInner {
         if options.no_slowdown {
             return Err(Error::incomplete("Low priority write stall"));
         }
-        let micros = self.controller.low_priority_micros(bytes);
-        pumice_port::thread::sleep(std::time::Duration::from_micros(micros));
-        Ok(())
+        self.sleep_slowed(self.controller.low_priority_micros(bytes))
     }
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {

@@ -129,6 +129,7 @@ impl DbInner {
             stall = Some(self.begin_stall(options)?);
         }
         while delay > 0 && self.controller.is_delayed() {
+            self.check_waiting()?;
             let step = delay.min(DELAY_STEP_MICROS);
             pumice_port::thread::sleep(Duration::from_micros(step));
             delay -= step;
@@ -137,6 +138,25 @@ impl DbInner {
             let micros = pumice_port::time::now_micros() - started;
             self.stats.stalled(micros);
             self.tick(Ticker::StallMicros, micros);
+        }
+        Ok(())
+    }
+
+    /// Whether a write that waits may go on waiting: not once it cannot succeed any more.
+    fn check_waiting(&self) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        self.stopping_error().map_or(Ok(()), Err)
+    }
+
+    /// Sleeps `micros`, in steps between which it is looked whether that is still worthwhile.
+    pub(super) fn sleep_slowed(&self, mut micros: u64) -> Result<()> {
+        while micros > 0 {
+            self.check_waiting()?;
+            let step = micros.min(DELAY_STEP_MICROS);
+            pumice_port::thread::sleep(Duration::from_micros(step));
+            micros -= step;
         }
         Ok(())
     }

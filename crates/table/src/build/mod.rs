@@ -20,7 +20,7 @@
 //! function of the entries and the settings.
 
 mod add;
-mod block_builder;
+pub(crate) mod block_builder;
 pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;
@@ -231,6 +231,12 @@ impl TableBuilder {
     /// Smallest and largest sequence number added; `None` for an empty table. Requires `finish`.
     pub fn seqno_bounds(&self) -> Option<(u64, u64)> {
         (!self.is_empty()).then_some((self.smallest_seqno, self.largest_seqno))
+    }
+
+    /// The internal key of the last point entry; empty before the first, and after `finish`.
+    #[inline]
+    pub fn last_key(&self) -> &[u8] {
+        self.keys.last()
     }
 
     /// The running checksum of the file, if the writer keeps one. Requires `finish`.

@@ -81,11 +81,11 @@ impl CachedBlock {
         }
     }
 
-    /// The filter's verdict on a key; true for other blocks.
+    /// The filter's verdict on a key with that `hash64`; true for other blocks.
     #[inline]
-    pub(crate) fn filter_may_match(&self, key: &[u8]) -> bool {
+    pub(crate) fn filter_may_match(&self, key: &[u8], hash: u64) -> bool {
         match &self.decoded {
-            Decoded::Filter(reader) => reader.may_match(self.block.data(), key),
+            Decoded::Filter(reader) => reader.may_match_hashed(self.block.data(), key, hash),
             _ => true,
         }
     }

@@ -12,44 +12,23 @@
 use std::sync::Arc;
 
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
+use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, ValueType};
-use pumice_cache::{CacheKey, Priority};
+use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
 
 use crate::extractor::Extractor;
 use crate::footer::Footer;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, TableReadOptions};
 use crate::properties::TableProperties;
-use crate::read::block::{Block, GlobalSeqno, KeyForm};
-use crate::read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
+use crate::read::block::GlobalSeqno;
+use crate::read::blocks::MetaBlock;
+use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::scan::{Landing, Next, find_version};
-
-/// An index or filter block: held by the table, or found through the cache each time.
-pub(crate) enum MetaBlock {
-    Held(PinnedBlock),
-    InCache(BlockHandle),
-}
-
-/// A use of a meta block.
-pub(crate) enum MetaRef<'a> {
-    Borrowed(&'a PinnedBlock),
-    Pinned(PinnedBlock),
-}
-
-impl MetaRef<'_> {
-    #[inline]
-    pub fn get(&self) -> &CachedBlock {
-        match self {
-            MetaRef::Borrowed(block) => block.get(),
-            MetaRef::Pinned(block) => block.get(),
-        }
-    }
-}
 
 /// Partitions of an index or filter that the table holds, by number in the top level; `None` if
 /// they are found through the cache each time.
@@ -155,10 +134,43 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let verdict = self.ask_filter(options, target)?;
+        self.get_hashed(options, target, hash64(user_key(target)), f)
+    }
+
+    /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
+    /// `target`.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    #[inline]
+    pub fn get_hashed<F>(
+        &self,
+        options: &TableReadOptions,
+        target: &[u8],
+        hash: u64,
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let verdict = self.ask_filter(options, target, hash)?;
         if verdict == Verdict::Absent {
             return Ok(());
         }
+        self.get_unfiltered(verdict, options, target, f)
+    }
+
+    /// [`Table::get`] once the filter has let the key through.
+    fn get_unfiltered<F>(
+        &self,
+        verdict: Verdict,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<()>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
         let mut found = false;
         let mut note = |key: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
             found = true;
@@ -199,6 +211,9 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         while at < index.len() {
+            if index.begins_above(at, &self.comparator, user_key(target)) {
+                return Ok(Visit::Done);
+            }
             let handle = index.handle(at);
             let block = self.block(handle, BlockKind::Data, options)?;
             match self.visit(&block, handle, target, f)? {
@@ -332,18 +347,18 @@ impl Table {
     /// As [`Table::get`], for filter blocks.
     pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
         let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
-        Ok(self.ask_filter(options, &target)? != Verdict::Absent)
+        Ok(self.ask_filter(options, &target, hash64(key))? != Verdict::Absent)
     }
 
     #[inline]
-    fn ask_filter(&self, options: &TableReadOptions, target: &[u8]) -> Result<Verdict> {
+    fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
         let probe = if filter.whole_keys {
-            user
+            (user, hash)
         } else {
             match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
-                Some(prefix) => prefix,
+                Some(prefix) => (prefix, hash64(prefix)),
                 None => return Ok(Verdict::Unknown),
             }
         };
@@ -358,7 +373,7 @@ impl Table {
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
-    /// What the filter says of `probe`, the user key of `target` or its prefix. A filter that
+    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A filter that
     /// cannot be read says nothing; but who wants to know what was missed is told.
     #[inline]
     fn filter_may_match(
@@ -366,13 +381,13 @@ impl Table {
         filter: &TableFilter,
         options: &TableReadOptions,
         target: &[u8],
-        probe: &[u8],
+        (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let answer = if filter.partitioned {
-            self.partition_may_match(filter, options, target, probe)
+            self.partition_may_match(filter, options, target, (probe, hash))
         } else {
             let block = self.meta(&filter.block, BlockKind::Filter, options);
-            block.map(|block| block.get().filter_may_match(probe))
+            block.map(|block| block.get().filter_may_match(probe, hash))
         };
         answer.or_else(|error| match options.missed {
             Some(_) if error.kind() == ErrorKind::Incomplete => Err(error),
@@ -385,7 +400,7 @@ impl Table {
         filter: &TableFilter,
         options: &TableReadOptions,
         target: &[u8],
-        probe: &[u8],
+        (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
         let top = self.index_of(&top)?;
@@ -397,14 +412,14 @@ impl Table {
         // The prefix of a target behind the last key may be that of the last key.
         let at = at.min(last);
         if let Some(held) = &filter.partitions {
-            return Ok(held[at].get().filter_may_match(probe));
+            return Ok(held[at].get().filter_may_match(probe, hash));
         }
         let handle = top.handle(at);
         if handle.size == 0 {
             return Ok(false);
         }
         let partition = self.block(handle, BlockKind::Filter, options)?;
-        Ok(partition.get().filter_may_match(probe))
+        Ok(partition.get().filter_may_match(probe, hash))
     }
 
     /// False only if no key that an iterator may show after a seek to `target` has the prefix of
@@ -430,183 +445,12 @@ impl Table {
                 return true;
             }
         }
-        let may_match = self.filter_may_match(filter, options, target, prefix).unwrap_or(true);
+        let probe = (prefix, hash64(prefix));
+        let may_match = self.filter_may_match(filter, options, target, probe).unwrap_or(true);
         if let Some(stats) = &self.file.stats {
             stats.seek_filtered(!may_match);
         }
         may_match
-    }
-
-    /// Partition `at` of the index whose top level is `top`.
-    #[inline]
-    pub(crate) fn index_partition(
-        &self,
-        top: &IndexBlock,
-        at: usize,
-        options: &TableReadOptions,
-    ) -> Result<MetaRef<'_>> {
-        match &self.index_partitions {
-            Some(held) => Ok(MetaRef::Borrowed(&held[at])),
-            None => Ok(MetaRef::Pinned(self.block(top.handle(at), BlockKind::Index, options)?)),
-        }
-    }
-
-    /// The block of `meta`.
-    #[inline]
-    pub(crate) fn meta<'a>(
-        &self,
-        meta: &'a MetaBlock,
-        kind: BlockKind,
-        options: &TableReadOptions,
-    ) -> Result<MetaRef<'a>> {
-        match meta {
-            MetaBlock::Held(block) => Ok(MetaRef::Borrowed(block)),
-            MetaBlock::InCache(handle) => Ok(MetaRef::Pinned(self.block(*handle, kind, options)?)),
-        }
-    }
-
-    #[inline]
-    fn index_of<'a>(&self, meta: &'a MetaRef<'_>) -> Result<&'a IndexBlock> {
-        meta.get().as_index().ok_or_else(|| self.foreign_block())
-    }
-
-    #[inline]
-    pub(crate) fn index_in<'a>(&self, pin: &'a PinnedBlock) -> Result<&'a IndexBlock> {
-        pin.get().as_index().ok_or_else(|| self.foreign_block())
-    }
-
-    #[cold]
-    fn foreign_block(&self) -> Error {
-        Error::corruption(format!("block of another kind in the cache for {}", self.file.name()))
-    }
-
-    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
-        CacheKey(self.cache_base[0], self.cache_base[1] ^ handle.offset)
-    }
-
-    /// The block if it is in the cache.
-    #[inline]
-    pub(crate) fn cached(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-    ) -> Result<Option<PinnedBlock>> {
-        let Some(cache) = &self.cache else { return Ok(None) };
-        match cache.lookup_owned(&self.cache_key(handle)) {
-            Some(hit) => {
-                if hit.kind() != kind {
-                    return Err(self.foreign_block());
-                }
-                if let Some(stats) = &self.file.stats {
-                    stats.cache_hit(kind, hit.charge());
-                }
-                Ok(Some(PinnedBlock::Cached(hit)))
-            }
-            None => {
-                if let Some(stats) = &self.file.stats {
-                    stats.cache_miss(kind);
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// The block, from the cache or the file.
-    #[inline]
-    pub(crate) fn block(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-        options: &TableReadOptions,
-    ) -> Result<PinnedBlock> {
-        match self.cached(handle, kind)? {
-            Some(block) => Ok(block),
-            None => self.read_block(handle, kind, options),
-        }
-    }
-
-    /// Reads a block that a read with `cache_only` missed, and keeps it in the cache (if there is
-    /// one and it has room) at least until the pin is dropped. Suspends.
-    ///
-    /// # Errors
-    /// Corruption and I/O errors.
-    pub fn load(
-        &self,
-        (handle, kind): (BlockHandle, BlockKind),
-        verify_checksums: bool,
-    ) -> Result<PinnedBlock> {
-        let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
-        self.read_block(handle, kind, &options)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_block(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-        options: &TableReadOptions,
-    ) -> Result<PinnedBlock> {
-        if options.cache_only {
-            if let Some(missed) = &options.missed {
-                missed.note(handle, kind);
-            }
-            return Err(Error::incomplete("no blocking io"));
-        }
-        let contents = self.file.read(handle, kind, options.verify_checksums)?;
-        let block = self.decode(contents, handle, kind)?;
-        self.admit(block, handle, options.fill_cache)
-    }
-
-    /// Puts a block that was read into the cache, if there is one and `fill` is set.
-    pub(crate) fn admit(
-        &self,
-        mut block: CachedBlock,
-        handle: BlockHandle,
-        fill: bool,
-    ) -> Result<PinnedBlock> {
-        let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
-            return Ok(PinnedBlock::Owned(Arc::new(block)));
-        };
-        if block.kind() == BlockKind::Data && self.comparator.user.is_bytewise() {
-            block.block.build_entry_table();
-        }
-        let (kind, charge) = (block.kind(), block.charge());
-        let high = self.options.cache_index_and_filter_blocks_with_high_priority;
-        let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
-        let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
-        if let Some(stats) = &self.file.stats {
-            stats.cache_add(kind, charge);
-        }
-        Ok(PinnedBlock::Cached(pinned))
-    }
-
-    /// Decodes the contents of a block.
-    pub(crate) fn decode(
-        &self,
-        contents: Vec<u8>,
-        handle: BlockHandle,
-        kind: BlockKind,
-    ) -> Result<CachedBlock> {
-        let bad = |what: &str| self.file.bad_block(handle, kind, what);
-        match kind {
-            BlockKind::Index | BlockKind::FilterIndex => {
-                let first_keys = kind == BlockKind::Index && self.index_encoding.first_keys;
-                let encoding = IndexEncoding { first_keys, ..self.index_encoding };
-                let index =
-                    IndexBlock::decode(&contents, encoding, &self.comparator).map_err(bad)?;
-                Ok(CachedBlock::index(index, kind))
-            }
-            BlockKind::Filter => Ok(CachedBlock::filter(contents)),
-            BlockKind::Data | BlockKind::RangeDeletion => {
-                let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
-                Ok(CachedBlock::entries(block, kind))
-            }
-            BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {
-                let block = Block::decode(contents, KeyForm::Raw).map_err(bad)?;
-                Ok(CachedBlock::entries(block, kind))
-            }
-        }
     }
 
     /// Roughly where in the file the data of internal key `target` begins.

@@ -97,9 +97,7 @@ pub fn check_seek(table: &Arc<Table>, extractor: &dyn SliceTransform, target: &[
         let prefix =
             |key: &[u8]| extractor.in_domain(key).then(|| extractor.transform(key).to_vec());
         let same = all.as_deref().is_some_and(|key| prefix(key) == prefix(target));
-        if same || prefix(target).is_none() {
-            assert_eq!(filtered, all, "target {target:?} back {back}");
-        } else if filtered.is_some() {
+        if same || prefix(target).is_none() || filtered.is_some() {
             assert_eq!(filtered, all, "target {target:?} back {back}");
         }
         cut += usize::from(filtered != all);

@@ -1,32 +1,12 @@
-//! Futures resolved by fibers, polled by an executor made by hand.
+//! Futures resolved by fibers, polled by the least executor.
 
 use super::*;
 use crate::future;
+use crate::testing::block_on;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Wake, Waker};
-
-/// Wakes a thread.
-struct Unpark(std::thread::Thread);
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Polls on the calling thread until the future is ready.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
 
 #[test]
 fn any_executor_polls_them() {

@@ -14,8 +14,8 @@
 //! two share their keys, if the last one would be undersized, at the end of a data block. For this
 //! the count of entries, the last user key and its prefix are noted for each data block in it.
 //!
-//! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key added
-//! last; (3) each partition that is cut has entries of its own.
+//! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key
+//! added last; (3) each partition that is cut has entries of its own.
 
 use pumice_base::dbformat::{append_internal_key, user_key};
 use pumice_base::hash::hash64;
@@ -390,6 +390,16 @@ impl PartitionedFilterBlock {
         let smaller = |end: &BlockEnd| end.entries.min(total - end.entries);
         let (at, end) = held.ends.iter().enumerate().max_by_key(|(_, end)| smaller(end))?;
         (smaller(end) > last_len).then_some(at)
+    }
+
+    /// Changes a bit of an entry of the current partition, as a memory fault would.
+    #[cfg(test)]
+    pub fn damage_entry(&mut self, at: usize) {
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
+        self.builder.damage_entry(at);
+        let FilterBuilder::Bloom(bloom) = &mut self.builder else { return };
+        std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
     }
 
     /// Makes the last two filters with the cut behind data block `at` of `held`.

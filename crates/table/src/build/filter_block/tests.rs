@@ -184,8 +184,8 @@ fn nothing_comes_of_nothing() {
     assert!(FilterBlockBuilder::new(&context).is_none());
 }
 
-/// The boundary rule, looked at directly: each partition holds the prefix of its neighbours' nearest
-/// keys, also where the last two were cut anew.
+/// The boundary rule, looked at directly: each partition holds the prefix of its neighbours'
+/// nearest keys, also where the last two were cut anew.
 #[pumice_test_macros::test]
 fn neighbours_prefixes_are_in_each_partition() {
     for decoupled in [true, false] {
@@ -257,6 +257,34 @@ fn random_partitions_lose_nothing() {
             }
             if let Some(prefix) = prefix.and_then(|n| user.get(..n)) {
                 assert!(filters.may_match(at, prefix));
+            }
+        }
+    }
+}
+
+/// A hash that memory has changed before the filter is made fails the table, if that is asked for.
+#[pumice_test_macros::test]
+fn changed_hashes_are_detected() {
+    for partitioned in [false, true] {
+        for detect in [false, true] {
+            let mut context = context(4096, None);
+            change(&mut context, |options| {
+                options.partition_filters = partitioned;
+                options.detect_filter_construct_corruption = detect;
+            });
+            let mut builder = FilterBlockBuilder::new(&context).unwrap();
+            let mut keys = BlockKeys::default();
+            blocks_of(100, 1, 100)[0].iter().for_each(|key| keys.push(key));
+            builder.add_block(&keys);
+            match &mut builder {
+                FilterBlockBuilder::Full(full) => full.builder.damage_entry(7),
+                FilterBlockBuilder::Partitioned(partitioned) => partitioned.damage_entry(7),
+            }
+            let mut write = |_: &mut Vec<u8>| Ok(BlockHandle::default());
+            let result = builder.finish(true, true, &mut write);
+            match (detect, result) {
+                (false, result) => assert!(result.unwrap().is_some()),
+                (true, result) => assert!(result.unwrap_err().is_corruption()),
             }
         }
     }

@@ -402,7 +402,7 @@ fn coupled_partitions_end_where_entries_say() {
     let mut cuts = Vec::new();
     for i in 0..100u32 {
         let (this, next) = (key(&format!("{i:08}"), 1), key(&format!("{:08}", i + 1), 1));
-        bench.block(&[this.clone()], Some(&next), 100, 0);
+        bench.block(std::slice::from_ref(&this), Some(&next), 100, 0);
         if bench.entry.cut_after {
             cuts.push(i);
         }

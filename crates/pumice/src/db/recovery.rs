@@ -264,10 +264,13 @@ impl Replay<'_> {
             self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
         }
         // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
+        // So it is with a damaged one: what follows it is believed only if it goes on without a
+        // gap, and an ingestion may take the next sequence number.
         let keep = self.read_only
             || (self.db.options().avoid_flush_during_recovery
                 && self.found.edits.is_empty()
-                && self.found.set_aside.is_empty());
+                && self.found.set_aside.is_empty()
+                && self.damaged_log.is_none());
         let full: Vec<u32> =
             self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
         if keep {

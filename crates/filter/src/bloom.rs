@@ -17,7 +17,7 @@ use pumice_base::hash::fast_range32;
 use crate::dedup::KeyHashes;
 use crate::policy::FilterBuildSettings;
 use crate::reader::FilterReader;
-use crate::{METADATA_LEN, rates, size_class, verify};
+use crate::{METADATA_LEN, parts, rates, size_class, verify};
 
 pub(crate) const LINE: usize = 64;
 pub(crate) const MAX_PROBES: u8 = 30;
@@ -136,9 +136,29 @@ pub(crate) fn num_probes(millibits_per_key: u32) -> u8 {
     }
 }
 
+/// Lines of a filter that the second-level cache may be expected to hold: a mebibyte.
+const CACHED_LINES: usize = 1 << 14;
+/// Lines of a part of a larger filter.
+const LOG2_PART_LINES: u32 = 12;
+
 /// Sets the bits of all hashes. The iterations are independent, so the processor overlaps the
-/// misses on the lines; the usual numbers of probes get unrolled loops.
+/// misses on the lines as long as there are few.
 fn set_all(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
+    if lines.len() <= CACHED_LINES {
+        return set_each(lines, hashes, probes);
+    }
+    let count = lines.len() as u32;
+    let parts = lines.len().div_ceil(1 << LOG2_PART_LINES);
+    let part_of = |hash: u64| line_of(hash, count) >> LOG2_PART_LINES;
+    let all = parts::visit_by_part(hashes, parts, part_of, |sorted| {
+        set_each(lines, sorted, probes);
+        true
+    });
+    debug_assert!(all, "no visit refuses");
+}
+
+/// Sets the bits of hashes in their order; the usual numbers of probes get unrolled loops.
+fn set_each(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
     match probes {
         5 => set_with(lines, hashes, 5),
         6 => set_with(lines, hashes, 6),
@@ -151,7 +171,7 @@ fn set_all(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
 fn set_with(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
     let count = lines.len() as u32;
     for &hash in hashes {
-        let line = &mut lines[fast_range32(hash as u32, count) as usize];
+        let line = &mut lines[line_of(hash, count)];
         let mut x = (hash >> 32) as u32;
         for _ in 0..probes {
             let bit = x >> 23;

@@ -142,6 +142,11 @@ impl FilterBuilder {
         each!(self, builder => builder.finish())
     }
 
+    /// Forgets the entries added since the last filter and keeps their memory.
+    pub fn forget_entries(&mut self) {
+        each!(self, builder => builder.hashes_mut().clear());
+    }
+
     /// Changes one bit of entry `at`, as a memory fault would: for tests of the detection.
     #[doc(hidden)]
     pub fn damage_entry(&mut self, at: usize) {

@@ -17,6 +17,7 @@ mod bloom;
 mod builder;
 mod dedup;
 mod legacy;
+mod parts;
 mod policy;
 mod rates;
 mod reader;

@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
 
-use crate::{BloomBuilder, FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader};
+use crate::{
+    ALWAYS_TRUE, BloomBuilder, FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader,
+    RibbonBuilder,
+};
 
 /// Key `i` of db_bench: eight bytes big-endian and eight zeros in ASCII.
 fn key(i: u64) -> Vec<u8> {
@@ -206,6 +209,121 @@ fn keys_with_prefixes() {
     }
 }
 
+/// A filter larger than the cache is built by parts: every key is in it, and it is the filter that
+/// one hash after the other makes.
+#[test]
+fn large_filters() {
+    let count = 1_200_000;
+    for policy in ["bloomfilter:10", "ribbonfilter:10"] {
+        let policy = FilterPolicy::parse(policy).unwrap().unwrap();
+        let mut builder = policy.builder(&format(5)).unwrap();
+        let mut rng = Rng::new(11);
+        let hashes: Vec<_> = (0..count).map(|_| rng.next_u64()).collect();
+        hashes.iter().for_each(|&hash| builder.add_hash(hash));
+        let filter = builder.finish().unwrap();
+        let reader = FilterReader::new(&filter);
+        assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
+        let absent = (0..200_000).filter(|_| reader.may_match_hash(&filter, rng.next_u64()));
+        let rate = absent.count() as f64 / 200_000.0;
+        assert!((0.0088..0.0104).contains(&rate), "{rate}");
+        if let FilterBuilder::Bloom(_) = builder {
+            // Bits that no key sets are not set.
+            let mut bits = vec![0u8; filter.len() - 5];
+            let lines = (bits.len() / 64) as u64;
+            for hash in hashes {
+                let line = ((hash & 0xffff_ffff) * lines) >> 32;
+                let mut x = (hash >> 32) as u32;
+                for _ in 0..6 {
+                    bits[line as usize * 64 + (x >> 26) as usize] |= 1 << ((x >> 23) & 7);
+                    x = x.wrapping_mul(0x9e37_79b9);
+                }
+            }
+            assert!(bits == filter[..filter.len() - 5]);
+        }
+    }
+}
+
+/// What detects a memory fault between adding and building, and that nothing else is taken for one.
+#[test]
+fn faults_between_adding_and_building() {
+    for (policy, format_version, count) in [
+        ("bloomfilter:10", 5, 3000),
+        ("bloomfilter:10", 4, 3000),
+        ("ribbonfilter:10:-1", 5, 3000),
+        ("ribbonfilter:10:-1", 5, 3),
+    ] {
+        let policy = FilterPolicy::parse(policy).unwrap().unwrap();
+        let settings = FilterBuildSettings { detect_corruption: true, ..format(format_version) };
+        let mut careful = policy.builder(&settings).unwrap();
+        let mut careless = policy.builder(&format(format_version)).unwrap();
+        let add = |builder: &mut FilterBuilder| (0..count).for_each(|i| builder.add_key(&key(i)));
+        add(&mut careful);
+        add(&mut careless);
+        assert_eq!(careful.finish().unwrap(), careless.finish().unwrap());
+
+        add(&mut careful);
+        careful.damage_entry(1);
+        let error = careful.finish().unwrap_err();
+        assert!(error.is_corruption(), "{error}");
+        let expected = "Corruption: Filter's hash entries checksum mismatched";
+        assert_eq!(error.to_string(), expected);
+        // The builder is as new, and what the table gets instead loses no key.
+        assert!(careful.is_empty());
+        add(&mut careful);
+        careful.finish().unwrap();
+        let reader = FilterReader::new(&ALWAYS_TRUE);
+        assert!(reader.always_matches() && reader.may_match(&ALWAYS_TRUE, &key(1)));
+
+        // Without the check the damaged key is lost: that is what it is for.
+        add(&mut careless);
+        careless.damage_entry(1);
+        let filter = careless.finish().unwrap();
+        assert!(!FilterReader::new(&filter).may_match(&filter, &key(1)));
+    }
+}
+
+/// `optimize_filters_for_memory`: the filter fills its size class, the rate stays on the average,
+/// nobody is lost, and the same keys give the same bytes.
+#[test]
+fn memory_optimized_filters() {
+    for policy in ["bloomfilter:10", "ribbonfilter:10"] {
+        let policy = FilterPolicy::parse(policy).unwrap().unwrap();
+        let settings = FilterBuildSettings { optimize_for_memory: true, ..format(5) };
+        let (mut optimized, mut exact) =
+            (policy.builder(&settings).unwrap(), policy.builder(&format(5)).unwrap());
+        let (mut rates, mut lengths) = ([0.0; 2], [0usize; 2]);
+        let mut rng = Rng::new(5);
+        for round in 0..60 {
+            let count = 2000 + round * 37;
+            let hashes: Vec<_> = (0..count).map(|_| rng.next_u64()).collect();
+            let mut build = |builder: &mut FilterBuilder, at: usize| {
+                hashes.iter().for_each(|&hash| builder.add_hash(hash));
+                let filter = builder.finish().unwrap();
+                let reader = FilterReader::new(&filter);
+                assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
+                let mut absent = Rng::new(round as u64);
+                let hits =
+                    (0..20_000).filter(|_| reader.may_match_hash(&filter, absent.next_u64()));
+                rates[at] += hits.count() as f64 / 20_000.0 / 60.0;
+                lengths[at] += filter.len();
+                filter
+            };
+            build(&mut exact, 0);
+            let filter = build(&mut optimized, 1);
+            // With the block's trailer, at most a unit below a class of four in each doubling.
+            let size = filter.len() + 5;
+            let class = size.next_multiple_of(size.next_power_of_two() / 8);
+            assert!(class - size < 64, "{size}");
+            assert_eq!(filter, build(&mut optimized, 1));
+        }
+        // The repeated build counts twice.
+        let ratio = rates[1] / 2.0 / rates[0];
+        assert!((0.95..1.05).contains(&ratio), "{policy}: {ratio}");
+        let bytes = lengths[1] as f64 / 2.0 / lengths[0] as f64;
+        assert!((0.97..1.05).contains(&bytes), "{policy}: {bytes}");
+    }
+}
+
 proptest! {
     /// Anything may be stored; nothing panics, with the right bytes or with others.
     #[test]
@@ -231,6 +349,56 @@ proptest! {
             reader.may_match(&filter[..filter.len() / 2], &key);
             reader.may_match(&[], &key);
         }
+    }
+
+    /// A filter that some policy wrote, with a few bytes damaged, at either end and in between.
+    #[test]
+    fn damaged_filters(
+        bits in 1.0..40.0f64,
+        ribbon in any::<bool>(),
+        format_version in 4u32..6,
+        count in 1u64..2000,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        metadata in any::<bool>(),
+    ) {
+        let policy =
+            if ribbon { FilterPolicy::ribbon(bits, -1) } else { FilterPolicy::bloom(bits) };
+        let mut builder = policy.builder(&format(format_version)).unwrap();
+        (0..count).for_each(|i| builder.add_key(&key(i)));
+        let mut filter = builder.finish().unwrap();
+        let reader = FilterReader::new(&filter);
+        prop_assert!((0..count).all(|i| reader.may_match(&filter, &key(i))));
+        for (at, byte) in damage {
+            let range = if metadata { filter.len() - 5..filter.len() } else { 0..filter.len() };
+            let at = range.start + at.index(range.len());
+            filter[at] ^= byte;
+        }
+        for contents in [&filter[..], &filter[..filter.len() - 1], &filter[1..]] {
+            let reader = FilterReader::new(contents);
+            (0..50).for_each(|i| {
+                reader.may_match(contents, &key(i));
+            });
+        }
+    }
+
+    /// Any number of keys of any bits makes a filter that has them all.
+    #[test]
+    fn no_key_is_lost_by_ribbon(
+        seed in any::<u64>(),
+        count in 1usize..3000,
+        millibits in 1000u32..120_000,
+        optimize_for_memory in any::<bool>(),
+    ) {
+        let settings = FilterBuildSettings { optimize_for_memory, ..format(5) };
+        let mut builder = RibbonBuilder::new(millibits, &settings);
+        let mut rng = Rng::new(seed);
+        let hashes: Vec<_> = (0..count).map(|_| rng.next_u64()).collect();
+        // Keys that come again later are not adjacent duplicates: equations that say nothing new.
+        let twice = hashes.iter().chain(&hashes[..count / 20]);
+        twice.for_each(|&hash| builder.hashes_mut().add(hash));
+        let filter = builder.finish().unwrap();
+        let reader = FilterReader::new(&filter);
+        prop_assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
     }
 
     #[test]

@@ -4,11 +4,10 @@
 //!
 //! * `handoff`: the ring without work: ns per block of an emitter alone, of an emitter and a helper
 //!   taking turns on one thread (every block changes hands twice), and of two threads.
-//! * `wake`: ns that a call costs the caller, when nobody can come, when a helper sleeps; and ns
+//! * `wake`: ns that a call costs the caller, when nobody can come and when a helper sleeps; and ns
 //!   until that helper is inside the job.
-//! * `build`: blocks of real work (spinning) through a plain loop, a ring without helpers and a ring
-//!   with some: time, CPU time, speed-up, and how often anybody slept. Medians of interleaved
-//!   rounds.
+//! * `build`: blocks of work (spinning) through a plain loop, a ring without helpers and one with
+//!   some: time, CPU time, speed-up, and how often anybody slept. Medians of interleaved rounds.
 //! * `callgrind NAME`: 100,000 blocks and nothing else, for counting instructions; `alone` or
 //!   `turns`, and `none` for what the program needs anyway.
 //!

@@ -1,6 +1,8 @@
 //! Costs of tables in memory: building, point reads from a warm cache, scans.
 //!
-//! `cargo run --release -p pumice-table --example table_bench [entries] [value bytes] [codec]`
+//! `cargo run --release -p pumice-table --example table_bench [entries] [value bytes] [codec]
+//! [layout]`; the layout is `full` (default), `partitioned` or `coupled`. For instructions, under
+//! `valgrind --tool=callgrind --toggle-collect='*get_many*'`.
 //! Prints nanoseconds per operation (best of three rounds) and a checksum of what was read.
 
 use std::path::Path;
@@ -14,7 +16,8 @@ use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, PosixFs, WriterOptions};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
-    Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext, TableReadOptions,
+    IndexType, Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext,
+    TableReadOptions,
 };
 
 const ROUNDS: usize = 3;
@@ -53,30 +56,30 @@ fn build(path: &Path, context: &TableBuildContext, n: u64, value: &[u8]) -> Resu
     Ok(builder.file_size())
 }
 
+/// Random point reads; every third key is there, `step` is added to it.
+#[inline(never)]
+fn get_many(table: &Arc<Table>, ro: &TableReadOptions, n: u64, count: u64, step: u64) -> u64 {
+    let mut rng = Rng::new(7);
+    let mut sum = 0;
+    let mut target = seek_key(&user_key(0), MAX_SEQUENCE);
+    for _ in 0..count {
+        target[..8].copy_from_slice(&(rng.uniform(n) * 3 + step).to_be_bytes());
+        let mut found = |_: pumice_base::dbformat::ParsedInternalKey<'_>,
+                         value: &[u8],
+                         _: &pumice_table::PinnedBlock| {
+            sum += value.len() as u64;
+            false
+        };
+        table.get(ro, &target, &mut found).expect("a good table");
+    }
+    sum
+}
+
 fn read(table: &Arc<Table>, n: u64) {
     let ro = TableReadOptions::default();
     let count = 2_000_000.min(n * 4);
     for (name, step) in [("get hit", 0), ("get absent", 1)] {
-        let (nanos, sum) = best(
-            || {
-                let mut rng = Rng::new(7);
-                let mut sum = 0;
-                let mut target = seek_key(&user_key(0), MAX_SEQUENCE);
-                for _ in 0..count {
-                    target[..8].copy_from_slice(&(rng.uniform(n) * 3 + step).to_be_bytes());
-                    let mut found =
-                        |_: pumice_base::dbformat::ParsedInternalKey<'_>,
-                         value: &[u8],
-                         _: &pumice_table::PinnedBlock| {
-                            sum += value.len() as u64;
-                            false
-                        };
-                    table.get(&ro, &target, &mut found).expect("a good table");
-                }
-                sum
-            },
-            count,
-        );
+        let (nanos, sum) = best(|| get_many(table, &ro, n, count, step), count);
         println!("{name:<14} {nanos:8.1} ns  ({sum})");
     }
     let (nanos, sum) = best(
@@ -134,6 +137,7 @@ fn main() -> Result<()> {
     let n: u64 = args.next().and_then(|a| a.parse().ok()).unwrap_or(500_000);
     let value_bytes: usize = args.next().and_then(|a| a.parse().ok()).unwrap_or(100);
     let codec = args.next().unwrap_or_else(|| "none".into());
+    let layout = args.next().unwrap_or_else(|| "full".into());
     let compression = CompressionType::from_flag(&codec).unwrap_or(CompressionType::None);
     let dir = Path::new("/dev/shm/table-bench");
     let fs = PosixFs::shared();
@@ -145,6 +149,12 @@ fn main() -> Result<()> {
         let options = TableOptions {
             block_cache: Some(Arc::clone(&cache)),
             filter_policy: (bits > 0.0).then(|| FilterPolicy::bloom(bits)),
+            index_type: match layout.as_str() {
+                "full" => IndexType::BinarySearch,
+                _ => IndexType::TwoLevel,
+            },
+            partition_filters: layout != "full",
+            decouple_partitioned_filters: layout != "coupled",
             ..Default::default()
         };
         let context =
@@ -157,7 +167,7 @@ fn main() -> Result<()> {
             },
             n,
         );
-        println!("--- bloom {bits}, {n} entries, {size} bytes, {codec}");
+        println!("--- bloom {bits}, {n} entries, {size} bytes, {codec}, {layout}");
         println!("{:<14} {nanos:8.1} ns", "build");
         let file = fs.open_random(&path)?;
         let read_context =

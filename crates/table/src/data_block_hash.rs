@@ -143,7 +143,7 @@ impl Modulus {
 /// Where a hash index sends a point lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bucket {
-    /// The key, if the block has it, is in this restart interval.
+    /// The key, if the block has it, is in this restart interval; if not, as `Absent`.
     Restart(usize),
     /// The block does not have the key. The next block may have older versions of it, if it sorts
     /// behind the last key; only the last restart interval tells.
@@ -180,6 +180,163 @@ impl Buckets {
             Some(&NO_ENTRY) => Bucket::Absent,
             Some(&COLLISION) | None => Bucket::Unknown,
             Some(&restart) => Bucket::Restart(usize::from(restart)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::build::block_builder::BlockBuilder;
+    use crate::prefix::common_prefix;
+    use crate::read::block::{Block, GlobalSeqno, KeyForm};
+    use crate::read::scan::{Landing, find, find_version};
+    use pumice_base::ValueType;
+    use pumice_base::dbformat::{internal_key, seek_key};
+    use pumice_base::random::Rng;
+
+    /// A block of sorted keys with its hash index, if it gets one.
+    fn build(keys: &[Vec<u8>], interval: usize, ratio: f64) -> (Vec<u8>, bool) {
+        let mut hash = DataBlockHash::with(interval, ratio);
+        let mut builder = BlockBuilder::new(interval as u32, true);
+        let mut held = BlockKeys::default();
+        for key in keys {
+            builder.append(key, b"value", common_prefix(held.last(), key));
+            held.push(key);
+        }
+        let mut block = builder.finish().clone();
+        let plain = block.len();
+        let added = hash.add_to(&mut block, &held);
+        assert_eq!(block.len() - plain, if added { hash.bytes_for(keys.len()) } else { 0 });
+        (block, added)
+    }
+
+    fn key(user: &str, sequence: u64) -> Vec<u8> {
+        internal_key(user.as_bytes(), sequence, ValueType::Value)
+    }
+
+    /// Three keys make 3 / 0.75 = 4 buckets, made odd; each holds an interval, 254 or 255.
+    #[pumice_test_macros::test]
+    fn buckets_follow_the_documented_rules() {
+        let keys = [key("a", 3), key("b", 2), key("c", 1)];
+        let (block, added) = build(&keys, 1, 0.75);
+        assert!(added);
+        let tail = &block[block.len() - 11..];
+        let mut want = [255u8; 5];
+        for (i, user) in [b"a", b"b", b"c"].iter().enumerate() {
+            let bucket = &mut want[(hash32(&user[..], 397) % 5) as usize];
+            *bucket = if *bucket == 255 { i as u8 } else { 254 };
+        }
+        assert_eq!(&tail[..5], &want);
+        assert_eq!(&tail[5..], &[5, 0, 3, 0, 0, 0x80]);
+        // Versions in one restart interval share a bucket, in two they collide.
+        let versions = [key("a", 3), key("a", 2), key("a", 1)];
+        let (one, _) = build(&versions, 3, 100.0);
+        assert_eq!(&one[one.len() - 7..], &[0, 1, 0, 1, 0, 0, 0x80]);
+        let (two, _) = build(&versions, 2, 100.0);
+        assert_eq!(&two[two.len() - 7..], &[254, 1, 0, 2, 0, 0, 0x80]);
+    }
+
+    #[pumice_test_macros::test]
+    fn large_blocks_get_none() {
+        let keys: Vec<Vec<u8>> = (0..255).map(|i| key(&format!("{i:04}"), 1)).collect();
+        assert!(build(&keys[..254], 1, 0.75).1);
+        assert!(!build(&keys, 1, 0.75).1);
+        assert!(build(&keys, 2, 0.75).1);
+        let long: Vec<Vec<u8>> =
+            (0..100).map(|i| key(&format!("{i:04}{}", "x".repeat(600)), 1)).collect();
+        assert!(!build(&long, 1, 0.01).1, "60 KB and 10000 buckets");
+        assert!(build(&long, 1, 0.75).1);
+    }
+
+    #[pumice_test_macros::test]
+    fn remainders_need_no_division() {
+        let mut rng = Rng::new(7);
+        for divisor in (1..=4097).chain([65_535, 65_533]) {
+            let modulus = Modulus::new(divisor);
+            let random = rng.next_u32();
+            for n in [0, 1, divisor - 1, divisor, random, u32::MAX, u32::MAX - divisor] {
+                assert_eq!(modulus.of(n), (n % divisor) as usize, "{n} % {divisor}");
+            }
+        }
+    }
+
+    /// Random keys, several versions of some, sorted.
+    fn random_keys(rng: &mut Rng) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = (0..1 + rng.uniform(150))
+            .map(|_| key(&format!("k{:03}", rng.uniform(120) * 2), rng.uniform(50)))
+            .collect();
+        let cmp = pumice_base::InternalKeyComparator::default();
+        keys.sort_by(|a, b| cmp.compare(a, b));
+        keys.dedup();
+        keys
+    }
+
+    /// A lookup through the hash index lands where a search does, or says that nothing is there;
+    /// it never misses that the key may go on in the next block.
+    #[pumice_test_macros::test]
+    fn lookups_agree_with_searches() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let keys = random_keys(&mut rng);
+            let interval = 1 + rng.uniform(20) as usize;
+            let (block, added) = build(&keys, interval, 0.2 + rng.next_f64() * 3.0);
+            assert!(added);
+            let block = Block::decode(block, KeyForm::Internal).unwrap();
+            for _ in 0..300 {
+                let user = format!("k{:03}", rng.uniform(244));
+                let target = seek_key(user.as_bytes(), rng.uniform(52));
+                let what = format!("seed {seed}: {user}");
+                let searched = find(&block, &target, GlobalSeqno::default());
+                match (find_version(&block, &target, GlobalSeqno::default()), searched) {
+                    (Landing::At(found), Landing::At(want)) => {
+                        assert_eq!(found.offset, want.offset, "{what}");
+                        assert_eq!(found.equal, want.equal, "{what}");
+                    }
+                    (Landing::Absent, Landing::At(want)) => assert!(!want.equal, "{what}"),
+                    (Landing::End, Landing::End) => {}
+                    (Landing::Undecided, Landing::Undecided) => {}
+                    _ => panic!("{what}: lookup and search disagree"),
+                }
+            }
+        }
+    }
+
+    /// An empty bucket does not end a lookup behind the last key: 255 in every bucket.
+    #[pumice_test_macros::test]
+    fn an_empty_bucket_still_looks_in_the_last_interval() {
+        let keys: Vec<Vec<u8>> = (0..10).map(|i| key(&format!("k{i}"), 5)).collect();
+        let (mut block, _) = build(&keys, 2, 0.75);
+        let buckets_at = block.len() - 6 - 13;
+        block[buckets_at..buckets_at + 13].fill(NO_ENTRY);
+        let block = Block::decode(block, KeyForm::Internal).unwrap();
+        let look = |user: &str| {
+            find_version(&block, &seek_key(user.as_bytes(), 9), GlobalSeqno::default())
+        };
+        assert!(matches!(look("k95"), Landing::End), "the next block may have it");
+        assert!(matches!(look("k55"), Landing::Absent));
+        assert!(matches!(look("k9"), Landing::At(_)), "the last interval is searched");
+    }
+
+    /// Damage ends in an error or in wrong entries.
+    #[pumice_test_macros::test]
+    fn damaged_blocks_do_not_panic() {
+        let keys: Vec<Vec<u8>> = (0..20).map(|i| key(&format!("key{i:03}"), i)).collect();
+        let (block, _) = build(&keys, 3, 0.75);
+        let target = seek_key(b"key011", 99);
+        for at in 0..block.len() {
+            for bit in 0..8 {
+                let mut bad = block.clone();
+                bad[at] ^= 1 << bit;
+                for bad in [bad, block[..at].to_vec()] {
+                    if let Ok(bad) = Block::decode(bad, KeyForm::Internal)
+                        && bad.keys_end() > 0
+                    {
+                        find_version(&bad, &target, GlobalSeqno::default());
+                    }
+                }
+            }
         }
     }
 }

@@ -25,10 +25,30 @@ fn word(chunk: &[u8]) -> u64 {
     chunk.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Appends `src`, which is expected to be short.
-#[inline]
-pub(crate) fn append_short(dst: &mut Vec<u8>, src: &[u8]) {
-    dst.extend_from_slice(src);
+/// `dst.copy_from_slice(src)` for what is expected to be short: up to 32 bytes go as two chunks
+/// that may overlap, without a call.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline(always)]
+pub(crate) fn copy_short(dst: &mut [u8], src: &[u8]) {
+    assert_eq!(dst.len(), src.len());
+    match src.len() {
+        16..=32 => copy_ends::<16>(dst, src),
+        8..16 => copy_ends::<8>(dst, src),
+        _ => dst.copy_from_slice(src),
+    }
+}
+
+/// Copies the first and the last `N` bytes.
+#[inline(always)]
+fn copy_ends<const N: usize>(dst: &mut [u8], src: &[u8]) {
+    if let (Some(first), Some(to)) = (src.first_chunk::<N>(), dst.first_chunk_mut::<N>()) {
+        *to = *first;
+    }
+    if let (Some(last), Some(to)) = (src.last_chunk::<N>(), dst.last_chunk_mut::<N>()) {
+        *to = *last;
+    }
 }
 
 /// The first eight bytes of `key` as a big-endian integer, padded with zeros.
@@ -58,6 +78,17 @@ mod tests {
                 assert_eq!(common_prefix(&base, &other), differ, "len {len}");
                 assert_eq!(common_prefix(&other, &base), differ, "len {len}");
             }
+        }
+    }
+
+    #[pumice_test_macros::test]
+    fn short_copies_are_copies() {
+        let from: Vec<u8> = (1..=80).collect();
+        for len in 0..80 {
+            let mut to = [0; 80];
+            copy_short(&mut to[..len], &from[..len]);
+            assert_eq!(to[..len], from[..len]);
+            assert!(to[len..].iter().all(|&byte| byte == 0));
         }
     }
 

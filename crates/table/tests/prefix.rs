@@ -210,8 +210,8 @@ fn foreign_extractors_are_used_where_they_are_configured() {
     }
 }
 
-/// Point lookups ask for the prefix where only prefixes are in the filter, with the extractor of the
-/// table, whatever is configured.
+/// Point lookups ask for the prefix where only prefixes are in the filter, with the extractor of
+/// the table, whatever is configured.
 #[pumice_test_macros::test]
 fn point_lookups_by_prefix() {
     let users: Vec<_> = (0..600).map(|i| format!("{:03}key{i}", i / 2).into_bytes()).collect();

@@ -9,6 +9,12 @@
 //! rows behind them; (2) `results[i]` is 0 for a free row.
 
 use super::{Equation, ROWS, raw_seed};
+use crate::parts;
+
+/// Slots that the second-level cache may be expected to hold, at 20 bytes each.
+const CACHED_SLOTS: usize = 1 << 16;
+/// Slots of a part of a larger system.
+const LOG2_PART_SLOTS: u32 = 13;
 
 /// Equations in echelon form.
 pub(super) struct Banding {
@@ -35,8 +41,18 @@ impl Banding {
     }
 
     fn add_all(&mut self, hashes: &[u64], raw_seed: u64) -> bool {
-        let starts = (self.results.len() - (ROWS - 1)) as u64;
-        hashes.iter().all(|&hash| self.add(Equation::new(hash, raw_seed, starts)))
+        let slots = self.results.len();
+        let starts = (slots - (ROWS - 1)) as u64;
+        let mut add = |hashes: &[u64]| {
+            hashes.iter().all(|&hash| self.add(Equation::new(hash, raw_seed, starts)))
+        };
+        if slots <= CACHED_SLOTS {
+            return add(hashes);
+        }
+        let parts = slots.div_ceil(1 << LOG2_PART_SLOTS);
+        let part_of =
+            |hash| Equation::new(hash, raw_seed, starts).start as usize >> LOG2_PART_SLOTS;
+        parts::visit_by_part(hashes, parts, part_of, add)
     }
 
     /// False if the equation contradicts those before it.

@@ -8,11 +8,13 @@
 //! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one
 //! before, which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps
 //! the last key for those that know nothing. Buffers are reused: after the first few blocks nothing
-//! is allocated. Invariant: `restarts` is never empty.
+//! is allocated. Invariants: (1) `restarts` is never empty; (2) the block so far is the first `len`
+//! bytes of `buf`, the room behind them is already initialised, so that an entry is copied into a
+//! slice of known length.
 //!
 //! Index blocks have another entry form; see `index_builder`.
 
-use crate::prefix::{append_short, common_prefix};
+use crate::prefix::{common_prefix, copy_short};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
@@ -23,6 +25,7 @@ pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     buf: Vec<u8>,
+    len: usize,
     restarts: Vec<u32>,
     /// Entries before the next restart point.
     until_restart: u32,
@@ -37,6 +40,7 @@ impl BlockBuilder {
     pub fn new(restart_interval: u32, delta_keys: bool) -> Self {
         BlockBuilder {
             buf: Vec::new(),
+            len: 0,
             restarts: vec![0],
             until_restart: 0,
             restart_interval: restart_interval.max(1),
@@ -47,13 +51,13 @@ impl BlockBuilder {
     /// No entry since the last `reset`.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.buf.is_empty()
+        self.len == 0
     }
 
     /// Bytes of the block if it were finished now.
     #[inline]
     pub fn estimated_bytes(&self) -> usize {
-        self.buf.len() + 4 * self.restarts.len() + 4
+        self.len + 4 * self.restarts.len() + 4
     }
 
     /// RocksDB's guess of the block's size after one more entry (`EstimateSizeAfterKV`): the whole
@@ -71,7 +75,7 @@ impl BlockBuilder {
     }
 
     /// Appends an entry whose key has `common` leading bytes of the key before it.
-    #[inline]
+    #[inline(always)]
     pub fn append(&mut self, key: &[u8], value: &[u8], common: usize) {
         let mut shared = common & self.share_mask;
         if self.until_restart == 0 {
@@ -80,16 +84,35 @@ impl BlockBuilder {
         }
         self.until_restart -= 1;
         let suffix = &key[shared..];
-        self.buf.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
-        put_header(&mut self.buf, shared, suffix.len(), value.len());
-        append_short(&mut self.buf, suffix);
-        self.buf.extend_from_slice(value);
+        let end = self.len + MAX_HEADER_LEN + suffix.len() + value.len();
+        if end > self.buf.len() {
+            self.grow(end);
+        }
+        let room = &mut self.buf[self.len..end];
+        let header = if (shared | suffix.len() | value.len()) < 0x80 {
+            let (header, _) = room.split_at_mut(3);
+            header.copy_from_slice(&[shared as u8, suffix.len() as u8, value.len() as u8]);
+            3
+        } else {
+            put_header(room, [shared, suffix.len(), value.len()])
+        };
+        let (suffix_to, room) = room[header..].split_at_mut(suffix.len());
+        copy_short(suffix_to, suffix);
+        room[..value.len()].copy_from_slice(value);
+        self.len += header + suffix.len() + value.len();
+    }
+
+    /// Makes room for a block of `end` bytes.
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.buf.resize((end + end / 4).max(1024), 0);
     }
 
     /// The next entry is a restart point.
+    #[cold]
     fn restart(&mut self) {
-        if !self.buf.is_empty() {
-            self.restarts.push(self.buf.len() as u32);
+        if !self.is_empty() {
+            self.restarts.push(self.len as u32);
         }
         self.until_restart = self.restart_interval;
     }
@@ -97,6 +120,7 @@ impl BlockBuilder {
     /// Appends the restart array and returns the block; `reset` before the next entry. The caller
     /// may exchange the block for another vector.
     pub fn finish(&mut self) -> &mut Vec<u8> {
+        self.buf.truncate(self.len);
         self.buf.reserve(4 * self.restarts.len() + 4 + crate::handle::BLOCK_TRAILER_LEN);
         for restart in &self.restarts {
             self.buf.extend_from_slice(&restart.to_le_bytes());
@@ -105,25 +129,31 @@ impl BlockBuilder {
         &mut self.buf
     }
 
-    /// Starts the next block.
+    /// Starts the next block. The room is that of the block before, whose bytes may be anything.
     pub fn reset(&mut self) {
-        self.buf.clear();
+        self.len = 0;
+        self.buf.resize(self.buf.capacity(), 0);
         self.restarts.clear();
         self.restarts.push(0);
         self.until_restart = 0;
     }
 }
 
-/// Appends the three lengths; one bounds check when each fits a byte.
-#[inline]
-fn put_header(buf: &mut Vec<u8>, shared: usize, non_shared: usize, value_len: usize) {
-    if (shared | non_shared | value_len) < 0x80 {
-        buf.extend_from_slice(&[shared as u8, non_shared as u8, value_len as u8]);
-        return;
+/// Puts the three lengths at the start of `room` and says how many bytes they take.
+#[cold]
+fn put_header(room: &mut [u8], lengths: [usize; 3]) -> usize {
+    let mut at = 0;
+    for length in lengths {
+        let mut rest = length as u32;
+        while rest >= 0x80 {
+            room[at] = rest as u8 | 0x80;
+            rest >>= 7;
+            at += 1;
+        }
+        room[at] = rest as u8;
+        at += 1;
     }
-    for length in [shared, non_shared, value_len] {
-        pumice_base::coding::put_varint32(buf, length as u32);
-    }
+    at
 }
 
 /// A [`BlockBuilder`] that remembers the last key.

@@ -4,18 +4,20 @@
 //! counting) is done once per block over these, where the iterations overlap. The arena also is
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
-//! One owner. Invariants: (1) `ends` ascends and its last element is `bytes.len()`; (2) every key
-//! has at least its trailer; (3) the last key begins at `last_start`, which is `bytes.len()` when
-//! there is none.
+//! One owner. Invariants: (1) `ends` ascends and its last element is `len`, or `len` is 0; (2) every
+//! key has at least its trailer; (3) the last key begins at `last_start`, and `last_start` is 0
+//! when there is none; (4) `bytes` has room behind `len`, already initialised, so that a key is
+//! copied into a slice of known length.
 
 use pumice_base::dbformat::{TRAILER_LEN, user_key};
 
-use crate::prefix::append_short;
+use crate::prefix::copy_short;
 
 /// Internal keys in the order they were added.
 #[derive(Debug, Default)]
 pub(crate) struct BlockKeys {
     bytes: Vec<u8>,
+    len: usize,
     ends: Vec<u32>,
     last_start: usize,
 }
@@ -25,9 +27,19 @@ impl BlockKeys {
     #[inline]
     pub fn push(&mut self, ikey: &[u8]) {
         debug_assert!(ikey.len() >= TRAILER_LEN, "internal key shorter than its trailer");
-        self.last_start = self.bytes.len();
-        append_short(&mut self.bytes, ikey);
-        self.ends.push(self.bytes.len() as u32);
+        let (start, end) = (self.len, self.len + ikey.len());
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+        copy_short(&mut self.bytes[start..end], ikey);
+        (self.last_start, self.len) = (start, end);
+        self.ends.push(end as u32);
+    }
+
+    /// Makes room for `end` bytes.
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize((2 * end).max(1024), 0);
     }
 
     /// Number of keys.
@@ -45,7 +57,7 @@ impl BlockKeys {
     /// Bytes of all keys together.
     #[inline]
     pub fn total_bytes(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// Key number `i`.
@@ -61,8 +73,8 @@ impl BlockKeys {
     /// The last key; empty if there is none.
     #[inline]
     pub fn last(&self) -> &[u8] {
-        // By invariant 3 there always is such a range; `get` spares the panic.
-        self.bytes.get(self.last_start..).unwrap_or(&[])
+        // There always is such a range; `get` spares the panic.
+        self.bytes.get(self.last_start..self.len).unwrap_or(&[])
     }
 
     /// The keys, in order.
@@ -83,7 +95,7 @@ impl BlockKeys {
 
     /// Forgets the keys and keeps their memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.len = 0;
         self.ends.clear();
         self.last_start = 0;
     }

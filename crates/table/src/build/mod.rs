@@ -20,7 +20,7 @@
 //! function of the entries and the settings.
 
 mod add;
-mod block_builder;
+pub(crate) mod block_builder;
 pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;

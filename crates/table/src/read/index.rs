@@ -5,6 +5,9 @@
 //! the prefix common to all of them, so that a search is a binary search over integers that looks
 //! at key bytes only on ties.
 //!
+//! The first keys of the blocks, where the index has them, are kept as user keys: a point lookup
+//! below the first key of its block need not read the block.
+//!
 //! Separators ascend; a block that breaks this is refused, so that a search may trust the order.
 //! Also used for the top level of partitioned indexes and filters. Immutable after construction.
 
@@ -40,6 +43,9 @@ pub struct IndexBlock {
     keys: Vec<u8>,
     key_ends: Vec<u32>,
     handles: Vec<BlockHandle>,
+    /// First user keys of the blocks; empty if the index has none.
+    first_keys: Vec<u8>,
+    first_ends: Vec<u32>,
 }
 
 impl IndexBlock {
@@ -59,9 +65,12 @@ impl IndexBlock {
         let mut key: Vec<u8> = Vec::new();
         let mut previous = BlockHandle::default();
         while !src.is_empty() {
-            let handle = decode_entry(&mut src, encoding, &mut key, previous)
+            let (handle, first_key) = decode_entry(&mut src, encoding, &mut key, previous)
                 .ok_or("malformed index entry")?;
             index.push(&key, handle, cmp)?;
+            if encoding.first_keys {
+                index.push_first_key(first_key)?;
+            }
             previous = handle;
         }
         index.build_words();
@@ -92,6 +101,14 @@ impl IndexBlock {
         Ok(())
     }
 
+    fn push_first_key(&mut self, ikey: &[u8]) -> Result<(), &'static str> {
+        let len = ikey.len().checked_sub(TRAILER_LEN).ok_or("first key too short")?;
+        self.first_keys.extend_from_slice(&ikey[..len]);
+        let end = u32::try_from(self.first_keys.len()).map_err(|_| "first keys too long")?;
+        self.first_ends.push(end);
+        Ok(())
+    }
+
     fn build_words(&mut self) {
         if !self.bytewise || self.is_empty() {
             return;
@@ -106,6 +123,8 @@ impl IndexBlock {
         self.keys.shrink_to_fit();
         self.key_ends.shrink_to_fit();
         self.handles.shrink_to_fit();
+        self.first_keys.shrink_to_fit();
+        self.first_ends.shrink_to_fit();
     }
 
     /// Number of blocks.
@@ -145,6 +164,21 @@ impl IndexBlock {
         if self.user_keys { key } else { user_key(key) }
     }
 
+    /// The index tells that every user key of block `i` is above `user_key`, so that the block need
+    /// not be read to look it up.
+    #[inline]
+    pub(crate) fn begins_above(
+        &self,
+        i: usize,
+        cmp: &InternalKeyComparator,
+        user_key: &[u8],
+    ) -> bool {
+        let Some(&end) = self.first_ends.get(i) else { return false };
+        let start = if i == 0 { 0 } else { self.first_ends[i - 1] };
+        let first = &self.first_keys[start as usize..end as usize];
+        cmp.user.compare(first, user_key).is_gt()
+    }
+
     /// Separators are user keys: the versions of a user key never span two blocks.
     #[inline]
     pub fn stores_user_keys(&self) -> bool {
@@ -157,6 +191,8 @@ impl IndexBlock {
             + 8 * self.words.capacity()
             + self.keys.capacity()
             + 4 * self.key_ends.capacity()
+            + self.first_keys.capacity()
+            + 4 * self.first_ends.capacity()
             + size_of::<BlockHandle>() * self.handles.capacity()
     }
 
@@ -222,12 +258,14 @@ fn entries_end(data: &[u8]) -> Option<usize> {
     end.checked_sub(4usize.checked_mul(restarts as usize)?)
 }
 
-fn decode_entry(
-    src: &mut Decoder<'_>,
+/// Takes an entry off `src`: its separator into `key`, its handle, and the first internal key of
+/// the block, empty if the index has none.
+fn decode_entry<'a>(
+    src: &mut Decoder<'a>,
     encoding: IndexEncoding,
     key: &mut Vec<u8>,
     previous: BlockHandle,
-) -> Option<BlockHandle> {
+) -> Option<(BlockHandle, &'a [u8])> {
     let shared = src.varint32()? as usize;
     let suffix_len = src.varint32()? as usize;
     let value_len = if encoding.delta_handles { None } else { Some(src.varint32()? as usize) };
@@ -237,7 +275,9 @@ fn decode_entry(
     key.truncate(shared);
     key.extend_from_slice(src.bytes(suffix_len)?);
     if let Some(len) = value_len {
-        return BlockHandle::decode(&mut Decoder::new(src.bytes(len)?));
+        let mut value = Decoder::new(src.bytes(len)?);
+        let handle = BlockHandle::decode(&mut value)?;
+        return Some((handle, first_key(&mut value, encoding)?));
     }
     let handle = if shared == 0 {
         BlockHandle::decode(src)?
@@ -246,10 +286,11 @@ fn decode_entry(
         let offset = previous.offset.checked_add(previous.size)?;
         BlockHandle { offset: offset.checked_add(BLOCK_TRAILER_LEN as u64)?, size }
     };
-    if encoding.first_keys {
-        src.length_prefixed()?;
-    }
-    Some(handle)
+    Some((handle, first_key(src, encoding)?))
+}
+
+fn first_key<'a>(src: &mut Decoder<'a>, encoding: IndexEncoding) -> Option<&'a [u8]> {
+    if encoding.first_keys { src.length_prefixed() } else { Some(&[]) }
 }
 
 #[cfg(test)]
@@ -335,16 +376,53 @@ mod tests {
         }
     }
 
+    /// First keys, delta-encoded handles or not, and what they say about lookups.
+    #[pumice_test_macros::test]
+    fn decodes_first_keys() {
+        for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+            for delta in [false, true] {
+                let icmp = InternalKeyComparator::new(cmp.clone());
+                let kind = IndexType::BinarySearchWithFirstKey;
+                let options = TableOptions { index_type: kind, ..options(delta) };
+                let (block, encoding) = build(&cmp, options, false);
+                let index = IndexBlock::decode(&block, encoding, &icmp).unwrap();
+                assert_eq!(index.len(), 50);
+                for i in 0..50 {
+                    // The first key of a block of one key is its last.
+                    let number = if cmp.is_bytewise() { i * 10 } else { 490 - i * 10 };
+                    let first = format!("key{number:05}");
+                    assert!(!index.begins_above(i, &icmp, first.as_bytes()));
+                    let (shorter, longer) = (first[..7].to_string(), format!("{first}0"));
+                    let (before, behind) =
+                        if cmp.is_bytewise() { (shorter, longer) } else { (longer, shorter) };
+                    assert!(index.begins_above(i, &icmp, before.as_bytes()));
+                    assert!(!index.begins_above(i, &icmp, behind.as_bytes()));
+                }
+            }
+        }
+    }
+
     #[pumice_test_macros::test]
     fn refuses_damage_without_panic() {
+        for first_keys in [false, true] {
+            refuse_damage(first_keys);
+        }
+    }
+
+    fn refuse_damage(first_keys: bool) {
         let cmp = InternalKeyComparator::default();
-        let (block, encoding) = build(&Comparator::Bytewise, options(true), false);
+        let mut settings = options(true);
+        if first_keys {
+            settings.index_type = IndexType::BinarySearchWithFirstKey;
+        }
+        let (block, encoding) = build(&Comparator::Bytewise, settings, false);
         for at in 0..block.len() {
             for bit in 0..8 {
                 let mut bad = block.clone();
                 bad[at] ^= 1 << bit;
                 if let Ok(index) = IndexBlock::decode(&bad, encoding, &cmp) {
-                    index.seek(&cmp, &seek_key(b"key00123", 9));
+                    let at = index.seek(&cmp, &seek_key(b"key00123", 9));
+                    index.begins_above(at, &cmp, b"key00123");
                 }
             }
             if let Ok(index) = IndexBlock::decode(&block[..at], encoding, &cmp) {

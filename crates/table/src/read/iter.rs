@@ -18,10 +18,11 @@ use pumice_env::ReadaheadBuffer;
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
+use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::PinnedBlock;
 use crate::read::cursor::BlockCursor;
 use crate::read::index::IndexBlock;
-use crate::read::table::{Heading, MetaBlock, Table};
+use crate::read::table::{Heading, Table};
 
 /// A cursor over the entries of a table.
 pub struct TableIter {

@@ -7,6 +7,7 @@
 //! Thread safety: see each module. Nothing here writes.
 
 pub(crate) mod block;
+pub(crate) mod blocks;
 pub(crate) mod cached_block;
 pub(crate) mod cursor;
 pub(crate) mod file;

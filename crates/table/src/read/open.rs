@@ -19,11 +19,12 @@ use crate::metaindex::MetaIndex;
 use crate::options::{IndexType, PinningTier, TableReadContext, TableReadOptions};
 use crate::properties::{self, TableProperties};
 use crate::read::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::{TableFile, Tail};
 use crate::read::index::IndexEncoding;
-use crate::read::table::{HeldPartitions, MetaBlock, Table, TableFilter};
+use crate::read::table::{HeldPartitions, Table, TableFilter};
 use crate::unique_id;
 
 /// Bytes read from the end of a file whose tail size is not known.

@@ -108,6 +108,7 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
     }
 }
 
+#[inline(never)]
 fn find_by_restarts(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
     let less = |key: &[u8]| {
         let order = user_key(key).cmp(user_key(target));
@@ -126,19 +127,35 @@ pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) ->
     if block.has_entry_table() || block.separated() {
         return find(block, target, global);
     }
+    find_by_hash(block, target, global)
+}
+
+#[inline(never)]
+fn find_by_hash(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
     let restart = match block.hash_bucket(user_key(target)) {
-        Bucket::Unknown => return find(block, target, global),
+        Bucket::Unknown => return find_by_restarts(block, target, global),
         Bucket::Restart(restart) => restart,
-        // The key may still go on in the next block, if it sorts behind all keys of this one.
+        // The key may still go on in the next block, if it sorts behind all keys of this one, which
+        // the last interval tells.
         Bucket::Absent => block.num_restarts() - 1,
     };
-    let end = block.restart(restart + 1);
-    match walk_until(block, block.restart(restart), end, 0, target, global) {
+    let landing = match walk_interval(block, restart, target, global) {
+        // The bucket was another key's. The key may still go on in the next block.
+        Landing::End if restart + 1 < block.num_restarts() => {
+            walk_interval(block, block.num_restarts() - 1, target, global)
+        }
+        landing => landing,
+    };
+    match landing {
         Landing::At(position) if !position.equal => Landing::Absent,
-        // The interval ended, and entries above it follow.
-        Landing::End if end < block.keys_end() => Landing::Absent,
         landing => landing,
     }
+}
+
+/// Walks over one restart interval.
+fn walk_interval(block: &Block, restart: usize, target: &[u8], global: GlobalSeqno) -> Landing {
+    let (start, end) = (block.restart(restart), block.restart(restart + 1));
+    walk_until(block, start, end, 0, target, global)
 }
 
 /// The position of the entry with that number in the entry table; no version of the target.
@@ -163,7 +180,7 @@ fn walk(
 }
 
 /// `walk` over the entries that begin before `end`.
-#[inline]
+#[inline(always)]
 fn walk_until(
     block: &Block,
     offset: usize,

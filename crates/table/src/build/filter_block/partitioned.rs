@@ -14,8 +14,8 @@
 //! two share their keys, if the last one would be undersized, at the end of a data block. For this
 //! the count of entries, the last user key and its prefix are noted for each data block in it.
 //!
-//! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key added
-//! last; (3) each partition that is cut has entries of its own.
+//! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key
+//! added last; (3) each partition that is cut has entries of its own.
 
 use pumice_base::dbformat::{append_internal_key, user_key};
 use pumice_base::hash::hash64;

@@ -184,8 +184,8 @@ fn nothing_comes_of_nothing() {
     assert!(FilterBlockBuilder::new(&context).is_none());
 }
 
-/// The boundary rule, looked at directly: each partition holds the prefix of its neighbours' nearest
-/// keys, also where the last two were cut anew.
+/// The boundary rule, looked at directly: each partition holds the prefix of its neighbours'
+/// nearest keys, also where the last two were cut anew.
 #[pumice_test_macros::test]
 fn neighbours_prefixes_are_in_each_partition() {
     for decoupled in [true, false] {

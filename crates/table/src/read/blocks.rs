@@ -1,0 +1,212 @@
+//! Blocks of a table: held by it, taken from the cache, or read from the file.
+//!
+//! Thread safety: as the table. A block is decoded before it is reachable; its key in the cache is
+//! the table's `cache_base` with the block's offset xored in. Suspends where a block is read.
+
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
+use pumice_cache::{CacheKey, Priority};
+
+use crate::handle::{BlockHandle, BlockKind};
+use crate::options::TableReadOptions;
+use crate::read::block::{Block, KeyForm};
+use crate::read::cached_block::{CachedBlock, PinnedBlock};
+use crate::read::index::{IndexBlock, IndexEncoding};
+use crate::read::table::Table;
+
+/// An index or filter block: held by the table, or found through the cache each time.
+pub(crate) enum MetaBlock {
+    Held(PinnedBlock),
+    InCache(BlockHandle),
+}
+
+/// A use of a meta block.
+pub(crate) enum MetaRef<'a> {
+    Borrowed(&'a PinnedBlock),
+    Pinned(PinnedBlock),
+}
+
+impl MetaRef<'_> {
+    #[inline]
+    pub fn get(&self) -> &CachedBlock {
+        match self {
+            MetaRef::Borrowed(block) => block.get(),
+            MetaRef::Pinned(block) => block.get(),
+        }
+    }
+}
+
+impl Table {
+    /// Partition `at` of the index whose top level is `top`.
+    #[inline]
+    pub(crate) fn index_partition(
+        &self,
+        top: &IndexBlock,
+        at: usize,
+        options: &TableReadOptions,
+    ) -> Result<MetaRef<'_>> {
+        match &self.index_partitions {
+            Some(held) => Ok(MetaRef::Borrowed(&held[at])),
+            None => Ok(MetaRef::Pinned(self.block(top.handle(at), BlockKind::Index, options)?)),
+        }
+    }
+
+    /// The block of `meta`.
+    #[inline]
+    pub(crate) fn meta<'a>(
+        &self,
+        meta: &'a MetaBlock,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<MetaRef<'a>> {
+        match meta {
+            MetaBlock::Held(block) => Ok(MetaRef::Borrowed(block)),
+            MetaBlock::InCache(handle) => Ok(MetaRef::Pinned(self.block(*handle, kind, options)?)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn index_of<'a>(&self, meta: &'a MetaRef<'_>) -> Result<&'a IndexBlock> {
+        meta.get().as_index().ok_or_else(|| self.foreign_block())
+    }
+
+    #[inline]
+    pub(crate) fn index_in<'a>(&self, pin: &'a PinnedBlock) -> Result<&'a IndexBlock> {
+        pin.get().as_index().ok_or_else(|| self.foreign_block())
+    }
+
+    #[cold]
+    fn foreign_block(&self) -> Error {
+        Error::corruption(format!("block of another kind in the cache for {}", self.file.name()))
+    }
+
+    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+        CacheKey(self.cache_base[0], self.cache_base[1] ^ handle.offset)
+    }
+
+    /// The block if it is in the cache.
+    #[inline]
+    pub(crate) fn cached(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<Option<PinnedBlock>> {
+        let Some(cache) = &self.cache else { return Ok(None) };
+        match cache.lookup_owned(&self.cache_key(handle)) {
+            Some(hit) => {
+                if hit.kind() != kind {
+                    return Err(self.foreign_block());
+                }
+                if let Some(stats) = &self.file.stats {
+                    stats.cache_hit(kind, hit.charge());
+                }
+                Ok(Some(PinnedBlock::Cached(hit)))
+            }
+            None => {
+                if let Some(stats) = &self.file.stats {
+                    stats.cache_miss(kind);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The block, from the cache or the file.
+    #[inline]
+    pub(crate) fn block(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        match self.cached(handle, kind)? {
+            Some(block) => Ok(block),
+            None => self.read_block(handle, kind, options),
+        }
+    }
+
+    /// Reads a block that a read with `cache_only` missed, and keeps it in the cache (if there is
+    /// one and it has room) at least until the pin is dropped. Suspends.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors.
+    pub fn load(
+        &self,
+        (handle, kind): (BlockHandle, BlockKind),
+        verify_checksums: bool,
+    ) -> Result<PinnedBlock> {
+        let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
+        self.read_block(handle, kind, &options)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_block(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        if options.cache_only {
+            if let Some(missed) = &options.missed {
+                missed.note(handle, kind);
+            }
+            return Err(Error::incomplete("no blocking io"));
+        }
+        let contents = self.file.read(handle, kind, options.verify_checksums)?;
+        let block = self.decode(contents, handle, kind)?;
+        self.admit(block, handle, options.fill_cache)
+    }
+
+    /// Puts a block that was read into the cache, if there is one and `fill` is set.
+    pub(crate) fn admit(
+        &self,
+        mut block: CachedBlock,
+        handle: BlockHandle,
+        fill: bool,
+    ) -> Result<PinnedBlock> {
+        let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
+            return Ok(PinnedBlock::Owned(Arc::new(block)));
+        };
+        if block.kind() == BlockKind::Data && self.comparator.user.is_bytewise() {
+            block.block.build_entry_table();
+        }
+        let (kind, charge) = (block.kind(), block.charge());
+        let high = self.options.cache_index_and_filter_blocks_with_high_priority;
+        let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
+        let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
+        if let Some(stats) = &self.file.stats {
+            stats.cache_add(kind, charge);
+        }
+        Ok(PinnedBlock::Cached(pinned))
+    }
+
+    /// Decodes the contents of a block.
+    pub(crate) fn decode(
+        &self,
+        contents: Vec<u8>,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<CachedBlock> {
+        let bad = |what: &str| self.file.bad_block(handle, kind, what);
+        match kind {
+            BlockKind::Index | BlockKind::FilterIndex => {
+                let first_keys = kind == BlockKind::Index && self.index_encoding.first_keys;
+                let encoding = IndexEncoding { first_keys, ..self.index_encoding };
+                let index =
+                    IndexBlock::decode(&contents, encoding, &self.comparator).map_err(bad)?;
+                Ok(CachedBlock::index(index, kind))
+            }
+            BlockKind::Filter => Ok(CachedBlock::filter(contents)),
+            BlockKind::Data | BlockKind::RangeDeletion => {
+                let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
+                Ok(CachedBlock::entries(block, kind))
+            }
+            BlockKind::Dictionary | BlockKind::Properties | BlockKind::MetaIndex => {
+                let block = Block::decode(contents, KeyForm::Raw).map_err(bad)?;
+                Ok(CachedBlock::entries(block, kind))
+            }
+        }
+    }
+}

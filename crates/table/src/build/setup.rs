@@ -33,7 +33,9 @@ pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
         TableReason::CompactionLevel0 => Urgency::Level0,
         TableReason::Compaction | TableReason::Other => Urgency::Deep,
     };
-    Some(Plan { helpers: context.helpers.clone()?, threads: threads as usize, urgency })
+    let helpers = context.helpers.clone()?;
+    let block_bytes = context.table.block_size;
+    Some(Plan { helpers, threads: threads as usize, urgency, block_bytes })
 }
 
 /// A nonzero base for the context checksums that differs between files.

@@ -38,16 +38,18 @@ pub(crate) struct Plan {
     /// `parallel_threads` of RocksDB: at most so many helpers.
     pub threads: usize,
     pub urgency: Urgency,
+    /// Target of uncompressed bytes of a data block.
+    pub block_bytes: usize,
 }
 
 impl Plan {
-    /// RocksDB's ring for so many threads.
+    /// As many blocks as a megabyte holds, raw and compressed. RocksDB's rings grow with the number
+    /// of threads, from 4; fewer slots mean more calls for helpers (docs/port/ring.md).
     fn slots(&self) -> usize {
-        match self.threads {
-            0..=2 => 4,
-            3..=4 => 8,
-            5..=8 => 16,
-            _ => 32,
+        match self.block_bytes >> 10 {
+            0..=16 => MAX_SLOTS,
+            17..=32 => 16,
+            _ => 8,
         }
     }
 }

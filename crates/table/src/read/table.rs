@@ -134,7 +134,8 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        self.get_hashed(options, target, hash64(user_key(target)), f)
+        let hash = if self.filter.is_some() { hash64(user_key(target)) } else { 0 };
+        self.get_hashed(options, target, hash, f)
     }
 
     /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of

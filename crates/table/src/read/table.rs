@@ -134,7 +134,8 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        self.get_hashed(options, target, hash64(user_key(target)), f)
+        let hash = if self.filter.is_some() { hash64(user_key(target)) } else { 0 };
+        self.get_hashed(options, target, hash, f)
     }
 
     /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
@@ -373,8 +374,8 @@ impl Table {
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
-    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A filter that
-    /// cannot be read says nothing; but who wants to know what was missed is told.
+    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A
+    /// filter that cannot be read says nothing; but who wants to know what was missed is told.
     #[inline]
     fn filter_may_match(
         &self,

@@ -5,8 +5,8 @@
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
 //! One owner. Invariants: (1) `ends` ascends and its last element is `len`, or `len` is 0; (2)
-//! every key has at least its trailer; (3) the last key begins at `last_start`, and `last_start` is 0
-//! when there is none; (4) `bytes` has room behind `len`, already initialised, so that a key is
+//! every key has at least its trailer; (3) the last key begins at `last_start`, which is 0 when
+//! there is none; (4) `bytes` has room behind `len`, already initialised, so that a key is
 //! copied into a slice of known length.
 
 use pumice_base::dbformat::{TRAILER_LEN, user_key};

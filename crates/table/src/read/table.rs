@@ -373,8 +373,8 @@ impl Table {
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
-    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A filter that
-    /// cannot be read says nothing; but who wants to know what was missed is told.
+    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A
+    /// filter that cannot be read says nothing; but who wants to know what was missed is told.
     #[inline]
     fn filter_may_match(
         &self,

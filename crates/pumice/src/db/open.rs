@@ -311,6 +311,15 @@ struct Assembly<'a> {
     lock: Option<Box<dyn pumice_env::FileLock>>,
 }
 
+/// The pools of the process, with threads enough for this database.
+fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
+    let pools = shared_pools();
+    let (flushes, compactions) = options.background_limits();
+    pools.increase_background_threads(flushes, Priority::High);
+    pools.increase_background_threads(compactions, Priority::Low);
+    pools
+}
+
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let statistics = options.statistics.clone().map(|s| s as Arc<dyn pumice_table::TableStats>);
@@ -326,10 +335,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         cfs.insert(id, state);
     }
     let map = CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)));
-    let pools = shared_pools();
-    let (flushes, compactions) = options.background_limits();
-    pools.increase_background_threads(flushes, Priority::High);
-    pools.increase_background_threads(compactions, Priority::Low);
     Ok(DbInner {
         path: a.path.to_path_buf(),
         read_only: a.mode != Mode::ReadWrite,
@@ -340,7 +345,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         statistics: options.statistics.clone(),
         open_tables,
         write_buffer_manager: manager,
-        pools,
+        pools: pools_for(options),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),

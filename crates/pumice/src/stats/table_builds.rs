@@ -83,7 +83,8 @@ impl fmt::Display for TableBuilds {
         let pool = HelperPool::shared().stats();
         writeln!(
             f,
-            "helpers of the process: {} threads, {} started, {} woken, {} visits, {} left, {} panics",
+            "helpers of the process: {} threads, {} started, {} woken, {} visits, {} left, \
+             {} panics",
             pool.threads, pool.started, pool.woken, pool.visits, pool.left, pool.panics
         )
     }

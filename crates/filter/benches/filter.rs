@@ -1,8 +1,8 @@
 //! What filters cost per key: adding, building, asking.
 //!
-//! `cargo bench -p pumice-filter --bench filter [-- WORD [KEYS]]` runs the lines whose name contains
-//! WORD, each the median over interleaved rounds. Sizes: 3,000 keys are a partition, 100,000 a small
-//! table. Instructions per key:
+//! `cargo bench -p pumice-filter --bench filter [-- WORD [KEYS]]` runs the lines whose name has
+//! WORD in it, each the median over interleaved rounds. Sizes: 3,000 keys are a partition, 100,000
+//! a small table. Instructions per key:
 //!
 //! ```text
 //! valgrind --tool=callgrind --callgrind-out-file=/dev/null BINARY callgrind LINE KEYS REPEATS
@@ -12,12 +12,11 @@
 //! the set-up; of the lines "finish" it holds "add by block" too. BINARY is the path that
 //! `cargo bench --no-run` prints.
 #![allow(missing_docs)]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A clock, beside the engine.
 
 use pumice_filter::{FilterBuildSettings, FilterBuilder, FilterPolicy, FilterReader};
+use pumice_port::time::now_nanos;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::time::Instant;
 
 const ROUNDS: usize = 5;
 const SIZES: [usize; 4] = [3_000, 100_000, 1_000_000, 10_000_000];
@@ -110,7 +109,7 @@ impl Case {
         if what == "finish" {
             self.add("add by block");
         }
-        let start = Instant::now();
+        let start = now_nanos();
         match what {
             "finish" => {
                 black_box(self.builder.finish().expect("memory is intact"));
@@ -123,7 +122,7 @@ impl Case {
             }
             _ => self.add(what),
         }
-        let nanos = start.elapsed().as_nanos() as f64;
+        let nanos = (now_nanos() - start) as f64;
         // The next round starts without entries and keeps the memory.
         self.builder.forget_entries();
         nanos

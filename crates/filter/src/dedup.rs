@@ -56,9 +56,9 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
         }
     }
 
-    /// As [`KeyHashes::add`] for each. The loop holds nothing but hashing, a comparison and a store,
-    /// so the processor works on several keys at once by itself; to compute groups of hashes first
-    /// was measured to gain nothing without prefixes and to lose a quarter with them.
+    /// As [`KeyHashes::add`] for each. The loop holds nothing but hashing, a comparison and a
+    /// store, so the processor works on several keys at once by itself; to compute groups of hashes
+    /// first was measured to gain nothing without prefixes and to lose a quarter with them.
     #[inline]
     pub fn add_all(&mut self, keys: impl Iterator<Item = H>) {
         self.hashes.reserve(keys.size_hint().0);

@@ -4,8 +4,8 @@
 //! keys, length of the filter and `hash64` of it, and the bytes themselves of short ones. One test
 //! compares our filters with it. The other lets RocksDB write them again, where its library is
 //! installed (`cargo xtask peers`), and compares those; with `PUMICE_WRITE_GOLDEN=1` it writes the
-//! file instead. With `optimize_filters_for_memory` bytes are not comparable, since RocksDB's depend
-//! on its allocator and on earlier filters; there the false-positive rates are compared.
+//! file instead. With `optimize_filters_for_memory` bytes are not comparable, since RocksDB's
+//! depend on its allocator and on earlier filters; there the false-positive rates are compared.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // Files of RocksDB, beside the engine.
 

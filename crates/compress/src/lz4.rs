@@ -9,10 +9,11 @@
 //! is attached holds a count of it; (5) a working state is reset before each block, which forgets
 //! the block before without reading it.
 //!
-//! A dictionary is attached per block. Measured by `benches/dict.rs` with 16 KiB of dictionary:
-//! attaching costs nothing at 1 KiB (copying the loaded state 140 ns) and as much as copying from
-//! 4 KiB on, where liblz4 itself copies; loading it per block, as RocksDB does, 5 us more. As it is
-//! loaded once per table, it is loaded the thorough way: 14 us more, blocks 1 to 2 % smaller.
+//! A dictionary is attached per block. Measured (`crates/table/benches/dictionary.rs`) with 16 KiB
+//! of dictionary: attaching costs nothing at 1 KiB (copying the loaded state 140 ns) and as much as
+//! copying from 4 KiB on, where liblz4 itself copies; loading it per block, as RocksDB does, 5 us
+//! more. As it is loaded once per table, it is loaded the thorough way: 14 us more, blocks 1 to 2 %
+//! smaller.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};

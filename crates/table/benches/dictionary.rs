@@ -1,21 +1,21 @@
 //! What a dictionary costs and gains per block: nanoseconds and stored bytes with and without one,
 //! of every codec that has them, compressing and decompressing.
 //!
-//! `cargo bench -p pumice-compress --bench dict [-- callgrind CODEC plain|dict BLOCK]`. Each figure
-//! is the median over interleaved rounds, so that noise meets both sides alike. `load` is a new
-//! compressor per block, what it would cost not to share the prepared dictionary.
-//! `callgrind` compresses 1000 blocks of BLOCK bytes and nothing else, for counting instructions.
+//! `cargo bench -p pumice-table --bench dictionary [-- callgrind CODEC plain|dict BLOCK]`. Each
+//! figure is the median over interleaved rounds, so that noise meets both sides alike. `load` is a
+//! new compressor per block, what it would cost not to share the prepared dictionary. `callgrind`
+//! compresses 1000 blocks of BLOCK bytes and nothing else, for counting instructions.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pumice_base::random::Rng;
 use pumice_compress::{
     CompressionDict, CompressionOptions, CompressionType, Compressor, Decompressor, Dictionary,
 };
+use pumice_port::time::now_nanos;
 
 const BLOCKS: usize = 64;
 const ROUNDS: usize = 21;
@@ -58,11 +58,11 @@ fn dictionary(kind: CompressionType, options: &CompressionOptions) -> Arc<Compre
 
 /// Nanoseconds per block.
 fn time(blocks: &[Vec<u8>], mut work: impl FnMut(&[u8])) -> f64 {
-    let start = Instant::now();
+    let start = now_nanos();
     for block in blocks {
         work(black_box(block));
     }
-    start.elapsed().as_nanos() as f64 / blocks.len() as f64
+    (now_nanos() - start) as f64 / blocks.len() as f64
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -150,11 +150,11 @@ fn main() {
         line("zstd raw", CompressionType::Zstd, size, false);
         line("zstd trained", CompressionType::Zstd, size, true);
     }
-    let start = Instant::now();
+    let start = now_nanos();
     let dict = dictionary(CompressionType::Zstd, &options(true));
     println!(
         "zstd: {} bytes trained on 1.6 MB, {:.0} ms",
         dict.bytes().len(),
-        start.elapsed().as_secs_f64() * 1e3
+        (now_nanos() - start) as f64 / 1e6
     );
 }

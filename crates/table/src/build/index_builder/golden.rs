@@ -111,7 +111,7 @@ impl Case {
         db.flush(&cf).unwrap();
         let files = db.live_files();
         assert_eq!(files.len(), 1);
-        std::fs::read(dir.path().join(files[0].name.trim_start_matches('/'))).unwrap()
+        pumice_port::os::read_file(&dir.path().join(files[0].name.trim_start_matches('/'))).unwrap()
     }
 
     fn open(&self, bytes: &[u8]) -> Arc<Table> {

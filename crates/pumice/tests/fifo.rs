@@ -1,4 +1,5 @@
-//! FIFO compaction in a running database: what goes, what stays, and that writes never stall.
+//! FIFO compaction in a running database: what goes, what stays, and that writes never stall. Files
+//! that get too old are in `fifo_age`.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -124,26 +125,6 @@ fn small_files_are_merged_where_that_is_allowed() {
     settle(&db);
     assert!(l0(&db).len() < 15, "{:?}", l0(&db));
     assert_eq!(contents(&db).len(), 3000);
-    db.close().unwrap();
-}
-
-#[pumice_test_macros::test]
-fn old_files_go_when_their_time_is_over() {
-    let (_, fs) = memory();
-    let mut options = options(&fs);
-    fifo(&mut options, 1 << 30, false);
-    let db = Db::open(&options, DIR).unwrap();
-    rounds(&db, 0..3);
-    settle(&db);
-    assert_eq!(l0(&db).len(), 3);
-    // Written less than 30 days ago, but more than a second once two have passed.
-    let start = pumice_port::time::wall_seconds();
-    while pumice_port::time::wall_seconds() < start + 3 {
-        pumice_port::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    db.set_options(db.default_column_family(), &[("ttl", "1")]).unwrap();
-    settle(&db);
-    assert!(l0(&db).is_empty());
     db.close().unwrap();
 }
 

@@ -18,6 +18,7 @@ use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReaso
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
+use crate::options::CompactionStyle as Style;
 
 /// What a new table is for; decides compression, filter and recorded times.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,7 @@ impl OutputFile {
             column_family_id: cf.id,
             column_family_name: cf.name.clone(),
             level: spec.level as i32,
+            is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
             oldest_ancestor_time: spec.oldest_ancestor_time,
             oldest_key_time: 0,
             newest_key_time: 0,

@@ -358,6 +358,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             ..DbState::default()
         }),
         changed: Condvar::new(),
+        expiry_changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
         queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
         scratch: Mutex::new(WriteBatch::new()),

@@ -12,7 +12,9 @@ use std::time::Duration;
 use common::{DIR, fill, flush, memory, options};
 use pumice::options::{CompactionStyle, FifoOptions};
 use pumice::stats::listener::{CompactionJobInfo, CompactionReason};
-use pumice::{Db, EventListener, FileSystem, FlushOptions, Options, WriteOptions};
+use pumice::{
+    Db, EventListener, FileSystem, FlushOptions, Options, Statistics, Ticker, WriteOptions,
+};
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
 use pumice_port::thread::sleep;
@@ -69,6 +71,8 @@ fn files_go_one_by_one_from_a_database_at_rest() {
         let (_, fs) = memory();
         let reasons = Arc::new(Reasons::default());
         let mut options = fifo(&fs, HOUR);
+        let statistics = Arc::new(Statistics::new());
+        options.db.statistics = Some(Arc::clone(&statistics));
         options.db.listeners = vec![Arc::clone(&reasons) as Arc<dyn EventListener>];
         let db = Db::open(&options, DIR).unwrap();
         let mut written = Vec::new();
@@ -83,6 +87,8 @@ fn files_go_one_by_one_from_a_database_at_rest() {
             assert_eq!(files(&db), 2 - gone);
         }
         assert_eq!(*reasons.0.lock(), [CompactionReason::FifoTtl; 3]);
+        assert_eq!(statistics.ticker(Ticker::FifoTtlCompactions), 3);
+        assert_eq!(statistics.ticker(Ticker::FifoMaxSizeCompactions), 0);
         // Now that nothing is left to wait for, a new file is watched again.
         let at = one_file(&db, 3);
         sleep_until(at + HOUR + 5);

@@ -280,6 +280,8 @@ pub struct TableBuildContext {
     /// Helpers that compress blocks, if `compression_opts` asks for them; `None` builds with one
     /// thread.
     pub helpers: Option<HelperPool>,
+    /// Time the codec for every block, not for every 64th.
+    pub time_codec: bool,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -323,6 +325,7 @@ impl Default for TableBuildContext {
             reason: TableReason::Other,
             target_file_size: 0,
             helpers: None,
+            time_codec: false,
             user_collected: Vec::new(),
         }
     }

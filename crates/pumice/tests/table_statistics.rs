@@ -33,6 +33,8 @@ impl Counted {
         options.db.statistics = Some(Arc::clone(&statistics));
         options.db.max_subcompactions = 3;
         options.cf.num_levels = 3;
+        // What is compacted, and in how many parts, is up to the test.
+        options.cf.disable_auto_compactions = true;
         options.cf.compression = CompressionType::Lz4;
         options.cf.prefix_extractor = Some(Arc::new(FixedPrefix(4)));
         options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));

@@ -1,5 +1,7 @@
 //! What building a table costs per key, and what share of the limit it reaches: the same blocks
-//! through the codec and the checksum alone, appended to the same writer, on as many threads.
+//! through the codec and the checksum alone, appended to the same writer, on as many threads. With a
+//! filter a second share says what the builder adds to the filter's own cost: a limit that also
+//! makes the filter of the same keys, at once.
 //!
 //! `cargo bench -p pumice-table --bench builder [-- serial|uncompressed|parallel|callgrind CASE] [KEYS]`. Each
 //! line is the median over interleaved rounds; keys have 16 bytes, values 100, of which half
@@ -18,7 +20,7 @@ use pumice_base::random::Rng;
 use pumice_base::{Error, Result, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 use pumice_env::{BufferedWriter, FileSyncer, FileSystem, MemFs, WritableFile, WriterOptions};
-use pumice_filter::FilterPolicy;
+use pumice_filter::{FilterBuildSettings, FilterPolicy};
 use pumice_port::helpers::HelperPool;
 use pumice_port::{thread, time};
 use pumice_table::{
@@ -100,10 +102,11 @@ impl Load {
         Load { keys, values, count }
     }
 
-    /// Made to cost next to nothing: whoever reads them is measured.
+    /// Made to cost next to nothing: whoever reads them is measured. The compiler is not told the
+    /// lengths, lest it makes a builder for them.
     fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let values = self.values.chunks_exact(VALUE_BYTES).cycle();
-        self.keys.chunks_exact(KEY_BYTES).zip(values)
+        let values = self.values.chunks_exact(black_box(VALUE_BYTES)).cycle();
+        self.keys.chunks_exact(black_box(KEY_BYTES)).zip(values)
     }
 }
 
@@ -138,9 +141,7 @@ fn case(codec: &str, filter: &str, level: Option<i32>, threads: u32) -> Case {
 #[inline(never)]
 fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) -> BuildStats {
     let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
-    for entry in load.entries() {
-        // The builder is not to be compiled for these lengths.
-        let (key, value) = black_box(entry);
+    for (key, value) in load.entries() {
         builder.add(key, value).unwrap();
     }
     builder.finish().unwrap();
@@ -199,6 +200,21 @@ fn limit_once(context: &TableBuildContext, blocks: &[Vec<u8>], threads: usize) {
     });
 }
 
+/// The filter of all keys, made at once. Nothing without a filter.
+#[inline(never)]
+fn filter_once(context: &TableBuildContext, load: &Load) {
+    let settings = FilterBuildSettings {
+        format_version: context.table.format_version,
+        level: FilterBuildSettings::UNKNOWN_LEVEL,
+        optimize_for_memory: context.table.optimize_filters_for_memory,
+        detect_corruption: context.table.detect_filter_construct_corruption,
+    };
+    let policy = context.table.filter_policy.as_ref();
+    let Some(mut builder) = policy.and_then(|policy| policy.builder(&settings)) else { return };
+    builder.add_keys(load.entries().map(|(key, _)| user_key(key)));
+    black_box(builder.finish().unwrap());
+}
+
 /// Wall and CPU nanoseconds per key.
 fn measure(count: usize, work: impl FnOnce()) -> (f64, f64) {
     let (start, cpu) = (time::now_nanos(), time::process_cpu_micros());
@@ -214,7 +230,7 @@ fn median(mut list: Vec<f64>) -> f64 {
 
 /// One line: the builder, the limit, the share. `threads` is what the limit may use.
 fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
-    let mut runs: [Vec<f64>; 4] = Default::default();
+    let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
     for _ in 0..ROUNDS {
         let (wall, cpu) =
@@ -224,13 +240,18 @@ fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
         let (wall, cpu) = measure(load.count, || limit_once(&case.context, blocks, threads));
         runs[2].push(wall);
         runs[3].push(cpu);
+        runs[4].push(measure(load.count, || filter_once(&case.context, load)).1);
     }
-    let [wall, cpu, limit, limit_cpu] = runs.map(median);
+    let [wall, cpu, limit, limit_cpu, filter] = runs.map(median);
     let wanted = case.context.compression_opts.parallel_threads;
     print!("{:<22} pt {wanted}  {wall:7.1} ns/key (cpu {cpu:7.1})", case.name);
     // One thread is measured by its CPU time, which others on the machine disturb less.
     let share = if threads == 1 { limit_cpu / cpu } else { limit / wall };
     print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {:3.0} %", 100.0 * share);
+    if threads == 1 && case.context.table.filter_policy.is_some() {
+        let share = (limit_cpu + filter) / cpu;
+        print!("  with its filter {:7.1}  share {:3.0} %", limit_cpu + filter, 100.0 * share);
+    }
     let ring = &stats.ring;
     if ring.emitted > 0 {
         let (helped, calls) = (ring.helper_compressed, ring.calls);

@@ -20,8 +20,8 @@ use crate::prefix::{SHORT_BYTES, common_prefix, copy_short};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
-/// Header of an entry whose lengths take a byte each.
-const USUAL_HEADER_LEN: usize = 3;
+/// Longest header of an entry whose key lengths take a byte each and whose value length two.
+const USUAL_HEADER_LEN: usize = 4;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
 pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
 
@@ -89,15 +89,16 @@ impl BlockBuilder {
             + varint_len_of(value_len)
     }
 
-    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, short,
-    /// far from the end of block and room.
+    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, of usual
+    /// lengths, far from the end of block and room.
     #[inline(always)]
     pub fn is_usual(&self, key: &[u8], value: &[u8], common: usize) -> bool {
         let shared = common & self.share_mask;
         let end = self.run.bounds().1 + USUAL_HEADER_LEN + key.len() + value.len();
         self.until_restart > 0
             && end < self.free_until
-            && (shared | key.len() | value.len()) < 0x80
+            && (shared | key.len()) < 1 << 7
+            && value.len() < 1 << 14
             && SHORT_BYTES.contains(&key.len().wrapping_sub(shared))
     }
 
@@ -109,12 +110,19 @@ impl BlockBuilder {
     pub fn append_usual(&mut self, key: &[u8], value: &[u8], common: usize) {
         let shared = common & self.share_mask;
         let suffix = &key[shared..];
+        // The value's length takes one byte or two; the suffix overwrites the one too many.
+        let two = usize::from(value.len() >= 1 << 7);
+        let header = USUAL_HEADER_LEN - 1 + two;
         self.until_restart -= 1;
-        let to = self.run.extend_in_room(USUAL_HEADER_LEN + suffix.len() + value.len());
-        let (key_to, value_to) = to.split_at_mut(USUAL_HEADER_LEN + suffix.len());
-        let (header_to, suffix_to) = key_to.split_at_mut(USUAL_HEADER_LEN);
-        header_to.copy_from_slice(&[shared as u8, suffix.len() as u8, value.len() as u8]);
-        copy_short(suffix_to, suffix);
+        let to = self.run.extend_in_room(header + suffix.len() + value.len());
+        let (key_to, value_to) = to.split_at_mut(header + suffix.len());
+        key_to[..USUAL_HEADER_LEN].copy_from_slice(&[
+            shared as u8,
+            suffix.len() as u8,
+            (value.len() | two << 7) as u8,
+            (value.len() >> 7) as u8,
+        ]);
+        copy_short(&mut key_to[header..], suffix);
         value_to.copy_from_slice(value);
     }
 
@@ -257,6 +265,37 @@ mod tests {
         let block = builder.finish().block();
         assert_eq!(&block[..5], &[0, 1, 0xac, 0x02, b'k']);
         assert_eq!(&block[305..311], &[0, 2, 0xac, 0x02, b'k', b'2']);
+    }
+
+    /// Both ways of appending make the same bytes, whatever the lengths.
+    #[pumice_test_macros::test]
+    fn usual_entries_are_entries() {
+        let mut usual = 0;
+        for key_len in [8, 9, 15, 16, 17, 32, 33, 64, 65] {
+            for value_len in [0, 1, 127, 128, 129, 300, 16_383, 16_384] {
+                for common in [0, 1, key_len - 8] {
+                    let (mut fast, mut slow) =
+                        (BlockBuilder::new(4, true), BlockBuilder::new(4, true));
+                    fast.set_surely_open(1 << 20);
+                    let key: Vec<u8> = (1..=key_len as u8).collect();
+                    let value: Vec<u8> = (0..value_len).map(|i: usize| (i / 3) as u8).collect();
+                    for builder in [&mut fast, &mut slow] {
+                        builder.append(&key, &vec![1; 40_000], 0);
+                        builder.append(&key, b"", 0);
+                    }
+                    slow.append(&key, &value, common);
+                    if fast.is_usual(&key, &value, common) {
+                        usual += 1;
+                        fast.append_usual(&key, &value, common);
+                    } else {
+                        fast.append(&key, &value, common);
+                    }
+                    let what = format!("{key_len} {value_len} {common}");
+                    assert_eq!(fast.finish().block(), slow.finish().block(), "{what}");
+                }
+            }
+        }
+        assert!(usual > 100, "{usual}");
     }
 
     /// The guess counts the whole key, and a restart point where the next entry makes one.

@@ -4,9 +4,8 @@
 //! counting) is done once per block over these, where the iterations overlap. The arena also is
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
-//! One owner. Invariants: (1) the first `count` elements of `ends` ascend, the last of them is `len`,
-//! or `len` is 0; (2) every key has at least its trailer; (3) the last key begins at `last_start`,
-//! which is 0 when there is none; (4) `bytes` has room behind `len` and `ends` behind `count`,
+//! One owner. Invariants: (1) the first `len` elements of `ends` ascend, and the last of them is `used`; (2) every key has at least its trailer; (3) the last key begins at `last_start`,
+//! which is 0 when there is none; (4) `bytes` has room behind `used` and `ends` behind `len`,
 //! already initialised, so that a key is copied into a slice of known length.
 
 use std::ops::Range;
@@ -19,9 +18,9 @@ use crate::prefix::{SHORT_BYTES, copy_short};
 #[derive(Debug, Default)]
 pub(crate) struct BlockKeys {
     bytes: Vec<u8>,
-    len: usize,
+    used: usize,
     ends: Vec<u32>,
-    count: usize,
+    len: usize,
     last_start: usize,
 }
 
@@ -30,8 +29,8 @@ impl BlockKeys {
     #[inline(always)]
     pub fn has_room(&self, bytes: usize) -> bool {
         SHORT_BYTES.contains(&bytes)
-            && self.len + bytes <= self.bytes.len()
-            && self.count < self.ends.len()
+            && self.used + bytes <= self.bytes.len()
+            && self.len < self.ends.len()
     }
 
     /// Appends a key for which there is room.
@@ -40,39 +39,39 @@ impl BlockKeys {
     /// If there is none.
     #[inline(always)]
     pub fn push_usual(&mut self, ikey: &[u8]) {
-        let (start, end) = (self.len, self.len + ikey.len());
+        let (start, end) = (self.used, self.used + ikey.len());
         copy_short(&mut self.bytes[start..end], ikey);
-        self.ends[self.count] = end as u32;
-        self.count += 1;
-        (self.last_start, self.len) = (start, end);
+        self.ends[self.len] = end as u32;
+        self.len += 1;
+        (self.last_start, self.used) = (start, end);
     }
 
     /// Appends a key.
     pub fn push(&mut self, ikey: &[u8]) {
         debug_assert!(ikey.len() >= TRAILER_LEN, "internal key shorter than its trailer");
-        let (start, end) = (self.len, self.len + ikey.len());
+        let (start, end) = (self.used, self.used + ikey.len());
         if end > self.bytes.len() {
             self.bytes.resize((2 * end).max(1024), 0);
         }
-        if self.count == self.ends.len() {
-            self.ends.resize((2 * self.count).max(64), 0);
+        if self.len == self.ends.len() {
+            self.ends.resize((2 * self.len).max(64), 0);
         }
         self.bytes[start..end].copy_from_slice(ikey);
-        self.ends[self.count] = end as u32;
-        self.count += 1;
-        (self.last_start, self.len) = (start, end);
+        self.ends[self.len] = end as u32;
+        self.len += 1;
+        (self.last_start, self.used) = (start, end);
     }
 
     /// Number of keys.
     #[inline]
     pub fn len(&self) -> usize {
-        self.count
+        self.len
     }
 
     /// No key.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len == 0
     }
 
     /// Key number `i`.
@@ -81,7 +80,7 @@ impl BlockKeys {
     /// If there is no such key.
     #[inline]
     pub fn get(&self, i: usize) -> &[u8] {
-        let ends = &self.ends[..self.count];
+        let ends = &self.ends[..self.len];
         let start = if i == 0 { 0 } else { ends[i - 1] as usize };
         &self.bytes[start..ends[i] as usize]
     }
@@ -89,12 +88,12 @@ impl BlockKeys {
     /// The last key; empty if there is none.
     #[inline]
     pub fn last(&self) -> &[u8] {
-        &self.bytes[self.last_start..self.len]
+        &self.bytes[self.last_start..self.used]
     }
 
     /// The user keys, in order; versions of a key repeat it.
     pub fn user_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.user_keys_in(0..self.count)
+        self.user_keys_in(0..self.len)
     }
 
     /// The user keys of a range, in order.
@@ -103,7 +102,7 @@ impl BlockKeys {
     /// If there are not so many.
     #[inline]
     pub fn user_keys_in(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        let ends = &self.ends[..self.count];
+        let ends = &self.ends[..self.len];
         let mut start = if range.start == 0 { 0 } else { ends[range.start - 1] as usize };
         ends[range].iter().map(move |&end| {
             let key = &self.bytes[start..end as usize];
@@ -114,8 +113,8 @@ impl BlockKeys {
 
     /// Forgets the keys and keeps their memory.
     pub fn clear(&mut self) {
+        self.used = 0;
         self.len = 0;
-        self.count = 0;
         self.last_start = 0;
     }
 }

@@ -15,8 +15,9 @@
 
 use crate::handle::BLOCK_TRAILER_LEN;
 
-/// Room is made in steps of at least so many bytes.
-const ROOM_STEP: usize = 4 << 10;
+/// The first room made, and how many times as large the next one is.
+const ROOM_MIN: usize = 8 << 10;
+const ROOM_GROWTH: usize = 4;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -72,9 +73,11 @@ impl Run {
 
     #[cold]
     fn grow(&mut self, bytes: usize) {
-        // Room that is never used would still cost its page faults.
-        let step = ROOM_STEP.max(self.bytes.len() / 4);
-        self.bytes.resize(self.len + bytes + step, 0);
+        let wanted = (self.len + bytes).max(ROOM_GROWTH * self.bytes.len()).max(ROOM_MIN);
+        // Zeros from the allocator: room that is never used costs no page faults.
+        let mut room = vec![0; wanted];
+        room[..self.len].copy_from_slice(&self.bytes[..self.len]);
+        self.bytes = room;
     }
 
     /// Appends to the block.

@@ -386,9 +386,10 @@ pub struct TableReadOptions {
     pub fill_cache: bool,
     /// Fixed readahead of iterators, bytes; 0 lets them find out.
     pub readahead_size: usize,
-    /// Order matters across prefixes: do not use prefix filters.
+    /// Order matters across prefixes: do not use prefix filters, unless one of the next two is set.
     pub total_order_seek: bool,
-    /// The iterator stays within the prefix of its seek key.
+    /// The caller shows only keys that have the prefix of the key sought: prefix filters may be
+    /// asked, in both directions.
     pub prefix_same_as_start: bool,
     /// Use prefix filters only where order across prefixes cannot show the difference, with
     /// `total_order_seek` too.

@@ -66,6 +66,8 @@ pub struct DbIterator {
     seek_target: Vec<u8>,
     start_prefix: Vec<u8>,
     has_start_prefix: bool,
+    /// Seeks of `inner` may leave out what has another prefix than their target.
+    scoped: bool,
     operands: Vec<Vec<u8>>,
     status: Result<()>,
     _super_version: Arc<SuperVersion>,
@@ -95,6 +97,7 @@ impl DbIterator {
             seek_target: Vec::new(),
             start_prefix: Vec::new(),
             has_start_prefix: false,
+            scoped: false,
             operands: Vec::new(),
             status: Ok(()),
             _super_version: super_version,
@@ -150,6 +153,7 @@ impl DbIterator {
             self.seek_forward(&lower);
             self.limits.lower_bound = Some(lower);
         } else {
+            self.set_scope(false);
             self.inner.seek_to_first();
             self.find_next(false);
         }
@@ -164,6 +168,7 @@ impl DbIterator {
             self.seek_before(&upper);
             self.limits.upper_bound = Some(upper);
         } else {
+            self.set_scope(false);
             self.inner.seek_to_last();
         }
         self.find_prev();
@@ -198,6 +203,7 @@ impl DbIterator {
             }
             other => {
                 self.limits.upper_bound = other;
+                self.scope_to_prefix(target);
                 // Every version of the target sorts at or before (target, 0, 0).
                 self.seek_target.clear();
                 dbformat::append_internal_key(&mut self.seek_target, target, 0, 0);
@@ -273,7 +279,23 @@ impl DbIterator {
         }
     }
 
+    /// Called before a seek to `target`. Where only keys with its prefix are shown, prefix filters
+    /// are asked. Later seeks from where that led to may go to a key with another prefix only when
+    /// nothing is left to show.
+    fn scope_to_prefix(&mut self, target: &[u8]) {
+        self.set_scope(self.has_start_prefix && !self.leaves_prefix(target));
+    }
+
+    fn set_scope(&mut self, scoped: bool) {
+        if self.scoped != scoped {
+            self.scoped = scoped;
+            let scope = self.limits.prefix.as_ref().filter(|_| scoped);
+            self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
+        }
+    }
+
     fn seek_forward(&mut self, target: &[u8]) {
+        self.scope_to_prefix(target);
         self.seek_target.clear();
         let sequence = self.limits.sequence;
         dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
@@ -283,6 +305,7 @@ impl DbIterator {
 
     /// Puts `inner` on the last entry of any user key before `key`.
     fn seek_before(&mut self, key: &[u8]) {
+        self.scope_to_prefix(key);
         self.seek_target.clear();
         dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
         self.inner.seek_for_prev(&self.seek_target);

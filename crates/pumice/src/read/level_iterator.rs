@@ -2,11 +2,14 @@
 //!
 //! Thread safety: one owner at a time (`Send`).
 //! Invariants: (1) the files are sorted and do not overlap (the version builder checks it);
-//! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error.
+//! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error;
+//! (3) with a scope, what is left out after a seek has another prefix than its target.
 //! Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
 
+use pumice_base::dbformat::user_key;
+use pumice_base::extension::SliceTransform;
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
 use pumice_manifest::Level;
 use pumice_table::{TableIter, TableReadOptions};
@@ -22,6 +25,10 @@ pub struct LevelIterator {
     index: usize,
     table: Option<TableIter>,
     status: Result<()>,
+    /// Seeks stay within the prefix of their target.
+    scope: Option<Arc<dyn SliceTransform>>,
+    /// That of the last target; None if it has none.
+    prefix: Option<Vec<u8>>,
 }
 
 impl LevelIterator {
@@ -32,7 +39,51 @@ impl LevelIterator {
         level: Arc<Level>,
         options: TableReadOptions,
     ) -> Self {
-        LevelIterator { cache, comparator, level, options, index: 0, table: None, status: Ok(()) }
+        LevelIterator {
+            cache,
+            comparator,
+            level,
+            options,
+            index: 0,
+            table: None,
+            status: Ok(()),
+            scope: None,
+            prefix: None,
+        }
+    }
+
+    /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
+    /// everything.
+    pub fn scope_to_prefix(&mut self, scope: Option<&Arc<dyn SliceTransform>>) {
+        self.scope = scope.cloned();
+        self.prefix = None;
+        self.options.prefix_same_as_start = scope.is_some();
+        if let Some(table) = &mut self.table {
+            table.scope_to_prefix(scope.is_some());
+        }
+    }
+
+    fn note_prefix(&mut self, target: &[u8]) {
+        if let Some(scope) = &self.scope {
+            let key = user_key(target);
+            let prefix = scope.in_domain(key).then(|| scope.transform(key));
+            match (&mut self.prefix, prefix) {
+                (Some(held), Some(prefix)) => {
+                    held.clear();
+                    held.extend_from_slice(prefix);
+                }
+                (held, prefix) => *held = prefix.map(<[u8]>::to_vec),
+            }
+        }
+    }
+
+    /// The neighbouring file, of which `end` is the end that is met first, has nothing to show: its
+    /// keys lie behind all that have the prefix.
+    fn is_out_of_scope(&self, end: Option<&[u8]>) -> bool {
+        let (Some(scope), Some(prefix), Some(key)) = (&self.scope, &self.prefix, end) else {
+            return false;
+        };
+        !scope.in_domain(key) || scope.transform(key) != prefix.as_slice()
     }
 
     fn open(&mut self, index: usize) {
@@ -64,6 +115,10 @@ impl LevelIterator {
 
     fn skip_forward(&mut self) {
         while self.exhausted() {
+            let next = self.level.files().get(self.index + 1);
+            if self.is_out_of_scope(next.map(|file| file.smallest_user_key())) {
+                return;
+            }
             self.open(self.index + 1);
             if let Some(table) = &mut self.table {
                 table.seek_to_first();
@@ -75,6 +130,10 @@ impl LevelIterator {
         while self.exhausted() {
             if self.index == 0 {
                 self.table = None;
+                return;
+            }
+            let previous = &self.level.files()[self.index - 1];
+            if self.is_out_of_scope(Some(previous.largest_user_key())) {
                 return;
             }
             self.open(self.index - 1);
@@ -109,6 +168,7 @@ impl InternalIterator for LevelIterator {
     }
     fn seek(&mut self, target: &[u8]) {
         self.status = Ok(());
+        self.note_prefix(target);
         let index = self.level.find_file(&self.comparator, target);
         self.open(index);
         if let Some(table) = &mut self.table {
@@ -118,6 +178,7 @@ impl InternalIterator for LevelIterator {
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.status = Ok(());
+        self.note_prefix(target);
         let count = self.level.files().len();
         if count == 0 {
             return;

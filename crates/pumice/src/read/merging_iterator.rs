@@ -69,6 +69,11 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
+    /// The sources, for settings that do not move them.
+    pub fn sources_mut(&mut self) -> impl Iterator<Item = &mut I> {
+        self.sources.iter_mut().map(|source| &mut source.iter)
+    }
+
     /// Source `a` comes out before source `b` in the present direction.
     #[inline]
     fn before(&self, a: u32, b: u32) -> bool {

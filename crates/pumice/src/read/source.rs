@@ -3,6 +3,9 @@
 //! An enum instead of a boxed trait object keeps `next`, `key` and `value` free of virtual calls.
 //! Thread safety: one owner at a time (`Send`).
 
+use std::sync::Arc;
+
+use pumice_base::extension::SliceTransform;
 use pumice_base::{InternalIterator, Result};
 use pumice_memtable::MemTableIter;
 use pumice_table::TableIter;
@@ -27,6 +30,18 @@ macro_rules! each {
             Source::Level($iter) => $body,
         }
     };
+}
+
+impl Source {
+    /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
+    /// everything.
+    pub fn scope_to_prefix(&mut self, scope: Option<&Arc<dyn SliceTransform>>) {
+        match self {
+            Source::Mem(_) => {}
+            Source::Table(table) => table.scope_to_prefix(scope.is_some()),
+            Source::Level(level) => level.scope_to_prefix(scope),
+        }
+    }
 }
 
 impl InternalIterator for Source {

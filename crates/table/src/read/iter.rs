@@ -39,7 +39,7 @@ pub struct TableIter {
     /// Buffer of the last block that was not in a cache.
     spare: Vec<u8>,
     readahead: Option<Box<ReadaheadBuffer>>,
-    check_prefix: bool,
+    has_prefixes: bool,
     error: Option<Error>,
 }
 
@@ -58,13 +58,18 @@ impl Table {
             cursor: BlockCursor::new(self.global),
             spare: Vec::new(),
             readahead: None,
-            check_prefix: has_prefixes && (!options.total_order_seek || options.auto_prefix_mode),
+            has_prefixes,
             error: None,
         }
     }
 }
 
 impl TableIter {
+    /// Changes [`TableReadOptions::prefix_same_as_start`] for the seeks to come.
+    pub fn scope_to_prefix(&mut self, on: bool) {
+        self.options.prefix_same_as_start = on;
+    }
+
     /// The iterator is on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
@@ -145,7 +150,7 @@ impl TableIter {
     }
 
     fn prefix_may_match(&self, target: &[u8], heading: Heading) -> bool {
-        !self.check_prefix || self.table.prefix_may_match(&self.options, target, heading)
+        !self.has_prefixes || self.table.prefix_may_match(&self.options, target, heading)
     }
 
     /// `seek` by way of the index, from nowhere.

@@ -435,10 +435,16 @@ impl Table {
         target: &[u8],
         heading: Heading,
     ) -> bool {
+        if options.total_order_seek && !options.auto_prefix_mode && !options.prefix_same_as_start {
+            return true;
+        }
         let Some(filter) = &self.filter else { return true };
         let Some(extractor) = &filter.prefix else { return true };
         let Some(prefix) = extractor.prefix(user_key(target)) else { return true };
-        if options.auto_prefix_mode || !filter.prefix_is_configured {
+        let trusted = filter.prefix_is_configured
+            && (options.prefix_same_as_start
+                || !(options.total_order_seek || options.auto_prefix_mode));
+        if !trusted {
             let order = &self.comparator.user;
             let within = |upper: &Arc<[u8]>| extractor.range_shares_prefix(prefix, upper, order);
             let bounded = options.iterate_upper_bound.as_ref().is_some_and(within);

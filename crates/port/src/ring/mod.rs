@@ -213,9 +213,18 @@ impl Ring {
     /// Books what a change of the emitter's has done.
     #[inline]
     fn committed(&self, done: Option<Task>, next: State, pick: Pick) {
-        let (own, pace, _) = &self.own.0;
+        let (own, pace, call) = &self.own.0;
         match done {
-            Some(Task::Emit(_)) => own.emitted.add(1),
+            Some(Task::Emit(_)) => {
+                own.emitted.add(1);
+                if pace.emitted(next.backlog(), next.attached()) {
+                    own.calls.add(1);
+                    call.store(true, Relaxed);
+                }
+                if !matches!(pick, Pick::Do(Task::Emit(_))) && !next.is_closed() {
+                    own.full_begins(clock_nanos);
+                }
+            }
             Some(Task::Compress(_)) => own.compressed.add(1),
             Some(Task::Write(_)) => own.written.add(1),
             Some(Task::CompressAndWrite(_)) => {
@@ -224,30 +233,9 @@ impl Ring {
             }
             None => {}
         }
-        if pace.watches() {
-            pace.judge(own.helped(next.backlog()), next.attached(), clock_nanos);
-        }
-        if matches!(done, Some(Task::Emit(_))) {
-            self.block_emitted(next);
-            if !matches!(pick, Pick::Do(Task::Emit(_))) && !next.is_closed() {
-                own.full_begins(clock_nanos);
-            }
-        }
         if matches!(pick, Pick::Do(Task::Emit(_)) | Pick::Finished) {
             own.full_ends(clock_nanos);
         }
-    }
-
-    /// A block was emitted: calls for a helper if it would pay.
-    #[inline]
-    fn block_emitted(&self, next: State) {
-        let (own, pace, call) = &self.own.0;
-        if !pace.emitted(next.backlog(), next.attached(), clock_nanos) {
-            return;
-        }
-        own.calls.add(1);
-        call.store(true, Relaxed);
-        pace.watch(own.helped(next.backlog()));
     }
 
     /// Whether the emitter should now ask for one helper more (`Offer::call`). To be asked after

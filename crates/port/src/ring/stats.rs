@@ -90,12 +90,6 @@ pub(super) struct Counters {
 const FULL_SAMPLED: u64 = 16;
 
 impl Counters {
-    /// Blocks that others than the emitter have taken, when `backlog` are left; what the emitter
-    /// has in its hands counts too.
-    #[inline]
-    pub(super) fn helped(&self, backlog: usize) -> u64 {
-        self.emitted.get().saturating_sub(self.compressed.get() + backlog as u64)
-    }
     #[inline]
     pub(super) fn full_begins(&self, clock_nanos: impl Fn() -> u64) {
         let count = self.full.get();
@@ -117,22 +111,12 @@ impl Counters {
 /// How many calls a ring makes without a pause when it starts.
 const EAGER_CALLS: i64 = 4;
 
-/// For how long there are no calls after one that brought a helper onto the emitter's processor.
-/// Such a call costs two changes of threads, some 50 us, and brings nothing.
-const REST_NANOS: u64 = 2_000_000;
-
 /// Decides when a helper is asked for.
 ///
 /// A call costs a wake-up, and a helper that finds little leaves again. So a call needs a backlog
 /// of [`Pace::threshold`] blocks, and after the first few calls it also needs some emitted blocks
 /// since the last one for which that was true: at most half of the ring, so that a ring whose
 /// helper has left gets it back when three quarters are waiting, before it is full.
-///
-/// Where there are more threads than processors, the system may let a woken helper run in place of
-/// the emitter. It does the whole backlog, leaves, and the two go on in turns: nothing is gained,
-/// and they change threads for every ring of blocks. The sign of it is that a whole backlog is
-/// taken, and the taker gone, between a call and the emitter's next change of the word, while the
-/// emitter itself has done one step. Then there are no calls for a while.
 pub(super) struct Pace {
     /// Eligible blocks since the last call.
     toward: AtomicI64,
@@ -141,27 +125,16 @@ pub(super) struct Pace {
     pause_max: i64,
     /// The backlog it takes with no helper attached.
     backlog_min: usize,
-    /// [`Counters::helped`] at the call that is watched; [`NO_CALL`] for none.
-    watched: Own,
-    /// No calls before this time.
-    rests_until: Own,
 }
-
-/// No call is watched.
-const NO_CALL: u64 = u64::MAX;
 
 impl Pace {
     pub(super) fn new(slots: usize) -> Self {
-        let pace = Pace {
+        Pace {
             toward: AtomicI64::new(0),
             pause: AtomicI64::new(1 - EAGER_CALLS),
             pause_max: slots as i64 / 2,
             backlog_min: (slots / 4).max(2).min(slots / 2),
-            watched: Own::default(),
-            rests_until: Own::default(),
-        };
-        pace.watched.set(NO_CALL);
-        pace
+        }
     }
 
     /// The backlog at which another helper would be of use.
@@ -172,12 +145,7 @@ impl Pace {
 
     /// A block was emitted, leaving `backlog`; true when a helper should be called.
     #[inline]
-    pub(super) fn emitted(
-        &self,
-        backlog: usize,
-        attached: usize,
-        clock_nanos: impl Fn() -> u64,
-    ) -> bool {
+    pub(super) fn emitted(&self, backlog: usize, attached: usize) -> bool {
         if backlog < self.threshold(attached) {
             return false;
         }
@@ -189,65 +157,6 @@ impl Pace {
         }
         self.toward.store(0, Ordering::Relaxed);
         self.pause.store((pause + 1).min(self.pause_max), Ordering::Relaxed);
-        let until = self.rests_until.get();
-        until == 0 || clock_nanos() >= until
-    }
-
-    /// A call is made, with [`Counters::helped`] at `helped`.
-    #[inline]
-    pub(super) fn watch(&self, helped: u64) {
-        self.watched.set(helped);
-    }
-
-    /// Whether the emitter's next change is to be judged.
-    #[inline]
-    pub(super) fn watches(&self) -> bool {
-        self.watched.get() != NO_CALL
-    }
-
-    /// The emitter's first change after a call: `helped` as it is now, and how many helpers there
-    /// are. The emitter may have taken one block itself.
-    pub(super) fn judge(&self, helped: u64, attached: usize, clock_nanos: impl Fn() -> u64) {
-        let taken = helped.saturating_sub(self.watched.get());
-        self.watched.set(NO_CALL);
-        if attached == 0 && taken >= self.backlog_min as u64 {
-            self.rests_until.set(clock_nanos() + REST_NANOS);
-        }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Blocks out of `blocks` at which a helper is called, a microsecond apart, when at each call
-    /// `taken` blocks go before the emitter's next change, and `attached` helpers stay.
-    fn calls(blocks: u64, taken: u64, attached: usize) -> usize {
-        let pace = Pace::new(32);
-        let mut helped = 0;
-        let mut calls = 0;
-        for block in 1..=blocks {
-            let now = || block * 1000;
-            if pace.watches() {
-                pace.judge(helped, attached, now);
-            }
-            if pace.emitted(20, attached, now) {
-                calls += 1;
-                pace.watch(helped);
-                helped += taken;
-            }
-        }
-        calls
-    }
-
-    #[test]
-    fn a_helper_in_the_emitter_s_place_is_left_alone_for_a_while() {
-        let often = calls(20_000, 1, 0);
-        assert!(often > 1000, "{often} calls");
-        assert_eq!(calls(20_000, 7, 0), often, "a few blocks may have been taken meanwhile");
-        assert_eq!(calls(20_000, 20, 1), often, "who stays has a processor of its own");
-        // Every 2000 blocks.
-        let seldom = calls(20_000, 8, 0);
-        assert!((9..=12).contains(&seldom), "{seldom} calls");
+        true
     }
 }

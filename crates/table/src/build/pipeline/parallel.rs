@@ -54,24 +54,21 @@ impl Plan {
     }
 }
 
-/// A block in progress. On cache lines of its own, as neighbours are in the hands of different
-/// threads; two, since they are fetched in pairs.
+/// A block in progress.
 #[derive(Default)]
-#[repr(align(128))]
 struct Slot {
     raw: Vec<u8>,
     out: Vec<u8>,
     packed: Packed,
     entry: IndexEntry,
+    /// Bytes in the file of the block last written from here.
+    stored: u64,
 }
 
 /// What emitter and helpers share.
 struct Shared {
     ring: Ring,
     slots: Box<[Mutex<Slot>]>,
-    /// Per slot: bytes in the file of the block last written from there. Not in the slot: a store to
-    /// a line that another processor has just filled is what the write role would wait for.
-    stored: Box<[AtomicU64]>,
     /// Invariant 2.
     sink: Mutex<Option<Sink>>,
     codec: Codec,
@@ -89,22 +86,20 @@ impl Shared {
         match task {
             Task::Emit(_) => Ok(()),
             Task::Compress(at) => self.slots[at].lock().compress(worker),
-            Task::Write(at) => self.write(at, &mut self.slots[at].lock()),
+            Task::Write(at) => self.write(&mut self.slots[at].lock()),
             Task::CompressAndWrite(at) => {
                 let mut slot = self.slots[at].lock();
                 slot.compress(worker)?;
-                self.write(at, &mut slot)
+                self.write(&mut slot)
             }
         }
     }
 
     /// May suspend.
-    fn write(&self, at: usize, slot: &mut Slot) -> Result<()> {
+    fn write(&self, slot: &mut Slot) -> Result<()> {
         let mut sink = self.sink.lock();
         let Some(sink) = &mut *sink else { return Err(Error::aborted("the table was given up")) };
-        let stored = sink.put(&mut slot.raw, &mut slot.out, slot.packed, &slot.entry)?;
-        // Relaxed: the ring orders it before the slot's next block.
-        self.stored[at].store(stored, Ordering::Relaxed);
+        slot.stored = sink.put(&mut slot.raw, &mut slot.out, slot.packed, &slot.entry)?;
         Ok(())
     }
 
@@ -197,7 +192,6 @@ impl Parallel {
         let shared = Arc::new(Shared {
             ring: Ring::new(count),
             slots: (0..count).map(|_| Mutex::default()).collect(),
-            stored: (0..count).map(|_| AtomicU64::new(0)).collect(),
             sink: Mutex::new(Some(sink)),
             codec,
             workers: Mutex::default(),
@@ -229,7 +223,7 @@ impl Parallel {
         let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
         let mut slot = self.shared.slots[at].lock();
         if let Some(before) = sizes.blocks().checked_sub(self.shared.slots.len()) {
-            sizes.stored(before, self.shared.stored[at].load(Ordering::Relaxed));
+            sizes.stored(before, slot.stored);
         }
         std::mem::swap(raw, &mut slot.raw);
         std::mem::swap(entry, &mut slot.entry);

@@ -3,12 +3,12 @@
 
     docs/bench/table_build.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
 
-FIGURE: fillseq levels compaction filters reads sizes, or all. The commands are those of ../shared/spec/seed-features.md
+FIGURE: fillseq levels helpers compaction filters reads sizes, or all. The commands are those of ../shared/spec/seed-features.md
 1.5 and 3.5 as they are written, with another -num (at scale 1: 3 M keys, a tenth of the original memtable for reads).
 Environment: PUMICE (binary), ROCKSDB_SO (library), MEMORY (scratch folder on tmpfs).
 Each figure prints its commands, a table, and the ratios that were promised.
 """
-import pathlib, shutil
+import pathlib, shutil, subprocess, sys
 
 from arms import ENGINES, MEMORY, Arm, compare, db_bench, run_figures, with_rocksdb
 
@@ -58,6 +58,32 @@ def levels(o):
                 ratios += [(f"{name}, {threads} over serial, throughput", f"{name}, {threads}", f"{name}, 1", "rate"),
                            (f"{name}, {threads} over serial, CPU", f"{name}, {threads}", f"{name}, 1", "process")]
         compare(f"fillseq, zstd level {level}", common, with_rocksdb(arms), ratios, o.runs)
+
+
+class Beside(Arm):
+    """Beside a process that keeps another processor busy without touching memory: what the machine takes by itself for two
+    busy processors. Its CPU time is not counted."""
+
+    def run(self, common):
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            super().run(common)
+        finally:
+            busy.kill()
+            busy.wait()
+
+
+def helpers(o):
+    """CPU with helpers over serial, Pumice alone, runs of 2 s and more; and of the serial fill beside a busy processor."""
+    for level, num in ((3, 4_500_000), (6, 3_000_000), (8, 2_200_000), (12, 1_100_000)):
+        common = build_flags(int(num * o.scale))
+        flags = lambda threads: ["-compression_type=zstd", f"-compression_level={level}", f"-compression_parallel_threads={threads}"]
+        arms = [Arm(str(threads), "pumice", "fillseq", flags(threads)) for threads in (1, 2, 3)]
+        arms.append(Beside("1, beside a busy processor", "pumice", "fillseq", flags(1)))
+        ratios = [(f"{arm.name} over serial, CPU", arm.name, "1", "process") for arm in arms[1:]]
+        ratios += [(f"{threads} over serial, throughput", threads, "1", "rate") for threads in ("2", "3")]
+        ratios += [(f"{threads} over serial beside a busy processor, CPU", threads, arms[3].name, "process") for threads in ("2", "3")]
+        compare(f"fillseq with helpers, zstd level {level}", common, arms, ratios, o.runs)
 
 
 class Compaction(Arm):
@@ -153,7 +179,7 @@ def sizes(o):
             print(f"| {name} | {threads} | {len(found)} | {found[0]} | {found[-1]} |")
 
 
-FIGURES = {"fillseq": fillseq, "levels": levels, "compaction": compaction, "filters": filters, "reads": reads, "sizes": sizes}
+FIGURES = {"fillseq": fillseq, "levels": levels, "helpers": helpers, "compaction": compaction, "filters": filters, "reads": reads, "sizes": sizes}
 
 if __name__ == "__main__":
     run_figures(__doc__, FIGURES)

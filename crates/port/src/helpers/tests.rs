@@ -44,6 +44,22 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
     }
 }
 
+/// Runs `body` in simulations, where [`settle`] proves that nothing more comes.
+fn in_simulations(body: fn()) {
+    for seed in 0..30 {
+        let options = sim::Options { preempt_per_mille: 200, ..sim::Options::new(seed) };
+        let (report, result) = sim::run(&options, body);
+        result.unwrap_or_else(|failure| panic!("seed {seed}: {failure:?}, {:?}", report.stuck));
+    }
+}
+
+/// Lets everybody do what is to be done. While a fiber can run, the virtual clock goes on by less
+/// than a microsecond with each turn: whoever was woken or started has had thousands of turns.
+fn settle() {
+    assert!(sim::is_running(), "on a real machine no time is enough");
+    thread::sleep(std::time::Duration::from_millis(10));
+}
+
 #[test]
 fn without_a_limit_nobody_comes_and_nobody_is_waited_for() {
     let pool = HelperPool::new(0);
@@ -58,6 +74,10 @@ fn without_a_limit_nobody_comes_and_nobody_is_waited_for() {
 
 #[test]
 fn each_call_brings_one_helper_up_to_both_limits() {
+    in_simulations(calls_up_to_both_limits);
+}
+
+fn calls_up_to_both_limits() {
     let pool = HelperPool::new(3);
     let jobs: Vec<_> = (0..2).map(|_| Arc::new(Gate::default())).collect();
     let offers: Vec<_> = jobs
@@ -70,10 +90,12 @@ fn each_call_brings_one_helper_up_to_both_limits() {
         wait_for("a helper", || offers[0].active() == want);
     }
     offers[0].call();
+    settle();
+    assert_eq!((offers[0].active(), pool.stats().threads), (2, 2), "the offer's limit");
     offers[1].call();
     wait_for("the third", || offers[1].active() == 1);
     offers[1].call();
-    thread::sleep(std::time::Duration::from_millis(2));
+    settle();
     assert_eq!((offers[0].active(), offers[1].active(), pool.stats().busy), (2, 1, 3));
     jobs.iter().for_each(|job| job.open.set());
     wait_for("everybody out", || pool.stats().busy == 0);
@@ -110,6 +132,10 @@ fn the_most_urgent_offer_is_served_first_then_the_oldest() {
 
 #[test]
 fn a_more_urgent_call_draws_a_helper_away_and_it_comes_back() {
+    in_simulations(more_urgent_call);
+}
+
+fn more_urgent_call() {
     let pool = HelperPool::new(1);
     let deep = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
     let flush = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
@@ -122,8 +148,8 @@ fn a_more_urgent_call_draws_a_helper_away_and_it_comes_back() {
     assert_eq!((deep_offer.active(), pool.stats().left), (0, 1));
     // A less urgent call does not.
     deep_offer.call();
-    thread::sleep(std::time::Duration::from_millis(2));
-    assert_eq!(flush_offer.active(), 1);
+    settle();
+    assert_eq!((flush_offer.active(), deep_offer.active(), pool.stats().left), (1, 0, 1));
     flush.open.set();
     wait_for("help for deep again", || deep_offer.active() == 1);
     deep.open.set();

@@ -11,13 +11,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pumice::{IngestExternalFileArg, IngestExternalFileOptions, Options, SstFileWriter};
+use pumice::{
+    ColumnFamily, IngestExternalFileArg, IngestExternalFileOptions, Options, SstFileWriter,
+};
 use pumice_base::random::Rng;
 use pumice_env::{FileOptions, FileSystem};
 use pumice_testkit::history::BatchId;
+use pumice_testkit::oracle::Logging;
 use pumice_testkit::{Op, op};
 
 use super::session::{Session, Stop};
+use super::side;
 use super::verdict::{Count, Failure, Kind};
 use super::world::tell;
 use crate::stores::pumice::options;
@@ -182,6 +186,51 @@ impl Session {
         self.tally.add(Count::Ingested, 1);
         self.check_old_names(&made, how.move_files)?;
         Ok(Some(id))
+    }
+
+    /// Ingests new keys into a side family that nobody else uses meanwhile; makes one if there is
+    /// none. No order key is among them, so nothing has to be flushed or to be looked at above: what
+    /// is promised of everything before holds all the same.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    pub fn ingest_beside(&self, rng: &mut Rng) -> Result<(), Stop> {
+        self.tally.add(Count::Ops, 1);
+        let taken = self.side_handles.lock().pop_first();
+        let Some((name, family)) = taken else { return side::come_and_go(self, rng) };
+        let begun = self.history.lock().now();
+        let count = 1 + rng.uniform(5);
+        let entries: Vec<_> = (0..count).map(|_| self.side.lock().issue(&name)).collect();
+        let done = self.ingest_entries(&name, &family, &entries);
+        tell(format_args!("{name}: ingested {} keys {:?}", entries.len(), done.as_ref().err()));
+        self.side_handles.lock().insert(name.clone(), family);
+        done?;
+        let logged = self.plan.logging != Logging::Off;
+        self.side.lock().ingested(&name, &entries, logged);
+        self.history.lock().wal_flushed(true, begun);
+        self.tally.add(Count::Ingested, 1);
+        Ok(())
+    }
+
+    fn ingest_entries(
+        &self,
+        name: &str,
+        family: &ColumnFamily,
+        entries: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<(), Stop> {
+        let (base, _) = options(&self.plan.settings, self.fs.shared())
+            .map_err(pumice_base::Error::invalid_argument)?;
+        let first = String::from_utf8_lossy(&entries[0].0).into_owned();
+        let path = PathBuf::from(format!("{OUTSIDE}/{name}-{first}.sst"));
+        self.fs.create_dir_all(Path::new(OUTSIDE))?;
+        let put = |(key, value): &(Vec<u8>, Vec<u8>)| Op::Put {
+            cf: 0,
+            key: key.clone(),
+            value: value.clone(),
+        };
+        self.write_file(&base, &path, &entries.iter().map(put).collect::<Vec<_>>())?;
+        self.db.ingest_external_file_cf(&IngestExternalFileOptions::default(), family, &[&path])?;
+        Ok(())
     }
 
     fn make_files(

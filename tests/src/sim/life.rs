@@ -240,7 +240,11 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."));
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
-        if let Err(stop) = session.ingest(&mut packer) {
+        let done = match rng.one_in(4) {
+            true => session.ingest_beside(&mut rng),
+            false => session.ingest(&mut packer).map(drop),
+        };
+        if let Err(stop) = done {
             session.excuse(stop)?;
             if session.is_dead() {
                 return Ok(());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pumice::{
-    ColumnFamily, ColumnFamilyOptions, Db, IngestExternalFileArg, IngestExternalFileOptions, MemFs, Options, ReadOptions,
-    WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, IngestExternalFileArg, IngestExternalFileOptions, MemFs,
+    Options, ReadOptions, WriteOptions,
 };
 use pumice_port::{sim, thread};
 

@@ -31,9 +31,8 @@ struct Life {
     ingestion: Option<Rng>,
 }
 
-/// Whether the life of `seed` has ingestions: two in five have, in neighbours that differ in all
-/// else.
-fn ingests(seed: u64) -> bool {
+/// Whether `seed` has ingestions: two in five have, in neighbours that differ in all else.
+pub fn ingests(seed: u64) -> bool {
     matches!(seed / 16 % 5, 2 | 4)
 }
 
@@ -240,7 +239,7 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."));
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
-        let done = match rng.one_in(4) {
+        let done = match rng.one_in(3) {
             true => session.ingest_beside(&mut rng),
             false => session.ingest(&mut packer).map(drop),
         };

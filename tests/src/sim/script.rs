@@ -8,6 +8,7 @@ use pumice_testkit::oracle::Logging;
 use pumice_testkit::{OpGenerator, Shape};
 
 use super::external::Packer;
+use super::life;
 use super::plan;
 use super::session::{Session, Stop};
 use super::side;
@@ -64,6 +65,22 @@ pub struct Script {
 pub const WORKLOADS: u64 = 250;
 /// From this one on they ingest.
 const INGESTING_WORKLOADS: u64 = 200;
+
+/// The T2 workload that a seed runs. Seeds without ingestions run what they ran before there were any.
+pub fn workload_of(seed: u64, rng: &mut Rng) -> u64 {
+    match life::ingests(seed) {
+        true => INGESTING_WORKLOADS + rng.uniform(WORKLOADS - INGESTING_WORKLOADS),
+        false => rng.uniform(INGESTING_WORKLOADS),
+    }
+}
+
+/// The T3 scenario that a seed runs.
+pub fn scenario_of(seed: u64, rng: &mut Rng) -> u64 {
+    match life::ingests(seed) {
+        true => INGESTING_SCENARIOS + rng.uniform(SCENARIO_COUNT - INGESTING_SCENARIOS),
+        false => rng.uniform(INGESTING_SCENARIOS),
+    }
+}
 
 /// The T2 workload of a number: at most three calls that change state, and what goes around them.
 pub fn workload(number: u64) -> Script {
@@ -201,6 +218,8 @@ const SCENARIOS: [Scenario; 14] = [
 
 /// Scenarios of T3.
 pub const SCENARIO_COUNT: u64 = SCENARIOS.len() as u64;
+/// From this one on they ingest.
+const INGESTING_SCENARIOS: u64 = 12;
 
 /// The T3 scenario of a number, and its name.
 pub fn scenario(number: u64) -> (&'static str, Script) {

@@ -1,5 +1,5 @@
-//! A log that has failed is left behind by a resume alone, and until that is over nothing is promised
-//! that the new log does not hold.
+//! A log that has failed is left behind by a resume alone, and until that is over nothing is
+//! promised that the new log does not hold.
 //!
 //! Plain #[test] where a simulation is the runtime.
 #![allow(clippy::unwrap_used)]

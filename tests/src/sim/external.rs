@@ -189,8 +189,8 @@ impl Session {
     }
 
     /// Ingests new keys into a side family that nobody else uses meanwhile; makes one if there is
-    /// none. No order key is among them, so nothing has to be flushed or to be looked at above: what
-    /// is promised of everything before holds all the same.
+    /// none. No order key is among them, so nothing has to be flushed: what is promised of all
+    /// that was written before holds all the same.
     ///
     /// # Errors
     /// See [`Stop`].

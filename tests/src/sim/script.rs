@@ -66,7 +66,7 @@ pub const WORKLOADS: u64 = 250;
 /// From this one on they ingest.
 const INGESTING_WORKLOADS: u64 = 200;
 
-/// The T2 workload that a seed runs. Seeds without ingestions run what they ran before there were any.
+/// The T2 workload that a seed runs. Those without ingestions are what they were before.
 pub fn workload_of(seed: u64, rng: &mut Rng) -> u64 {
     match life::ingests(seed) {
         true => INGESTING_WORKLOADS + rng.uniform(WORKLOADS - INGESTING_WORKLOADS),

@@ -215,8 +215,8 @@ pub fn jump_wall_clock(nanos: i64) {
     }
 }
 
-/// Lets the next `times` starts of tasks called `name` fail, as when the system has no thread left to
-/// give. Outside a simulation: nothing.
+/// Lets the next `times` starts of tasks called `name` fail, as when the system has no thread
+/// left to give. Outside a simulation: nothing.
 pub fn refuse_tasks(name: &'static str, times: u64) {
     if let Some(simulation) = own() {
         simulation.core().refusal = (name, times);

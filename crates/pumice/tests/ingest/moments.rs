@@ -1,8 +1,9 @@
 //! Readers beside ingestions and writes: whatever is read at one moment is one state.
 //!
-//! A writer ingests `a` = n into two families with one call, then puts `b` = n, over and over. So no
-//! state holds two different `a`, or a `b` that is newer than its `a`. Readers that take their view of the memtables and files at one moment and their
-//! sequence number at another would see one. Each seed is one schedule of the simulator.
+//! A writer ingests `a` = n into two families with one call, then puts `b` = n, over and over. So
+//! no state holds two different `a`, or a `b` that is newer than its `a`. Readers that take their
+//! view of the memtables and files at one moment and their sequence number at another would see
+//! one. Each seed is one schedule of the simulator.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 

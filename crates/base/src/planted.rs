@@ -116,6 +116,24 @@ bugs! {
     OpeningPrefixDropped,
     /// A key behind the last separator of a partitioned filter is taken to be absent.
     LastFilterPartitionMissed,
+    /// A file is ingested while memtables hold older entries in its range.
+    IngestSkipsFlush,
+    /// The sequence number that the MANIFEST gives an ingested file is not used on reading.
+    IngestSequenceUnread,
+    /// The search for an ingested file's level goes on below a level that holds its keys.
+    IngestLevelTooDeep,
+    /// An ingested file gets sequence number 0 although there are snapshots.
+    IngestIgnoresSnapshots,
+    /// An ingested file goes to where a running compaction is about to write.
+    IngestIgnoresCompactions,
+    /// An ingested file is in the MANIFEST before its name is durable.
+    IngestDirNotSynced,
+    /// A file that was linked into the database is taken to be durable.
+    IngestLinkNotSynced,
+    /// The column families of one ingestion become durable one after the other.
+    IngestNotAtomic,
+    /// Ingested files are durable before what was written before them.
+    IngestLogNotSynced,
 }
 
 impl Bug {

@@ -210,6 +210,9 @@ fn start<T: Send + 'static>(
     place: Place,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
+    if crate::sim::refuses(name) {
+        return Err(Error::io_message(format!("While starting thread {name}: refused")));
+    }
     let (packet, promise) = Packet::new();
     match launch(name, place, Box::new(move || promise.fulfil(f))) {
         Ok(started) => Ok(JoinHandle::new(packet, started, name)),

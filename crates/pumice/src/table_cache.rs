@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use pumice_base::extension::SliceTransform;
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
@@ -246,7 +247,11 @@ impl TableCache {
                 file_number: file.number,
                 level: i32::try_from(level).unwrap_or(-1),
                 expected_unique_id: known_id.then_some(file.unique_id),
-                largest_seqno: file.largest_seq,
+                // What the MANIFEST says is the sequence number of an ingested file's entries.
+                largest_seqno: match planted::is(Bug::IngestSequenceUnread) {
+                    true => 0,
+                    false => file.largest_seq,
+                },
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
                 stats: match level == self.last_level {

@@ -36,6 +36,15 @@ const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::HandoffForgotten,
     Bug::FsyncBesideWrite,
     Bug::CondvarLosesWakeup,
+    Bug::IngestSkipsFlush,
+    Bug::IngestSequenceUnread,
+    Bug::IngestLevelTooDeep,
+    Bug::IngestIgnoresSnapshots,
+    Bug::IngestIgnoresCompactions,
+    Bug::IngestDirNotSynced,
+    Bug::IngestLinkNotSynced,
+    Bug::IngestNotAtomic,
+    Bug::IngestLogNotSynced,
 ];
 
 /// `crates/table/tests/mutation.rs` shows these: no iterator of a database seeks by prefix alone.

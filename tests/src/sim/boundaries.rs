@@ -31,7 +31,7 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
 /// The first thing that was wrong.
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x72);
-    let number = rng.uniform(script::WORKLOADS);
+    let number = script::workload_of(seed, &mut rng);
     let changes = count_changes(number, host, tally)?;
     for _ in 0..2 {
         let boundary = rng.uniform(changes + 1);

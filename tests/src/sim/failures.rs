@@ -36,7 +36,7 @@ const OPERATIONS_MAX: u64 = 3000;
 /// The first thing that was wrong.
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x73);
-    let number = rng.uniform(script::SCENARIO_COUNT);
+    let number = script::scenario_of(seed, &mut rng);
     let way = rng.uniform(WAYS.len() as u64) as usize;
     let mut range = if WAYS[way].0.is_none() { 150 } else { 40 };
     for _ in 0..3 {

@@ -3,7 +3,7 @@
 //!
 //! The tasks of one stage: writers with keys in common; readers that judge what they see; upkeep
 //! (flushes, compactions, families that come and go); the weather, which starts faults, ends them
-//! and demands that the database works again.
+//! and demands that the database works again; in some lives those who ingest files made outside.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::thread;
 use pumice_testkit::{OpGenerator, Shape, op};
 
+use super::external::Packer;
 use super::plan;
 use super::reads::Reader;
 use super::session::Session;
@@ -25,6 +26,14 @@ struct Life {
     world: World,
     /// Numbers generators, so that no two make equal values or touch each other's `s` keys.
     generators: u64,
+    /// What ingestions do follows from it; None in lives without. Apart from `rng`, so that lives
+    /// without are what they were before there were ingestions.
+    ingestion: Option<Rng>,
+}
+
+/// Whether `seed` has ingestions: two in five have, in neighbours that differ in all else.
+pub fn ingests(seed: u64) -> bool {
+    matches!(seed / 16 % 5, 2 | 4)
 }
 
 /// Lives the life of `seed`.
@@ -35,7 +44,8 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x11fe);
     let plan = plan::random(&mut rng);
     let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
-    let mut life = Life { rng, world, generators: 0 };
+    let ingestion = ingests(seed).then(|| Rng::new(seed ^ 0x1de57));
+    let mut life = Life { rng, world, generators: 0, ingestion };
     let lived = life.live();
     lived.map_err(|failure| {
         let text = format!("{}\nplan {:?}", failure.text, life.world.plan);
@@ -108,6 +118,13 @@ impl Life {
         if self.rng.one_in(2) {
             let rng = self.rng.fork();
             start("weather", Box::new(move |session| make_weather(session, rng)));
+        }
+        if let Some(choices) = &mut self.ingestion {
+            for _ in 0..1 + choices.uniform(2) {
+                self.generators += 1;
+                let (rng, number) = (choices.fork(), self.generators);
+                start("ingester", Box::new(move |session| ingest(session, rng, number)));
+            }
         }
         for task in tasks {
             task.join().map_err(|e| Failure::new(Kind::Wrong, e.to_string()))?;
@@ -207,6 +224,24 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
             5 | 6 => session.flush_wal(rng.one_in(2)),
             7 => side::come_and_go(session, &mut rng),
             _ => session.visit(),
+        };
+        if let Err(stop) = done {
+            session.excuse(stop)?;
+            if session.is_dead() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
+    let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."));
+    for _ in 0..1 + rng.uniform(6) {
+        pause(&mut rng);
+        let done = match rng.one_in(3) {
+            true => session.ingest_beside(&mut rng),
+            false => session.ingest(&mut packer).map(drop),
         };
         if let Err(stop) = done {
             session.excuse(stop)?;

@@ -11,6 +11,7 @@
 
 pub mod boundaries;
 pub mod driver;
+pub mod external;
 pub mod failures;
 pub mod host;
 pub mod life;

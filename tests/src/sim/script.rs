@@ -7,6 +7,8 @@ use pumice_port::thread;
 use pumice_testkit::oracle::Logging;
 use pumice_testkit::{OpGenerator, Shape};
 
+use super::external::Packer;
+use super::life;
 use super::plan;
 use super::session::{Session, Stop};
 use super::side;
@@ -42,6 +44,8 @@ pub enum Call {
     Die,
     /// `resume`.
     Resume,
+    /// Random files made outside.
+    Ingest,
 }
 
 /// See the module head.
@@ -58,7 +62,25 @@ pub struct Script {
 }
 
 /// Workloads of T2.
-pub const WORKLOADS: u64 = 200;
+pub const WORKLOADS: u64 = 250;
+/// From this one on they ingest.
+const INGESTING_WORKLOADS: u64 = 200;
+
+/// The T2 workload that a seed runs. Those without ingestions are what they were before.
+pub fn workload_of(seed: u64, rng: &mut Rng) -> u64 {
+    match life::ingests(seed) {
+        true => INGESTING_WORKLOADS + rng.uniform(WORKLOADS - INGESTING_WORKLOADS),
+        false => rng.uniform(INGESTING_WORKLOADS),
+    }
+}
+
+/// The T3 scenario that a seed runs.
+pub fn scenario_of(seed: u64, rng: &mut Rng) -> u64 {
+    match life::ingests(seed) {
+        true => INGESTING_SCENARIOS + rng.uniform(SCENARIO_COUNT - INGESTING_SCENARIOS),
+        false => rng.uniform(INGESTING_SCENARIOS),
+    }
+}
 
 /// The T2 workload of a number: at most three calls that change state, and what goes around them.
 pub fn workload(number: u64) -> Script {
@@ -105,6 +127,11 @@ pub fn workload(number: u64) -> Script {
             });
         }
     }
+    if number >= INGESTING_WORKLOADS {
+        for _ in 0..1 + rng.uniform(2) {
+            calls.insert(rng.uniform(calls.len() as u64 + 1) as usize, Call::Ingest);
+        }
+    }
     Script { plan, before, calls, seed: number }
 }
 
@@ -112,7 +139,7 @@ pub fn workload(number: u64) -> Script {
 type Scenario = (&'static str, Logging, &'static [(&'static str, &'static str)], &'static [Call]);
 
 /// What T3 makes fail.
-const SCENARIOS: [Scenario; 12] = [
+const SCENARIOS: [Scenario; 14] = [
     ("sync writes", Logging::Wal, &[], &[Call::Write { sync: true }; 4]),
     (
         "unsynced writes and a log sync",
@@ -175,10 +202,24 @@ const SCENARIOS: [Scenario; 12] = [
         &[("write_buffer_size", "4096")],
         &[Call::WriteTogether, Call::WriteTogether, Call::Flush(0), Call::WriteTogether],
     ),
+    (
+        "ingestion",
+        Logging::Wal,
+        &[],
+        &[Call::Write { sync: false }, Call::Ingest, Call::Write { sync: true }, Call::Ingest],
+    ),
+    (
+        "ingestion without a log",
+        Logging::Off,
+        &[],
+        &[Call::Fill(3), Call::Ingest, Call::Ingest, Call::Fill(2), Call::Flush(1)],
+    ),
 ];
 
 /// Scenarios of T3.
 pub const SCENARIO_COUNT: u64 = SCENARIOS.len() as u64;
+/// From this one on they ingest.
+const INGESTING_SCENARIOS: u64 = 12;
 
 /// The T3 scenario of a number, and its name.
 pub fn scenario(number: u64) -> (&'static str, Script) {
@@ -316,6 +357,12 @@ impl<'a> Performer<'a> {
             Call::Compact(cf) => session.compact(cf % families, None, None),
             Call::Ddl => side::come_and_go(session, &mut self.rng),
             Call::Resume => Ok(session.db.resume()?),
+            Call::Ingest => {
+                self.generators += 1;
+                let mark = format!("p{}.", self.generators);
+                let mut packer = Packer::new(session, self.rng.fork(), &mark);
+                session.ingest(&mut packer).map(drop)
+            }
             Call::Reopen | Call::Die => Ok(()),
         }
     }

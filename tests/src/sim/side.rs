@@ -55,7 +55,9 @@ impl SideFamilies {
     /// A new key of it is about to be written: key and value.
     pub fn issue(&mut self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let side = self.side(name);
-        let n = side.issued.len();
+        // Some before the last may be gone, so their number says nothing.
+        let last = side.issued.last_key_value().map(|(key, _)| String::from_utf8_lossy(key));
+        let n = last.map_or(0, |key| key.parse::<u64>().map_or(0, |n| n + 1));
         let entry = (format!("{n:05}").into_bytes(), format!("{name}-{n}").into_bytes());
         side.issued.insert(entry.0.clone(), entry.1.clone());
         entry
@@ -68,6 +70,15 @@ impl SideFamilies {
         if durable {
             side.durable = side.acked.clone();
         }
+    }
+    /// A file with these keys was ingested: they are durable, and with a log all before them.
+    pub fn ingested(&mut self, name: &str, entries: &[(Vec<u8>, Vec<u8>)], logged: bool) {
+        let side = self.side(name);
+        side.acked.extend(entries.iter().cloned());
+        if logged {
+            side.durable = side.acked.clone();
+        }
+        side.durable.extend(entries.iter().cloned());
     }
     /// The database crashed.
     pub fn crash(&mut self) {
@@ -160,6 +171,22 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn an_ingested_file_is_durable() {
+        let mut sides = SideFamilies::default();
+        let name = sides.create();
+        sides.created(&name);
+        let put = sides.issue(&name);
+        sides.acknowledge(&name, &put.0, false);
+        let ingested = sides.issue(&name);
+        sides.ingested(&name, std::slice::from_ref(&ingested), false);
+        sides.crash();
+        let held = |found: Found| BTreeMap::from([(name.clone(), found)]);
+        let lost = held(Found::from([put]));
+        assert_eq!(sides.clone().recovered(&lost).unwrap_err().kind, Kind::Lost);
+        sides.recovered(&held(Found::from([ingested]))).unwrap();
+    }
 
     #[test]
     fn a_family_lost_or_back_is_noticed() {

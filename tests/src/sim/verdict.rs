@@ -85,6 +85,10 @@ pub enum Count {
     Upkeep,
     /// Column families created and dropped.
     Ddl,
+    /// Ingestions acknowledged.
+    Ingested,
+    /// Ingestions refused, as their options allow.
+    Refused,
     /// Directory listings without a file too many.
     Listings,
     /// Operations on a simulated ring.
@@ -92,7 +96,7 @@ pub enum Count {
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 12] = [
+pub const COUNTS: [(Count, &str); 14] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -103,6 +107,8 @@ pub const COUNTS: [(Count, &str); 12] = [
     (Count::Heals, "heals"),
     (Count::Upkeep, "upkeep"),
     (Count::Ddl, "ddl"),
+    (Count::Ingested, "ingested"),
+    (Count::Refused, "refused"),
     (Count::Listings, "listings"),
     (Count::RingOps, "ring_ops"),
 ];

@@ -84,6 +84,9 @@ pub(super) struct Core {
     /// A fiber of higher priority than the running one became runnable.
     outranked: bool,
     pub(super) values: Values,
+    /// Tasks of this name are refused so many times more, and how many were.
+    pub(super) refusal: (&'static str, u64),
+    pub(super) refused: u64,
     pub(super) trace: Vec<TraceStep>,
 }
 
@@ -118,6 +121,8 @@ impl Core {
             lowest: 0,
             outranked: false,
             values: Values::default(),
+            refusal: ("", 0),
+            refused: 0,
             trace: Vec::new(),
         }
     }
@@ -131,6 +136,7 @@ impl Core {
         self.clock = CLOCK_START_NANOS;
         self.wall_offset = 0;
         (self.steps, self.switches, self.started) = (0, 0, 0);
+        (self.refusal, self.refused) = (("", 0), 0);
         self.hash = options.seed;
         self.timers.clear();
         self.timer_count = 0;

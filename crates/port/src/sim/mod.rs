@@ -215,6 +215,31 @@ pub fn jump_wall_clock(nanos: i64) {
     }
 }
 
+/// Lets the next `times` starts of tasks called `name` fail, as when the system has no thread
+/// left to give. Outside a simulation: nothing.
+pub fn refuse_tasks(name: &'static str, times: u64) {
+    if let Some(simulation) = own() {
+        simulation.core().refusal = (name, times);
+    }
+}
+
+/// How many starts have failed because of [`refuse_tasks`].
+pub fn refused_tasks() -> u64 {
+    own().map_or(0, |simulation| simulation.core().refused)
+}
+
+/// Whether a task of that name is refused now.
+pub(crate) fn refuses(name: &str) -> bool {
+    let Some(simulation) = own() else { return false };
+    let mut core = simulation.core();
+    let refused = core.refusal.0 == name && core.refusal.1 > 0;
+    if refused {
+        core.refusal.1 -= 1;
+        core.refused += 1;
+    }
+    refused
+}
+
 /// The virtual monotonic clock; reading it takes some virtual time, so that polling ends.
 #[inline]
 pub(crate) fn clock_nanos() -> Option<u64> {

@@ -8,7 +8,7 @@
 //! change together under the state lock.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -34,6 +34,9 @@ pub struct CfData {
     pub(crate) name: String,
     pub(crate) icmp: InternalKeyComparator,
     pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// Ingestions so far. Grows under the state lock, before a sequence number that sees the files
+    /// is published, and before the super version that holds them.
+    pub(crate) ingestions: AtomicU64,
     pub(crate) dropped: AtomicBool,
     options: ArcSwap<ColumnFamilyOptions>,
     tables: ArcSwap<TableCache>,
@@ -65,6 +68,7 @@ impl CfData {
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
             super_version: ArcSwap::new(first),
+            ingestions: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
             options: ArcSwap::from_pointee(options),
@@ -203,6 +207,7 @@ impl CfState {
             mem: Arc::clone(&self.mem),
             imm,
             version: Arc::clone(&self.version),
+            ingestions: self.data.ingestions.load(Ordering::Relaxed),
         }));
     }
 

@@ -133,7 +133,7 @@ impl DbInner {
         if let Err(error) = &result {
             self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
         }
-        result.and_then(|()| if sync { self.check_nothing_held() } else { Ok(()) })
+        result.and_then(|()| self.check_nothing_held())
     }
 
     /// Makes the log durable. Writers that do not sync go on meanwhile.

@@ -418,6 +418,7 @@ pub(crate) fn new_family_state(
         mem: Arc::clone(&mem),
         imm: Vec::new(),
         version: Arc::clone(&version),
+        ingestions: 0,
     });
     let data =
         Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));

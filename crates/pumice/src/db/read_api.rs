@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::Result;
+use arc_swap::Guard;
+use pumice_base::{Result, SequenceNumber};
 use pumice_table::TableReadOptions;
 
 use crate::db::column_family::CfData;
@@ -58,8 +59,7 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
-        let super_version = cf.super_version.load();
-        let sequence = self.read_sequence(options);
+        let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
         if self.statistics.is_some() {
@@ -78,15 +78,18 @@ impl DbInner {
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
-        let mut families = vec![Family::new(first)];
-        // Across column families only a snapshot keeps all versions of one moment readable; in one
-        // of them the super version that was just loaded does.
+        // Across column families only a snapshot keeps all versions of one moment readable, and it
+        // comes first; in one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
         let held = (!one_family && options.snapshot.is_none()).then(|| self.snapshot());
-        let sequence = match &held {
-            Some(snapshot) => snapshot.sequence_number(),
-            None => self.read_sequence(options),
+        let (first, sequence) = match &held {
+            Some(snapshot) => (Family::new(first), snapshot.sequence_number()),
+            None => {
+                let (view, sequence) = self.view(first, options);
+                (Family::at(first, Guard::into_inner(view)), sequence)
+            }
         };
+        let mut families = vec![first];
         let mut wanted = Vec::with_capacity(keys.len());
         for &(cf, key) in keys {
             let family = families.iter().position(|family| Arc::ptr_eq(family.cf, cf));
@@ -109,8 +112,8 @@ impl DbInner {
         options: &ReadOptions,
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
-        let super_version = cf.super_version.load_full();
-        let sequence = self.read_sequence(options);
+        let (super_version, sequence) = self.view(cf, options);
+        let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
         let mut range_dels = RangeDels::new(sequence);
         range_dels.push(super_version.mem.range_tombstones());
@@ -171,6 +174,43 @@ impl DbInner {
         Ok(sources)
     }
 
+    /// What to read `cf` from, and the sequence number to read it at.
+    #[inline]
+    fn view(
+        &self,
+        cf: &CfData,
+        options: &ReadOptions,
+    ) -> (Guard<Arc<SuperVersion>>, SequenceNumber) {
+        loop {
+            let view = cf.super_version.load();
+            if let Some(sequence) = self.sequence_for(cf, &view, options) {
+                return (view, sequence);
+            }
+            self.await_ingestion();
+        }
+    }
+
+    /// The sequence number to read `view` at, which was loaded before; None if files were ingested
+    /// since: whoever reads there would see later writes without them.
+    #[inline]
+    pub(crate) fn sequence_for(
+        &self,
+        cf: &CfData,
+        view: &SuperVersion,
+        options: &ReadOptions,
+    ) -> Option<SequenceNumber> {
+        let sequence = self.read_sequence(options);
+        // A sequence number that sees a write after the files brings the count along.
+        (cf.ingestions.load(Ordering::Relaxed) == view.ingestions).then_some(sequence)
+    }
+
+    /// Waits until the super version with the files is there: whoever counts an ingestion keeps
+    /// the state lock until then.
+    #[cold]
+    fn await_ingestion(&self) {
+        drop(self.state.lock());
+    }
+
     #[inline]
     fn read_sequence(&self, options: &ReadOptions) -> u64 {
         match &options.snapshot {
@@ -187,3 +227,6 @@ impl DbInner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename;
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
@@ -131,7 +132,9 @@ impl DbInner {
         for request in requests {
             prepared.push(self.prepare(request, &mut under_way)?);
         }
-        self.fs.sync_dir(&self.path)?;
+        if !planted::is(Bug::IngestDirNotSynced) {
+            self.fs.sync_dir(&self.path)?;
+        }
         self.install_ingested(&mut prepared, &mut under_way)?;
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
@@ -183,7 +186,9 @@ impl DbInner {
         }
         self.flush_overlapping(prepared)?;
         // What was written before must not be lost when the files survive.
-        self.flush_wal(true)?;
+        if !planted::is(Bug::IngestLogNotSynced) {
+            self.flush_wal(true)?;
+        }
         let mut manifest = self.manifest.lock();
         manifest.check_open()?;
         if manifest.held {
@@ -222,7 +227,7 @@ impl DbInner {
                 ids.insert(request.cf.id);
             }
         }
-        if ids.is_empty() {
+        if ids.is_empty() || planted::is(Bug::IngestSkipsFlush) {
             return Ok(());
         }
         self.switch_memtables(&ids, FlushReason::ExternalFileIngestion)?;
@@ -322,8 +327,19 @@ impl DbInner {
         let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
         // The sequence before the files: who sees one of them sees all. Who has the sequence alone
         // sees the state before, and no snapshot can be taken of that.
-        let publish = |_: &mut DbState| self.last_sequence.store(last, Ordering::Release);
-        let result = self.apply_edits_locked(manifest, EditGroup::from(edits), publish);
+        let publish = |requests: &[Prepared<'_>]| {
+            for request in requests {
+                request.cf.ingestions.fetch_add(1, Ordering::Relaxed);
+            }
+            self.last_sequence.store(last, Ordering::Release);
+        };
+        let result = if planted::is(Bug::IngestNotAtomic) {
+            edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
+                self.apply_edits_locked(manifest, edit.into(), |_| publish(request))
+            })
+        } else {
+            self.apply_edits_locked(manifest, EditGroup::from(edits), |_| publish(prepared))
+        };
         under_way.tried = result.is_ok() || manifest.broken;
         if under_way.tried {
             // Recovery may find the files, so their sequence numbers are used up either way.
@@ -407,7 +423,10 @@ impl Prepared<'_> {
         let options = self.options;
         let fifo = cf.data.options().compaction_style == CompactionStyle::Fifo;
         let mut demand = Demand {
-            sequenced: self.batches.len() > 1 || (options.snapshot_consistency && snapshots),
+            sequenced: self.batches.len() > 1
+                || (options.snapshot_consistency
+                    && snapshots
+                    && !planted::is(Bug::IngestIgnoresSnapshots)),
             // FIFO compaction knows no other level.
             below: fifo.then_some(0),
             only_last_level: options.fail_if_not_bottommost_level,

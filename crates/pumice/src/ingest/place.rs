@@ -11,6 +11,7 @@
 
 use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::iterator::InternalIterator;
+use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_manifest::{FileMetaData, UserRange, Version};
@@ -79,7 +80,8 @@ impl Tree<'_> {
             if unused {
                 continue;
             }
-            if overlap == Some(level) || self.written_into(level, range) {
+            let overlaps = overlap == Some(level) && !planted::is(Bug::IngestLevelTooDeep);
+            if overlaps || self.written_into(level, range) {
                 place.sequenced = true;
                 break;
             }
@@ -116,7 +118,8 @@ impl Tree<'_> {
     }
 
     fn written_into(&self, level: usize, range: &UserRange<'_>) -> bool {
-        self.running.writes_into(level, range, &self.version.comparator().user)
+        !planted::is(Bug::IngestIgnoresCompactions)
+            && self.running.writes_into(level, range, &self.version.comparator().user)
     }
 }
 

@@ -38,9 +38,13 @@ pub(crate) struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// `cf` as it is now. Load it before the sequence number that is read at, or hold a snapshot.
+    /// `cf` as it is now. Requires a snapshot that was taken before and is read at.
     pub fn new(cf: &'a Arc<CfData>) -> Self {
-        let view = cf.super_version.load_full();
+        Self::at(cf, cf.super_version.load_full())
+    }
+
+    /// `cf` as `view` has it.
+    pub fn at(cf: &'a Arc<CfData>, view: Arc<SuperVersion>) -> Self {
         Family { cf, tables: Arc::clone(&cf.tables()), view }
     }
 }

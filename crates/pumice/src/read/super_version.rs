@@ -5,7 +5,9 @@
 //! it, which keeps its memtables and table files alive.
 //!
 //! Order that makes reads right: load the super version first, the sequence number second. A
-//! sequence read first could name versions that a later compaction has already dropped.
+//! sequence read first could name versions that a later compaction has already dropped. If files
+//! were ingested between the two (`CfData::ingestions` says so), load both again: writes that came
+//! after the files go to a memtable that the old super version has too, and it lacks the files.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -72,4 +74,6 @@ pub struct SuperVersion {
     pub imm: Vec<Arc<MemTable>>,
     /// The table files.
     pub version: Arc<LiveVersion>,
+    /// `CfData::ingestions` when it was made.
+    pub ingestions: u64,
 }

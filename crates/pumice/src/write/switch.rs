@@ -315,7 +315,12 @@ impl DbInner {
     /// Number of the log that writes from now on go to: a new one unless the current is empty.
     fn start_log_if_used(&self) -> Result<u64> {
         let mut wal = self.wal_at_rest();
-        if wal.is_empty() && wal.failure().is_none() {
+        if let Some(error) = wal.failure() {
+            // Whoever saw it fail may not have told yet. Only a resume leaves a failed log behind:
+            // it flushes all that the log should hold.
+            return Err(error.clone());
+        }
+        if wal.is_empty() {
             return Ok(wal.number());
         }
         let number = self.new_file_number();

@@ -6,6 +6,7 @@ mod behind;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod moments;
 mod placing;
 mod refusals;
 mod support;

@@ -77,6 +77,9 @@ impl Line {
                 None if id < settled => {
                     return wrong(format!("batch {id}, gone in a recovery, is back at place {k}"));
                 }
+                None if batches[id].refused => {
+                    return wrong(format!("batch {id}, which was refused, is at place {k}"));
+                }
                 None if self.places.contains_key(&id) => {
                     return wrong(format!("batch {id} is there twice"));
                 }

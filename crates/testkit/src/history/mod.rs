@@ -75,6 +75,8 @@ struct Batch {
     /// The lines in which it survives the death of the process, and a power cut: one bit each.
     in_system: u64,
     durable: u64,
+    /// The database said that it did nothing of it.
+    refused: bool,
 }
 
 /// All lines.
@@ -163,7 +165,14 @@ impl History {
         }
         let issued = self.now();
         let written = ops.clone();
-        self.batches.push(Batch { ops, issued, acked: None, in_system: 0, durable: 0 });
+        self.batches.push(Batch {
+            ops,
+            issued,
+            acked: None,
+            in_system: 0,
+            durable: 0,
+            refused: false,
+        });
         (id, written)
     }
 
@@ -178,6 +187,25 @@ impl History {
             self.batches[id].durable = EVERYWHERE;
             self.promise(self.batches[id].issued, true, EVERYWHERE, |_| true);
         }
+    }
+
+    /// The files that hold a batch were ingested, all in one call. They are durable, and so is all
+    /// that was acknowledged in their lines before the call: nothing may be missing before them.
+    pub fn ingested(&mut self, id: BatchId) {
+        let now = self.now();
+        let batch = &mut self.batches[id];
+        batch.acked = Some(now);
+        batch.in_system = EVERYWHERE;
+        batch.durable = EVERYWHERE;
+        let (issued, families) = (batch.issued, self.families);
+        let touched = (0..families).filter(|cf| self.batches[id].touches_family(*cf));
+        let lines = touched.fold(0, |lines, cf| lines | 1 << self.line_of(cf));
+        self.promise(issued, true, lines, |_| true);
+    }
+
+    /// The database refused a batch: nothing of it may ever be there.
+    pub fn refused(&mut self, id: BatchId) {
+        self.batches[id].refused = true;
     }
 
     /// `flush_wal(sync)` or `sync_wal`, called at `begun`, returned Ok.
@@ -379,6 +407,7 @@ impl History {
             // A batch whose place nobody ever saw, lost in the crash, may explain anything.
             let unplaced = |(id, batch): (usize, &Batch)| {
                 !line.has(id, usize::MAX)
+                    && !batch.refused
                     && batch.issued < read.ended
                     && batch.ops.iter().any(|op| op.family() == read.cf && op.touches(&read.key))
             };

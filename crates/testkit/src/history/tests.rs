@@ -167,3 +167,48 @@ fn a_failed_batch_may_come_or_not_but_whole() {
     rig.write(vec![put(1, "b", "1")], true);
     assert_eq!(rig.breach(Some(Crash::Power), &rig.model), None);
 }
+
+#[test]
+fn an_ingestion_is_durable_with_all_before_it() {
+    let mut rig = Rig::new(Logging::Wal);
+    rig.write(vec![put(0, "a", "1")], false);
+    let before = rig.model.clone();
+    let (id, written) = rig.history.issue(vec![put(1, "a", "x"), put(1, "b", "x")]);
+    let mut torn = before.clone();
+    torn.apply(&[written[0].clone(), written[2].clone()]);
+    assert_eq!(rig.breach(Some(Crash::Power), &torn), Some(Breach::Torn));
+    assert_eq!(rig.breach(Some(Crash::Power), &before), None);
+    rig.model.apply(&written);
+    rig.history.ingested(id);
+    assert_eq!(rig.breach(Some(Crash::Power), &rig.model), None);
+    assert_eq!(rig.breach(Some(Crash::Power), &before), Some(Breach::Lost));
+    let mut hole = Model::new(2);
+    hole.apply(&written);
+    assert_eq!(rig.breach(Some(Crash::Power), &hole), Some(Breach::Hole));
+}
+
+#[test]
+fn what_was_refused_is_never_there() {
+    let mut rig = Rig::new(Logging::Wal);
+    let (id, written) = rig.history.issue(vec![put(1, "a", "x")]);
+    let empty = rig.model.clone();
+    rig.model.apply(&written);
+    assert_eq!(rig.breach(None, &rig.model), None);
+    rig.history.refused(id);
+    assert_eq!(rig.breach(None, &rig.model), Some(Breach::Torn));
+    assert_eq!(rig.breach(None, &empty), None);
+}
+
+#[test]
+fn without_a_wal_an_ingestion_makes_its_own_lines_durable() {
+    let mut rig = Rig::new(Logging::Off);
+    rig.write(vec![put(0, "a", "1")], false);
+    rig.write(vec![put(1, "a", "1")], false);
+    let before = rig.model.clone();
+    let (id, written) = rig.history.issue(vec![put(1, "b", "x")]);
+    rig.model.apply(&written);
+    rig.history.ingested(id);
+    let lost = Model::from_entries(vec![Vec::new(), contents(&rig.model).remove(1)]);
+    assert_eq!(rig.breach(Some(Crash::Power), &lost), None, "family 0 was not touched");
+    assert_eq!(rig.breach(Some(Crash::Power), &before), Some(Breach::Lost));
+}

@@ -45,6 +45,17 @@ dimensions! {
     Cached "cache_index_and_filter_blocks" ["false", "true"];
 }
 
+/// The dimensions whose combinations are the kinds of tables.
+pub const KINDS: [usize; 7] = [
+    D::Format as usize,
+    D::Codec as usize,
+    D::Dictionary as usize,
+    D::Filter as usize,
+    D::Index as usize,
+    D::Partitions as usize,
+    D::Prefix as usize,
+];
+
 /// A point of the matrix: for each dimension the number of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant(pub Vec<usize>);

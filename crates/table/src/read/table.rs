@@ -355,7 +355,7 @@ impl Table {
     fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
-        let probe = if filter.whole_keys {
+        let probe = if filter.whole_keys || planted::is(Bug::PrefixesAskedForKeys) {
             (user, hash)
         } else {
             match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
@@ -438,7 +438,8 @@ impl Table {
         let Some(filter) = &self.filter else { return true };
         let Some(extractor) = &filter.prefix else { return true };
         let Some(prefix) = extractor.prefix(user_key(target)) else { return true };
-        if options.auto_prefix_mode || !filter.prefix_is_configured {
+        let ours = filter.prefix_is_configured || planted::is(Bug::ForeignPrefixAsked);
+        if options.auto_prefix_mode || !ours {
             let order = &self.comparator.user;
             let within = |upper: &Arc<[u8]>| extractor.range_shares_prefix(prefix, upper, order);
             let bounded = options.iterate_upper_bound.as_ref().is_some_and(within);

@@ -211,7 +211,8 @@ impl PartitionedFilterBlock {
         let next = user_key(keys.get(at));
         if at > 0 {
             self.last_key.clear();
-            self.last_key.extend_from_slice(user_key(keys.get(at - 1)));
+            let early = usize::from(at > 1 && planted::is(Bug::FilterCutOffByOne));
+            self.last_key.extend_from_slice(user_key(keys.get(at - 1 - early)));
         }
         self.cut(next, None);
     }
@@ -412,6 +413,7 @@ impl PartitionedFilterBlock {
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
             // Rule 2; and whatever was not added behind the cut because it had been before it.
             let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
+            let last_hash = last_hash.filter(|_| !planted::is(Bug::SharedCutForgetsHash));
             let carried = [end.last_prefix, last_hash].into_iter().flatten();
             carried.for_each(|hash| self.builder.add_hash(hash));
         }

@@ -5,6 +5,7 @@
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
+use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
@@ -24,8 +25,9 @@ impl BlockWriter {
     pub fn write(&mut self, block: &mut Vec<u8>, kind: CompressionType) -> Result<BlockHandle> {
         let handle = BlockHandle::new(self.offset, block.len() as u64);
         let last = kind as u8;
+        let place = if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { self.offset };
         let sum = block_checksum(self.checksum, block, last)
-            .wrapping_add(context_checksum(self.base_context, self.offset));
+            .wrapping_add(context_checksum(self.base_context, place));
         block.push(last);
         block.extend_from_slice(&sum.to_le_bytes());
         self.writer.append(block)?;

@@ -3,6 +3,7 @@
 //! One owner.
 
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::sink::Sink;
@@ -65,6 +66,7 @@ impl Serial {
     pub fn write_compressed(&mut self, block: &mut Vec<u8>) -> Result<BlockHandle> {
         let worker = match (&self.codec.dictionary, &mut self.plain) {
             (None, _) => &mut self.worker,
+            _ if planted::is(Bug::DictionaryForIndex) => &mut self.worker,
             (_, Some(plain)) => plain,
             (_, plain) => plain.insert(self.codec.without_dictionary().worker()?),
         };

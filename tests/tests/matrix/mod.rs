@@ -9,6 +9,7 @@
 //! | `content` | what is written: files on two levels, versions, deletions, range deletions |
 //! | `check` | gets, absent keys, scans, prefix seeks, all against the model |
 //! | `engines` | the engines as readers |
+//! | `planted` | which planted bugs the sample finds, on demand |
 //! | `rates` | false positives of filters, counted on both engines over the same content |
 //!
 //! A variant passes four times: RocksDB reads what Pumice wrote, compacts it and reads it again;
@@ -18,6 +19,8 @@ mod check;
 mod content;
 mod engines;
 mod full;
+#[cfg(feature = "planted")]
+mod planted;
 mod rates;
 mod sample;
 mod variant;

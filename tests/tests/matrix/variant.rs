@@ -197,7 +197,13 @@ impl Variant {
             D::Checksum,
             D::Cached,
         ];
-        let mut table = String::from("metadata_block_size=512;");
+        // Not a dimension of its own. Above 1 handles are stored as differences. RocksDB cannot look
+        // a hash index up with more, and takes the number as it is when it comes as text.
+        let interval = match self.is_hash_index() {
+            true => 1,
+            false => [1, 4, 16][self.0.iter().sum::<usize>() % 3],
+        };
+        let mut table = format!("metadata_block_size=512;index_block_restart_interval={interval};");
         for dimension in same {
             let name = DIMENSIONS[dimension as usize].name;
             table += &format!("{name}={};", self.value(dimension));

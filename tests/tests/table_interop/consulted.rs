@@ -1,8 +1,8 @@
 //! RocksDB really uses what our tables carry beside their data.
 //!
 //! A table whose hash index, filter or dictionary RocksDB ignored would read just as well. So each
-//! structure is either damaged such that whoever asks it is misled (these tables have no checksums),
-//! or its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
+//! structure is damaged such that whoever asks it is misled (these tables have no checksums), or
+//! its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
 //! entries. Each check fails if RocksDB does without the structure.
 //!
 //! Skipped aloud where the library is missing.
@@ -273,10 +273,36 @@ const PREFIXES: [&str; 3] = [
 const SEEKS: [&str; 2] =
     ["rocksdb.last.level.seek.filtered", "rocksdb.last.level.seek.filter.match"];
 
-/// What RocksDB's filter counters say about lookups of keys that are there, of absent ones in
-/// groups that are there, of absent groups, and about seeks to groups.
-fn filter_counts(reader: &Reader, entries: &Entries) -> ([u64; 3], [u64; 3], [u64; 2]) {
-    let start = (reader.tickers(POINTS), reader.tickers(PREFIXES), reader.tickers(SEEKS));
+/// RocksDB's filter counters.
+#[derive(Debug, PartialEq, Eq)]
+struct FilterCounts {
+    points: [u64; 3],
+    prefixes: [u64; 3],
+    seeks: [u64; 2],
+}
+
+impl FilterCounts {
+    fn of(reader: &Reader) -> Self {
+        let (points, prefixes) = (reader.tickers(POINTS), reader.tickers(PREFIXES));
+        FilterCounts { points, prefixes, seeks: reader.tickers(SEEKS) }
+    }
+
+    fn since(&self, start: &FilterCounts) -> Self {
+        fn less<const N: usize>(now: [u64; N], start: [u64; N]) -> [u64; N] {
+            std::array::from_fn(|i| now[i] - start[i])
+        }
+        FilterCounts {
+            points: less(self.points, start.points),
+            prefixes: less(self.prefixes, start.prefixes),
+            seeks: less(self.seeks, start.seeks),
+        }
+    }
+}
+
+/// What the counters say about lookups of keys that are there, of absent ones in groups that are
+/// there, of absent groups, and about seeks to groups.
+fn filter_counts(reader: &Reader, entries: &Entries) -> FilterCounts {
+    let start = FilterCounts::of(reader);
     assert_eq!(reader.found(entries), entries.len());
     let reads = reader.reads(false);
     let mut value = Vec::with_capacity(VALUE_MAX);
@@ -290,72 +316,66 @@ fn filter_counts(reader: &Reader, entries: &Entries) -> ([u64; 3], [u64; 3], [u6
     }
     let mut iter = reader.db.iter(&reads, &reader.cf);
     for group in 0..2 * GROUPS - 1 {
-        iter.seek(&key(group, 0)[..PREFIX]);
-        assert_eq!(
-            iter.valid() && iter.key().starts_with(&key(group, 0)[..PREFIX]),
-            group % 2 == 0
-        );
-        iter.seek_for_prev(&key(group, 999));
-        assert_eq!(
-            iter.valid() && iter.key().starts_with(&key(group, 0)[..PREFIX]),
-            group % 2 == 0
-        );
+        let (first, behind) = (key(group, 0), key(group, 999));
+        iter.seek(&first[..PREFIX]);
+        assert_eq!(iter.key().starts_with(&first[..PREFIX]), group % 2 == 0);
+        iter.seek_for_prev(&behind);
+        assert_eq!(iter.key().starts_with(&first[..PREFIX]), group % 2 == 0);
     }
-    fn since<const N: usize>(now: [u64; N], start: [u64; N]) -> [u64; N] {
-        std::array::from_fn(|i| now[i] - start[i])
-    }
-    (
-        since(reader.tickers(POINTS), start.0),
-        since(reader.tickers(PREFIXES), start.1),
-        since(reader.tickers(SEEKS), start.2),
-    )
+    FilterCounts::of(reader).since(&start)
 }
 
-/// Filters so precise that these keys meet no false positive.
+/// The filter is so precise that these keys meet no false positive.
+fn a_filter_is_consulted(peer: &Peer, entries: &Entries, options: TableOptions, text: &str) {
+    let whole = options.whole_key_filtering;
+    let built = ours(context(|table| *table = options), entries);
+    let reader = Reader::open(peer, text, &[Source::Ours(&built.bytes)]);
+    let theirs = Reader::open(peer, text, &[Source::Theirs(entries)]);
+    let counts = filter_counts(&reader, entries);
+    assert_eq!(counts, filter_counts(&theirs, entries), "{text}");
+    let (present, absent) = (entries.len() as u64, GROUPS - 1);
+    if whole {
+        assert_eq!(counts.points, [3 * absent, present, present], "{text}");
+        assert_eq!(counts.prefixes, [0; 3], "{text}");
+    } else {
+        assert_eq!(counts.points, [0; 3], "{text}");
+        assert_eq!(counts.prefixes, [present + 3 * absent, 2 * absent, present], "{text}");
+    }
+    // Half of the groups are not there: each is sought forward and backward.
+    assert_eq!(counts.seeks[0], 2 * absent, "{text} {counts:?}");
+    assert!(counts.seeks[1] >= 2 * GROUPS, "{text} {counts:?}");
+}
+
 #[pumice_test_macros::test]
 fn filters_are_consulted() {
     let Some(peer) = peer() else { return };
     let entries = entries();
-    let (present, absent) = (entries.len() as u64, GROUPS - 1);
-    for (policy, name) in [
+    let policies = [
         (FilterPolicy::bloom(30.0), "bloomfilter:30:false"),
         (FilterPolicy::ribbon(30.0, -1), "ribbonfilter:30:-1"),
-    ] {
+    ];
+    for (policy, name) in policies {
         for (partitioned, decoupled) in [(false, false), (true, false), (true, true)] {
             for whole in [true, false] {
+                let options = TableOptions {
+                    checksum: ChecksumType::None,
+                    format_version: FORMAT,
+                    filter_policy: Some(policy),
+                    index_type: IndexType::TwoLevel,
+                    metadata_block_size: 1024,
+                    partition_filters: partitioned,
+                    decouple_partitioned_filters: decoupled,
+                    whole_key_filtering: whole,
+                    block_size: 512,
+                    ..Default::default()
+                };
                 let text = format!(
-                    "format_version={FORMAT};filter_policy={name};index_type=kTwoLevelIndexSearch;metadata_block_size=1024;\
+                    "format_version={FORMAT};block_size=512;metadata_block_size=1024;\
+                     index_type=kTwoLevelIndexSearch;filter_policy={name};\
                      partition_filters={partitioned};decouple_partitioned_filters={decoupled};\
-                     whole_key_filtering={whole};block_size=512"
+                     whole_key_filtering={whole}"
                 );
-                let built = ours(
-                    context(|table| {
-                        table.filter_policy = Some(policy.clone());
-                        table.index_type = IndexType::TwoLevel;
-                        table.metadata_block_size = 1024;
-                        table.partition_filters = partitioned;
-                        table.decouple_partitioned_filters = decoupled;
-                        table.whole_key_filtering = whole;
-                        table.block_size = 512;
-                    }),
-                    &entries,
-                );
-                let reader = Reader::open(&peer, &text, &[Source::Ours(&built.bytes)]);
-                let theirs = Reader::open(&peer, &text, &[Source::Theirs(&entries)]);
-                let counts = filter_counts(&reader, &entries);
-                assert_eq!(counts, filter_counts(&theirs, &entries), "{text}");
-                let (points, prefixes, seeks) = counts;
-                let asked = present + 3 * absent;
-                if whole {
-                    assert_eq!(points, [3 * absent, present, present], "{text}");
-                    assert_eq!(prefixes, [0; 3], "{text}");
-                } else {
-                    assert_eq!(points, [0; 3], "{text}");
-                    assert_eq!(prefixes, [asked, 2 * absent, present], "{text}");
-                }
-                // Half of the groups are not there: each is sought forward and backward.
-                assert_eq!(seeks[0], 2 * absent, "{text} {seeks:?}");
-                assert!(seeks[1] >= 2 * GROUPS, "{text} {seeks:?}");
+                a_filter_is_consulted(&peer, &entries, options, &text);
             }
         }
     }

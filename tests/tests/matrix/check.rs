@@ -30,6 +30,8 @@ pub trait Reader {
     fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
     /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
     fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
+    /// Entries from `start` on and before `upper`: filters may be asked if the two share a prefix.
+    fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String>;
     /// Checks everything stored against its checksums, if the engine can be asked to.
     fn verify(&mut self) -> Result<(), String>;
 }
@@ -95,23 +97,29 @@ fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
 }
 
-/// Prefix seeks to the start of every group, and backward from behind its end: where filters end,
-/// and index blocks, a seek lands beside its match.
+/// Every group by a prefix seek to its start, with and without a bound, and backward from behind
+/// its end: where filters end, and index blocks, a seek lands beside its match.
 fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     for number in 0..content::GROUP_NUMBERS {
         let start = content::group(number);
         let end = [&start[..], b"~"].concat();
+        let mut upper = start.clone();
+        *upper.last_mut().expect("not empty") += 1;
+        let group: Vec<Entry> = model.range(start.clone()..upper.clone()).map(owned).collect();
+        contents::same(&group, &reader.within(&start, &upper)?)
+            .map_err(|e| format!("within {}: {e}", show(&start)))?;
         for (target, back) in [(&start, false), (&end, true)] {
             if back && variant.is_hash_index() || variant.prefix(&end) != Some(&start[..]) {
                 continue;
             }
-            let mut group = model.range(start.clone()..end.clone());
-            let expected = if back { group.next_back() } else { group.next() }.map(owned);
+            let mut expected = group.clone();
             let at = target.clone();
             let step = if back { Step::SeekForPrev(at) } else { Step::Seek(at) };
-            let mut found = reader.walk(Order::Prefix, &step, 1)?;
-            found.retain(|(key, _)| key.starts_with(&start));
-            let expected: Vec<Entry> = expected.into_iter().collect();
+            if back {
+                expected.reverse();
+            }
+            let mut found = reader.walk(Order::Prefix, &step, expected.len() + 1)?;
+            found.truncate(found.iter().take_while(|(key, _)| key.starts_with(&start)).count());
             contents::same(&expected, &found)
                 .map_err(|e| format!("prefix seek, {}, back {back}: {e}", show(target)))?;
         }

@@ -180,7 +180,7 @@ impl Variant {
         let codec = format!("{{parallel_threads={};{dictionary}}}", self.value(D::Parallel));
         let mut settings = Settings::small(1)
             .with("disable_auto_compactions", "true")
-            .with("write_buffer_size", "4194304")
+            .with("write_buffer_size", "2097152")
             .with("target_file_size_base", "131072")
             .with("max_bytes_for_level_base", "1048576")
             .with("compression_opts", &codec)
@@ -203,7 +203,10 @@ impl Variant {
             true => 1,
             false => [1, 4, 16][self.0.iter().sum::<usize>() % 3],
         };
-        let mut table = format!("metadata_block_size=512;index_block_restart_interval={interval};");
+        // Many small partitions, for many borders, or fewer.
+        let partition = [128, 512][self.0[D::BlockSize as usize] % 2];
+        let mut table =
+            format!("metadata_block_size={partition};index_block_restart_interval={interval};");
         for dimension in same {
             let name = DIMENSIONS[dimension as usize].name;
             table += &format!("{name}={};", self.value(dimension));

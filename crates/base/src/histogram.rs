@@ -136,6 +136,10 @@ impl Histogram {
     pub fn sum(&self) -> u64 {
         self.sum
     }
+    /// Sum of the squares of the values.
+    pub fn sum_squares(&self) -> u128 {
+        self.sum_squares
+    }
     /// Smallest value; 0 if there is none.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }

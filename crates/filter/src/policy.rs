@@ -20,7 +20,7 @@ pub enum FilterKind {
     Bloom,
     /// Ribbon filters from level `bloom_before_level` on; a flush counts as level -1.
     Ribbon {
-        /// Levels below this one get Bloom filters.
+        /// Levels below this one get Bloom filters; with `i32::MAX` every table does.
         bloom_before_level: i32,
     },
 }
@@ -131,6 +131,8 @@ impl FilterPolicy {
                 FilterBuilder::Legacy(LegacyBloomBuilder::new(whole, settings))
             }
             FilterKind::Bloom => bloom(),
+            // Even a table of unknown level, which otherwise counts as the last.
+            FilterKind::Ribbon { bloom_before_level: i32::MAX } => bloom(),
             FilterKind::Ribbon { bloom_before_level } if settings.level < bloom_before_level => {
                 bloom()
             }
@@ -250,6 +252,8 @@ mod tests {
             (3, 3, "ribbon"),
             (3, unknown, "ribbon"),
             (i32::MAX, 6, "bloom"),
+            (i32::MAX, unknown, "bloom"),
+            (i32::MAX - 1, unknown, "ribbon"),
         ];
         for (before, level, expected) in cases {
             // The Ribbon policy has no legacy filters, whatever the format.

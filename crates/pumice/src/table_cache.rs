@@ -18,9 +18,10 @@ use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::sync::Mutex;
-use pumice_table::{Table, TableOptions, TableReadContext, TableStats};
+use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, TableStats};
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
 
 /// A level that nobody named.
 const UNKNOWN_LEVEL: usize = usize::MAX;
@@ -38,7 +39,10 @@ struct Recent {
 pub(crate) struct OpenTables {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
-    stats: Option<Arc<dyn TableStats>>,
+    statistics: Option<Arc<Statistics>>,
+    /// What tables report to: those of the last level, and the others.
+    last_level: Option<Arc<dyn TableStats>>,
+    other_levels: Option<Arc<dyn TableStats>>,
     verify_unique_id: bool,
     files: ReadFileOptions,
     max_open_files: AtomicI32,
@@ -53,6 +57,7 @@ pub struct TableCache {
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// Files of L0 up to so many bytes are like flushed ones.
     flushed_bytes_max: u64,
+    last_level: usize,
 }
 
 /// A table in use: borrowed from its file's metadata, or held.
@@ -74,11 +79,18 @@ impl Deref for TableRef<'_> {
 
 impl OpenTables {
     /// Tables in `dir`, opened as `options` say.
-    pub fn new(options: &DbOptions, dir: PathBuf, stats: Option<Arc<dyn TableStats>>) -> Self {
+    pub fn new(options: &DbOptions, dir: PathBuf) -> Self {
+        let statistics = options.statistics.clone();
+        let receiver = |last_level| {
+            let statistics = Arc::clone(statistics.as_ref()?);
+            Some(Arc::new(TableTickers::new(statistics, last_level)) as Arc<dyn TableStats>)
+        };
         OpenTables {
             fs: Arc::clone(&options.file_system),
             dir,
-            stats,
+            last_level: receiver(true),
+            other_levels: receiver(false),
+            statistics,
             verify_unique_id: options.verify_sst_unique_id_in_manifest,
             files: ReadFileOptions { direct: options.use_direct_reads },
             max_open_files: AtomicI32::new(options.max_open_files),
@@ -144,6 +156,7 @@ impl TableCache {
             prefix_extractor: family.prefix_extractor.clone(),
             // Uncompressed, a table can be larger than the memtable that it was.
             flushed_bytes_max: family.write_buffer_size as u64 / 2 * 3,
+            last_level: (family.num_levels as usize).saturating_sub(1),
         }
     }
 
@@ -203,8 +216,20 @@ impl TableCache {
     }
 
     fn open_table(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
+        let statistics = &self.open.statistics;
+        let timer = statistics.timer();
+        let table = self.open_counted(file, level);
+        match &table {
+            Ok(_) => timer.stop(statistics, HistogramKind::TableOpenIoMicros),
+            Err(_) => statistics.tick(Ticker::NoFileErrors),
+        }
+        table
+    }
+
+    fn open_counted(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
         let path = filename::table_file(&self.open.dir, file.number);
         let handle = self.open.fs.open_random_with(&path, &self.open.files)?;
+        self.open.statistics.tick(Ticker::NoFileOpens);
         if handle.len() != file.file_size {
             return Err(Error::corruption(format!(
                 "Sst file size mismatch: {}. Size recorded in manifest {}, actual size {}",
@@ -224,21 +249,28 @@ impl TableCache {
                 largest_seqno: file.largest_seq,
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
-                stats: self.open.stats.clone(),
+                stats: match level == self.last_level {
+                    true => self.open.last_level.clone(),
+                    false => self.open.other_levels.clone(),
+                },
                 max_file_size_for_l0_meta_pin: self.flushed_bytes_max,
                 ..TableReadContext::default()
             },
             handle,
             file.file_size,
         )?;
-        let properties = table.properties();
-        file.stats.get_or_init(|| FileStats {
-            num_entries: properties.num_entries,
-            num_deletions: properties.num_deletions,
-            num_range_deletions: properties.num_range_deletions,
-            raw_key_size: properties.raw_key_size,
-            raw_value_size: properties.raw_value_size,
-        });
+        file.stats.get_or_init(|| file_stats(table.properties()));
         Ok(table)
+    }
+}
+
+/// What the metadata of a file keeps of its table's properties.
+pub(crate) fn file_stats(properties: &TableProperties) -> FileStats {
+    FileStats {
+        num_entries: properties.num_entries,
+        num_deletions: properties.num_deletions,
+        num_range_deletions: properties.num_range_deletions,
+        raw_key_size: properties.raw_key_size,
+        raw_value_size: properties.raw_value_size,
     }
 }

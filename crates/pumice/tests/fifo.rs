@@ -1,4 +1,5 @@
-//! FIFO compaction in a running database: what goes, what stays, and that writes never stall.
+//! FIFO compaction in a running database: what goes, what stays, and that writes never stall. Files
+//! that get too old are in `fifo_age`.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use common::{DIR, contents, fill, flush, get, key, memory, options};
 use pumice::options::{CompactionStyle, FifoOptions};
 use pumice::stats::listener::{CompactionJobInfo, CompactionReason};
-use pumice::{CompactRangeOptions, Db, EventListener, Options, WaitForCompactOptions};
+use pumice::{
+    CompactRangeOptions, Db, EventListener, Options, Statistics, Ticker, WaitForCompactOptions,
+};
 use pumice_port::sync::Mutex;
 
 fn fifo(options: &mut Options, max_bytes: u64, allow_compaction: bool) {
@@ -55,6 +58,8 @@ fn the_oldest_files_go_once_there_are_too_many_bytes() {
     let mut options = options(&fs);
     fifo(&mut options, 60_000, false);
     options.db.listeners = vec![Arc::clone(&reasons) as Arc<dyn EventListener>];
+    let statistics = Arc::new(Statistics::new());
+    options.db.statistics = Some(Arc::clone(&statistics));
     let db = Db::open(&options, DIR).unwrap();
     rounds(&db, 0..20);
     settle(&db);
@@ -69,10 +74,13 @@ fn the_oldest_files_go_once_there_are_too_many_bytes() {
     let reasons = reasons.0.lock().clone();
     assert!(!reasons.is_empty());
     assert!(reasons.iter().all(|r| *r == CompactionReason::FifoMaxSize), "{reasons:?}");
-    // The deleted files are gone from the disk, too, and stay gone.
-    let tables = || common::names(&fs, DIR).iter().filter(|n| n.ends_with(".sst")).count();
-    assert_eq!(tables(), kept);
+    let counted = statistics.ticker(Ticker::FifoMaxSizeCompactions);
+    assert_eq!(counted, reasons.len() as u64);
+    assert_eq!(statistics.ticker(Ticker::FifoTtlCompactions), 0);
     db.close().unwrap();
+    // The deleted files are gone from the disk, too, and stay gone.
+    let tables = common::names(&fs, DIR).iter().filter(|n| n.ends_with(".sst")).count();
+    assert_eq!(tables, kept);
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!((l0(&db).len(), contents(&db).len()), (kept, kept * 100));
     // The limit can change while the database is open.
@@ -128,26 +136,6 @@ fn small_files_are_merged_where_that_is_allowed() {
 }
 
 #[pumice_test_macros::test]
-fn old_files_go_when_their_time_is_over() {
-    let (_, fs) = memory();
-    let mut options = options(&fs);
-    fifo(&mut options, 1 << 30, false);
-    let db = Db::open(&options, DIR).unwrap();
-    rounds(&db, 0..3);
-    settle(&db);
-    assert_eq!(l0(&db).len(), 3);
-    // Written less than 30 days ago, but more than a second once two have passed.
-    let start = pumice_port::time::wall_seconds();
-    while pumice_port::time::wall_seconds() < start + 3 {
-        pumice_port::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    db.set_options(db.default_column_family(), &[("ttl", "1")]).unwrap();
-    settle(&db);
-    assert!(l0(&db).is_empty());
-    db.close().unwrap();
-}
-
-#[pumice_test_macros::test]
 fn a_leveled_tree_becomes_fifo_and_back() {
     let (_, fs) = memory();
     let mut leveled = options(&fs);
@@ -191,7 +179,9 @@ fn one_level_is_enough() {
     let db = Db::open(&options, DIR).unwrap();
     rounds(&db, 0..20);
     let manual = CompactRangeOptions { change_level: true, ..CompactRangeOptions::default() };
-    db.compact_range(&manual, None, None).unwrap();
+    let error = db.compact_range(&manual, None, None).unwrap_err();
+    assert_eq!(error.kind(), pumice::ErrorKind::NotSupported, "{error}");
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     settle(&db);
     assert!(db.live_files_metadata().iter().map(|f| f.size).sum::<u64>() <= 60_000);
     assert!(get(&db, &key(1999)).is_some() && get(&db, &key(0)).is_none());

@@ -165,10 +165,12 @@ fn index_text(table: &Table, out: &mut Vec<u8>) -> Result<Vec<BlockHandle>> {
     let wrong = || Error::corruption(format!("no index in {}", table.file.name()));
     let top = top.get().as_index().ok_or_else(wrong)?;
     let mut print = |index: &crate::read::index::IndexBlock| {
+        let mut key = Vec::new();
         for i in 0..index.len() {
-            let (key, handle) = (index.user_key(i), index.handle(i));
-            put(out, &format!("  HEX    {}: {}\n  ASCII  ", hex(key), hex_handle(handle)));
-            for byte in key {
+            index.user_key_into(i, &mut key);
+            let handle = index.handle(i);
+            put(out, &format!("  HEX    {}: {}\n  ASCII  ", hex(&key), hex_handle(handle)));
+            for byte in &key {
                 out.extend_from_slice(&[*byte, b' ']);
             }
             put(out, "\n  ------\n");

@@ -10,7 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::FilterPolicy;
+use pumice_filter::{FilterBuildSettings, FilterPolicy};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 
@@ -232,8 +232,10 @@ impl TableOptions {
 /// Why a table is built (`TableFileCreationReason` of RocksDB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TableReason {
-    /// A memtable is written out, or a log recovered.
+    /// A memtable is written out.
     Flush,
+    /// A log is recovered.
+    Recovery,
     /// Level-0 files are compacted.
     CompactionLevel0,
     /// Deeper levels are compacted.
@@ -255,6 +257,9 @@ pub struct TableBuildContext {
     pub column_family_name: String,
     /// Level of the new table, -1 unknown.
     pub level: i32,
+    /// Levels say how long tables live, as in leveled compaction. Otherwise filters are made as for
+    /// the last level.
+    pub is_leveled: bool,
     pub oldest_ancestor_time: u64,
     pub oldest_key_time: u64,
     pub newest_key_time: u64,
@@ -275,8 +280,24 @@ pub struct TableBuildContext {
     /// Helpers that compress blocks, if `compression_opts` asks for them; `None` builds with one
     /// thread.
     pub helpers: Option<HelperPool>,
+    /// Time the codec for every block, not for every 64th.
+    pub time_codec: bool,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
+}
+
+impl TableBuildContext {
+    /// The level that decides between kinds of filters: what is flushed will not live long, and
+    /// what is not known to do so counts as the last level.
+    pub(crate) fn filter_level(&self) -> i32 {
+        match self.reason {
+            TableReason::Other => FilterBuildSettings::UNKNOWN_LEVEL,
+            _ if !self.is_leveled => FilterBuildSettings::UNKNOWN_LEVEL,
+            TableReason::Flush => FilterBuildSettings::FLUSH,
+            _ if self.level < 0 => FilterBuildSettings::UNKNOWN_LEVEL,
+            _ => self.level,
+        }
+    }
 }
 
 impl Default for TableBuildContext {
@@ -289,6 +310,7 @@ impl Default for TableBuildContext {
             column_family_id: crate::properties::UNKNOWN_COLUMN_FAMILY as u32,
             column_family_name: String::new(),
             level: -1,
+            is_leveled: true,
             oldest_ancestor_time: 0,
             oldest_key_time: 0,
             newest_key_time: 0,
@@ -303,6 +325,7 @@ impl Default for TableBuildContext {
             reason: TableReason::Other,
             target_file_size: 0,
             helpers: None,
+            time_codec: false,
             user_collected: Vec::new(),
         }
     }

@@ -62,6 +62,19 @@ pub(crate) fn prefix_word(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// `prefix_word` of the `len` bytes at `at`. Cheapest where eight bytes can be read there.
+///
+/// # Panics
+/// If those bytes are not inside of `bytes`, unless there are eight other ones.
+#[inline]
+pub(crate) fn word_at(bytes: &[u8], at: usize, len: usize) -> u64 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        Some(chunk) if len >= 8 => u64::from_be_bytes(*chunk),
+        Some(chunk) => u64::from_be_bytes(*chunk) & !(u64::MAX >> (8 * len)),
+        None => prefix_word(&bytes[at..at + len]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

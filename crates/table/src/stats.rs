@@ -13,6 +13,8 @@ pub trait TableStats: Send + Sync {
     fn cache_miss(&self, _kind: BlockKind) {}
     /// A block was put into the cache.
     fn cache_add(&self, _kind: BlockKind, _bytes: usize) {}
+    /// The cache had no room for a block.
+    fn cache_add_failed(&self) {}
     /// The filter said that a key is absent (BLOOM_FILTER_USEFUL).
     fn filter_useful(&self) {}
     /// The filter let a key through (BLOOM_FILTER_FULL_POSITIVE).
@@ -28,6 +30,12 @@ pub trait TableStats: Send + Sync {
     fn seek_filtered(&self, _useful: bool) {}
     /// Bytes were read from the file.
     fn block_read(&self, _kind: BlockKind, _bytes: usize) {}
-    /// A block was decompressed.
-    fn decompressed(&self, _from_bytes: usize, _to_bytes: usize) {}
+    /// A block was held against its checksum.
+    fn checksum_verified(&self, _matches: bool) {}
+    /// Decompression is to be timed.
+    fn wants_codec_times(&self) -> bool {
+        false
+    }
+    /// A block was decompressed, in so many nanoseconds if that is wanted.
+    fn decompressed(&self, _from_bytes: usize, _to_bytes: usize, _nanos: Option<u64>) {}
 }

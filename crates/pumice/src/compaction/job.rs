@@ -14,7 +14,7 @@ use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
-use crate::compaction::picker::CompactionPick;
+use crate::compaction::picker::{CompactionPick, CompactionReason};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::db::column_family::CfData;
 use crate::db::error_handler::Reason;
@@ -216,6 +216,13 @@ impl DbInner {
             self.note_compaction_failed(job, work, &error);
             return Err(error);
         }
+        if let Some(ticker) = match work.pick.reason {
+            CompactionReason::FifoMaxSize => Some(Ticker::FifoMaxSizeCompactions),
+            CompactionReason::FifoTtl => Some(Ticker::FifoTtlCompactions),
+            _ => None,
+        } {
+            self.tick(ticker, 1);
+        }
         self.info(format_args!(
             "[{}] Deleted {count} files of level {}, {} bytes",
             work.cf.name,
@@ -375,7 +382,14 @@ impl DbInner {
         self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
         self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
         self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
+        self.tick(Ticker::CompactionCpuTotalTime, job.cpu_micros);
         self.measure(HistogramKind::CompactionTime, micros);
+        self.measure(HistogramKind::CompactionCpuTime, job.cpu_micros);
+        let inputs = work.pick.input_files().count() as u64;
+        self.measure(HistogramKind::NumFilesInSingleCompaction, inputs);
+        if part.parts > 1 {
+            self.measure(HistogramKind::NumSubcompactionsScheduled, part.parts as u64);
+        }
         job
     }
 
@@ -390,8 +404,8 @@ fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombst
     let comparator = work.cf.comparator();
     let tables = work.cf.tables();
     let mut all = Vec::new();
-    for (_, file) in work.pick.input_files() {
-        if let Some(list) = tables.table(file)?.range_tombstones() {
+    for (level, file) in work.pick.input_files() {
+        if let Some(list) = tables.table_at(file, level)?.range_tombstones() {
             truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
         }
     }

@@ -9,8 +9,10 @@
 //! | `output` | one output file |
 //! | `subcompaction` | one key range of a job: merge, filter, write |
 //! | `job` | a job: move or split, run, install |
+//! | `retry`, `expiry` | looking again after a failure, and when files get too old |
 
 pub(crate) mod cut;
+pub(crate) mod expiry;
 pub(crate) mod iterator;
 pub(crate) mod job;
 pub(crate) mod output;

@@ -12,12 +12,15 @@ use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::{BufferedWriter, FileOptions, filename};
-use pumice_manifest::{FileMetaData, FileStats};
+use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
+use crate::options::CompactionStyle as Style;
+use crate::stats::{HistogramKind, Record};
+use crate::table_cache::file_stats;
 
 /// What a new table is for; decides compression, filter and recorded times.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +82,7 @@ impl OutputFile {
             column_family_id: cf.id,
             column_family_name: cf.name.clone(),
             level: spec.level as i32,
+            is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
             oldest_ancestor_time: spec.oldest_ancestor_time,
             oldest_key_time: 0,
             newest_key_time: 0,
@@ -93,6 +97,7 @@ impl OutputFile {
             reason: spec.reason,
             target_file_size: spec.target_bytes,
             helpers: Some(HelperPool::shared()),
+            time_codec: db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
@@ -176,9 +181,14 @@ impl OutputFile {
     pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<WrittenFile> {
         let largest = self.largest(cf);
         self.builder.finish()?;
+        let timer = db.statistics.timer();
         self.builder.finish_file(true, db.options().use_fsync)?;
+        let kind = match self.spec.reason {
+            TableReason::Flush | TableReason::Recovery => HistogramKind::TableSyncMicros,
+            _ => HistogramKind::CompactionOutfileSyncMicros,
+        };
+        timer.stop(&db.statistics, kind);
         let helper_cpu_micros = db.count_build(self.builder.stats());
-        let properties = self.builder.properties();
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let meta = FileMetaData {
             number: self.spec.number,
@@ -194,13 +204,7 @@ impl OutputFile {
             tail_size: self.builder.tail_size(),
             ..FileMetaData::default()
         };
-        meta.stats.get_or_init(|| FileStats {
-            num_entries: properties.num_entries,
-            num_deletions: properties.num_deletions,
-            num_range_deletions: properties.num_range_deletions,
-            raw_key_size: properties.raw_key_size,
-            raw_value_size: properties.raw_value_size,
-        });
+        meta.stats.get_or_init(|| file_stats(self.builder.properties()));
         if let Some(digest) = self.digest {
             verify(cf, &meta, digest)?;
         }

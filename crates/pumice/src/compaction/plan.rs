@@ -142,6 +142,12 @@ impl CompactionPlan {
         }
     }
 
+    /// When the next file gets too old, seconds since 1970; perhaps in the past. `None` if that
+    /// cannot happen.
+    pub fn expires_at(&self, version: &Version) -> Option<u64> {
+        self.fifo.as_ref()?.expires_at(version)
+    }
+
     /// Files are compacted first in, first out.
     pub fn is_fifo(&self) -> bool {
         self.fifo.is_some()

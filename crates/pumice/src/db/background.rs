@@ -40,6 +40,7 @@ impl DbInner {
         {
             return;
         }
+        self.watch_expiry(state);
         let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
         let (flushes, compactions) = self.options().background_limits();
         while state.scheduled_flushes < flushes.min(state.running_flushes + state.flush_queue.len())

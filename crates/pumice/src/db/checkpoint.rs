@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, ErrorKind, FileNumber, Result};
-use pumice_env::{FileOptions, filename};
+use pumice_env::filename;
 
 use crate::db::DbInner;
 use crate::db::requests::FlushOptions;
+use crate::ingest::transfer;
 use crate::write::switch::all_ids;
 
 /// "Cross-device link": the target is on another file system.
@@ -24,8 +25,6 @@ const EXDEV: i32 = 18;
 const EPERM: i32 = 1;
 /// "Operation not supported".
 const EOPNOTSUPP: i32 = 95;
-/// Bytes copied at a time.
-const CHUNK: usize = 1 << 20;
 
 /// The files of a moment.
 struct Moment {
@@ -158,24 +157,7 @@ impl DbInner {
 
     /// Copies the first `bytes` bytes of a file, durably.
     fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
-        let mut source = self.fs.open_sequential(from)?;
-        let mut target = self.fs.create(to, &FileOptions::default())?;
-        let mut buffer = vec![0u8; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK))];
-        let mut left = bytes;
-        while left > 0 {
-            let want = buffer.len().min(usize::try_from(left).unwrap_or(CHUNK));
-            let read = source.read(&mut buffer[..want])?;
-            if read == 0 {
-                return Err(Error::corruption(format!(
-                    "{}: shorter than the {bytes} bytes it should have",
-                    from.display()
-                )));
-            }
-            target.append(&buffer[..read])?;
-            left -= read as u64;
-        }
-        target.sync()?;
-        target.close()
+        transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
     }
 
     /// Removes what an earlier try left.

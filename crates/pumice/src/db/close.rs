@@ -70,9 +70,11 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
+            self.expiry_changed.notify_all();
             while state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
                 || state.compaction_retry.waiting
+                || state.expiry.waiting
                 || state.running_deletions > 0
                 || state.running_ingestions > 0
                 || state.errors.is_resuming()

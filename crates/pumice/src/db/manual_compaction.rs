@@ -146,6 +146,9 @@ impl DbInner {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.check_writable()?;
+        if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
+            return Err(Error::not_supported("FIFO compaction does not support change_level."));
+        }
         let first_new_file = self.new_file_number();
         let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
         self.flush_families(&flush, &BTreeSet::from([cf.id]))?;

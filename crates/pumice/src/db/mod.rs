@@ -55,6 +55,7 @@ use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
 
+use crate::compaction::expiry::ExpiryWatch;
 use crate::compaction::retry::CompactionRetry;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
@@ -108,6 +109,7 @@ pub(crate) struct DbState {
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
     pub compaction_retry: CompactionRetry,
+    pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Jobs handed to a pool, running or not.
@@ -156,6 +158,8 @@ pub(crate) struct DbInner {
     pub state: Mutex<DbState>,
     /// Notified whenever `state` changes in a way somebody may wait for.
     pub changed: Condvar,
+    /// Notified when a file gets too old earlier than was thought.
+    pub expiry_changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,

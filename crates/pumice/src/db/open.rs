@@ -322,8 +322,7 @@ fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
 
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
-    let statistics = options.statistics.clone().map(|s| s as Arc<dyn pumice_table::TableStats>);
-    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf(), statistics));
+    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
     let manager = options.write_buffer_manager.clone().or_else(|| {
         let budget = options.db_write_buffer_size as usize;
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
@@ -358,6 +357,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             ..DbState::default()
         }),
         changed: Condvar::new(),
+        expiry_changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
         queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
         scratch: Mutex::new(WriteBatch::new()),

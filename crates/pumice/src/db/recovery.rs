@@ -19,6 +19,7 @@ use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
+use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::db::DbInner;
@@ -237,7 +238,7 @@ impl Replay<'_> {
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
         let number = self.db.new_file_number();
-        let file = write_level0(self.db, &cf, &[mem], number, epoch)?;
+        let file = write_level0(self.db, &cf, &[mem], number, epoch, TableReason::Recovery)?;
         let edit = self.found.edits.entry(id).or_default();
         edit.column_family = id;
         edit.new_files.extend(file.map(|f| (0, f.meta)));

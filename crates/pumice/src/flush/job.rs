@@ -12,6 +12,7 @@ use pumice_base::{ErrorKind, FileNumber, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::time;
+use pumice_table::TableReason;
 
 use crate::db::column_family::CfData;
 use crate::db::error_handler::Reason;
@@ -154,7 +155,8 @@ impl DbInner {
     fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
-        let written = write_level0(self, &work.cf, &work.mems, work.number, work.epoch);
+        let (number, epoch) = (work.number, work.epoch);
+        let written = write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush);
         if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
             self.discard_output(&mut self.state.lock(), work.number);
         }

@@ -22,7 +22,8 @@ use crate::db::column_family::CfData;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 
-/// Writes `mems` into L0 file `number`; None if nothing of them is left to write.
+/// Writes `mems` into L0 file `number`, in a flush or a recovery; None if nothing of them is left
+/// to write.
 ///
 /// # Errors
 /// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
@@ -33,6 +34,7 @@ pub(crate) fn write_level0(
     mems: &[Arc<MemTable>],
     number: FileNumber,
     epoch: u64,
+    reason: TableReason,
 ) -> Result<Option<WrittenFile>> {
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
@@ -58,7 +60,7 @@ pub(crate) fn write_level0(
         oldest_ancestor_time: pumice_port::time::wall_seconds(),
         expected_bytes: 0,
         target_bytes: 0,
-        reason: TableReason::Flush,
+        reason,
     };
     let mut output = OutputFile::create(db, cf, spec)?;
     entries.seek_to_first();

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename;
-use pumice_manifest::{FileMetaData, FileStats, UserRange, VersionEdit};
+use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
 use pumice_table::unique_id_of;
@@ -36,6 +36,7 @@ use crate::ingest::transfer::{self, Transferred};
 use crate::options::CompactionStyle;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
+use crate::table_cache::file_stats;
 
 /// Who waits looks again this often even if nobody woke it.
 const POLL: Duration = Duration::from_millis(200);
@@ -476,13 +477,7 @@ impl Incoming {
             marked_for_compaction: lone_tombstone,
             ..FileMetaData::default()
         };
-        meta.stats.get_or_init(|| FileStats {
-            num_entries: properties.num_entries,
-            num_deletions: properties.num_deletions,
-            num_range_deletions: properties.num_range_deletions,
-            raw_key_size: properties.raw_key_size,
-            raw_value_size: properties.raw_value_size,
-        });
+        meta.stats.get_or_init(|| file_stats(properties));
         Arc::new(meta)
     }
 }

@@ -22,7 +22,7 @@
 mod external;
 pub(crate) mod job;
 mod place;
-mod transfer;
+pub(crate) mod transfer;
 mod writer;
 
 use std::path::{Path, PathBuf};

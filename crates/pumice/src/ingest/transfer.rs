@@ -60,7 +60,11 @@ pub(super) fn transfer(
     Ok(Transferred::Copied)
 }
 
-fn copy(
+/// Copies the first `bytes` bytes of the file `from`, durably. `stop` is asked now and then.
+///
+/// # Errors
+/// I/O; Corruption if the file is shorter; that of `stop`.
+pub(crate) fn copy(
     fs: &dyn FileSystem,
     use_fsync: bool,
     (from, bytes): (&Path, u64),

@@ -13,7 +13,7 @@ use pumice_table::{
 };
 
 use super::row::option_table;
-use super::value::{Verbatim, at_least, between};
+use super::value::{at_least, between};
 
 option_table! {
     /// Options of block-based tables. Every public field has the name of RocksDB's option.
@@ -94,8 +94,6 @@ option_table! {
         "read_amp_bytes_per_bit": u32 = "0", mutable, saved;
         /// Blocks of a flush put into the cache.
         "prepopulate_block_cache": String = "kDisable", mutable, saved;
-        /// Charges of memory to the cache.
-        "cache_usage_options": Verbatim = "", mutable, unsaved;
         /// Only with super blocks.
         "super_block_alignment_space_overhead_ratio": u64 = "128", mutable, unsaved;
         /// Only with a user-defined index.
@@ -106,6 +104,8 @@ option_table! {
     unsupported {
         /// Alignment to larger units.
         "super_block_alignment_size" accepts ["0"];
+        /// Charges of memory outside of the cache to it; memtables have `WriteBufferManager`.
+        "cache_usage_options" accepts ["", "{}"];
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];
         /// Custom indexes.

@@ -96,7 +96,7 @@ option_table! {
         /// FIFO compaction: how much is kept, and whether small files are merged.
         compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved;
         /// FIFO compaction: seconds after which a file is deleted, 0 never; the default means 30
-        /// days. Looked at whenever files come or go. Leveled compaction here has no clock.
+        /// days. Also in a database at rest. Leveled compaction here looks at no ages.
         ttl: u64 = DEFAULT_TTL, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
@@ -138,7 +138,8 @@ option_table! {
         "report_bg_io_stats": bool = "false", mutable, saved;
         /// One in this many blocks is compressed for statistics.
         "sample_for_compression": u64 = "0", mutable, saved;
-        /// Age at which data is compacted; leveled compaction here has no clock.
+        /// Age at which data is compacted; leveled compaction here looks at no ages, and FIFO
+        /// compaction has `ttl`.
         "periodic_compaction_seconds": u64 = "18446744073709551614", mutable, unsaved;
         /// See periodic_compaction_seconds.
         "bottommost_file_compaction_delay": u32 = "0", mutable, unsaved;

@@ -17,8 +17,7 @@ use pumice_wal::WalRecoveryMode;
 use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
 use super::row::{OptionSet, update_nested};
-use super::text::parse_map;
-use super::value::{OptionValue, Refusal};
+use super::value::{OptionValue, Refusal, members};
 
 const NULL: &str = "nullptr";
 
@@ -32,7 +31,7 @@ fn object_id(text: &str) -> Result<(String, Vec<(String, String)>), Refusal> {
     if !text.contains('=') {
         return Ok((text.to_string(), Vec::new()));
     }
-    let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+    let pairs = members(text)?;
     let mut id = None;
     let mut members = Vec::new();
     for (name, value) in pairs {
@@ -200,7 +199,7 @@ impl OptionValue for CompressionOptions {
         if !text.contains('=') {
             return update_compression_list(self, text);
         }
-        let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+        let pairs = members(text)?;
         pairs.iter().try_for_each(|(name, value)| update_compression_member(self, name, value))
     }
 }

@@ -1,6 +1,6 @@
 //! Enumerations that only options use, by RocksDB's names.
 
-use super::value::{OptionValue, Refusal, option_enum};
+use super::value::{OptionValue, Refusal, members, option_enum};
 
 option_enum! {
     /// How files are merged.
@@ -128,8 +128,7 @@ impl OptionValue for MemtableFactory {
 
 /// `{id=VectorRepFactory;count=N;}` and `{id=SkipListFactory;lookahead=N;}`.
 fn parse_memtable_map(text: &str) -> Result<MemtableFactory, Refusal> {
-    let pairs =
-        super::text::parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+    let pairs = members(text)?;
     let mut factory = MemtableFactory::default();
     for (name, value) in pairs {
         match (name.as_str(), &mut factory) {

@@ -2,8 +2,7 @@
 //!
 //! Thread safety: plain data.
 
-use super::text::parse_map;
-use super::value::{OptionValue, Refusal};
+use super::value::{OptionValue, Refusal, members};
 
 /// Settings of FIFO compaction, named as RocksDB's `CompactionOptionsFIFO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ impl OptionValue for FifoOptions {
         if !text.is_empty() && !text.contains('=') && !text.starts_with('{') {
             return self.max_table_files_size.update(text);
         }
-        let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+        let pairs = members(text)?;
         pairs.iter().try_for_each(|(name, value)| self.update_member(name, value))
     }
 }

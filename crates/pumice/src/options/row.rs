@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use pumice_base::{Error, Result};
 
 use super::text;
-use super::value::Refusal;
+use super::value::{Refusal, members};
 
 /// Values of hint rows that differ from the default, by option name.
 pub type Hints = BTreeMap<&'static str, String>;
@@ -251,7 +251,7 @@ pub(super) fn update_nested<S: OptionSet>(
     options: &mut S,
     map: &str,
 ) -> std::result::Result<(), Refusal> {
-    let pairs = text::parse_map(map).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+    let pairs = members(map)?;
     for (name, value) in pairs {
         let row = S::row(&name).ok_or(Refusal::UnknownName(name))?;
         row.set(options, &value).map_err(|e| match e.kind() {

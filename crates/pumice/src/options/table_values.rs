@@ -5,8 +5,7 @@
 
 use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier};
 
-use super::text::parse_map;
-use super::value::{OptionValue, Refusal};
+use super::value::{OptionValue, Refusal, members};
 
 /// Gives an enum of another crate RocksDB's names in option text.
 macro_rules! named_members {
@@ -82,7 +81,7 @@ impl OptionValue for MetadataPinning {
     }
 
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
-        let pairs = parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))?;
+        let pairs = members(text)?;
         for (name, value) in pairs {
             match name.as_str() {
                 "unpartitioned_pinning" => self.unpartitioned.update(&value)?,

@@ -10,6 +10,8 @@
 
 use std::fmt::Display;
 
+use super::text::parse_map;
+
 /// Why a value was refused; the caller adds the option's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -28,6 +30,11 @@ impl Refusal {
     pub fn expected(what: &str, text: &str) -> Self {
         Refusal::Parse(format!("expected {what}, found \"{text}\""))
     }
+}
+
+/// The members of a nested structure, `{name=value;...}`, in order.
+pub(super) fn members(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    parse_map(text).map_err(|e| Refusal::Parse(e.message().to_string()))
 }
 
 /// A type that options can have.

@@ -44,9 +44,9 @@ impl LiveVersion {
             return Ok(found.clone());
         }
         let mut all = Vec::new();
-        for level in self.version.levels() {
+        for (number, level) in self.version.levels().iter().enumerate() {
             for file in level.files() {
-                if let Some(list) = cache.table(file)?.range_tombstones() {
+                if let Some(list) = cache.table_at(file, number)?.range_tombstones() {
                     truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
                 }
             }

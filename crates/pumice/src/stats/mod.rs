@@ -26,3 +26,4 @@ pub use listener::EventListener;
 pub use names::{HistogramKind, Ticker};
 pub use statistics::{Record, Statistics, StatsLevel, Timer};
 pub(crate) use table_builds::{TableBuilds, record_build};
+pub(crate) use table_stats::TableTickers;

@@ -1,7 +1,8 @@
 //! The names of tickers and histograms.
 //!
 //! Names and their order are RocksDB 10.10's (`include/rocksdb/statistics.h`), without those of
-//! features that are not built (blob files, transactions, secondary caches, tiers, FIFO).
+//! features that are not built (blob files, transactions, secondary caches, tiers) and others that
+//! nothing here counts. docs/statistics.md says which of those listed are counted.
 
 /// Declares an enum with RocksDB's name for each member, in print order.
 macro_rules! stat_names {
@@ -135,8 +136,14 @@ stat_names! {
         LastLevelReadCount = "rocksdb.last.level.read.count",
         NonLastLevelReadBytes = "rocksdb.non.last.level.read.bytes",
         NonLastLevelReadCount = "rocksdb.non.last.level.read.count",
+        LastLevelSeekFiltered = "rocksdb.last.level.seek.filtered",
+        LastLevelSeekFilterMatch = "rocksdb.last.level.seek.filter.match",
+        NonLastLevelSeekFiltered = "rocksdb.non.last.level.seek.filtered",
+        NonLastLevelSeekFilterMatch = "rocksdb.non.last.level.seek.filter.match",
         BlockChecksumComputeCount = "rocksdb.block.checksum.compute.count",
         BlockChecksumMismatchCount = "rocksdb.block.checksum.mismatch.count",
+        FifoMaxSizeCompactions = "rocksdb.fifo.max.size.compactions",
+        FifoTtlCompactions = "rocksdb.fifo.ttl.compactions",
         PrefetchBytes = "rocksdb.prefetch.bytes",
         PrefetchBytesUseful = "rocksdb.prefetch.bytes.useful",
         PrefetchHits = "rocksdb.prefetch.hits",

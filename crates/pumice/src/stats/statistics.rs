@@ -98,11 +98,26 @@ impl SharedHistogram {
         bump(&self.buckets[bucket_index(value)], 1);
         bump(&self.sum, value);
         bump(&self.sum_squares, value.wrapping_mul(value));
-        if value < self.min.load(Relaxed) {
-            self.min.store(value, Relaxed);
+        self.widen(value, value);
+    }
+
+    /// Adds the counts of a histogram that is not empty.
+    fn merge(&self, other: &Histogram) {
+        for (mine, theirs) in self.buckets.iter().zip(other.buckets()) {
+            bump(mine, *theirs);
         }
-        if value > self.max.load(Relaxed) {
-            self.max.store(value, Relaxed);
+        bump(&self.sum, other.sum());
+        bump(&self.sum_squares, other.sum_squares() as u64);
+        self.widen(other.min(), other.max());
+    }
+
+    #[inline]
+    fn widen(&self, min: u64, max: u64) {
+        if min < self.min.load(Relaxed) {
+            self.min.store(min, Relaxed);
+        }
+        if max > self.max.load(Relaxed) {
+            self.max.store(max, Relaxed);
         }
     }
 }
@@ -271,6 +286,13 @@ impl Statistics {
     pub fn measure(&self, kind: HistogramKind, value: u64) {
         if self.at_least(StatsLevel::ExceptTimers) {
             self.with_shard(|shard| shard.histograms[kind as usize].add(value));
+        }
+    }
+
+    /// Adds the values of a histogram that was kept elsewhere.
+    pub fn measure_all(&self, kind: HistogramKind, values: &Histogram) {
+        if values.count() > 0 && self.at_least(StatsLevel::ExceptTimers) {
+            self.with_shard(|shard| shard.histograms[kind as usize].merge(values));
         }
     }
 

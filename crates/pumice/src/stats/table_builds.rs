@@ -8,7 +8,7 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 use pumice_table::BuildStats;
 
-use super::names::Ticker;
+use super::names::{HistogramKind, Ticker};
 use super::statistics::Statistics;
 
 /// Sums over the tables of a database; property `pumice.table-builds` is its text.
@@ -90,7 +90,7 @@ impl fmt::Display for TableBuilds {
     }
 }
 
-/// The tickers of a finished table.
+/// The tickers and the histogram of a finished table.
 pub fn record_build(statistics: &Statistics, table: &BuildStats) {
     for (ticker, count) in [
         (Ticker::NumberBlockCompressed, table.blocks_compressed),
@@ -102,5 +102,8 @@ pub fn record_build(statistics: &Statistics, table: &BuildStats) {
         (Ticker::BytesCompressionBypassed, table.bytes_bypassed),
     ] {
         statistics.record_tick(ticker, count);
+    }
+    if let Some(times) = &table.codec_times {
+        statistics.measure_all(HistogramKind::CompressionTimesNanos, times);
     }
 }

@@ -2,12 +2,32 @@
 //!
 //! Thread safety: as [`Statistics`].
 
+use std::sync::Arc;
+
 use pumice_table::{BlockKind, TableStats};
 
-use super::names::Ticker;
+use super::names::{HistogramKind, Ticker};
 use super::statistics::Statistics;
 
-impl TableStats for Statistics {
+/// Tells the statistics what the tables of some level do.
+pub(crate) struct TableTickers {
+    statistics: Arc<Statistics>,
+    last_level: bool,
+}
+
+impl TableTickers {
+    /// For tables of the last level, or for all others.
+    pub fn new(statistics: Arc<Statistics>, last_level: bool) -> Self {
+        TableTickers { statistics, last_level }
+    }
+
+    #[inline]
+    fn record_tick(&self, ticker: Ticker, count: u64) {
+        self.statistics.record_tick(ticker, count);
+    }
+}
+
+impl TableStats for TableTickers {
     fn cache_hit(&self, kind: BlockKind, bytes: usize) {
         self.record_tick(Ticker::BlockCacheHit, 1);
         self.record_tick(Ticker::BlockCacheBytesRead, bytes as u64);
@@ -24,6 +44,10 @@ impl TableStats for Statistics {
         self.record_tick(Ticker::BlockCacheBytesWrite, bytes as u64);
         self.record_tick(by_kind(kind).add, 1);
         self.record_tick(by_kind(kind).bytes_insert, bytes as u64);
+    }
+
+    fn cache_add_failed(&self) {
+        self.record_tick(Ticker::BlockCacheAddFailures, 1);
     }
 
     fn filter_useful(&self) {
@@ -47,14 +71,43 @@ impl TableStats for Statistics {
         self.record_tick(Ticker::BloomFilterPrefixTruePositive, 1);
     }
 
-    fn block_read(&self, _kind: BlockKind, _bytes: usize) {
-        self.record_tick(Ticker::BlockChecksumComputeCount, 1);
+    fn seek_filtered(&self, useful: bool) {
+        let ticker = match (self.last_level, useful) {
+            (true, true) => Ticker::LastLevelSeekFiltered,
+            (true, false) => Ticker::LastLevelSeekFilterMatch,
+            (false, true) => Ticker::NonLastLevelSeekFiltered,
+            (false, false) => Ticker::NonLastLevelSeekFilterMatch,
+        };
+        self.record_tick(ticker, 1);
     }
 
-    fn decompressed(&self, from_bytes: usize, to_bytes: usize) {
+    fn block_read(&self, _kind: BlockKind, bytes: usize) {
+        let (count, sum) = match self.last_level {
+            true => (Ticker::LastLevelReadCount, Ticker::LastLevelReadBytes),
+            false => (Ticker::NonLastLevelReadCount, Ticker::NonLastLevelReadBytes),
+        };
+        self.record_tick(count, 1);
+        self.record_tick(sum, bytes as u64);
+    }
+
+    fn checksum_verified(&self, matches: bool) {
+        self.record_tick(Ticker::BlockChecksumComputeCount, 1);
+        if !matches {
+            self.record_tick(Ticker::BlockChecksumMismatchCount, 1);
+        }
+    }
+
+    fn wants_codec_times(&self) -> bool {
+        self.statistics.wants_detailed_timers()
+    }
+
+    fn decompressed(&self, from_bytes: usize, to_bytes: usize, nanos: Option<u64>) {
         self.record_tick(Ticker::NumberBlockDecompressed, 1);
         self.record_tick(Ticker::BytesDecompressedFrom, from_bytes as u64);
         self.record_tick(Ticker::BytesDecompressedTo, to_bytes as u64);
+        if let Some(nanos) = nanos {
+            self.statistics.measure(HistogramKind::DecompressionTimesNanos, nanos);
+        }
     }
 }
 
@@ -100,13 +153,14 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn kinds_go_to_their_tickers() {
-        let s = Statistics::new();
+        let statistics = Arc::new(Statistics::new());
+        let s = TableTickers::new(Arc::clone(&statistics), false);
         for kind in [BlockKind::Data, BlockKind::Index, BlockKind::Filter, BlockKind::FilterIndex] {
             s.cache_miss(kind);
             s.cache_add(kind, 100);
             s.cache_hit(kind, 100);
         }
-        s.decompressed(10, 40);
+        s.decompressed(10, 40, None);
         for (ticker, count) in [
             (Ticker::BlockCacheMiss, 4),
             (Ticker::BlockCacheHit, 4),
@@ -117,7 +171,7 @@ mod tests {
             (Ticker::BlockCacheFilterBytesInsert, 200),
             (Ticker::BytesDecompressedTo, 40),
         ] {
-            assert_eq!(s.ticker(ticker), count, "{}", ticker.name());
+            assert_eq!(statistics.ticker(ticker), count, "{}", ticker.name());
         }
     }
 }

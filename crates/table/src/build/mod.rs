@@ -105,6 +105,7 @@ impl TableBuilder {
             options: Arc::new(context.compression_opts.clone()),
             max_block_bytes: options.max_block_bytes,
             verify: options.verify_compression,
+            timed: if context.time_codec { 1 } else { Codec::TIMED },
             dictionary: None,
         };
         let path = writer.path().to_path_buf();
@@ -257,7 +258,10 @@ fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
             writer,
         },
         index: IndexBuilder::new(context)?,
-        stats: BuildStats::default(),
+        stats: BuildStats {
+            codec_times: context.time_codec.then(Box::default),
+            ..BuildStats::default()
+        },
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
     })

@@ -29,7 +29,7 @@ pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
         return None;
     }
     let urgency = match context.reason {
-        TableReason::Flush => Urgency::Flush,
+        TableReason::Flush | TableReason::Recovery => Urgency::Flush,
         TableReason::CompactionLevel0 => Urgency::Level0,
         TableReason::Compaction | TableReason::Other => Urgency::Deep,
     };

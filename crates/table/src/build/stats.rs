@@ -1,5 +1,6 @@
 //! What building a table cost, for tickers and benchmarks. Values; no thread safety needed.
 
+use pumice_base::histogram::Histogram;
 use pumice_port::ring::RingStats;
 
 /// Counts of one table, complete after `finish`.
@@ -21,6 +22,10 @@ pub struct BuildStats {
     pub bytes_bypassed: u64,
     /// Nanoseconds in the codec (and in verification), estimated from every 64th block.
     pub compress_nanos: u64,
+    /// Nanoseconds of each block stored compressed, with [`TableBuildContext::time_codec`].
+    ///
+    /// [`TableBuildContext::time_codec`]: crate::TableBuildContext::time_codec
+    pub codec_times: Option<Box<Histogram>>,
     /// CPU time that helpers spent on this table. Up to eight blocks per helper may be missing.
     pub helper_cpu_nanos: u64,
     /// What happened in the ring; zeros for a serial build.

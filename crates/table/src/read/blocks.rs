@@ -175,11 +175,14 @@ impl Table {
         let (kind, charge) = (block.kind(), block.charge());
         let high = self.options.cache_index_and_filter_blocks_with_high_priority;
         let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
-        let pinned = cache.insert(self.cache_key(handle), block, charge, priority)?;
+        let pinned = cache.insert(self.cache_key(handle), block, charge, priority);
         if let Some(stats) = &self.file.stats {
-            stats.cache_add(kind, charge);
+            match &pinned {
+                Ok(_) => stats.cache_add(kind, charge),
+                Err(_) => stats.cache_add_failed(),
+            }
         }
-        Ok(PinnedBlock::Cached(pinned))
+        Ok(PinnedBlock::Cached(pinned?))
     }
 
     /// Decodes the contents of a block.

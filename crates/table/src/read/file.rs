@@ -185,6 +185,9 @@ impl TableFile {
         let (last, found) = found.ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
         let expected = block_checksum(self.checksum, payload, last)
             .wrapping_add(context_checksum(self.base_context, place(handle.offset)));
+        if let Some(stats) = &self.stats {
+            stats.checksum_verified(expected == found);
+        }
         if expected == found {
             return Ok(());
         }
@@ -222,6 +225,8 @@ impl TableFile {
         };
         let applies = kind == BlockKind::Data || planted::is(Bug::DictionaryForIndex);
         let dictionary = if applies { self.dictionary.as_ref() } else { None };
+        let timed = self.stats.as_ref().is_some_and(|stats| stats.wants_codec_times());
+        let start = timed.then(pumice_port::time::now_nanos);
         DECOMPRESSOR
             .with(|cell| {
                 cell.borrow_mut().decompress_with(
@@ -234,7 +239,8 @@ impl TableFile {
             })
             .map_err(|error| self.in_block(&error, handle, kind))?;
         if let Some(stats) = &self.stats {
-            stats.decompressed(payload.len(), contents.len());
+            let nanos = start.map(|start| pumice_port::time::now_nanos() - start);
+            stats.decompressed(payload.len(), contents.len(), nanos);
         }
         Ok(contents)
     }

@@ -12,7 +12,6 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::user_key;
 use pumice_base::{Error, InternalIterator, Result};
 use pumice_env::ReadaheadBuffer;
 
@@ -202,12 +201,7 @@ impl TableIter {
             return false;
         }
         let Ok(index) = self.current_index() else { return false };
-        let separator = index.key(self.at);
-        let inside = if index.stores_user_keys() {
-            cmp.user.compare(user_key(target), separator).is_le()
-        } else {
-            cmp.compare(target, separator).is_le()
-        };
+        let inside = index.reaches(self.at, cmp, target);
         if inside {
             self.cursor.seek(block.block(), cmp, target);
             if !self.cursor.valid() {

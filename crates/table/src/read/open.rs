@@ -394,15 +394,15 @@ impl Table {
     ) -> Result<HeldPartitions> {
         let top_kind = if kind == BlockKind::Filter { BlockKind::FilterIndex } else { kind };
         let top = self.meta(top, top_kind, &TableReadOptions::default())?;
-        let handles = top.get().as_index().map_or(&[][..], |index| index.handles());
+        let handles = || top.get().as_index().into_iter().flat_map(|index| index.handles());
         if pins.partitions || self.cache.is_none() {
-            let blocks = handles.iter().map(|h| self.load_through_cache(tail, *h, kind));
+            let blocks = handles().map(|h| self.load_through_cache(tail, h, kind));
             return Ok(Some(blocks.collect::<Result<_>>()?));
         }
         if pins.level0 {
-            for handle in handles {
-                if tail.get(handle.offset, self.file.stored_len(*handle, kind)?).is_some() {
-                    self.load_through_cache(tail, *handle, kind)?;
+            for handle in handles() {
+                if tail.get(handle.offset, self.file.stored_len(handle, kind)?).is_some() {
+                    self.load_through_cache(tail, handle, kind)?;
                 }
             }
         }
@@ -477,20 +477,20 @@ impl Table {
             if kind == BlockKind::FilterIndex {
                 let top = self.decode(contents, handle, kind)?;
                 for partition in top.as_index().into_iter().flat_map(|index| index.handles()) {
-                    read(&self.file, &no_tail, *partition, BlockKind::Filter)?;
+                    read(&self.file, &no_tail, partition, BlockKind::Filter)?;
                 }
             }
         }
         let options = TableReadOptions { fill_cache: false, ..Default::default() };
         let top = self.meta(&self.index, BlockKind::Index, &options)?;
         let mut blocks = Vec::new();
-        for handle in top.get().as_index().map_or(&[][..], |index| index.handles()) {
+        for handle in top.get().as_index().into_iter().flat_map(|index| index.handles()) {
             if !self.index_partitioned {
-                blocks.push(*handle);
+                blocks.push(handle);
                 continue;
             }
-            let contents = read(&self.file, &no_tail, *handle, BlockKind::Index)?;
-            let partition = self.decode(contents, *handle, BlockKind::Index)?;
+            let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
+            let partition = self.decode(contents, handle, BlockKind::Index)?;
             blocks.extend(partition.as_index().into_iter().flat_map(|index| index.handles()));
         }
         for handle in blocks {

@@ -63,6 +63,13 @@ impl FifoRules {
         &files[kept..]
     }
 
+    /// When the first file will be past its time, seconds since 1970.
+    pub fn expires_at(&self, version: &Version) -> Option<u64> {
+        let oldest = version.files(0).last()?;
+        let known = self.ttl_seconds > 0 && oldest.file_creation_time > 0;
+        known.then(|| oldest.file_creation_time.saturating_add(self.ttl_seconds).saturating_add(1))
+    }
+
     /// What to do next.
     pub fn pick(&self, ctx: &PickContext<'_>, now_seconds: u64) -> Option<CompactionPick> {
         if !ctx.running.is_empty() {

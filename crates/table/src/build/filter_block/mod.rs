@@ -22,7 +22,7 @@ use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::partitioned::PartitionedFilterBlock;
 use crate::build::filter_block::rule::KeyRule;
 use crate::handle::BlockHandle;
-use crate::options::{IndexType, TableBuildContext, TableReason};
+use crate::options::{IndexType, TableBuildContext};
 
 /// Appends a block, which is not to be compressed, to the file.
 pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;
@@ -162,11 +162,7 @@ impl FullFilterBlock {
 fn settings(context: &TableBuildContext) -> FilterBuildSettings {
     FilterBuildSettings {
         format_version: context.table.format_version,
-        level: match (context.reason, context.level) {
-            (TableReason::Flush, _) => FilterBuildSettings::FLUSH,
-            (_, -1) => FilterBuildSettings::UNKNOWN_LEVEL,
-            (_, level) => level,
-        },
+        level: context.filter_level(),
         optimize_for_memory: context.table.optimize_filters_for_memory,
         detect_corruption: context.table.detect_filter_construct_corruption,
     }

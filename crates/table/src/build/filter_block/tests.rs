@@ -83,7 +83,7 @@ fn build(context: &TableBuildContext, blocks: &[Vec<Vec<u8>>], user_keys: bool) 
     let index = IndexBlock::decode(&top, encoding, &context.comparator).unwrap();
     assert_eq!(index.len(), written.len());
     let mut at = 0;
-    for (handle, block) in index.handles().iter().zip(&written) {
+    for (handle, block) in index.handles().zip(&written) {
         assert_eq!((handle.offset, handle.size), (at, block.len() as u64));
         at = handle.end().unwrap();
     }
@@ -200,7 +200,7 @@ fn neighbours_prefixes_are_in_each_partition() {
                 let filters = build(&context, &blocks, true);
                 for i in 0..filters.index.len() - 1 {
                     let all = || blocks.iter().flatten().map(|key| user_key(key));
-                    let end = filters.index.user_key(i);
+                    let end = &filters.index.user_key(i)[..];
                     let last = all().take_while(|key| *key <= end).last().unwrap();
                     let next = all().find(|key| *key > end).unwrap();
                     let what = format!("{decoupled} {whole} {n} {i}");

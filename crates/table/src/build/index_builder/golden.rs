@@ -170,7 +170,7 @@ fn file_index(table: &Table, kind: IndexType) -> FileIndex {
     let mut index =
         FileIndex { blocks: Vec::new(), data: Vec::new(), cuts: Vec::new(), meta: vec![] };
     if kind == IndexType::TwoLevel {
-        for &handle in top.handles() {
+        for handle in top.handles() {
             let bytes = read(handle, BlockKind::Index);
             index.data.extend(decode(&bytes, encoding).handles());
             index.cuts.push(index.data.len());

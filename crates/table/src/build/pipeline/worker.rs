@@ -13,9 +13,6 @@ use pumice_compress::{
 
 use crate::build::stats::BuildStats;
 
-/// The codec of every n-th block is timed.
-const TIMED: u32 = 64;
-
 /// How blocks are compressed.
 #[derive(Clone)]
 pub(crate) struct Codec {
@@ -25,6 +22,8 @@ pub(crate) struct Codec {
     pub max_block_bytes: usize,
     /// Every block is decompressed and compared.
     pub verify: bool,
+    /// Every so many blocks one is timed.
+    pub timed: u32,
     /// The dictionary of the data blocks, once it is made.
     pub dictionary: Option<Dictionary>,
 }
@@ -38,6 +37,9 @@ pub(crate) struct Dictionary {
 }
 
 impl Codec {
+    /// Blocks of which one is timed, if nobody wants to know more.
+    pub const TIMED: u32 = 64;
+
     /// The same without the dictionary.
     pub fn without_dictionary(&self) -> Codec {
         Codec { dictionary: None, ..self.clone() }
@@ -73,7 +75,8 @@ impl Codec {
             back: Vec::new(),
             dictionary: self.dictionary.as_ref().and_then(|dictionary| dictionary.read.clone()),
         });
-        Ok(Worker { compressor, verify, max_block_bytes: self.max_block_bytes, blocks: 0 })
+        let (max_block_bytes, timed) = (self.max_block_bytes, self.timed);
+        Ok(Worker { compressor, verify, max_block_bytes, timed, blocks: 0 })
     }
 }
 
@@ -133,6 +136,9 @@ impl Packed {
             Outcome::Rejected => (&mut stats.blocks_rejected, &mut stats.bytes_rejected),
             Outcome::Compressed => {
                 stats.bytes_compressed_to += stored as u64;
+                if let Some(times) = &mut stats.codec_times {
+                    times.add(self.nanos);
+                }
                 (&mut stats.blocks_compressed, &mut stats.bytes_compressed_from)
             }
         };
@@ -146,6 +152,7 @@ pub(crate) struct Worker {
     compressor: Option<Compressor>,
     verify: Option<Verify>,
     max_block_bytes: usize,
+    timed: u32,
     blocks: u32,
 }
 
@@ -160,14 +167,14 @@ impl Worker {
         if self.compressor.is_none() || raw.len() > self.max_block_bytes {
             return Ok(Packed::default());
         }
-        let timed = self.blocks.is_multiple_of(TIMED);
+        let timed = self.blocks.is_multiple_of(self.timed);
         self.blocks = self.blocks.wrapping_add(1);
         if !timed {
             return self.pack_now(raw, out);
         }
         let start = pumice_port::time::now_nanos();
         let mut packed = self.pack_now(raw, out)?;
-        packed.nanos = (pumice_port::time::now_nanos() - start) * u64::from(TIMED);
+        packed.nanos = (pumice_port::time::now_nanos() - start) * u64::from(self.timed);
         Ok(packed)
     }
 

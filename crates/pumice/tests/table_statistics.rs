@@ -1,0 +1,372 @@
+//! The tickers and histograms of tables, filters, compression and compaction that
+//! docs/statistics.md says are counted: each is counted, and counts what it says.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{DIR, flush, memory, options};
+use pumice::stats::StatsLevel;
+use pumice::{
+    BlockCache, CacheOptions, CompactRangeOptions, CompactionFilter, CompressionType, Db,
+    FilterDecision, FilterPolicy, FixedPrefix, FlushOptions, HistogramKind, Options, ReadOptions,
+    Statistics, Ticker, WriteOptions,
+};
+use pumice_base::random::Rng;
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
+
+/// What docs/statistics.md says.
+const DOCS: &str = include_str!("../../../docs/statistics.md");
+
+struct Counted {
+    statistics: Arc<Statistics>,
+    options: Options,
+}
+
+impl Counted {
+    fn new(level: StatsLevel) -> (pumice::MemFs, Self) {
+        let (mem, fs) = memory();
+        let statistics = Arc::new(Statistics::new());
+        statistics.set_level(level);
+        let mut options = options(&fs);
+        options.db.statistics = Some(Arc::clone(&statistics));
+        options.db.max_subcompactions = 3;
+        options.cf.num_levels = 3;
+        // What is compacted, and in how many parts, is up to the test.
+        options.cf.disable_auto_compactions = true;
+        options.cf.compression = CompressionType::Lz4;
+        options.cf.prefix_extractor = Some(Arc::new(FixedPrefix(4)));
+        options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));
+        options.cf.table_factory.cache_index_and_filter_blocks = true;
+        (mem, Counted { statistics, options })
+    }
+
+    fn open(&self) -> Db {
+        Db::open(&self.options, DIR).unwrap()
+    }
+    fn ticker(&self, ticker: Ticker) -> u64 {
+        self.statistics.ticker(ticker)
+    }
+    fn count(&self, kind: HistogramKind) -> u64 {
+        self.statistics.histogram(kind).count()
+    }
+}
+
+fn key(group: u32, n: u32) -> Vec<u8> {
+    format!("g{group:03}-{n:06}").into_bytes()
+}
+
+/// Entries that compress well or, with random values, not at all.
+fn put(db: &Db, group: u32, random: bool) {
+    let mut rng = Rng::new(7);
+    for n in 0..2000 {
+        let mut value = vec![b'v'; 40];
+        if random {
+            value.iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
+        }
+        db.put(&WriteOptions::default(), &key(group, n), &value).unwrap();
+    }
+}
+
+/// Whether the group has a key at or behind number `n`.
+fn seek(db: &Db, group: u32, n: u32) -> bool {
+    // Prefix filters are asked where the bound shows that other prefixes do not matter.
+    let iterate_upper_bound = Some(key(group, 999_999));
+    let options = ReadOptions { iterate_upper_bound, ..ReadOptions::default() };
+    let mut iter = db.iter(&options).unwrap();
+    iter.seek(&key(group, n));
+    iter.status().unwrap();
+    iter.valid()
+}
+
+fn to_last_level(db: &Db) {
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    assert!(db.live_files_metadata().iter().all(|file| file.level == 2));
+}
+
+fn get(db: &Db, key: &[u8]) -> bool {
+    db.get(&ReadOptions::default(), key).unwrap().is_some()
+}
+
+/// Drops one key of each group.
+struct Drops;
+
+impl CompactionFilter for Drops {
+    fn name(&self) -> &str {
+        "drops"
+    }
+    fn filter(&self, _level: i32, key: &[u8], _value: &[u8]) -> FilterDecision {
+        if key.ends_with(b"-000033") { FilterDecision::Remove } else { FilterDecision::Keep }
+    }
+}
+
+/// Flushes, compactions, reads of every sort. In the end groups 1 and 4 are in the last level,
+/// groups 2 and 5 in level 0.
+fn work(counted: &Counted) {
+    let mut options = counted.options.clone();
+    options.cf.compaction_filter = Some(Arc::new(Drops));
+    let db = Db::open(&options, DIR).unwrap();
+    let write = WriteOptions::default();
+    for round in 0..2 {
+        for (group, random) in [(1, true), (4, false)] {
+            put(&db, group, random);
+            if round == 1 {
+                db.delete(&write, &key(group, 1999)).unwrap();
+                db.delete_range(&write, &key(group, 0), &key(group, 10)).unwrap();
+            }
+            flush(&db);
+        }
+    }
+    to_last_level(&db);
+    put(&db, 2, false);
+    put(&db, 5, false);
+    flush(&db);
+    for group in [1, 4, 2, 5] {
+        assert!(get(&db, &key(group, 77)) && !get(&db, &key(group, 5000)));
+        assert!(seek(&db, group, 100));
+    }
+    assert!(!get(&db, &key(3, 0)) && !seek(&db, 3, 0));
+    let found = db.multi_get(&ReadOptions::default(), &[key(1, 11), key(2, 22)]);
+    assert!(found.into_iter().all(|value| value.unwrap().is_some()));
+    work_by_prefix(&db, &options);
+    db.put(&WriteOptions { sync: true, ..write }, &key(6, 0), b"value").unwrap();
+    db.close().unwrap();
+}
+
+/// Point reads of a column family that has filters of prefixes only, and no compression.
+fn work_by_prefix(db: &Db, options: &Options) {
+    let mut options = options.cf.clone();
+    options.compression = CompressionType::None;
+    options.table_factory.whole_key_filtering = false;
+    let family = db.create_column_family(&options, "prefixes").unwrap();
+    for group in [1, 3] {
+        db.put_cf(&WriteOptions::default(), &family, &key(group, 0), b"value").unwrap();
+    }
+    db.flush_cfs(&FlushOptions::default(), &[&family]).unwrap();
+    let get = |group| db.get_cf(&ReadOptions::default(), &family, &key(group, 0)).unwrap();
+    assert!(get(1).is_some() && get(2).is_none());
+    db.drop_column_family(&family).unwrap();
+}
+
+/// The names that stand in backquotes behind the heading, up to the next one.
+fn names_under(heading: &str) -> Vec<&'static str> {
+    let (_, rest) = DOCS.split_once(heading).unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let words = section.split('`').skip(1).step_by(2);
+    words.filter(|word| word.starts_with("rocksdb.")).collect()
+}
+
+/// Names that need a damaged file, a full cache, a stall or another style of compaction: the tests
+/// below, `fifo`, `fifo_age`, and those of writes see to them.
+const ELSEWHERE: [&str; 7] = [
+    "rocksdb.block.cache.add.failures",
+    "rocksdb.block.checksum.mismatch.count",
+    "rocksdb.no.file.errors",
+    "rocksdb.fifo.max.size.compactions",
+    "rocksdb.fifo.ttl.compactions",
+    "rocksdb.stall.micros",
+    "rocksdb.write.other",
+];
+
+#[pumice_test_macros::test]
+fn what_the_docs_say_is_counted_is_counted() {
+    let (_fs, counted) = Counted::new(StatsLevel::All);
+    work(&counted);
+    let names = names_under("## Counted");
+    assert!(names.len() > 50, "{names:?}");
+    for name in names {
+        if ELSEWHERE.contains(&name) {
+            continue;
+        }
+        let count = match (Ticker::from_name(name), HistogramKind::from_name(name)) {
+            (Some(ticker), _) => counted.ticker(ticker),
+            (None, Some(kind)) => counted.count(kind),
+            (None, None) => panic!("no such name: {name}"),
+        };
+        assert!(count > 0, "{name}");
+    }
+}
+
+/// Who begins to count one of them has to move its name.
+#[pumice_test_macros::test]
+fn what_the_docs_say_is_not_counted_is_not() {
+    let (_fs, counted) = Counted::new(StatsLevel::All);
+    work(&counted);
+    let names = names_under("## Listed, not counted");
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let count = match (Ticker::from_name(name), HistogramKind::from_name(name)) {
+            (Some(ticker), _) => counted.ticker(ticker),
+            (None, Some(kind)) => counted.count(kind),
+            (None, None) => panic!("no such name: {name}"),
+        };
+        assert_eq!(count, 0, "{name}");
+    }
+    for name in names_under("## Not listed") {
+        assert!(Ticker::from_name(name).is_none(), "{name}");
+        assert!(HistogramKind::from_name(name).is_none(), "{name}");
+    }
+}
+
+/// Each name that is printed stands in the docs, under one of the two headings.
+#[pumice_test_macros::test]
+fn the_docs_are_complete() {
+    let mut known = names_under("## Counted");
+    known.extend(names_under("## Listed, not counted"));
+    known.sort_unstable();
+    let mut all: Vec<&str> = Ticker::ALL.iter().map(|t| t.name()).collect();
+    all.extend(HistogramKind::ALL.iter().map(|kind| kind.name()));
+    all.sort_unstable();
+    assert_eq!(known, all);
+}
+
+/// Seeks that a prefix filter spared, and those that it let through, by level.
+#[pumice_test_macros::test]
+fn seeks_are_counted_by_level() {
+    use Ticker::{
+        LastLevelSeekFilterMatch, LastLevelSeekFiltered, NonLastLevelSeekFilterMatch,
+        NonLastLevelSeekFiltered,
+    };
+    let (_fs, counted) = Counted::new(StatsLevel::default());
+    let all = || {
+        let tickers = [
+            LastLevelSeekFiltered,
+            LastLevelSeekFilterMatch,
+            NonLastLevelSeekFiltered,
+            NonLastLevelSeekFilterMatch,
+        ];
+        tickers.map(|ticker| counted.statistics.take_ticker(ticker))
+    };
+    let db = counted.open();
+    put(&db, 1, false);
+    put(&db, 5, false);
+    flush(&db);
+    assert_eq!(all(), [0; 4]);
+    assert!(seek(&db, 1, 5));
+    assert_eq!(all(), [0, 0, 0, 1]);
+    assert!(!seek(&db, 3, 5));
+    assert_eq!(all(), [0, 0, 1, 0]);
+    to_last_level(&db);
+    // A table counts for the level that it was opened in.
+    db.close().unwrap();
+    drop(db);
+    let db = counted.open();
+    all();
+    assert!(seek(&db, 5, 5) && !seek(&db, 3, 5));
+    assert_eq!(all(), [1, 1, 0, 0]);
+    db.iter(&ReadOptions::default()).unwrap().seek(&key(3, 5));
+    assert_eq!(all(), [0; 4]);
+    db.close().unwrap();
+}
+
+/// The codecs are timed block by block, but only if that is asked for.
+#[pumice_test_macros::test]
+fn codecs_are_timed_on_request() {
+    for (level, timed) in [(StatsLevel::default(), false), (StatsLevel::ExceptTimeForMutex, true)] {
+        let (_fs, counted) = Counted::new(level);
+        work(&counted);
+        let of = |ticker| if timed { counted.ticker(ticker) } else { 0 };
+        assert!(counted.ticker(Ticker::NumberBlockCompressed) > 0);
+        assert_eq!(
+            counted.count(HistogramKind::CompressionTimesNanos),
+            of(Ticker::NumberBlockCompressed)
+        );
+        assert_eq!(
+            counted.count(HistogramKind::DecompressionTimesNanos),
+            of(Ticker::NumberBlockDecompressed)
+        );
+        let sum = counted.statistics.histogram(HistogramKind::CompressionTimesNanos).sum();
+        assert_eq!(sum > 0, timed);
+    }
+}
+
+/// Reads of the last level are counted apart, with their bytes.
+#[pumice_test_macros::test]
+fn reads_are_counted_by_level() {
+    let (_fs, counted) = Counted::new(StatsLevel::default());
+    work(&counted);
+    let bytes = counted.ticker(Ticker::LastLevelReadBytes);
+    let count = counted.ticker(Ticker::LastLevelReadCount);
+    assert!(count > 0 && bytes > 100 * count, "{count} {bytes}");
+    counted.statistics.reset();
+    let db = counted.open();
+    assert!(get(&db, &key(5, 77)));
+    assert_eq!(counted.ticker(Ticker::LastLevelReadCount), 0);
+    assert!(counted.ticker(Ticker::NonLastLevelReadCount) > 0);
+    counted.statistics.reset();
+    assert!(get(&db, &key(1, 77)));
+    assert!(counted.ticker(Ticker::LastLevelReadCount) > 0);
+    db.close().unwrap();
+}
+
+/// A block is counted as verified only if it is, and a damaged one as such.
+#[pumice_test_macros::test]
+fn checksums_are_counted() {
+    let (mem, counted) = Counted::new(StatsLevel::default());
+    let db = counted.open();
+    put(&db, 1, false);
+    flush(&db);
+    assert!(get(&db, &key(1, 0)));
+    counted.statistics.reset();
+    let unverified = ReadOptions { verify_checksums: false, ..ReadOptions::default() };
+    assert!(db.get(&unverified, &key(1, 500)).unwrap().is_some());
+    assert_eq!(counted.ticker(Ticker::NonLastLevelReadCount), 1);
+    assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 0);
+    assert!(get(&db, &key(1, 1000)));
+    assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 1);
+    assert_eq!(counted.ticker(Ticker::BlockChecksumMismatchCount), 0);
+    mem.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 0, Fault::BitFlip));
+    assert!(db.get(&ReadOptions::default(), &key(1, 1500)).is_err());
+    assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 2);
+    assert_eq!(counted.ticker(Ticker::BlockChecksumMismatchCount), 1);
+    db.close().unwrap();
+}
+
+/// Tables that cannot be opened.
+#[pumice_test_macros::test]
+fn failed_opens_are_counted() {
+    let (mem, counted) = Counted::new(StatsLevel::default());
+    let db = counted.open();
+    put(&db, 1, false);
+    flush(&db);
+    db.close().unwrap();
+    drop(db);
+    counted.statistics.reset();
+    let db = counted.open();
+    assert!(get(&db, &key(1, 0)));
+    let opened = counted.ticker(Ticker::NoFileOpens);
+    assert!(opened > 0);
+    assert_eq!(counted.ticker(Ticker::NoFileErrors), 0);
+    assert_eq!(counted.count(HistogramKind::TableOpenIoMicros), opened);
+    db.close().unwrap();
+    drop(db);
+    counted.statistics.reset();
+    let db = counted.open();
+    mem.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 0, Fault::Eio));
+    assert!(db.get(&ReadOptions::default(), &key(1, 0)).is_err());
+    assert_eq!(counted.ticker(Ticker::NoFileErrors), 1);
+    assert_eq!(counted.count(HistogramKind::TableOpenIoMicros), 0);
+    assert!(get(&db, &key(1, 0)));
+    db.close().unwrap();
+}
+
+/// A cache that must not grow and has no room.
+#[pumice_test_macros::test]
+fn a_full_cache_is_counted() {
+    let (_mem, mut counted) = Counted::new(StatsLevel::default());
+    let cache = CacheOptions { capacity: 100, strict_capacity_limit: true, ..Default::default() };
+    let table = &mut counted.options.cf.table_factory;
+    table.block_cache = Some(BlockCache::new(cache));
+    table.cache_index_and_filter_blocks = false;
+    let db = counted.open();
+    put(&db, 1, false);
+    flush(&db);
+    assert!(db.get(&ReadOptions::default(), &key(1, 0)).is_err());
+    assert_eq!(counted.ticker(Ticker::BlockCacheAddFailures), 1);
+    assert_eq!(counted.ticker(Ticker::BlockCacheAdd), 0);
+    let uncached = ReadOptions { fill_cache: false, ..ReadOptions::default() };
+    assert!(db.get(&uncached, &key(1, 0)).unwrap().is_some());
+    assert_eq!(counted.ticker(Ticker::BlockCacheAddFailures), 1);
+    db.close().unwrap();
+}

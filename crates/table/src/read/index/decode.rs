@@ -1,0 +1,406 @@
+//! Decodes an index block: entries are parsed, then packed into columns.
+//!
+//! Thread safety: pure functions, but for scratch memory that belongs to the thread. Invariants:
+//! keys are held against each other and every length against the block before anything is taken
+//! from them, so that damage yields an error or an index that is wrong, never a panic.
+
+use std::cell::Cell;
+
+use pumice_base::InternalKeyComparator;
+use pumice_base::coding::{Decoder, get_fixed32};
+use pumice_base::dbformat::TRAILER_LEN;
+
+use super::columns::{Numbers, Strings, position};
+use super::{FirstKeys, Handles, IndexBlock, IndexEncoding, Words};
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+use crate::prefix::{common_prefix, prefix_word, word_at};
+
+/// Scratch memory above this, in bytes of the decoded block, is not kept.
+const KEPT_SCRATCH_BYTES: usize = 64 << 10;
+
+pumice_port::worker_local! {
+    static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default());
+}
+
+/// Memory that decoding uses again.
+#[derive(Default)]
+struct Scratch {
+    entries: Vec<Parsed>,
+    /// Keys that are not whole in the block, and all of their neighbours.
+    keys: Vec<u8>,
+    words: Vec<u64>,
+    out: Vec<u8>,
+}
+
+/// An entry, its key in the block or in `keys`, its first key in the block.
+#[derive(Clone, Copy, Default)]
+struct Parsed {
+    key_at: u32,
+    key_len: u32,
+    first_at: u32,
+    first_len: u32,
+    handle: BlockHandle,
+}
+
+type Decoded<T> = Result<T, &'static str>;
+
+impl IndexBlock {
+    /// Decodes an uncompressed index block; the error says what is wrong.
+    pub(crate) fn decode(
+        data: &[u8],
+        encoding: IndexEncoding,
+        cmp: &InternalKeyComparator,
+    ) -> Decoded<IndexBlock> {
+        let mut scratch = SCRATCH.with(Cell::take);
+        let index = scratch.decode(data, encoding, cmp);
+        if scratch.out.len() + scratch.keys.len() <= KEPT_SCRATCH_BYTES {
+            SCRATCH.with(|kept| kept.set(scratch));
+        }
+        index
+    }
+}
+
+impl Scratch {
+    fn decode(
+        &mut self,
+        data: &[u8],
+        encoding: IndexEncoding,
+        cmp: &InternalKeyComparator,
+    ) -> Decoded<IndexBlock> {
+        if u32::try_from(data.len()).is_err() {
+            return Err("index block too large");
+        }
+        let copied = self.parse(data, encoding)?;
+        let keys = std::mem::take(&mut self.keys);
+        let index = self.pack(data, if copied { &keys } else { data }, encoding, cmp);
+        self.keys = keys;
+        index
+    }
+
+    /// Parses the entries. True: their keys are in `keys`, else they are whole in the block.
+    fn parse(&mut self, data: &[u8], encoding: IndexEncoding) -> Decoded<bool> {
+        let end = entries_end(data).ok_or("restart array too large")?;
+        let mut src = Decoder::new(&data[..end]);
+        self.entries.clear();
+        self.keys.clear();
+        let mut copied = false;
+        let mut last = Parsed::default();
+        while !src.is_empty() {
+            let (shared, suffix, entry) =
+                parse_entry(&mut src, end, encoding, &last).ok_or("malformed index entry")?;
+            if !encoding.user_keys && (entry.key_len as usize) < TRAILER_LEN {
+                return Err("index key too short");
+            }
+            last = entry;
+            if shared > 0 && !copied {
+                self.copy_keys(data)?;
+                copied = true;
+            }
+            if copied {
+                last.key_at = position(&self.keys)?;
+                let from = self.entries.last().map_or(0, |entry| entry.key_at as usize);
+                self.keys.extend_from_within(from..from + shared);
+                self.keys.extend_from_slice(suffix);
+            }
+            self.entries.push(last);
+        }
+        Ok(copied)
+    }
+
+    /// Copies the keys so far out of the block: the next one is not whole there.
+    fn copy_keys(&mut self, data: &[u8]) -> Decoded<()> {
+        for entry in &mut self.entries {
+            let key = entry.key(data);
+            entry.key_at = position(&self.keys)?;
+            self.keys.extend_from_slice(key);
+        }
+        Ok(())
+    }
+
+    /// Packs the entries, whose keys lie in `keys` and first keys in `data`.
+    fn pack(
+        &mut self,
+        data: &[u8],
+        keys: &[u8],
+        encoding: IndexEncoding,
+        cmp: &InternalKeyComparator,
+    ) -> Decoded<IndexBlock> {
+        let trailer_len = if encoding.user_keys { 0 } else { TRAILER_LEN };
+        let mut index = IndexBlock {
+            len: u32::try_from(self.entries.len()).map_err(|_| "index block too large")?,
+            user_keys: encoding.user_keys,
+            ..Default::default()
+        };
+        let bytewise = cmp.user.is_bytewise();
+        let mut common: &[u8] = &[];
+        self.out.clear();
+        if bytewise {
+            common = self.common_prefix(keys, trailer_len);
+            index.words = self.find_words(keys, trailer_len, common, cmp)?;
+            self.write_words(index.words);
+        } else {
+            self.check_order(keys, trailer_len, cmp)?;
+        }
+        index.common_at = position(&self.out)?;
+        index.common_len = common.len() as u32;
+        index.common_word = prefix_word(common);
+        index.common_mask = !u64::MAX.checked_shr(8 * index.common_len).unwrap_or(0);
+        self.out.extend_from_slice(common);
+        index.handles = self.write_handles()?;
+        let tail_at = common.len() + index.words.width();
+        if bytewise {
+            index.word_lens = self.write_word_lens(trailer_len, common.len(), tail_at)?;
+        }
+        let tails = self.entries.iter().map(|entry| {
+            let key = entry.key(keys);
+            &key[tail_at.min(key.len() - trailer_len)..]
+        });
+        index.tails = Strings::write(&mut self.out, tails)?;
+        if encoding.first_keys {
+            index.firsts = Some(self.write_firsts(data, bytewise)?);
+        }
+        index.bytes = Box::from(self.out.as_slice());
+        Ok(index)
+    }
+
+    /// What the first and the last user key begin with.
+    fn common_prefix<'k>(&self, keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return &[];
+        };
+        let first = first.user_key(keys, trailer_len);
+        &first[..common_prefix(first, last.user_key(keys, trailer_len))]
+    }
+
+    /// Puts the words of all keys into `words` and checks that the keys ascend, all with `common`
+    /// in front.
+    fn find_words(
+        &mut self,
+        keys: &[u8],
+        trailer_len: usize,
+        common: &[u8],
+        cmp: &InternalKeyComparator,
+    ) -> Decoded<Words> {
+        const UNORDERED: &str = "index keys out of order";
+        self.words.clear();
+        self.words.reserve(self.entries.len());
+        let common_len = common.len();
+        let common_word = prefix_word(common);
+        let (mut last_word, mut narrow) = (0, true);
+        for (i, entry) in self.entries.iter().enumerate() {
+            let (at, len) = (entry.key_at as usize, entry.key_len as usize - trailer_len);
+            let has_common = if len < common_len {
+                false
+            } else if common_len <= 8 {
+                word_at(keys, at, common_len) == common_word
+            } else {
+                &keys[at..at + common_len] == common
+            };
+            if !has_common {
+                return Err(UNORDERED);
+            }
+            let word = word_at(keys, at + common_len, len - common_len);
+            if i > 0 {
+                narrow &= last_word >> 32 < word >> 32;
+                let ascends = last_word < word
+                    || last_word == word
+                        && in_order(&self.entries[i - 1], entry, keys, trailer_len, cmp);
+                if !ascends {
+                    return Err(UNORDERED);
+                }
+            }
+            last_word = word;
+            self.words.push(word);
+        }
+        Ok(if narrow { Words::Narrow } else { Words::Wide })
+    }
+
+    /// Checks that the keys ascend.
+    fn check_order(
+        &self,
+        keys: &[u8],
+        trailer_len: usize,
+        cmp: &InternalKeyComparator,
+    ) -> Decoded<()> {
+        let ascends = |pair: &[Parsed]| in_order(&pair[0], &pair[1], keys, trailer_len, cmp);
+        if self.entries.windows(2).all(ascends) { Ok(()) } else { Err("index keys out of order") }
+    }
+
+    fn write_words(&mut self, form: Words) {
+        self.out.reserve(form.width() * self.words.len());
+        for word in &self.words {
+            match form {
+                Words::Narrow => {
+                    self.out.extend_from_slice(&((word >> 32) as u32).to_ne_bytes());
+                }
+                _ => self.out.extend_from_slice(&word.to_ne_bytes()),
+            }
+        }
+    }
+
+    /// How much of each word is key.
+    fn write_word_lens(
+        &mut self,
+        trailer_len: usize,
+        common_len: usize,
+        tail_at: usize,
+    ) -> Decoded<Numbers> {
+        let len = |entry: &Parsed| (entry.key_len as usize - trailer_len).min(tail_at) - common_len;
+        if self.entries.iter().all(|entry| len(entry) == tail_at - common_len) {
+            return Ok(Numbers::default());
+        }
+        let lens = self.entries.iter().map(|entry| len(entry) as u64);
+        Numbers::write(&mut self.out, WORD_LEN_MAX, lens)
+    }
+
+    fn write_handles(&mut self) -> Decoded<Handles> {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return Ok(Handles::default());
+        };
+        let follows = |pair: &[Parsed]| pair[0].handle.end() == Some(pair[1].handle.offset);
+        let end = last.handle.end().filter(|_| self.entries.windows(2).all(follows));
+        let offsets = self.entries.iter().map(|entry| entry.handle.offset);
+        let Some(end) = end else {
+            let base = offsets.clone().min().unwrap_or(0);
+            let distances = offsets.map(|offset| offset - base);
+            let sizes = self.entries.iter().map(|entry| entry.handle.size);
+            let (far, large) = (distances.clone().max(), sizes.clone().max());
+            return Ok(Handles {
+                base,
+                slope: 0,
+                distances: Numbers::write(&mut self.out, far.unwrap_or(0), distances)?,
+                sizes: Numbers::write(&mut self.out, large.unwrap_or(0), sizes)?,
+                tight: false,
+            });
+        };
+        let first = first.handle.offset;
+        let slope = (end - first) / self.entries.len() as u64;
+        // Distances to a line through the first block may be negative; one through the lowest is
+        // parallel to it.
+        let from_first = offsets
+            .chain([end])
+            .enumerate()
+            .map(|(i, offset)| (offset - first).wrapping_sub(slope * i as u64) as i64);
+        let lowest = from_first.clone().min().unwrap_or(0);
+        let distances = from_first.map(|distance| distance.wrapping_sub(lowest) as u64);
+        let far = distances.clone().max().unwrap_or(0);
+        let distances = Numbers::write(&mut self.out, far, distances)?;
+        let base = first.wrapping_add_signed(lowest);
+        let tight = distances.is_short();
+        Ok(Handles { base, slope, distances, sizes: Numbers::default(), tight })
+    }
+
+    fn write_firsts(&mut self, data: &[u8], bytewise: bool) -> Decoded<FirstKeys> {
+        if self.entries.iter().any(|entry| (entry.first_len as usize) < TRAILER_LEN) {
+            return Err("first key too short");
+        }
+        let firsts = self.entries.iter().map(|entry| {
+            &data[entry.first_at as usize..][..entry.first_len as usize - TRAILER_LEN]
+        });
+        let mut common = firsts.clone().next().filter(|_| bytewise).unwrap_or(&[]);
+        for first in firsts.clone() {
+            common = &common[..common_prefix(common, first)];
+        }
+        let common_at = position(&self.out)?;
+        self.out.extend_from_slice(common);
+        let rest = Strings::write(&mut self.out, firsts.map(|first| &first[common.len()..]))?;
+        Ok(FirstKeys { common_at, common_len: common.len() as u32, rest })
+    }
+}
+
+/// Largest number of a key's bytes in its word.
+const WORD_LEN_MAX: u64 = 8;
+
+impl Parsed {
+    /// The key, where keys lie in `keys`.
+    #[inline]
+    fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
+        &keys[self.key_at as usize..][..self.key_len as usize]
+    }
+
+    #[inline]
+    fn user_key<'k>(&self, keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
+        &keys[self.key_at as usize..][..self.key_len as usize - trailer_len]
+    }
+}
+
+/// `a` is not above `b`.
+#[cold]
+fn in_order(
+    a: &Parsed,
+    b: &Parsed,
+    keys: &[u8],
+    trailer_len: usize,
+    cmp: &InternalKeyComparator,
+) -> bool {
+    let (a, b) = (a.key(keys), b.key(keys));
+    let order = if trailer_len == 0 { cmp.user.compare(a, b) } else { cmp.compare(a, b) };
+    order.is_le()
+}
+
+/// Where the entries of an index block end. The hint about evenly spread keys (bit 29) is ignored;
+/// an index block has no hash index and no separated values.
+fn entries_end(data: &[u8]) -> Option<usize> {
+    let end = data.len().checked_sub(4)?;
+    let packed = get_fixed32(&data[end..])?;
+    const UNIFORM: u32 = 1 << 29;
+    let restarts = packed & !UNIFORM;
+    end.checked_sub(4usize.checked_mul(restarts as usize)?)
+}
+
+/// Takes an entry off `src`, which ends at `end` of the block: how many bytes its key shares with
+/// the key of `last`, the others, and the entry, its key as if it were whole in the block.
+#[inline]
+fn parse_entry<'a>(
+    src: &mut Decoder<'a>,
+    end: usize,
+    encoding: IndexEncoding,
+    last: &Parsed,
+) -> Option<(usize, &'a [u8], Parsed)> {
+    let shared = src.varint32()? as usize;
+    let suffix_len = src.varint32()? as usize;
+    let value_len = if encoding.delta_handles { None } else { Some(src.varint32()? as usize) };
+    if shared > last.key_len as usize {
+        return None;
+    }
+    let key_at = end - src.rest().len();
+    let suffix = src.bytes(suffix_len)?;
+    let key_len = u32::try_from(shared + suffix_len).ok()?;
+    let mut entry = Parsed { key_at: key_at as u32, key_len, ..Default::default() };
+    let Some(value_len) = value_len else {
+        let previous = (shared > 0).then_some(last.handle);
+        entry.take_value(src, end, previous, encoding)?;
+        return Some((shared, suffix, entry));
+    };
+    let mut value = Decoder::new(src.bytes(value_len)?);
+    entry.take_value(&mut value, end - src.rest().len(), None, encoding)?;
+    Some((shared, suffix, entry))
+}
+
+impl Parsed {
+    /// Takes the handle, encoded as a difference from `previous` if there is one, and the first key
+    /// off `src`, which ends at `end` of the block.
+    #[inline]
+    fn take_value(
+        &mut self,
+        src: &mut Decoder<'_>,
+        end: usize,
+        previous: Option<BlockHandle>,
+        encoding: IndexEncoding,
+    ) -> Option<()> {
+        self.handle = match previous {
+            None => BlockHandle::decode(src)?,
+            Some(previous) => {
+                let size = previous.size.checked_add_signed(src.varsigned64()?)?;
+                let offset = previous.offset.checked_add(previous.size)?;
+                BlockHandle { offset: offset.checked_add(BLOCK_TRAILER_LEN as u64)?, size }
+            }
+        };
+        if encoding.first_keys {
+            self.first_len = src.varint32()?;
+            self.first_at = (end - src.rest().len()) as u32;
+            src.bytes(self.first_len as usize)?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Tests of decoded index blocks.
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
+use crate::options::{IndexType, TableBuildContext, TableOptions};
+use pumice_base::dbformat::{internal_key, seek_key};
+use pumice_base::{Comparator, ValueType};
+use std::sync::Arc;
+
+impl IndexBlock {
+    /// The separator of block `i` as stored.
+    pub(crate) fn key(&self, i: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.key_into(i, &mut key);
+        key
+    }
+
+    /// Its user key.
+    pub(crate) fn user_key(&self, i: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.user_key_into(i, &mut key);
+        key
+    }
+}
+
+fn options(delta_handles: bool) -> TableOptions {
+    TableOptions {
+        format_version: if delta_handles { 5 } else { 3 },
+        index_block_restart_interval: 3,
+        ..Default::default()
+    }
+}
+
+fn build(cmp: &Comparator, options: TableOptions, versions: bool) -> (Vec<u8>, IndexEncoding) {
+    let context = TableBuildContext {
+        comparator: InternalKeyComparator::new(cmp.clone()),
+        table: Arc::new(options),
+        ..Default::default()
+    };
+    let separators = Separators::new(&context);
+    let mut builder = IndexBuilder::new(&context).unwrap();
+    let mut entry = IndexEntry::default();
+    let mut ends: Vec<Vec<u8>> =
+        (0..50u32).map(|i| format!("key{:05}", i * 10).into_bytes()).collect();
+    ends.sort_by(|a, b| cmp.compare(a, b));
+    let mut offset = 0;
+    for (i, end) in ends.iter().enumerate() {
+        let last = internal_key(end, 50, ValueType::Value);
+        let first = internal_key(end, 60, ValueType::Value);
+        let next = ends.get(i + 1).map(|k| internal_key(k, 50, ValueType::Value));
+        let next =
+            if versions && i == 7 { Some(internal_key(end, 20, ValueType::Value)) } else { next };
+        let size = 100 + (i as u64 * 37) % 50;
+        separators.prepare(&last, next.as_deref(), &first, &mut entry);
+        builder.push(&entry, BlockHandle::new(offset, size));
+        offset += size + 5;
+    }
+    let encoding = IndexEncoding {
+        user_keys: builder.stores_user_keys(),
+        delta_handles: builder.delta_handles(),
+        first_keys: context.table.index_type == IndexType::BinarySearchWithFirstKey,
+    };
+    let mut block = Vec::new();
+    let mut write = |bytes: &mut Vec<u8>| {
+        block = bytes.clone();
+        Ok(BlockHandle::default())
+    };
+    builder.finish(&mut write).unwrap();
+    (block, encoding)
+}
+
+#[pumice_test_macros::test]
+fn decodes_and_searches_what_the_builder_wrote() {
+    for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+        for (delta, versions) in [(false, false), (true, false), (true, true)] {
+            let (block, encoding) = build(&cmp, options(delta), versions);
+            assert_eq!(encoding.user_keys, !versions);
+            let icmp = InternalKeyComparator::new(cmp.clone());
+            let index = IndexBlock::decode(&block, encoding, &icmp).unwrap();
+            assert_eq!(index.len(), 50);
+            let mut offset = 0;
+            for i in 0..50 {
+                assert_eq!(index.handle(i).offset, offset);
+                offset = index.handle(i).end().unwrap();
+            }
+            for n in 0..520u32 {
+                let target = seek_key(format!("key{n:05}").as_bytes(), 30);
+                let want =
+                    (0..50).find(|&i| index.compare(i, &icmp, &target).is_ge()).unwrap_or(50);
+                assert_eq!(index.seek(&icmp, &target), want, "{n} {cmp:?}");
+            }
+        }
+    }
+}
+
+/// First keys, delta-encoded handles or not, and what they say about lookups.
+#[pumice_test_macros::test]
+fn decodes_first_keys() {
+    for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+        for delta in [false, true] {
+            let icmp = InternalKeyComparator::new(cmp.clone());
+            let kind = IndexType::BinarySearchWithFirstKey;
+            let options = TableOptions { index_type: kind, ..options(delta) };
+            let (block, encoding) = build(&cmp, options, false);
+            let index = IndexBlock::decode(&block, encoding, &icmp).unwrap();
+            assert_eq!(index.len(), 50);
+            for i in 0..50 {
+                // The first key of a block of one key is its last.
+                let number = if cmp.is_bytewise() { i * 10 } else { 490 - i * 10 };
+                let first = format!("key{number:05}");
+                assert!(!index.begins_above(i, &icmp, first.as_bytes()));
+                let (shorter, longer) = (first[..7].to_string(), format!("{first}0"));
+                let (before, behind) =
+                    if cmp.is_bytewise() { (shorter, longer) } else { (longer, shorter) };
+                assert!(index.begins_above(i, &icmp, before.as_bytes()));
+                assert!(!index.begins_above(i, &icmp, behind.as_bytes()));
+            }
+        }
+    }
+}
+
+#[pumice_test_macros::test]
+fn refuses_damage_without_panic() {
+    for first_keys in [false, true] {
+        refuse_damage(first_keys);
+    }
+}
+
+fn refuse_damage(first_keys: bool) {
+    let cmp = InternalKeyComparator::default();
+    let mut settings = options(true);
+    if first_keys {
+        settings.index_type = IndexType::BinarySearchWithFirstKey;
+    }
+    let (block, encoding) = build(&Comparator::Bytewise, settings, false);
+    for at in 0..block.len() {
+        for bit in 0..8 {
+            let mut bad = block.clone();
+            bad[at] ^= 1 << bit;
+            if let Ok(index) = IndexBlock::decode(&bad, encoding, &cmp) {
+                let at = index.seek(&cmp, &seek_key(b"key00123", 9));
+                index.begins_above(at, &cmp, b"key00123");
+            }
+        }
+        if let Ok(index) = IndexBlock::decode(&block[..at], encoding, &cmp) {
+            index.seek(&cmp, &seek_key(b"key00123", 9));
+        }
+    }
+}

@@ -106,8 +106,10 @@ fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Resul
         let mut upper = start.clone();
         *upper.last_mut().expect("not empty") += 1;
         let group: Vec<Entry> = model.range(start.clone()..upper.clone()).map(owned).collect();
-        contents::same(&group, &reader.within(&start, &upper)?)
-            .map_err(|e| format!("within {}: {e}", show(&start)))?;
+        if !variant.has_prefix() || variant.prefix(&end) == Some(&start[..]) {
+            contents::same(&group, &reader.within(&start, &upper)?)
+                .map_err(|e| format!("within {}: {e}", show(&start)))?;
+        }
         for (target, back) in [(&start, false), (&end, true)] {
             if back && variant.is_hash_index() || variant.prefix(&end) != Some(&start[..]) {
                 continue;

@@ -197,8 +197,8 @@ impl Variant {
             D::Checksum,
             D::Cached,
         ];
-        // Not a dimension of its own. Above 1 handles are stored as differences. RocksDB cannot look
-        // a hash index up with more, and takes the number as it is when it comes as text.
+        // Not a dimension of its own. Above 1 handles are stored as differences. RocksDB cannot use
+        // a hash index with more, and takes the number as it is when it comes as text.
         let interval = match self.is_hash_index() {
             true => 1,
             false => [1, 4, 16][self.0.iter().sum::<usize>() % 3],

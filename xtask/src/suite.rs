@@ -4,7 +4,7 @@
 //! mend: peers, fmt, clippy, tidy; every test of the workspace on threads, then the tests of the
 //! crates that can wait on fibers over io_uring and on fibers without it (same binaries, another
 //! environment); the models of port's primitives under loom; a share of the simulation and the
-//! search for planted bugs; then the released binary called as a stranger would call it. A
+//! searches for planted bugs; then the released binary called as a stranger would call it. A
 //! simulation and such a call count as one test each; any other stage counts as one failed test
 //! when it fails and as nothing when it passes. The last line is `N passed, N failed`; a run that
 //! executed no test fails, and so does a stage of tests that ran none.
@@ -138,6 +138,7 @@ pub fn run(root: &Path) -> ExitCode {
     suite.tests("loom", loom_command(root), None);
     suite.counted("sim", |root| simulate(root, &["--seeds", SIMULATED_SEEDS]));
     suite.counted("planted", |root| sim::run(root, &["--planted"]) == ExitCode::SUCCESS);
+    suite.tests("mutation", mutation_command(root), library.as_deref());
     suite
         .stage("build", |root| cargo(root, &["build", "--release", "--quiet", "-p", "pumice-cli"]));
     for (name, args, wanted) in CALLS {
@@ -217,6 +218,16 @@ fn loom_command(root: &Path) -> Command {
     let arguments = ["test", "-p", "pumice-port", "--test", "loom", "--release", "--no-fail-fast"];
     let mut command = cargo_command(root, &arguments);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target(root).join("loom"));
+    command
+}
+
+/// The planted bugs inside tables, built on what the search for the others has built: the same
+/// features of the same crates.
+fn mutation_command(root: &Path) -> Command {
+    let features = "--features=pumice-base/planted,pumice-env/planted,pumice-port/planted";
+    let arguments = ["test", "-p", "pumice-table", "--test", "mutation", "--profile", "sim"];
+    let mut command = cargo_command(root, &arguments);
+    command.arg(features).arg("--target-dir").arg(target(root).join("planted"));
     command
 }
 

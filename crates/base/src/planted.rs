@@ -134,9 +134,56 @@ bugs! {
     IngestNotAtomic,
     /// Ingested files are durable before what was written before them.
     IngestLogNotSynced,
+    /// A filter partition that is cut inside a data block ends one key too early.
+    FilterCutOffByOne,
+    /// A filter partition that takes over keys lacks the hash that was not added twice.
+    SharedCutForgetsHash,
+    /// A filter of prefixes is asked for whole keys.
+    PrefixesAskedForKeys,
+    /// A filter is asked for prefixes that are not those in it.
+    ForeignPrefixAsked,
+    /// A filter of the older kind is read with one line too few.
+    LegacyLinesOffByOne,
+    /// A Ribbon filter that took several attempts names the seed of the first.
+    RibbonFirstSeed,
+    /// The index says of a block where the next one begins.
+    FirstKeyOfNextBlock,
+    /// A handle is stored as the difference to that of the last restart point.
+    HandleDeltaFromRestart,
+    /// The hash index lacks the last block of a prefix that has several.
+    HashIndexLosesLastBlock,
+    /// Keys of several restart intervals in a bucket leave the last of these.
+    BucketCollisionLost,
+    /// The index is compressed with the dictionary of the data, and read so.
+    DictionaryForIndex,
+    /// Blocks are checked regardless of their place in the file, and written so.
+    ChecksumWithoutPlace,
+    /// Lookups compare the stored sequence number of an ingested file.
+    GlobalSeqnoNotCompared,
 }
 
 impl Bug {
+    /// Those inside tables that no simulated life meets; `crates/table/tests/mutation.rs` and the
+    /// matrix of tables find them.
+    pub const IN_TABLES: &[Bug] = &[
+        Bug::ClosingPrefixDropped,
+        Bug::OpeningPrefixDropped,
+        Bug::LastFilterPartitionMissed,
+        Bug::FilterCutOffByOne,
+        Bug::SharedCutForgetsHash,
+        Bug::PrefixesAskedForKeys,
+        Bug::ForeignPrefixAsked,
+        Bug::LegacyLinesOffByOne,
+        Bug::RibbonFirstSeed,
+        Bug::FirstKeyOfNextBlock,
+        Bug::HandleDeltaFromRestart,
+        Bug::HashIndexLosesLastBlock,
+        Bug::BucketCollisionLost,
+        Bug::DictionaryForIndex,
+        Bug::ChecksumWithoutPlace,
+        Bug::GlobalSeqnoNotCompared,
+    ];
+
     /// The bug with that name.
     pub fn by_name(name: &str) -> Option<Bug> {
         Bug::ALL.iter().copied().find(|bug| bug.name() == name)

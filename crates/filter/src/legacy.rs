@@ -14,6 +14,7 @@
 
 use pumice_base::Result;
 use pumice_base::hash::hash32;
+use pumice_base::planted::{self, Bug};
 
 use crate::dedup::KeyHashes;
 use crate::policy::FilterBuildSettings;
@@ -169,7 +170,8 @@ impl LegacyParams {
     }
 
     fn may_match_hash(&self, data: &[u8], hash: u32) -> bool {
-        let start = ((hash % self.lines) as usize) << self.log2_line;
+        let missing = u32::from(planted::is(Bug::LegacyLinesOffByOne) && self.lines > 1);
+        let start = ((hash % (self.lines - missing)) as usize) << self.log2_line;
         let Some(line) = data.get(start..start + (1 << self.log2_line)) else { return true };
         Probes::new(hash, self.probes, self.log2_line + 3)
             .all(|bit| line[bit >> 3] & (1 << (bit & 7)) != 0)

@@ -70,6 +70,11 @@ functions! {
     get_options_from_string(Object, Text, Object, ErrorOut);
     options_enable_statistics(Object);
     options_statistics_get_string(Object) -> *mut c_char;
+    set_perf_level(c_int);
+    perfcontext_create() -> Object;
+    perfcontext_reset(Object);
+    perfcontext_report(Object, u8) -> *mut c_char;
+    perfcontext_destroy(Object);
     options_set_block_based_table_factory(Object, Object);
     block_based_options_create() -> Object;
     block_based_options_destroy(Object);

@@ -5,7 +5,8 @@
 //!
 //! Thread safety: [`Peer`], [`Options`], [`Db`], [`ColumnFamily`], [`Snapshot`], [`ReadOptions`]
 //! and [`WriteOptions`] may be shared between threads as RocksDB allows; [`DbIterator`],
-//! [`WriteBatch`] and [`SstFileWriter`] belong to one thread at a time.
+//! [`WriteBatch`] and [`SstFileWriter`] belong to one thread at a time, [`PerfContext`] to the one
+//! that made it.
 //! Invariants: (1) a wrapper owns exactly one C object, made by this library and destroyed once, in
 //! its `Drop`; (2) a wrapper keeps alive (by `Arc`) every object that its C object points to, so a
 //! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
@@ -22,6 +23,7 @@ mod db;
 mod iterator;
 mod maintenance;
 mod options;
+mod perf;
 mod sst;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub use db::{ColumnFamily, Db};
 pub use iterator::{DbIterator, Snapshot};
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
+pub use perf::PerfContext;
 pub use sst::SstFileWriter;
 
 use std::ffi::{CStr, CString, c_char};

@@ -83,6 +83,14 @@ impl Options {
         let text = unsafe { (self.peer.api.options_statistics_get_string)(self.raw) };
         (!text.is_null()).then(|| self.peer.take_string(text))
     }
+
+    /// The counter that RocksDB calls `name`, for example `rocksdb.bloom.filter.useful`; `None` if
+    /// there is none, or no statistics.
+    pub fn ticker(&self, name: &str) -> Option<u64> {
+        let text = self.statistics_text()?;
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
+        line.strip_prefix(name)?.strip_prefix(" COUNT : ")?.parse().ok()
+    }
 }
 
 impl Clone for Options {

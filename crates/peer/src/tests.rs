@@ -156,6 +156,35 @@ fn families_batches_flush_compact_reopen() {
 }
 
 #[test]
+fn work_is_counted() {
+    let Some(peer) = peer() else { return };
+    let scratch = Scratch::new("perf");
+    let mut options = options(&peer);
+    assert_eq!(options.ticker("rocksdb.bytes.read"), None, "no statistics yet");
+    options.enable_statistics();
+    let db = Db::open(&options, &scratch.0.join("db")).unwrap();
+    let cf = db.default_column_family().clone();
+    let wo = WriteOptions::new(&peer, &WriteSettings::default());
+    let ro = ReadOptions::new(&peer, &ReadSettings::default());
+    for i in 0..100 {
+        db.put(&wo, &cf, format!("k{i:03}").as_bytes(), b"value").unwrap();
+    }
+    db.flush(&cf).unwrap();
+    let perf = PerfContext::new(&peer);
+    // Room enough, else the get is done twice.
+    let mut value = Vec::with_capacity(16);
+    assert!(db.get(&ro, &cf, b"k050", &mut value).unwrap());
+    let compared = perf.count("user_key_comparison_count").unwrap();
+    assert!((5..20).contains(&compared), "{compared}");
+    assert_eq!(perf.count("no_such_count"), None);
+    perf.reset();
+    assert_eq!(perf.count("user_key_comparison_count"), Some(0));
+    assert_eq!(options.ticker("rocksdb.bytes.read"), Some(5));
+    assert_eq!(options.ticker("rocksdb.bytes"), None);
+    assert_eq!(options.ticker("rocksdb.no.such"), None);
+}
+
+#[test]
 fn table_files_are_ingested() {
     let Some(peer) = peer() else { return };
     let scratch = Scratch::new("ingest");

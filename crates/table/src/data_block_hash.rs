@@ -16,6 +16,7 @@
 use pumice_base::Comparator;
 use pumice_base::coding::{get_fixed16, get_fixed32};
 use pumice_base::hash::hash32;
+use pumice_base::planted::{self, Bug};
 
 use crate::build::block_keys::BlockKeys;
 use crate::options::{DataBlockIndexType, TableBuildContext};
@@ -118,7 +119,8 @@ fn fill(buckets: &mut [u8], keys: &BlockKeys, restart_interval: usize) {
         left -= 1;
         let bucket = &mut buckets[modulus.of(hash32(key, SEED))];
         let held = *bucket;
-        *bucket = if held == NO_ENTRY || held == restart { restart } else { COLLISION };
+        let alone = held == NO_ENTRY || held == restart || planted::is(Bug::BucketCollisionLost);
+        *bucket = if alone { restart } else { COLLISION };
     }
 }
 

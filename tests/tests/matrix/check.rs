@@ -30,6 +30,8 @@ pub trait Reader {
     fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
     /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
     fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
+    /// Entries from `start` on and before `upper`: filters may be asked if the two share a prefix.
+    fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String>;
     /// Checks everything stored against its checksums, if the engine can be asked to.
     fn verify(&mut self) -> Result<(), String>;
 }
@@ -43,6 +45,7 @@ pub fn check(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<
     reader.verify().map_err(|e| format!("verify: {e}"))?;
     points(reader, model, &mut rng)?;
     scans(reader, model)?;
+    group_edges(variant, reader, model)?;
     for target in targets(variant, model, &mut rng) {
         let name = String::from_utf8_lossy(&target).into_owned();
         total_order(reader, model, &target).map_err(|e| format!("total order, {name}: {e}"))?;
@@ -94,12 +97,44 @@ fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
 }
 
+/// Every group by a prefix seek to its start, with and without a bound, and backward from behind
+/// its end: where filters end, and index blocks, a seek lands beside its match.
+fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+    for number in 0..content::GROUP_NUMBERS {
+        let start = content::group(number);
+        let end = [&start[..], b"~"].concat();
+        let mut upper = start.clone();
+        *upper.last_mut().expect("not empty") += 1;
+        let group: Vec<Entry> = model.range(start.clone()..upper.clone()).map(owned).collect();
+        if !variant.has_prefix() || variant.prefix(&end) == Some(&start[..]) {
+            contents::same(&group, &reader.within(&start, &upper)?)
+                .map_err(|e| format!("within {}: {e}", show(&start)))?;
+        }
+        for (target, back) in [(&start, false), (&end, true)] {
+            if back && variant.is_hash_index() || variant.prefix(&end) != Some(&start[..]) {
+                continue;
+            }
+            let mut expected = group.clone();
+            let at = target.clone();
+            let step = if back { Step::SeekForPrev(at) } else { Step::Seek(at) };
+            if back {
+                expected.reverse();
+            }
+            let mut found = reader.walk(Order::Prefix, &step, expected.len() + 1)?;
+            found.truncate(found.iter().take_while(|(key, _)| key.starts_with(&start)).count());
+            contents::same(&expected, &found)
+                .map_err(|e| format!("prefix seek, {}, back {back}: {e}", show(target)))?;
+        }
+    }
+    Ok(())
+}
+
 /// Where to seek: keys that are, that were deleted, starts of groups that are and are not.
 fn targets(variant: &Variant, model: &Map, rng: &mut Rng) -> Vec<Vec<u8>> {
     let keys: Vec<&Vec<u8>> = model.keys().collect();
     let mut targets: Vec<Vec<u8>> =
         (0..60).map(|_| keys[rng.uniform(keys.len() as u64) as usize].clone()).collect();
-    targets.extend((0..60).map(|_| content::group(rng.uniform(420))));
+    targets.extend((0..30).map(|_| content::group(rng.uniform(content::GROUP_NUMBERS + 20))));
     let absent = content::absent_keys(rng);
     targets.extend(absent.into_iter().step_by(4));
     // RocksDB's hash index cannot be asked for a key outside of the extractor's domain.

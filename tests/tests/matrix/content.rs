@@ -19,9 +19,23 @@ pub fn seed(variant: &Variant) -> u64 {
     variant.0.iter().fold(7, |seed, value| seed * 11 + *value as u64)
 }
 
-/// The common start of a group's keys: eight bytes. Odd groups are never written.
+/// Numbers of groups are below this.
+pub const GROUP_NUMBERS: u64 = 2 * GROUPS;
+
+/// The common start of a group's keys: eight bytes.
 pub fn group(number: u64) -> Vec<u8> {
     format!("grp{number:05}").into_bytes()
+}
+
+/// The number of the n-th group that is written: two neighbours, between which a separator may be
+/// the prefix of the second, then two that never are.
+fn written(n: u64) -> u64 {
+    n / 2 * 4 + n % 2
+}
+
+/// The number of the n-th group that is never written.
+fn unwritten(n: u64) -> u64 {
+    written(n) + 2
 }
 
 fn key(group_number: u64, member: u64) -> Vec<u8> {
@@ -38,11 +52,11 @@ fn short_key(number: u64) -> Vec<u8> {
 pub fn absent_keys(rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut keys = Vec::new();
     for _ in 0..150 {
-        let (number, member) = (rng.uniform(GROUPS) * 2, rng.uniform(KEYS_PER_GROUP));
-        let mut between = group(number);
+        let (n, member) = (rng.uniform(GROUPS), rng.uniform(KEYS_PER_GROUP));
+        let mut between = group(written(n));
         between.extend_from_slice(format!(":{:03}", member * 2 + 1).as_bytes());
         keys.push(between);
-        keys.push(key(number + 1, member));
+        keys.push(key(unwritten(n), member));
     }
     keys.extend((0..SHORT_KEYS).map(|n| format!("s{:02}", n * 2 + 1).into_bytes()));
     keys.extend([&b""[..], b"g", b"grp", b"zzz"].map(<[u8]>::to_vec));
@@ -113,7 +127,7 @@ impl Writer<'_> {
     /// Deletes ranges that start within one group and may end in another.
     fn ranges(&mut self, count: u64) -> Result<(), String> {
         for _ in 0..count {
-            let number = self.rng.uniform(GROUPS) * 2;
+            let number = written(self.rng.uniform(GROUPS));
             let begin = key(number, self.rng.uniform(KEYS_PER_GROUP));
             let end = key(number + self.rng.uniform(4), KEYS_PER_GROUP);
             self.write(&[Op::DeleteRange { cf: CF, begin, end }])?;
@@ -125,7 +139,7 @@ impl Writer<'_> {
 /// Writes a variant's content; the model ends up with what must be read.
 pub fn write(variant: &Variant, store: &mut dyn Store, model: &mut Model) -> Result<(), String> {
     let mut keys: Vec<Vec<u8>> = (0..GROUPS)
-        .flat_map(|g| (0..KEYS_PER_GROUP).map(move |member| key(g * 2, member)))
+        .flat_map(|n| (0..KEYS_PER_GROUP).map(move |member| key(written(n), member)))
         .collect();
     if variant.takes_short_keys() {
         keys.extend((0..SHORT_KEYS).map(short_key));

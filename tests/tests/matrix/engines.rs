@@ -61,6 +61,14 @@ impl Reader for Pumice {
         walk!(&mut iterator, start, limit)
     }
 
+    fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String> {
+        let upper = Some(upper.to_vec());
+        let reads = ReadOptions { iterate_upper_bound: upper, ..ReadOptions::default() };
+        let mut iterator: DbIterator =
+            self.db().iter_cf(&reads, &self.families()[0]).map_err(|e| e.to_string())?;
+        walk!(&mut iterator, &Step::Seek(start.to_vec()), usize::MAX)
+    }
+
     fn verify(&mut self) -> Result<(), String> {
         self.db().verify_checksum().map_err(|e| e.to_string())
     }
@@ -84,6 +92,14 @@ impl Reader for RocksDb {
         let reads = PeerReadOptions::new(self.peer(), &settings);
         let mut iterator = self.db().iter(&reads, &self.families()[0]);
         walk!(&mut iterator, start, limit)
+    }
+
+    fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String> {
+        let upper = Some(upper.to_vec());
+        let settings = ReadSettings { iterate_upper_bound: upper, ..ReadSettings::default() };
+        let reads = PeerReadOptions::new(self.peer(), &settings);
+        let mut iterator = self.db().iter(&reads, &self.families()[0]);
+        walk!(&mut iterator, &Step::Seek(start.to_vec()), usize::MAX)
     }
 
     /// RocksDB's C library cannot be asked: its scans verify every data block, its compaction

@@ -4,10 +4,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `variant` | the dimensions, which combinations are valid, their option text |
-//! | `sample` | which variants run: all pairs of values, or `PUMICE_MATRIX=N` random ones |
+//! | `sample` | which variants run: all pairs of values, or what `PUMICE_MATRIX` asks for |
+//! | `full` | the whole matrix, by number |
 //! | `content` | what is written: files on two levels, versions, deletions, range deletions |
 //! | `check` | gets, absent keys, scans, prefix seeks, all against the model |
 //! | `engines` | the engines as readers |
+//! | `planted` | which planted bugs the sample finds, on demand |
 //! | `rates` | false positives of filters, counted on both engines over the same content |
 //!
 //! A variant passes four times: RocksDB reads what Pumice wrote, compacts it and reads it again;
@@ -16,6 +18,9 @@
 mod check;
 mod content;
 mod engines;
+mod full;
+#[cfg(feature = "planted")]
+mod planted;
 mod rates;
 mod sample;
 mod variant;
@@ -194,11 +199,32 @@ fn run_batch(variants: &[Variant]) -> Result<(), String> {
     Ok(())
 }
 
+/// The failures of a batch, told apart by running its variants one by one if there is any.
+fn failures_of(variants: &[Variant]) -> Vec<String> {
+    let Err(error) = run_batch(variants) else { return Vec::new() };
+    let alone = variants.iter().filter_map(|one| run_batch(std::slice::from_ref(one)).err());
+    let mut all: Vec<String> = alone.collect();
+    if all.is_empty() {
+        all.push(format!("only together with others: {error}"));
+    }
+    all
+}
+
 #[pumice_test_macros::test]
 fn tables_of_every_kind_go_both_ways() {
-    let variants = sample::variants();
-    for batch in variants.chunks(BATCH) {
-        run_batch(batch).unwrap_or_else(|e| panic!("{e}"));
+    let plan = sample::plan();
+    let started = std::time::Instant::now();
+    let (mut done, mut failures) = (0, Vec::new());
+    for batch in plan.variants.chunks(BATCH) {
+        failures.extend(failures_of(batch));
+        done += batch.len();
+        if !plan.list.is_empty() {
+            let each = started.elapsed().as_secs_f64() / done as f64;
+            let (list, at, total) = (plan.list, plan.first + done, plan.total);
+            println!("{list}: up to {at} of {total}, {} failed, {each:.2} s each", failures.len());
+        }
     }
-    println!("{} variants, each both ways", variants.len());
+    let count = failures.len();
+    assert!(failures.is_empty(), "{count} failures\n{}", failures.join("\n"));
+    println!("{done} variants, each both ways");
 }

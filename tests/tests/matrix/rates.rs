@@ -3,9 +3,14 @@
 //! The content is many tables of different sizes, all of which are asked for each absent key: with
 //! `optimize_filters_for_memory` either engine keeps the rate only on the average of filters.
 //!
-//! Tolerance: the counts of the two engines may differ by 5 % and by three standard deviations of
-//! their difference, which is the root of their sum (counts of rare independent events).
+//! Where our filters have RocksDB's very bytes (the size follows from the number of keys, those of
+//! the table or of a coupled partition) the counts must be equal. Elsewhere they may differ by 5 %
+//! and by three standard deviations of their difference, which is the root of their sum (counts of
+//! rare independent events); so may the sums over all configurations of a layout, where three
+//! deviations are less than 2 %. `PUMICE_RATES=N` asks N times as often; `PUMICE_SEED` asks for
+//! other absent keys.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,28 +22,108 @@ use crate::stores::rocksdb;
 use crate::stores::temp_folder;
 
 const TABLES: u64 = 40;
-const ABSENT: u64 = 20_000;
+const ABSENT: u64 = 15_000;
+/// So many suffice where counts must be equal.
+const ABSENT_EXACT: u64 = 4_000;
 const REPORT: &str = "rates";
-const COUNTERS: [&str; 2] = ["rocksdb.bloom.filter.useful", "rocksdb.bloom.filter.full.positive"];
+const TIMES: &str = "PUMICE_RATES";
 
-/// Name, `block_based_table_factory` text.
-fn configurations() -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for policy in ["bloomfilter:10:false", "bloomfilter:9.9:false", "ribbonfilter:10:-1"] {
-        for (partitions, extra) in [
-            ("full", ""),
-            ("partitioned", "index_type=kTwoLevelIndexSearch;partition_filters=true;"),
-        ] {
-            for memory in ["false", "true"] {
-                let table = format!(
-                    "filter_policy={policy};{extra}optimize_filters_for_memory={memory};\
-                     metadata_block_size=1024"
-                );
-                all.push((format!("{policy} {partitions} for_memory={memory}"), table));
+/// Filters of either engine.
+struct Configuration {
+    policy: &'static str,
+    layout: &'static str,
+    for_memory: bool,
+    /// Prefixes are filtered, not whole keys.
+    prefixes: bool,
+}
+
+impl Configuration {
+    fn all() -> Vec<Configuration> {
+        let mut all = Vec::new();
+        for policy in ["bloomfilter:10:false", "bloomfilter:9.9:false", "ribbonfilter:10:-1"] {
+            for layout in ["full", "coupled", "decoupled"] {
+                for (for_memory, prefixes) in
+                    [(false, false), (false, true), (true, false), (true, true)]
+                {
+                    all.push(Configuration { policy, layout, for_memory, prefixes });
+                }
             }
         }
+        all
     }
-    all
+
+    fn name(&self) -> String {
+        let Configuration { policy, layout, for_memory, prefixes } = self;
+        let what = if *prefixes { "prefixes" } else { "keys" };
+        format!("{policy} {layout} for_memory={for_memory} {what}")
+    }
+
+    fn extractor(&self) -> &'static str {
+        if self.prefixes { "rocksdb.FixedPrefix.8" } else { "nullptr" }
+    }
+
+    /// The text of `block_based_table_factory`.
+    fn table(&self) -> String {
+        let layout = match self.layout {
+            "full" => "",
+            "coupled" => {
+                "index_type=kTwoLevelIndexSearch;partition_filters=true;\
+                 decouple_partitioned_filters=false;"
+            }
+            _ => {
+                "index_type=kTwoLevelIndexSearch;partition_filters=true;\
+                 decouple_partitioned_filters=true;"
+            }
+        };
+        format!(
+            "filter_policy={};{layout}optimize_filters_for_memory={};metadata_block_size=1024;\
+             whole_key_filtering={}",
+            self.policy, self.for_memory, !self.prefixes
+        )
+    }
+
+    /// The bytes of our filters are RocksDB's.
+    fn is_exact(&self) -> bool {
+        self.layout != "decoupled" && !self.for_memory
+    }
+
+    /// Compared by itself, not only in the sum of its layout. Our sizes for memory are drawn filter
+    /// by filter, where RocksDB evens them out from one to the next: the few partitions of these
+    /// tables vary by more than the counts tell (11 % for Ribbon filters with this seed).
+    fn counts_alone(&self) -> bool {
+        !(self.layout == "coupled" && self.for_memory)
+    }
+
+    /// Keys that are not there, as many of them as the share of the environment wants.
+    fn absent(&self) -> impl Iterator<Item = [u8; 16]> {
+        let count = if self.is_exact() { ABSENT_EXACT } else { ABSENT };
+        let times: u64 = std::env::var(TIMES).map_or(1, |n| n.parse().expect("a number"));
+        let mut rng = Rng::new(seed());
+        (0..pumice_testkit::seed::share(count) * times).map(move |n| {
+            let mut key = key(TABLES << 32 | n);
+            key[..8].copy_from_slice(&rng.uniform(u64::MAX).to_be_bytes());
+            key
+        })
+    }
+
+    /// Names of the counters: of answers that spared a read, and of a number to take those from if
+    /// prefixes are asked for, else of the other answers.
+    fn counters(&self) -> [&'static str; 2] {
+        match self.prefixes {
+            true => ["rocksdb.bloom.filter.prefix.useful", "rocksdb.bloom.filter.prefix.checked"],
+            false => ["rocksdb.bloom.filter.useful", "rocksdb.bloom.filter.full.positive"],
+        }
+    }
+
+    /// Useful and positive answers from the counters.
+    fn answers(&self, counters: [u64; 2]) -> [u64; 2] {
+        let [useful, other] = counters;
+        if self.prefixes { [useful, other - useful] } else { [useful, other] }
+    }
+}
+
+fn seed() -> u64 {
+    pumice_testkit::seed::wanted().unwrap_or(3)
 }
 
 const OPTIONS: [(&str, &str); 6] = [
@@ -46,10 +131,12 @@ const OPTIONS: [(&str, &str); 6] = [
     ("level0_stop_writes_trigger", "1000"),
     ("create_if_missing", "true"),
     ("disable_auto_compactions", "true"),
-    ("write_buffer_size", "67108864"),
+    // Room for a table's keys, and no more: a log takes the memory for it.
+    ("write_buffer_size", "4194304"),
     ("compression", "kNoCompression"),
 ];
 
+/// The first eight bytes are the key's own, too.
 fn key(number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -62,23 +149,15 @@ fn keys_of(table: u64) -> impl Iterator<Item = [u8; 16]> {
     (0..500 + table * 79).map(move |n| key(table << 32 | n))
 }
 
-/// Keys that are not there, as many of them as the share of the environment wants.
-fn absent() -> impl Iterator<Item = [u8; 16]> {
-    let mut rng = Rng::new(3);
-    (0..pumice_testkit::seed::share(ABSENT)).map(move |n| {
-        let mut key = key(TABLES << 32 | n);
-        key[..8].copy_from_slice(&rng.uniform(u64::MAX).to_be_bytes());
-        key
-    })
-}
-
 /// Useful and positive answers of Pumice's filters.
-fn pumice_counts(path: &Path, table: &str) -> [u64; 2] {
+fn pumice_answers(path: &Path, configuration: &Configuration) -> [u64; 2] {
     let mut options = pumice::Options::default();
     for (name, value) in OPTIONS {
         options.set(name, value).unwrap();
     }
-    options.set("block_based_table_factory", &format!("{{{table}}}")).unwrap();
+    options.set("prefix_extractor", configuration.extractor()).unwrap();
+    let table = format!("{{{}}}", configuration.table());
+    options.set("block_based_table_factory", &table).unwrap();
     let statistics = Arc::new(Statistics::new());
     options.db.statistics = Some(statistics.clone());
     let families = [pumice::ColumnFamilyDescriptor::new("default", options.cf.clone())];
@@ -90,13 +169,14 @@ fn pumice_counts(path: &Path, table: &str) -> [u64; 2] {
         db.flush_cfs(&pumice::FlushOptions::default(), &[&families[0]]).unwrap();
     }
     let reads = pumice::ReadOptions::default();
-    for key in absent() {
+    for key in configuration.absent() {
         assert!(db.get_cf(&reads, &families[0], &key).unwrap().is_none());
     }
-    let counts = COUNTERS.map(|name| statistics.ticker(Ticker::from_name(name).unwrap()));
+    let count = |name| statistics.ticker(Ticker::from_name(name).unwrap());
+    let counters = configuration.counters().map(count);
     drop(families);
     db.close().unwrap();
-    counts
+    configuration.answers(counters)
 }
 
 /// Child job: the same of RocksDB, for all configurations.
@@ -106,14 +186,16 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
     let text = |e: pumice_peer::Error| e.to_string();
     let peer = rocksdb::load()?;
     let mut report = String::new();
-    for (number, (_, table)) in configurations().iter().enumerate() {
+    for (number, configuration) in Configuration::all().iter().enumerate() {
         let mut options = Options::new(&peer);
         for (name, value) in OPTIONS {
             options.set(name, value).map_err(text)?;
         }
-        options.set_table(table).map_err(text)?;
+        options.set("prefix_extractor", configuration.extractor()).map_err(text)?;
+        options.set_table(&configuration.table()).map_err(text)?;
         options.enable_statistics();
-        let db = Db::open(&options, &folder.join(format!("rocksdb-{number}"))).map_err(text)?;
+        let path = folder.join(format!("rocksdb-{number}"));
+        let db = Db::open(&options, &path).map_err(text)?;
         let cf = db.default_column_family().clone();
         let writes = WriteOptions::new(&peer, &WriteSettings::default());
         for table in 0..TABLES {
@@ -124,44 +206,66 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
         }
         let reads = ReadOptions::new(&peer, &ReadSettings::default());
         let mut value = Vec::new();
-        for key in absent() {
+        for key in configuration.absent() {
             if db.get(&reads, &cf, &key, &mut value).map_err(text)? {
                 return Err("a key that was never written is there".to_string());
             }
         }
-        let statistics = options.statistics_text().ok_or("no statistics")?;
-        let counts = COUNTERS.map(|name| count_of(&statistics, name));
-        report += &format!("{} {}\n", counts[0], counts[1]);
+        let count = |name| options.ticker(name).unwrap_or_else(|| panic!("no counter {name}"));
+        let answers = configuration.answers(configuration.counters().map(count));
+        report += &format!("{} {}\n", answers[0], answers[1]);
+        drop((cf, db));
+        std::fs::remove_dir_all(&path).map_err(|e| e.to_string())?;
     }
     std::fs::write(folder.join(REPORT), report).map_err(|e| e.to_string())
 }
 
-/// The number after `NAME COUNT : `.
-fn count_of(statistics: &str, name: &str) -> u64 {
-    let line = statistics.lines().find(|line| line.split(' ').next() == Some(name));
-    let number = line.and_then(|line| line.rsplit(' ').next()).and_then(|n| n.parse().ok());
-    number.unwrap_or_else(|| panic!("RocksDB's statistics lack {name}"))
+/// What is wrong if two counts of false positives differ by more than the head allows.
+fn difference(what: &str, [ours, theirs]: [u64; 2]) -> Option<String> {
+    let (a, b) = (ours as f64, theirs as f64);
+    let tolerance = 0.05 * b + 3.0 * (a + b).sqrt();
+    let wrong = (a - b).abs() > tolerance;
+    wrong.then(|| format!("{what}: {a} false positives, RocksDB has {b}"))
 }
 
 #[pumice_test_macros::test]
 fn filters_are_as_precise_as_those_of_rocksdb() {
     let folder = temp_folder();
+    println!("seed {}", seed());
     child::run("rates", folder.path(), "").unwrap();
     let report = std::fs::read_to_string(folder.path().join(REPORT)).unwrap();
-    let asked = absent().count() as u64 * TABLES;
-    for (number, ((name, table), line)) in configurations().iter().zip(report.lines()).enumerate() {
-        let theirs: Vec<u64> = line.split(' ').map(|n| n.parse().unwrap()).collect();
-        let ours = pumice_counts(&folder.path().join(format!("pumice-{number}")), table);
-        for counts in [&theirs[..], &ours[..]] {
+    let all = Configuration::all();
+    assert_eq!(report.lines().count(), all.len());
+    let mut wrong = Vec::new();
+    let mut sums: BTreeMap<(&str, bool), [u64; 2]> = BTreeMap::new();
+    for (number, (configuration, line)) in all.iter().zip(report.lines()).enumerate() {
+        let name = configuration.name();
+        let (useful, positive) = line.split_once(' ').unwrap();
+        let theirs: [u64; 2] = [useful.parse().unwrap(), positive.parse().unwrap()];
+        let ours = pumice_answers(&folder.path().join(format!("pumice-{number}")), configuration);
+        let asked = configuration.absent().count() as u64 * TABLES;
+        for counts in [theirs, ours] {
             // A few keys lie outside of a table.
             let sum = counts.iter().sum::<u64>();
             assert!((asked / 100 * 99..=asked).contains(&sum), "{name}: {sum} of {asked}");
         }
-        let (a, b) = (ours[1] as f64, theirs[1] as f64);
-        let percent = |count: f64| 100.0 * count / asked as f64;
-        println!("{name}: {:.3} %, RocksDB {:.3} %", percent(a), percent(b));
-        let tolerance = 0.05 * b + 3.0 * (a + b).sqrt();
-        assert!((a - b).abs() <= tolerance, "{name}: {a} false positives, RocksDB has {b}");
-        assert!(percent(a) > 0.1 && percent(a) < 3.0, "{name}: {} %", percent(a));
+        let both = [ours[1], theirs[1]];
+        let percent = both.map(|count| 100.0 * count as f64 / asked as f64);
+        println!("{name}: {:.3} %, RocksDB {:.3} %", percent[0], percent[1]);
+        if configuration.is_exact() && ours != theirs {
+            wrong.push(format!("{name}: {ours:?}, RocksDB {theirs:?}"));
+        }
+        if configuration.counts_alone() {
+            wrong.extend(difference(&name, both));
+        }
+        assert!(percent[0] > 0.1 && percent[0] < 3.0, "{name}: {} %", percent[0]);
+        let sum = sums.entry((configuration.layout, configuration.for_memory)).or_default();
+        both.iter().zip(sum).for_each(|(count, sum)| *sum += count);
     }
+    for ((layout, for_memory), sum) in sums {
+        let ratio = sum[0] as f64 / sum[1] as f64;
+        println!("{layout} for_memory={for_memory}: {ratio:.4} of RocksDB's {}", sum[1]);
+        wrong.extend(difference(&format!("{layout} for_memory={for_memory}"), sum));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

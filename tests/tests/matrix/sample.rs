@@ -1,13 +1,14 @@
-//! Which variants run: a sample in which every two values of different dimensions meet, or many
-//! random ones.
+//! Which variants run: a sample in which every two values of different dimensions meet, many random
+//! ones, or the whole matrix.
 //!
 //! `PUMICE_MATRIX=N` asks for N random valid variants, `PUMICE_MATRIX=name` (a variant's digits)
-//! for that one.
+//! for that one, `PUMICE_MATRIX=full` for the whole (see `full`).
 
 use std::collections::BTreeSet;
 
 use pumice_base::random::Rng;
 
+use super::full::{self, Plan};
 use super::variant::{DIMENSIONS, Variant};
 
 const VARIABLE: &str = "PUMICE_MATRIX";
@@ -26,16 +27,29 @@ const CANDIDATES: usize = 40;
 type Pair = (usize, usize, usize, usize);
 
 /// The variants to run.
-pub fn variants() -> Vec<Variant> {
-    let Ok(wanted) = std::env::var(VARIABLE) else { return shared(pairwise(SEED)) };
+pub fn plan() -> Plan {
+    let Ok(wanted) = std::env::var(VARIABLE) else {
+        return Plan::sample(shared(pairwise(SEED)));
+    };
     if let Some(variant) = Variant::parse(&wanted) {
-        return vec![variant];
+        return Plan::sample(vec![variant]);
+    }
+    let seed = pumice_testkit::seed::wanted().unwrap_or(SEED);
+    if let Some(plan) = full::plan(&wanted, seed) {
+        println!("{VARIABLE}: {} of {} variants, seed {seed}", plan.variants.len(), plan.total);
+        return plan;
     }
     let count = wanted.parse().unwrap_or_else(|_| panic!("{VARIABLE}={wanted}: no number or name"));
-    let seed = pumice_testkit::seed::wanted().unwrap_or(SEED);
     println!("{VARIABLE}: {count} random variants of seed {seed}");
     let mut rng = Rng::new(seed);
-    (0..count).map(|_| valid(&mut rng, &[])).map(|v| v.expect("most variants are valid")).collect()
+    let random = (0..count).map(|_| valid(&mut rng, &[]));
+    Plan::sample(random.map(|v| v.expect("most variants are valid")).collect())
+}
+
+/// The sample of a plain run.
+#[cfg(feature = "planted")]
+pub fn usual() -> Vec<Variant> {
+    pairwise(SEED)
 }
 
 /// Every n-th, where the environment asks for a share.

@@ -45,6 +45,17 @@ dimensions! {
     Cached "cache_index_and_filter_blocks" ["false", "true"];
 }
 
+/// The dimensions whose combinations are the kinds of tables.
+pub const KINDS: [usize; 7] = [
+    D::Format as usize,
+    D::Codec as usize,
+    D::Dictionary as usize,
+    D::Filter as usize,
+    D::Index as usize,
+    D::Partitions as usize,
+    D::Prefix as usize,
+];
+
 /// A point of the matrix: for each dimension the number of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant(pub Vec<usize>);
@@ -169,7 +180,7 @@ impl Variant {
         let codec = format!("{{parallel_threads={};{dictionary}}}", self.value(D::Parallel));
         let mut settings = Settings::small(1)
             .with("disable_auto_compactions", "true")
-            .with("write_buffer_size", "4194304")
+            .with("write_buffer_size", "2097152")
             .with("target_file_size_base", "131072")
             .with("max_bytes_for_level_base", "1048576")
             .with("compression_opts", &codec)
@@ -186,7 +197,16 @@ impl Variant {
             D::Checksum,
             D::Cached,
         ];
-        let mut table = String::from("metadata_block_size=512;");
+        // Not a dimension of its own. Above 1 handles are stored as differences. RocksDB cannot use
+        // a hash index with more, and takes the number as it is when it comes as text.
+        let interval = match self.is_hash_index() {
+            true => 1,
+            false => [1, 4, 16][self.0.iter().sum::<usize>() % 3],
+        };
+        // Many small partitions, for many borders, or fewer.
+        let partition = [128, 512][self.0[D::BlockSize as usize] % 2];
+        let mut table =
+            format!("metadata_block_size={partition};index_block_restart_interval={interval};");
         for dimension in same {
             let name = DIMENSIONS[dimension as usize].name;
             table += &format!("{name}={};", self.value(dimension));

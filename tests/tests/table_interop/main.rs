@@ -2,6 +2,7 @@
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod consulted;
 mod fifo;
 mod ingest;
 #[path = "../../../crates/table/tests/support/mod.rs"]

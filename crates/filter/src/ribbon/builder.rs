@@ -1,6 +1,7 @@
 //! Builds Ribbon filters, or Bloom filters where those are smaller or nothing else works.
 
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 
 use super::banding::Banding;
 use super::{Layout, MARKER, ROWS, WORD, sizing, solve};
@@ -106,7 +107,7 @@ impl RibbonBuilder {
         let layout = Layout::new(blocks, data_len / WORD);
         solve::back_substitute(&banding, &layout, &mut filter[..data_len]);
         filter[data_len] = MARKER;
-        filter[data_len + 1] = seed;
+        filter[data_len + 1] = if planted::is(Bug::RibbonFirstSeed) { first as u8 } else { seed };
         filter[data_len + 2..].copy_from_slice(&(blocks as u32).to_le_bytes()[..3]);
         let checked = self.bloom.check(&filter);
         self.hashes_mut().clear();

@@ -29,6 +29,12 @@ pumice_port::worker_local! {
     static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// What of a block's offset its checksum depends on: all of it.
+#[inline]
+fn place(offset: u64) -> u64 {
+    if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { offset }
+}
+
 /// Bytes at the end of the file that were read when it was opened.
 #[derive(Default)]
 pub(crate) struct Tail {
@@ -178,7 +184,7 @@ impl TableFile {
         };
         let (last, found) = found.ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
         let expected = block_checksum(self.checksum, payload, last)
-            .wrapping_add(context_checksum(self.base_context, handle.offset));
+            .wrapping_add(context_checksum(self.base_context, place(handle.offset)));
         if let Some(stats) = &self.stats {
             stats.checksum_verified(expected == found);
         }
@@ -217,7 +223,8 @@ impl TableFile {
                 return Err(self.bad_block(handle, kind, &what));
             }
         };
-        let dictionary = if kind == BlockKind::Data { self.dictionary.as_ref() } else { None };
+        let applies = kind == BlockKind::Data || planted::is(Bug::DictionaryForIndex);
+        let dictionary = if applies { self.dictionary.as_ref() } else { None };
         let timed = self.stats.as_ref().is_some_and(|stats| stats.wants_codec_times());
         let start = timed.then(pumice_port::time::now_nanos);
         DECOMPRESSOR

@@ -10,6 +10,7 @@
 //! the previous entry's stored trailer.
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::planted::{self, Bug};
 
 use crate::data_block_hash::Bucket;
 use crate::read::block::{Block, Entry, GlobalSeqno, TableHit};
@@ -206,7 +207,10 @@ fn walk_until(
             Step::Less => {}
             Step::Equal(stored) => {
                 walk.trailer = stored;
-                if global.apply(u64::from_le_bytes(stored)) <= target_trailer {
+                let stored_trailer = u64::from_le_bytes(stored);
+                let wrong = planted::is(Bug::GlobalSeqnoNotCompared);
+                let known = if wrong { stored_trailer } else { global.apply(stored_trailer) };
+                if known <= target_trailer {
                     let position =
                         Position { offset: at, entry, equal: true, trailer: stored, head };
                     return Landing::At(position);

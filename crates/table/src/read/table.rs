@@ -355,7 +355,7 @@ impl Table {
     fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
-        let probe = if filter.whole_keys {
+        let probe = if filter.whole_keys || planted::is(Bug::PrefixesAskedForKeys) {
             (user, hash)
         } else {
             match filter.prefix.as_ref().and_then(|extractor| extractor.prefix(user)) {
@@ -441,7 +441,7 @@ impl Table {
         let Some(filter) = &self.filter else { return true };
         let Some(extractor) = &filter.prefix else { return true };
         let Some(prefix) = extractor.prefix(user_key(target)) else { return true };
-        let trusted = filter.prefix_is_configured
+        let trusted = (filter.prefix_is_configured || planted::is(Bug::ForeignPrefixAsked))
             && (options.prefix_same_as_start
                 || !(options.total_order_seek || options.auto_prefix_mode));
         if !trusted {

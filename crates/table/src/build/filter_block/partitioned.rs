@@ -1,7 +1,9 @@
 //! A filter cut into partitions.
 //!
 //! *Decoupled* partitions are cut by their own size, before the key that would exceed it; *coupled*
-//! ones where partitions of the index are cut, at the end of a data block.
+//! ones where partitions of the index are cut, at the end of a data block. Coupled ones are those
+//! of RocksDB, which asks for a cut until it has seen one, and so once too often: behind a full
+//! partition comes one of a single data block.
 //!
 //! A key is looked for in the first partition whose separator is not below it. A prefix seek may
 //! land in one partition and find its match in a neighbour, so a partition also holds
@@ -44,6 +46,8 @@ pub(crate) struct PartitionedFilterBlock {
     shortening: IndexShortening,
     restart_interval: u32,
     keys_per_partition: usize,
+    /// Coupled: the partition before was full.
+    asks_again: bool,
     /// Cut, its filter not made yet.
     held: Option<Partition>,
     current: Partition,
@@ -118,6 +122,7 @@ impl PartitionedFilterBlock {
             shortening: options.index_shortening,
             restart_interval: options.index_block_restart_interval,
             keys_per_partition: keys,
+            asks_again: false,
             held: None,
             current: Partition::default(),
             filters: Vec::new(),
@@ -138,7 +143,7 @@ impl PartitionedFilterBlock {
 
     /// See [`super::FilterBlockBuilder::wants_cut`].
     pub fn wants_cut(&self) -> bool {
-        self.coupled && self.is_full()
+        self.coupled && (self.is_full() || self.asks_again)
     }
 
     fn is_full(&self) -> bool {
@@ -214,7 +219,8 @@ impl PartitionedFilterBlock {
         let next = user_key(keys.get(at));
         if at > 0 {
             self.last_key.clear();
-            self.last_key.extend_from_slice(user_key(keys.get(at - 1)));
+            let early = usize::from(at > 1 && planted::is(Bug::FilterCutOffByOne));
+            self.last_key.extend_from_slice(user_key(keys.get(at - 1 - early)));
         }
         self.cut(next, None);
     }
@@ -224,6 +230,7 @@ impl PartitionedFilterBlock {
         let next = user_key(next_key);
         if self.coupled {
             if index_cut && !self.current.hashes.is_empty() {
+                self.asks_again = self.is_full();
                 self.cut(next, Some(next_key));
             }
             return;
@@ -415,6 +422,7 @@ impl PartitionedFilterBlock {
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
             // Rule 2; and whatever was not added behind the cut because it had been before it.
             let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
+            let last_hash = last_hash.filter(|_| !planted::is(Bug::SharedCutForgetsHash));
             let carried = [end.last_prefix, last_hash].into_iter().flatten();
             carried.for_each(|hash| self.builder.add_hash(hash));
         }

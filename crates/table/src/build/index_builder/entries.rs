@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use pumice_base::coding::{put_varint32, put_varsigned64, varint_len};
 use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::planted::{self, Bug};
 
 use crate::handle::BlockHandle;
 use crate::prefix::common_prefix;
@@ -99,7 +100,11 @@ impl Entries {
             return Shape { key, shared: 0, previous_size: None };
         }
         let shared = common_prefix(self.key(i - 1, form), key);
-        let previous_size = (form.delta_handles && shared > 0).then_some(previous.size);
+        let base = match planted::is(Bug::HandleDeltaFromRestart) {
+            true => self.handles[i - place % form.restart_interval],
+            false => previous,
+        };
+        let previous_size = (form.delta_handles && shared > 0).then_some(base.size);
         Shape { key, shared, previous_size }
     }
 
@@ -161,7 +166,8 @@ impl Entries {
             None => handle.encode_to(value),
         }
         if form.first_keys {
-            let first = self.first_key(i);
+            let next = planted::is(Bug::FirstKeyOfNextBlock) && i + 1 < self.len();
+            let first = self.first_key(i + usize::from(next));
             put_varint32(value, first.len() as u32);
             value.extend_from_slice(first);
         }

@@ -6,6 +6,7 @@
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
+use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
@@ -46,8 +47,9 @@ impl BlockWriter {
 
     /// Type byte and checksum of a block at `offset`.
     fn trailer(&self, block: &[u8], kind: CompressionType) -> [u8; BLOCK_TRAILER_LEN] {
+        let place = if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { self.offset };
         let sum = block_checksum(self.checksum, block, kind as u8)
-            .wrapping_add(context_checksum(self.base_context, self.offset));
+            .wrapping_add(context_checksum(self.base_context, place));
         let [a, b, c, d] = sum.to_le_bytes();
         [kind as u8, a, b, c, d]
     }

@@ -5,6 +5,7 @@
 //! One owner.
 
 use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 
 use crate::build::index_builder::IndexEntry;
@@ -97,6 +98,7 @@ impl Serial {
     pub fn write_compressed(&mut self, block: &mut Vec<u8>) -> Result<BlockHandle> {
         let worker = match (&self.codec.dictionary, &mut self.plain) {
             (None, _) => &mut self.worker,
+            _ if planted::is(Bug::DictionaryForIndex) => &mut self.worker,
             (_, Some(plain)) => plain,
             (_, plain) => plain.insert(self.codec.without_dictionary().worker()?),
         };

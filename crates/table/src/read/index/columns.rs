@@ -19,10 +19,10 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Appends `values`, none of which is above `max`.
+    /// Appends `count` values, none of which is above `max`.
     pub(super) fn write(
         out: &mut Vec<u8>,
-        max: u64,
+        (count, max): (usize, u64),
         values: impl Iterator<Item = u64>,
     ) -> Result<Self, &'static str> {
         let at = position(out)?;
@@ -34,7 +34,11 @@ impl Numbers {
         };
         match width {
             1 => out.extend(values.map(|value| value as u8)),
-            2 => values.for_each(|value| out.extend_from_slice(&(value as u16).to_ne_bytes())),
+            2 => {
+                out.resize(out.len() + 2 * count, 0);
+                let column = out[at as usize..].as_chunks_mut().0;
+                column.iter_mut().zip(values).for_each(|(to, v)| *to = (v as u16).to_ne_bytes());
+            }
             4 => values.for_each(|value| out.extend_from_slice(&(value as u32).to_ne_bytes())),
             _ => values.for_each(|value| out.extend_from_slice(&value.to_ne_bytes())),
         }
@@ -100,11 +104,12 @@ impl Strings {
         }
         let (mut len, mut ends) = (first as u32, Numbers::default());
         if !uniform {
+            let count = strings.clone().count();
             let steps = strings.clone().scan(0, |end, string| {
                 *end += string.len() as u64;
                 Some(*end)
             });
-            (len, ends) = (0, Numbers::write(out, total, steps)?);
+            (len, ends) = (0, Numbers::write(out, (count, total), steps)?);
         }
         let at = position(out)?;
         if total > 0 {

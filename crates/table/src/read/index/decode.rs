@@ -83,9 +83,15 @@ impl Scratch {
         let mut src = Decoder::new(&data[..end]);
         self.entries.clear();
         self.keys.clear();
-        let mut copied = false;
-        let mut last = Parsed::default();
+        let (mut copied, mut last) = (false, Parsed::default());
+        let mut plain = encoding.delta_handles && encoding.user_keys && !encoding.first_keys;
         while !src.is_empty() {
+            if plain && let Some((entry, next)) = parse_plain(data, end - src.rest().len(), end) {
+                self.entries.push(entry);
+                last = entry;
+                src = Decoder::new(&data[next..end]);
+                continue;
+            }
             let (shared, suffix, entry) =
                 parse_entry(&mut src, end, encoding, &last).ok_or("malformed index entry")?;
             if !encoding.user_keys && (entry.key_len as usize) < TRAILER_LEN {
@@ -94,7 +100,7 @@ impl Scratch {
             last = entry;
             if shared > 0 && !copied {
                 self.copy_keys(data)?;
-                copied = true;
+                (copied, plain) = (true, false);
             }
             if copied {
                 last.key_at = position(&self.keys)?;
@@ -227,13 +233,14 @@ impl Scratch {
     }
 
     fn write_words(&mut self, form: Words) {
-        self.out.reserve(form.width() * self.words.len());
-        for word in &self.words {
-            match form {
-                Words::Narrow => {
-                    self.out.extend_from_slice(&((word >> 32) as u32).to_ne_bytes());
-                }
-                _ => self.out.extend_from_slice(&word.to_ne_bytes()),
+        self.out.resize(form.width() * self.words.len(), 0);
+        if form == Words::Narrow {
+            for (to, word) in self.out.as_chunks_mut().0.iter_mut().zip(&self.words) {
+                *to = ((word >> 32) as u32).to_ne_bytes();
+            }
+        } else {
+            for (to, word) in self.out.as_chunks_mut().0.iter_mut().zip(&self.words) {
+                *to = word.to_ne_bytes();
             }
         }
     }
@@ -250,7 +257,7 @@ impl Scratch {
             return Ok(Numbers::default());
         }
         let lens = self.entries.iter().map(|entry| len(entry) as u64);
-        Numbers::write(&mut self.out, WORD_LEN_MAX, lens)
+        Numbers::write(&mut self.out, (self.entries.len(), WORD_LEN_MAX), lens)
     }
 
     fn write_handles(&mut self) -> Decoded<Handles> {
@@ -259,17 +266,19 @@ impl Scratch {
         };
         let follows = |pair: &[Parsed]| pair[0].handle.end() == Some(pair[1].handle.offset);
         let end = last.handle.end().filter(|_| self.entries.windows(2).all(follows));
+        self.words.reserve(self.entries.len() + 1);
         let offsets = self.entries.iter().map(|entry| entry.handle.offset);
         let Some(end) = end else {
             let base = offsets.clone().min().unwrap_or(0);
             let distances = offsets.map(|offset| offset - base);
             let sizes = self.entries.iter().map(|entry| entry.handle.size);
-            let (far, large) = (distances.clone().max(), sizes.clone().max());
+            let far = (self.entries.len(), distances.clone().max().unwrap_or(0));
+            let large = (self.entries.len(), sizes.clone().max().unwrap_or(0));
             return Ok(Handles {
                 base,
                 slope: 0,
-                distances: Numbers::write(&mut self.out, far.unwrap_or(0), distances)?,
-                sizes: Numbers::write(&mut self.out, large.unwrap_or(0), sizes)?,
+                distances: Numbers::write(&mut self.out, far, distances)?,
+                sizes: Numbers::write(&mut self.out, large, sizes)?,
                 tight: false,
             });
         };
@@ -277,13 +286,17 @@ impl Scratch {
         let slope = (end - first) / self.entries.len() as u64;
         // Distances to a line through the first block may be negative; one through the lowest is
         // parallel to it.
-        let from_first = offsets
-            .chain([end])
-            .enumerate()
-            .map(|(i, offset)| (offset - first).wrapping_sub(slope * i as u64) as i64);
-        let lowest = from_first.clone().min().unwrap_or(0);
-        let distances = from_first.map(|distance| distance.wrapping_sub(lowest) as u64);
-        let far = distances.clone().max().unwrap_or(0);
+        self.words.clear();
+        let (mut lowest, mut highest, mut line) = (0, 0, first);
+        for offset in offsets.chain([end]) {
+            let distance = offset.wrapping_sub(line) as i64;
+            (lowest, highest) = (distance.min(lowest), distance.max(highest));
+            self.words.push(distance as u64);
+            line = line.wrapping_add(slope);
+        }
+        // At least two bytes each, which `handle` is quick with.
+        let far = (self.words.len(), (highest.wrapping_sub(lowest) as u64).max(0x100));
+        let distances = self.words.iter().map(|distance| distance.wrapping_sub(lowest as u64));
         let distances = Numbers::write(&mut self.out, far, distances)?;
         let base = first.wrapping_add_signed(lowest);
         let tight = distances.is_short();
@@ -375,6 +388,42 @@ fn parse_entry<'a>(
     let mut value = Decoder::new(src.bytes(value_len)?);
     entry.take_value(&mut value, end - src.rest().len(), None, encoding)?;
     Some((shared, suffix, entry))
+}
+
+/// Takes the usual entry at `at`, and where the next one begins: a whole user key below 128 bytes
+/// and a whole handle. `None`: it is of another form or too near to the end of the block.
+#[inline]
+fn parse_plain(data: &[u8], at: usize, end: usize) -> Option<(Parsed, usize)> {
+    let &[shared, key_len] = data.get(at..)?.first_chunk()?;
+    if shared != 0 || key_len >= 0x80 {
+        return None;
+    }
+    let value_at = at + 2 + usize::from(key_len);
+    let (offset, offset_len) = short_varint(data.get(value_at..)?)?;
+    let (size, size_len) = short_varint(data.get(value_at + offset_len..)?)?;
+    let next = value_at + offset_len + size_len;
+    let (key_at, key_len) = (at as u32 + 2, u32::from(key_len));
+    let entry =
+        Parsed { key_at, key_len, handle: BlockHandle { offset, size }, ..Parsed::default() };
+    (next <= end).then_some((entry, next))
+}
+
+/// A varint of at most eight bytes, where eight can be read, and its length: without a loop, whose
+/// end a processor would have to guess.
+#[inline]
+fn short_varint(src: &[u8]) -> Option<(u64, usize)> {
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_le_bytes(*src.first_chunk()?);
+    let stops = !word & TOPS;
+    if stops == 0 {
+        return None;
+    }
+    // The bits up to the first byte whose top bit is clear; then groups of 7, 14, 28 bits close up.
+    let word = word & (stops ^ (stops - 1)) & !TOPS;
+    let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
+    let word = (word & 0x0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4;
+    Some((word, stops.trailing_zeros() as usize / 8 + 1))
 }
 
 impl Parsed {

@@ -137,7 +137,8 @@ impl IndexBlock {
         }
         let (from, to) = handles.distances.short_pair(&self.bytes, i);
         let line = handles.base.wrapping_add(handles.slope.wrapping_mul(i as u64));
-        let size = handles.slope + u64::from(to) - u64::from(from) - BLOCK_TRAILER_LEN as u64;
+        let more = u64::from(to).wrapping_sub(u64::from(from) + BLOCK_TRAILER_LEN as u64);
+        let size = handles.slope.wrapping_add(more);
         BlockHandle { offset: line.wrapping_add(u64::from(from)), size }
     }
 

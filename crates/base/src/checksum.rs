@@ -3,9 +3,10 @@
 //! Thread safety: pure functions. The numbers are persisted: never renumber.
 //! Not here: the filters' key hash, which only looks like XXH3 (see [`crate::hash`]).
 
-use xxhash_rust::{xxh3, xxh32, xxh64};
+use xxhash_rust::{xxh32, xxh64};
 
 use crate::simd::{SHORT_BYTES_MAX, crc32c_short};
+use crate::xxh3::xxh3_64;
 
 /// Factor that mixes the last byte of an XXH3 block into its checksum.
 const XXH3_LAST_BYTE_PRIME: u32 = 0x6b90_83d9;
@@ -102,7 +103,7 @@ pub fn block_checksum(kind: ChecksumType, payload: &[u8], last_byte: u8) -> u32 
             state.digest() as u32
         }
         ChecksumType::Xxh3 => {
-            let body = xxh3::xxh3_64(payload) as u32;
+            let body = xxh3_64(payload) as u32;
             body ^ u32::from(last_byte).wrapping_mul(XXH3_LAST_BYTE_PRIME)
         }
     }

@@ -11,20 +11,21 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-const P32_1: u64 = 0x9e37_79b1;
-const P32_2: u64 = 0x85eb_ca77;
-const P32_3: u64 = 0xc2b2_ae3d;
-const P64_1: u64 = 0x9e37_79b1_85eb_ca87;
-const P64_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
-const P64_3: u64 = 0x1656_67b1_9e37_79f9;
-const P64_4: u64 = 0x85eb_ca77_c2b2_ae63;
-const P64_5: u64 = 0x27d4_eb2f_1656_67c5;
+pub(crate) const P32_1: u64 = 0x9e37_79b1;
+pub(crate) const P32_2: u64 = 0x85eb_ca77;
+pub(crate) const P32_3: u64 = 0xc2b2_ae3d;
+pub(crate) const P64_1: u64 = 0x9e37_79b1_85eb_ca87;
+pub(crate) const P64_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
+pub(crate) const P64_3: u64 = 0x1656_67b1_9e37_79f9;
+pub(crate) const P64_4: u64 = 0x85eb_ca77_c2b2_ae63;
+pub(crate) const P64_5: u64 = 0x27d4_eb2f_1656_67c5;
 
 const STRIPE: usize = 64;
 const STRIPES_PER_BLOCK: usize = 16;
 const SECRET_LEN: usize = 192;
 
-const SECRET: [u8; SECRET_LEN] = [
+/// XXH3 and its preview have it in common.
+pub(crate) static SECRET: [u8; SECRET_LEN] = [
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
     0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
     0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
@@ -58,7 +59,7 @@ fn read64(data: &[u8], at: usize) -> u64 {
 
 /// Multiplies to 128 bits and folds the halves.
 #[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)
 }

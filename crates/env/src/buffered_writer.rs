@@ -18,6 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const INITIAL_BUFFER_BYTES: usize = 64 << 10;
+/// A run up to here is copied to the buffer: that costs less than one more write.
+const RUN_BYTES_COPIED_MAX: usize = 64 << 10;
 /// `range_sync` leaves this much of the tail alone: those pages are still being written to.
 const RANGE_SYNC_TAIL_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 4 << 10;
@@ -106,6 +108,17 @@ impl BufferedWriter {
         self.note(result)
     }
 
+    /// As [`BufferedWriter::append`], for data that is worth a write of its own: more than 64 KiB
+    /// are written without being copied.
+    pub fn append_run(&mut self, data: &[u8]) -> Result<()> {
+        if data.len() <= RUN_BYTES_COPIED_MAX {
+            return self.append(data);
+        }
+        self.flush_buffer()?;
+        let result = self.write_through(data);
+        self.note(result)
+    }
+
     /// The buffer, with room for `bytes` more bytes: for callers that put their bytes together in
     /// place. They only add to it.
     #[inline]
@@ -128,6 +141,11 @@ impl BufferedWriter {
         let wanted = (self.buffer.capacity() * 2).min(max).max(needed);
         self.buffer.reserve_exact(wanted - self.buffer.len());
         Ok(())
+    }
+
+    /// How many bytes are collected before they are written.
+    pub fn buffer_bytes_max(&self) -> usize {
+        self.options.buffer_bytes_max
     }
 
     /// Adds `bytes` zeros.

@@ -404,7 +404,10 @@ fn buffered_writes_arrive_in_order() {
                     _ => rng.uniform(5000),
                 };
                 let data = rng.bytes(bytes as usize);
-                writer.append(&data).unwrap();
+                match rng.uniform(3) {
+                    0 => writer.append_run(&data).unwrap(),
+                    _ => writer.append(&data).unwrap(),
+                }
                 expected.extend(data);
                 if rng.one_in(50) {
                     writer.pad(100).unwrap();

@@ -171,11 +171,12 @@ fn set_each(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
 fn set_with(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
     let count = lines.len() as u32;
     for &hash in hashes {
-        let line = &mut lines[line_of(hash, count)];
+        let (words, _) = lines[line_of(hash, count)].as_chunks_mut::<8>();
         let mut x = (hash >> 32) as u32;
         for _ in 0..probes {
             let bit = x >> 23;
-            line[(bit >> 3) as usize] |= 1 << (bit & 7);
+            let word = &mut words[(bit >> 6) as usize];
+            *word = (u64::from_le_bytes(*word) | 1 << (bit & 63)).to_le_bytes();
             x = x.wrapping_mul(GOLDEN);
         }
     }

@@ -1,7 +1,9 @@
 //! What building a table costs per key, and what share of the limit it reaches: the same blocks
-//! through the codec and the checksum alone, appended to the same writer, on as many threads.
+//! through the codec and the checksum alone, appended to the same writer, on as many threads. With a
+//! filter a second share says what the builder adds to the filter's own cost: a limit that also
+//! makes the filter of the same keys, at once.
 //!
-//! `cargo bench -p pumice-table --bench builder [-- serial|parallel|callgrind CASE] [KEYS]`. Each
+//! `cargo bench -p pumice-table --bench builder [-- serial|uncompressed|parallel|callgrind CASE] [KEYS]`. Each
 //! line is the median over interleaved rounds; keys have 16 bytes, values 100, of which half
 //! compress. The file takes bytes and forgets them. `callgrind CASE` builds one table of KEYS keys:
 //! `valgrind --tool=callgrind --toggle-collect='*build_once*' BINARY callgrind none-off 100000`.
@@ -13,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pumice_base::checksum::{ChecksumType, block_checksum};
-use pumice_base::dbformat::{append_internal_key, seek_key};
+use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key, user_key};
 use pumice_base::random::Rng;
 use pumice_base::{Error, Result, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 use pumice_env::{BufferedWriter, FileSyncer, FileSystem, MemFs, WritableFile, WriterOptions};
-use pumice_filter::FilterPolicy;
+use pumice_filter::{FilterBuildSettings, FilterPolicy};
 use pumice_port::helpers::HelperPool;
 use pumice_port::{thread, time};
 use pumice_table::{
@@ -100,9 +102,11 @@ impl Load {
         Load { keys, values, count }
     }
 
-    fn entry(&self, i: usize) -> (&[u8], &[u8]) {
-        let at = i * VALUE_BYTES % ((1 << 20) - VALUE_BYTES);
-        (&self.keys[i * KEY_BYTES..][..KEY_BYTES], &self.values[at..][..VALUE_BYTES])
+    /// Made to cost next to nothing: whoever reads them is measured. The compiler is not told the
+    /// lengths, lest it makes a builder for them.
+    fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let values = self.values.chunks_exact(black_box(VALUE_BYTES)).cycle();
+        self.keys.chunks_exact(black_box(KEY_BYTES)).zip(values)
     }
 }
 
@@ -137,8 +141,7 @@ fn case(codec: &str, filter: &str, level: Option<i32>, threads: u32) -> Case {
 #[inline(never)]
 fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) -> BuildStats {
     let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
-    for i in 0..load.count {
-        let (key, value) = load.entry(i);
+    for (key, value) in load.entries() {
         builder.add(key, value).unwrap();
     }
     builder.finish().unwrap();
@@ -155,10 +158,10 @@ fn blocks(load: &Load) -> Vec<Vec<u8>> {
     let bytes = fs.read_file(path).unwrap();
     let read = TableReadContext::default();
     let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();
-    let mut starts: Vec<usize> = (0..load.count)
-        .map(|i| {
-            let user = &load.entry(i).0[..16];
-            let target = seek_key(user, pumice_base::dbformat::MAX_SEQUENCE);
+    let mut starts: Vec<usize> = load
+        .entries()
+        .map(|(key, _)| {
+            let target = seek_key(user_key(key), MAX_SEQUENCE);
             table.approximate_offset_of(&target).unwrap() as usize
         })
         .collect();
@@ -197,6 +200,21 @@ fn limit_once(context: &TableBuildContext, blocks: &[Vec<u8>], threads: usize) {
     });
 }
 
+/// The filter of all keys, made at once. Nothing without a filter.
+#[inline(never)]
+fn filter_once(context: &TableBuildContext, load: &Load) {
+    let settings = FilterBuildSettings {
+        format_version: context.table.format_version,
+        level: FilterBuildSettings::UNKNOWN_LEVEL,
+        optimize_for_memory: context.table.optimize_filters_for_memory,
+        detect_corruption: context.table.detect_filter_construct_corruption,
+    };
+    let policy = context.table.filter_policy.as_ref();
+    let Some(mut builder) = policy.and_then(|policy| policy.builder(&settings)) else { return };
+    builder.add_keys(load.entries().map(|(key, _)| user_key(key)));
+    black_box(builder.finish().unwrap());
+}
+
 /// Wall and CPU nanoseconds per key.
 fn measure(count: usize, work: impl FnOnce()) -> (f64, f64) {
     let (start, cpu) = (time::now_nanos(), time::process_cpu_micros());
@@ -212,7 +230,7 @@ fn median(mut list: Vec<f64>) -> f64 {
 
 /// One line: the builder, the limit, the share. `threads` is what the limit may use.
 fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
-    let mut runs: [Vec<f64>; 4] = Default::default();
+    let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
     for _ in 0..ROUNDS {
         let (wall, cpu) =
@@ -222,13 +240,18 @@ fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
         let (wall, cpu) = measure(load.count, || limit_once(&case.context, blocks, threads));
         runs[2].push(wall);
         runs[3].push(cpu);
+        runs[4].push(measure(load.count, || filter_once(&case.context, load)).1);
     }
-    let [wall, cpu, limit, limit_cpu] = runs.map(median);
+    let [wall, cpu, limit, limit_cpu, filter] = runs.map(median);
     let wanted = case.context.compression_opts.parallel_threads;
     print!("{:<22} pt {wanted}  {wall:7.1} ns/key (cpu {cpu:7.1})", case.name);
     // One thread is measured by its CPU time, which others on the machine disturb less.
     let share = if threads == 1 { limit_cpu / cpu } else { limit / wall };
     print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {:3.0} %", 100.0 * share);
+    if threads == 1 && case.context.table.filter_policy.is_some() {
+        let share = (limit_cpu + filter) / cpu;
+        print!("  with its filter {:7.1}  share {:3.0} %", limit_cpu + filter, 100.0 * share);
+    }
     let ring = &stats.ring;
     if ring.emitted > 0 {
         let (helped, calls) = (ring.helper_compressed, ring.calls);
@@ -237,9 +260,9 @@ fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
     println!();
 }
 
-fn serial(load: &Load) {
+fn serial(load: &Load, codecs: &[&str]) {
     let blocks = blocks(load);
-    for codec in ["none", "lz4", "zstd"] {
+    for codec in codecs {
         for filter in ["off", "bloom", "partitioned"] {
             compare(&case(codec, filter, None, 1), load, &blocks, 1);
         }
@@ -267,10 +290,11 @@ fn main() {
             let load = load(100_000);
             black_box(build_once(&case(codec, filter, None, 1).context, &load, nowhere()));
         }
-        Some("serial") => serial(&load(500_000)),
+        Some("serial") => serial(&load(500_000), &["none", "lz4", "zstd"]),
+        Some("uncompressed") => serial(&load(500_000), &["none"]),
         Some("parallel") => parallel(&load(100_000)),
         _ => {
-            serial(&load(500_000));
+            serial(&load(500_000), &["none", "lz4", "zstd"]);
             parallel(&load(100_000));
         }
     }

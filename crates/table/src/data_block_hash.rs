@@ -88,10 +88,11 @@ impl DataBlockHash {
         usize::from(self.buckets_for(keys)) + 2
     }
 
-    /// Adds the hash index to a finished block of `keys`. False if the block gets none.
-    pub fn add_to(&mut self, block: &mut Vec<u8>, keys: &BlockKeys) -> bool {
+    /// Adds the hash index to a finished block of `keys`, which begins at `start` of `block`. False
+    /// if the block gets none.
+    pub fn add_to(&mut self, block: &mut Vec<u8>, start: usize, keys: &BlockKeys) -> bool {
         let added = self.bytes_for(keys.len());
-        if added == 0 || block.len() + added > MAX_BLOCK_BYTES {
+        if added == 0 || block.len() - start + added > MAX_BLOCK_BYTES {
             return false;
         }
         let Some(packed_at) = block.len().checked_sub(4) else { return false };
@@ -207,9 +208,9 @@ mod tests {
             builder.append(key, b"value", common_prefix(held.last(), key));
             held.push(key);
         }
-        let mut block = builder.finish().clone();
+        let mut block = builder.finish().block().to_vec();
         let plain = block.len();
-        let added = hash.add_to(&mut block, &held);
+        let added = hash.add_to(&mut block, 0, &held);
         assert_eq!(block.len() - plain, if added { hash.bytes_for(keys.len()) } else { 0 });
         (block, added)
     }

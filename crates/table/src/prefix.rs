@@ -3,6 +3,8 @@
 //! Pure functions. `prefix_word` maps a key to a `u64` so that unequal words order as the keys do
 //! under `memcmp`; equal words say nothing (short keys are padded with zeros).
 
+use std::ops::RangeInclusive;
+
 /// Length of the longest common prefix.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -25,18 +27,21 @@ fn word(chunk: &[u8]) -> u64 {
     chunk.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// `dst.copy_from_slice(src)` for what is expected to be short: up to 32 bytes go as two chunks
-/// that may overlap, without a call.
+/// Lengths that [`copy_short`] takes.
+pub(crate) const SHORT_BYTES: RangeInclusive<usize> = 8..=64;
+
+/// `dst.copy_from_slice(src)` for [`SHORT_BYTES`]: two chunks that may overlap, without a call.
 ///
 /// # Panics
-/// If the lengths differ.
+/// If the lengths differ, or are others.
 #[inline(always)]
 pub(crate) fn copy_short(dst: &mut [u8], src: &[u8]) {
     assert_eq!(dst.len(), src.len());
     match src.len() {
         16..=32 => copy_ends::<16>(dst, src),
         8..16 => copy_ends::<8>(dst, src),
-        _ => dst.copy_from_slice(src),
+        33..=64 => copy_ends::<32>(dst, src),
+        _ => panic!("not short"),
     }
 }
 
@@ -97,7 +102,7 @@ mod tests {
     #[pumice_test_macros::test]
     fn short_copies_are_copies() {
         let from: Vec<u8> = (1..=80).collect();
-        for len in 0..80 {
+        for len in SHORT_BYTES {
             let mut to = [0; 80];
             copy_short(&mut to[..len], &from[..len]);
             assert_eq!(to[..len], from[..len]);

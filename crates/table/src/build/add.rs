@@ -2,12 +2,16 @@
 //!
 //! Monomorphised over the order of user keys, with one dispatch per entry. Per entry: one
 //! comparison with the last key of the block, whose length of common prefix serves the order check
-//! and the encoding, and copies into reused buffers. Filters, counts and the index wait until the
-//! block ends.
+//! and the encoding, and copies into reused buffers. Filters and the index wait until the block
+//! ends.
+//!
+//! The usual entry (a value, short, not at a restart point, not at the end of a block, in order)
+//! has a path of its own, which checks everything before it changes anything and calls nothing but
+//! the copy of the value. Everything else goes the general way. The same bytes come out of both.
 
 use std::cmp::Ordering;
 
-use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
+use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
 use pumice_base::{Comparator, Error, Result, ValueType};
 
 use crate::build::TableBuilder;
@@ -38,13 +42,13 @@ enum Difference {
     None(bool),
 }
 
-#[inline]
+#[inline(always)]
 fn first_difference(last: &[u8], next: &[u8], common: usize) -> Difference {
-    let (last_len, next_len) = (last.len() - TRAILER_LEN, next.len() - TRAILER_LEN);
-    if common < last_len.min(next_len) {
+    let user_common = common + TRAILER_LEN;
+    if user_common < last.len() && user_common < next.len() {
         return Difference::Byte(last[common], next[common]);
     }
-    match last_len.cmp(&next_len) {
+    match last.len().cmp(&next.len()) {
         Ordering::Less => Difference::Longer,
         Ordering::Greater => Difference::Shorter,
         Ordering::Equal => Difference::None(trailer(last) > trailer(next)),
@@ -52,7 +56,7 @@ fn first_difference(last: &[u8], next: &[u8], common: usize) -> Difference {
 }
 
 impl KeyOrder for Bytewise {
-    #[inline]
+    #[inline(always)]
     fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
         match first_difference(last, next, common) {
             Difference::Byte(a, b) => a < b,
@@ -64,7 +68,7 @@ impl KeyOrder for Bytewise {
 }
 
 impl KeyOrder for ReverseBytewise {
-    #[inline]
+    #[inline(always)]
     fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
         match first_difference(last, next, common) {
             Difference::Byte(a, b) => a > b,
@@ -112,8 +116,13 @@ impl BlockEnd {
     }
 
     /// Every further entry ends the block, so that none is taken without the error being told.
-    pub fn poison(&mut self) {
+    fn poison(&mut self) {
         (self.surely_open, self.block_size) = (0, 0);
+    }
+
+    /// Bytes that a block may have without being full, whatever the next entry.
+    pub fn surely_open(&self) -> usize {
+        self.surely_open
     }
 }
 
@@ -135,6 +144,26 @@ impl TableBuilder {
 
     #[inline(never)]
     fn add_in<O: KeyOrder>(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let last = self.keys.last();
+        let common = common_prefix(last, ikey);
+        if let Some(packed) = ikey.last_chunk::<TRAILER_LEN>().map(|b| u64::from_le_bytes(*b))
+            && packed as u8 == ValueType::Value as u8
+            && !last.is_empty()
+            && O::ascending(&self.context.comparator.user, last, ikey, common)
+            && self.keys.has_room(ikey.len())
+            && self.data.is_usual(ikey, value, common)
+        {
+            self.count(packed, ikey, value);
+            self.keys.push_usual(ikey);
+            self.data.append_usual(ikey, value, common);
+            return Ok(());
+        }
+        self.add_any::<O>(ikey, value)
+    }
+
+    /// Adds an entry of any kind at any place.
+    #[inline(never)]
+    fn add_any<O: KeyOrder>(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!self.finished, "add after finish");
         let Some(packed) = ikey.last_chunk::<TRAILER_LEN>() else {
             return Err(Error::corruption("internal key shorter than its trailer"));
@@ -157,10 +186,26 @@ impl TableBuilder {
                 self.end_block(Some(ikey))?;
             }
         }
-        self.keys.push(ikey);
         self.data.append(ikey, value, common);
-        self.raw_value_bytes += value.len() as u64;
+        self.keys.push(ikey);
+        self.count(packed, ikey, value);
+        self.properties.num_deletions += u64::from(is_deletion(packed as u8));
+        self.properties.num_merge_operands += u64::from(packed as u8 == ValueType::Merge as u8);
         Ok(())
+    }
+
+    /// Statistics of an entry; `packed` is the trailer of its key.
+    #[inline(always)]
+    fn count(&mut self, packed: u64, ikey: &[u8], value: &[u8]) {
+        // New extremes are rare or the rule, so branches cost less than two stores.
+        if packed > self.largest_trailer {
+            self.largest_trailer = packed;
+        }
+        if packed < self.smallest_trailer {
+            self.smallest_trailer = packed;
+        }
+        self.properties.raw_key_size += ikey.len() as u64;
+        self.properties.raw_value_size += value.len() as u64;
     }
 
     #[cold]
@@ -195,13 +240,9 @@ impl TableBuilder {
         if user.compare(user_key(ikey), end) == Ordering::Greater {
             return Err(Error::corruption("range tombstone ends before it starts"));
         }
-        let (sequence, _) = unpack(trailer(ikey));
-        self.largest_seqno = self.largest_seqno.max(sequence);
-        self.smallest_seqno = self.smallest_seqno.min(sequence);
+        self.count(trailer(ikey), ikey, end);
         let properties = &mut self.properties;
         properties.num_entries += 1;
-        properties.raw_key_size += ikey.len() as u64;
-        properties.raw_value_size += end.len() as u64;
         properties.num_deletions += 1;
         properties.num_range_deletions += 1;
         self.tombstones.push((ikey.to_vec(), end.to_vec()));
@@ -211,7 +252,18 @@ impl TableBuilder {
     /// Ends the data block and sends it off; `next_key` begins the next one.
     #[inline(never)]
     pub(super) fn end_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
-        self.count_block();
+        let ended = self.send_block(next_key);
+        if ended.is_err() {
+            self.end.poison();
+            self.data.set_surely_open(0);
+        }
+        ended
+    }
+
+    fn send_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
+        self.pipeline.check()?;
+        self.properties.num_entries += self.keys.len() as u64;
+        self.properties.num_data_blocks += 1;
         let entry = &mut self.entry;
         self.separators.prepare(self.keys.last(), next_key, self.keys.get(0), entry);
         if self.separators.wants_prefixes() {
@@ -228,16 +280,12 @@ impl TableBuilder {
         }
         self.index_bytes += entry.estimated_bytes() as u64;
         let tail = self.tail_estimate();
-        let raw = self.data.finish();
+        let run = self.data.finish();
         if let Some(hash) = &mut self.hash {
-            hash.add_to(raw, &self.keys);
+            run.change_block(|bytes, start| hash.add_to(bytes, start, &self.keys));
         }
         let last = next_key.is_none();
-        if let Err(error) = self.pipeline.submit(raw, &mut self.entry, &mut self.sizes, tail, last)
-        {
-            self.end.poison();
-            return Err(error);
-        }
+        self.pipeline.submit(run, &mut self.entry, &mut self.sizes, tail, last)?;
         self.data.reset();
         self.keys.clear();
         Ok(())
@@ -246,27 +294,6 @@ impl TableBuilder {
     /// About what follows the data blocks.
     fn tail_estimate(&self) -> u64 {
         self.index_bytes + self.filter.as_ref().map_or(0, |f| f.estimated_bytes() as u64)
-    }
-
-    /// Statistics of the entries of the block.
-    fn count_block(&mut self) {
-        let (mut largest, mut smallest) = (self.largest_seqno, self.smallest_seqno);
-        let (mut deletions, mut merges) = (0, 0);
-        for key in self.keys.iter() {
-            let (sequence, tag) = unpack(trailer(key));
-            largest = largest.max(sequence);
-            smallest = smallest.min(sequence);
-            deletions += u64::from(is_deletion(tag));
-            merges += u64::from(tag == ValueType::Merge as u8);
-        }
-        (self.largest_seqno, self.smallest_seqno) = (largest, smallest);
-        let properties = &mut self.properties;
-        properties.num_entries += self.keys.len() as u64;
-        properties.raw_key_size += self.keys.total_bytes() as u64;
-        properties.raw_value_size += std::mem::take(&mut self.raw_value_bytes);
-        properties.num_deletions += deletions;
-        properties.num_merge_operands += merges;
-        properties.num_data_blocks += 1;
     }
 }
 

@@ -8,32 +8,37 @@
 //! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one
 //! before, which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps
 //! the last key for those that know nothing. Buffers are reused: after the first few blocks nothing
-//! is allocated. Invariants: (1) `restarts` is never empty; (2) the block so far is the first `len`
-//! bytes of `buf`, the room behind them is already initialised, so that an entry is copied into a
-//! slice of known length.
+//! is allocated. Invariants: (1) `restarts` is never empty; (2) an entry that ends before
+//! `free_until` lies in the run's room and does not fill the block.
 //!
 //! Index blocks have another entry form; see `index_builder`.
 
-use crate::prefix::{common_prefix, copy_short};
+use pumice_base::coding::varint_len;
+
+use crate::build::run::Run;
+use crate::prefix::{SHORT_BYTES, common_prefix, copy_short};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
-/// Room is made in steps of so many bytes: the room of one block is about that of the next.
-const ROOM_STEP: usize = 256;
+/// Longest header of an entry whose key lengths take a byte each and whose value length two.
+const USUAL_HEADER_LEN: usize = 4;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
 pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
 
 /// Builds one block after another.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
-    buf: Vec<u8>,
-    len: usize,
+    run: Run,
     restarts: Vec<u32>,
     /// Entries before the next restart point.
     until_restart: u32,
     restart_interval: u32,
     /// All ones where keys share prefixes, 0 where they are stored whole.
     share_mask: usize,
+    /// Bytes that a block may surely have without being full.
+    surely_open: usize,
+    /// Invariant 2.
+    free_until: usize,
 }
 
 impl BlockBuilder {
@@ -41,25 +46,33 @@ impl BlockBuilder {
     /// every key whole.
     pub fn new(restart_interval: u32, delta_keys: bool) -> Self {
         BlockBuilder {
-            buf: Vec::new(),
-            len: 0,
+            run: Run::default(),
             restarts: vec![0],
             until_restart: 0,
             restart_interval: restart_interval.max(1),
             share_mask: if delta_keys { usize::MAX } else { 0 },
+            surely_open: 0,
+            free_until: 0,
         }
+    }
+
+    /// While a block with its next entry stays below `bytes`, it surely is not full:
+    /// usual entries are taken.
+    pub fn set_surely_open(&mut self, bytes: usize) {
+        self.surely_open = bytes;
+        self.set_free();
     }
 
     /// No entry since the last `reset`.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.run.block_len() == 0
     }
 
     /// Bytes of the block if it were finished now.
     #[inline]
     pub fn estimated_bytes(&self) -> usize {
-        self.len + 4 * self.restarts.len() + 4
+        self.run.block_len() + 4 * self.restarts.len() + 4
     }
 
     /// RocksDB's guess of the block's size after one more entry (`EstimateSizeAfterKV`): the whole
@@ -72,12 +85,48 @@ impl BlockBuilder {
             + value_len
             + restart
             + 4
-            + pumice_base::coding::varint_len(key_len as u64)
-            + pumice_base::coding::varint_len(value_len as u64)
+            + varint_len_of(key_len)
+            + varint_len_of(value_len)
+    }
+
+    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, of usual
+    /// lengths, far from the end of block and room.
+    #[inline(always)]
+    pub fn is_usual(&self, key: &[u8], value: &[u8], common: usize) -> bool {
+        let shared = common & self.share_mask;
+        let end = self.run.bounds().1 + USUAL_HEADER_LEN + key.len() + value.len();
+        self.until_restart > 0
+            && end < self.free_until
+            && (shared | key.len()) < 1 << 7
+            && value.len() < 1 << 14
+            && SHORT_BYTES.contains(&key.len().wrapping_sub(shared))
+    }
+
+    /// As [`BlockBuilder::append`] for a usual entry.
+    ///
+    /// # Panics
+    /// If it is none.
+    #[inline(always)]
+    pub fn append_usual(&mut self, key: &[u8], value: &[u8], common: usize) {
+        let shared = common & self.share_mask;
+        let suffix = &key[shared..];
+        // The value's length takes one byte or two; the suffix overwrites the one too many.
+        let two = usize::from(value.len() >= 1 << 7);
+        let header = USUAL_HEADER_LEN - 1 + two;
+        self.until_restart -= 1;
+        let to = self.run.extend_in_room(header + suffix.len() + value.len());
+        let (key_to, value_to) = to.split_at_mut(header + suffix.len());
+        key_to[..USUAL_HEADER_LEN].copy_from_slice(&[
+            shared as u8,
+            suffix.len() as u8,
+            (value.len() | two << 7) as u8,
+            (value.len() >> 7) as u8,
+        ]);
+        copy_short(&mut key_to[header..], suffix);
+        value_to.copy_from_slice(value);
     }
 
     /// Appends an entry whose key has `common` leading bytes of the key before it.
-    #[inline(always)]
     pub fn append(&mut self, key: &[u8], value: &[u8], common: usize) {
         let mut shared = common & self.share_mask;
         if self.until_restart == 0 {
@@ -86,75 +135,69 @@ impl BlockBuilder {
         }
         self.until_restart -= 1;
         let suffix = &key[shared..];
-        let end = self.len + MAX_HEADER_LEN + suffix.len() + value.len();
-        if end > self.buf.len() {
-            self.grow(end);
-        }
-        let room = &mut self.buf[self.len..end];
-        let header = if (shared | suffix.len() | value.len()) < 0x80 {
-            let (header, _) = room.split_at_mut(3);
-            header.copy_from_slice(&[shared as u8, suffix.len() as u8, value.len() as u8]);
-            3
-        } else {
-            put_header(room, [shared, suffix.len(), value.len()])
-        };
-        let (suffix_to, room) = room[header..].split_at_mut(suffix.len());
-        copy_short(suffix_to, suffix);
-        room[..value.len()].copy_from_slice(value);
-        self.len += header + suffix.len() + value.len();
-    }
-
-    /// Makes room for a block of `end` bytes.
-    #[cold]
-    fn grow(&mut self, end: usize) {
-        self.buf.resize(end + ROOM_STEP, 0);
+        self.run.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
+        let lengths = [shared, suffix.len(), value.len()];
+        let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
+        put_header(to, lengths);
+        self.run.extend_in_room(suffix.len()).copy_from_slice(suffix);
+        self.run.extend_in_room(value.len()).copy_from_slice(value);
+        self.set_free();
     }
 
     /// The next entry is a restart point.
-    #[cold]
     fn restart(&mut self) {
         if !self.is_empty() {
-            self.restarts.push(self.len as u32);
+            self.restarts.push(self.run.block_len() as u32);
         }
         self.until_restart = self.restart_interval;
     }
 
-    /// Appends the restart array and returns the block; `reset` before the next entry. The caller
-    /// may exchange the block for another vector.
-    pub fn finish(&mut self) -> &mut Vec<u8> {
-        self.buf.truncate(self.len);
-        self.buf.reserve(4 * self.restarts.len() + 4 + crate::handle::BLOCK_TRAILER_LEN);
-        for restart in &self.restarts {
-            self.buf.extend_from_slice(&restart.to_le_bytes());
-        }
-        self.buf.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
-        &mut self.buf
+    /// Restores invariant 2 for what has become of block and room.
+    fn set_free(&mut self) {
+        let entries = self.surely_open.saturating_sub(4 * self.restarts.len() + 4);
+        self.free_until = (self.run.bounds().0 + entries).min(self.run.room_end());
     }
 
-    /// Starts the next block. The room is that of the block before, whose bytes may be anything.
+    /// Appends the restart array and returns the run with the finished block; `reset` before the
+    /// next entry.
+    pub fn finish(&mut self) -> &mut Run {
+        let count = self.restarts.len() as u32;
+        self.run.reserve(4 * self.restarts.len() + 4);
+        for restart in self.restarts.iter().chain(std::iter::once(&count)) {
+            self.run.extend(&restart.to_le_bytes());
+        }
+        &mut self.run
+    }
+
+    /// Starts the next block, behind those that the run still holds.
     pub fn reset(&mut self) {
-        self.len = 0;
+        self.run.restart_block();
         self.restarts.clear();
         self.restarts.push(0);
         self.until_restart = 0;
+        self.set_free();
     }
 }
 
-/// Puts the three lengths at the start of `room` and says how many bytes they take.
-#[cold]
-fn put_header(room: &mut [u8], lengths: [usize; 3]) -> usize {
-    let mut at = 0;
+#[inline]
+fn varint_len_of(length: usize) -> usize {
+    varint_len(length as u64)
+}
+
+/// Fills `to` with the three lengths.
+fn put_header(to: &mut [u8], lengths: [usize; 3]) {
+    let mut to = to.iter_mut();
     for length in lengths {
         let mut rest = length as u32;
-        while rest >= 0x80 {
-            room[at] = rest as u8 | 0x80;
+        for byte in to.by_ref() {
+            *byte = rest as u8;
+            if rest < 0x80 {
+                break;
+            }
+            *byte |= 0x80;
             rest >>= 7;
-            at += 1;
         }
-        room[at] = rest as u8;
-        at += 1;
     }
-    at
 }
 
 /// A [`BlockBuilder`] that remembers the last key.
@@ -180,7 +223,7 @@ impl MetaBlockBuilder {
 
     /// The block.
     pub fn finish(mut self) -> Vec<u8> {
-        std::mem::take(self.block.finish())
+        std::mem::take(self.block.finish().take_block())
     }
 }
 
@@ -195,9 +238,9 @@ mod tests {
         builder.append(&[0x7a, 0x01, 0x0b, 0, 0, 0, 0, 0, 0], b"26", 0);
         let want = [0, 9, 2, 0x7a, 1, 0x0b, 0, 0, 0, 0, 0, 0, 0x32, 0x36, 0, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(builder.estimated_bytes(), want.len());
-        assert_eq!(builder.finish(), &want);
+        assert_eq!(builder.finish().block(), want);
         builder.reset();
-        assert_eq!(builder.finish(), &[0, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(builder.finish().block(), [0, 0, 0, 0, 1, 0, 0, 0]);
     }
 
     #[pumice_test_macros::test]
@@ -219,9 +262,40 @@ mod tests {
         let value = vec![7u8; 300];
         builder.append(b"k", &value, 0);
         builder.append(b"k2", &value, 1);
-        let block = builder.finish();
+        let block = builder.finish().block();
         assert_eq!(&block[..5], &[0, 1, 0xac, 0x02, b'k']);
         assert_eq!(&block[305..311], &[0, 2, 0xac, 0x02, b'k', b'2']);
+    }
+
+    /// Both ways of appending make the same bytes, whatever the lengths.
+    #[pumice_test_macros::test]
+    fn usual_entries_are_entries() {
+        let mut usual = 0;
+        for key_len in [8, 9, 15, 16, 17, 32, 33, 64, 65] {
+            for value_len in [0, 1, 127, 128, 129, 300, 16_383, 16_384] {
+                for common in [0, 1, key_len - 8] {
+                    let (mut fast, mut slow) =
+                        (BlockBuilder::new(4, true), BlockBuilder::new(4, true));
+                    fast.set_surely_open(1 << 20);
+                    let key: Vec<u8> = (1..=key_len as u8).collect();
+                    let value: Vec<u8> = (0..value_len).map(|i: usize| (i / 3) as u8).collect();
+                    for builder in [&mut fast, &mut slow] {
+                        builder.append(&key, &vec![1; 40_000], 0);
+                        builder.append(&key, b"", 0);
+                    }
+                    slow.append(&key, &value, common);
+                    if fast.is_usual(&key, &value, common) {
+                        usual += 1;
+                        fast.append_usual(&key, &value, common);
+                    } else {
+                        fast.append(&key, &value, common);
+                    }
+                    let what = format!("{key_len} {value_len} {common}");
+                    assert_eq!(fast.finish().block(), slow.finish().block(), "{what}");
+                }
+            }
+        }
+        assert!(usual > 100, "{usual}");
     }
 
     /// The guess counts the whole key, and a restart point where the next entry makes one.

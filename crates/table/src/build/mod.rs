@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `add` | the path per key, and what is done once per data block |
 //! | `block_builder`, `block_keys` | the data block under construction, and its keys |
+//! | `run` | where it is built, and stays if it is stored as it is |
 //! | `pipeline` | compression and writing of finished blocks |
 //! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
@@ -25,6 +26,7 @@ pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
+mod run;
 mod setup;
 mod sizes;
 mod stats;
@@ -34,6 +36,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::Result;
+use pumice_base::dbformat::unpack;
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
@@ -66,8 +69,6 @@ pub struct TableBuilder {
     keys: BlockKeys,
     data: BlockBuilder,
     end: BlockEnd,
-    /// Bytes of the values of the current block.
-    raw_value_bytes: u64,
     /// Writes the hash index of data blocks.
     hash: Option<DataBlockHash>,
     separators: Separators,
@@ -83,8 +84,9 @@ pub struct TableBuilder {
     /// Range tombstones: internal start key, end key.
     tombstones: Vec<(Vec<u8>, Vec<u8>)>,
     properties: TableProperties,
-    largest_seqno: u64,
-    smallest_seqno: u64,
+    /// Largest and smallest trailer of a key: they order as their sequence numbers do.
+    largest_trailer: u64,
+    smallest_trailer: u64,
     finished: bool,
     /// What is known when the table is finished.
     file_bytes: u64,
@@ -108,6 +110,12 @@ impl TableBuilder {
             timed: if context.time_codec { 1 } else { Codec::TIMED },
             dictionary: None,
         };
+        let end = BlockEnd::new(options);
+        let hash = DataBlockHash::new(&context);
+        let mut data =
+            BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);
+        // The size of a hash index depends on the number of keys; only the general way knows it.
+        data.set_surely_open(if hash.is_some() { 0 } else { end.surely_open() });
         let path = writer.path().to_path_buf();
         let start = writer.len();
         let exact = codec.kind == CompressionType::None;
@@ -116,10 +124,9 @@ impl TableBuilder {
         Ok(TableBuilder {
             path,
             keys: BlockKeys::default(),
-            data: BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding),
-            end: BlockEnd::new(options),
-            raw_value_bytes: 0,
-            hash: DataBlockHash::new(&context),
+            data,
+            end,
+            hash,
             separators: Separators::new(&context),
             cuts: CutRule::new(options),
             entry: IndexEntry::default(),
@@ -129,8 +136,8 @@ impl TableBuilder {
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
             properties: setup::initial_properties(&context),
-            largest_seqno: 0,
-            smallest_seqno: u64::MAX,
+            largest_trailer: 0,
+            smallest_trailer: u64::MAX,
             finished: false,
             file_bytes: 0,
             file_checksum: None,
@@ -231,7 +238,9 @@ impl TableBuilder {
 
     /// Smallest and largest sequence number added; `None` for an empty table. Requires `finish`.
     pub fn seqno_bounds(&self) -> Option<(u64, u64)> {
-        (!self.is_empty()).then_some((self.smallest_seqno, self.largest_seqno))
+        let sequence = |trailer| unpack(trailer).0;
+        (!self.is_empty())
+            .then(|| (sequence(self.smallest_trailer), sequence(self.largest_trailer)))
     }
 
     /// The internal key of the last point entry; empty before the first, and after `finish`.

@@ -70,11 +70,6 @@ impl SizeEstimate {
         self.cached = self.start + bytes + tail;
     }
 
-    /// Blocks are stored as they are.
-    pub fn is_exact(&self) -> bool {
-        self.exact
-    }
-
     /// Data blocks emitted.
     pub fn blocks(&self) -> usize {
         self.emitted

@@ -4,6 +4,7 @@
 //! Runs on the emitter when the pipeline is empty.
 
 use pumice_base::Result;
+use pumice_base::dbformat::unpack;
 use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
@@ -132,8 +133,8 @@ impl TableBuilder {
 
     fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
         if self.properties.num_entries > 0 {
-            self.properties.key_largest_seqno = self.largest_seqno;
-            self.properties.key_smallest_seqno = self.smallest_seqno;
+            self.properties.key_largest_seqno = unpack(self.largest_trailer).0;
+            self.properties.key_smallest_seqno = unpack(self.smallest_trailer).0;
         }
         self.properties.compression = self.compression_name()?;
         let mut block = MetaBlockBuilder::new(u32::MAX);

@@ -189,6 +189,9 @@ impl PartitionedFilterBlock {
                 self.rule.collect(keys, from..to, hash64, hashes);
             }
         }
+        if !self.rule.has_prefixes() {
+            return;
+        }
         let mut prefixes = (from..to).rev().filter_map(|i| self.rule.prefix(user_key(keys.get(i))));
         if let Some(prefix) = prefixes.next() {
             self.current.last_prefix = Some(self.builder.hash(prefix));

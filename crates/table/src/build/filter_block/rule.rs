@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 
-use pumice_base::dbformat::user_key;
 use pumice_filter::{FilterBuilder, KeyHashes};
 
 use crate::build::block_keys::BlockKeys;
@@ -43,7 +42,7 @@ impl KeyRule {
 
     /// Adds all of `keys` to a filter.
     pub fn add(&self, keys: &BlockKeys, builder: &mut FilterBuilder) {
-        let users = (0..keys.len()).map(|i| user_key(keys.get(i)));
+        let users = keys.user_keys();
         match &self.extractor {
             None => builder.add_keys(users),
             Some(extractor) if self.whole => {
@@ -63,7 +62,7 @@ impl KeyRule {
     ) where
         H: Fn(&[u8]) -> u64,
     {
-        let users = range.map(|i| user_key(keys.get(i)));
+        let users = keys.user_keys_in(range);
         match &self.extractor {
             None => hashes.add_all(users.map(hash)),
             Some(extractor) if self.whole => hashes

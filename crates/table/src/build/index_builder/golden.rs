@@ -266,7 +266,7 @@ fn check_hash(name: &str, hash: &mut DataBlockHash, block: &[u8], keys: &BlockKe
         plain.extend_from_slice(&block[packed_at..]);
         *plain.last_mut().unwrap() &= 0x7f;
     }
-    assert_eq!(hash.add_to(&mut plain, keys), has_hash, "{name}: {} keys", keys.len());
+    assert_eq!(hash.add_to(&mut plain, 0, keys), has_hash, "{name}: {} keys", keys.len());
     assert!(plain == block, "{name}: hash index of {} keys", keys.len());
     has_hash
 }

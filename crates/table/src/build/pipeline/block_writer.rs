@@ -1,7 +1,8 @@
 //! Puts finished blocks into the file: type byte, checksum, handle.
 //!
-//! Each block is hashed once and appended with one call. One owner at a time. Invariant: `offset`
-//! is the length of the file so far.
+//! Each block is hashed once and appended with one call, or sealed where it lies in a run. One
+//! owner at a time. Invariant: `offset` is the length of the file, with the blocks sealed in a run
+//! that is not appended yet; that comes before anything else is appended.
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
@@ -9,7 +10,8 @@ use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
-use crate::handle::BlockHandle;
+use crate::build::run::Run;
+use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
 /// Appends blocks to a file.
 pub(crate) struct BlockWriter {
@@ -24,15 +26,37 @@ impl BlockWriter {
     /// Appends `block`, to which the trailer is added in place.
     pub fn write(&mut self, block: &mut Vec<u8>, kind: CompressionType) -> Result<BlockHandle> {
         let handle = BlockHandle::new(self.offset, block.len() as u64);
-        let last = kind as u8;
-        let place = if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { self.offset };
-        let sum = block_checksum(self.checksum, block, last)
-            .wrapping_add(context_checksum(self.base_context, place));
-        block.push(last);
-        block.extend_from_slice(&sum.to_le_bytes());
+        let trailer = self.trailer(block, kind);
+        block.extend_from_slice(&trailer);
         self.writer.append(block)?;
         self.offset += block.len() as u64;
         Ok(handle)
+    }
+
+    /// Adds trailer and padding, up to a multiple of `align` bytes, to the block at the end of
+    /// `run`, which stays there.
+    pub fn seal(&mut self, run: &mut Run, align: usize) -> BlockHandle {
+        let handle = BlockHandle::new(self.offset, run.block_len() as u64);
+        let trailer = self.trailer(run.block(), CompressionType::None);
+        self.offset += (run.block_len() + BLOCK_TRAILER_LEN) as u64;
+        let pad = self.padding(align);
+        run.keep_block(&trailer, pad);
+        self.offset += pad as u64;
+        handle
+    }
+
+    /// Type byte and checksum of a block at `offset`.
+    fn trailer(&self, block: &[u8], kind: CompressionType) -> [u8; BLOCK_TRAILER_LEN] {
+        let place = if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { self.offset };
+        let sum = block_checksum(self.checksum, block, kind as u8)
+            .wrapping_add(context_checksum(self.base_context, place));
+        let [a, b, c, d] = sum.to_le_bytes();
+        [kind as u8, a, b, c, d]
+    }
+
+    /// Bytes up to a multiple of `align`; 0 for no alignment.
+    fn padding(&self, align: usize) -> usize {
+        if align == 0 { 0 } else { (align - (self.offset % align as u64) as usize) % align }
     }
 
     /// Appends a block that is never compressed.
@@ -44,14 +68,6 @@ impl BlockWriter {
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.writer.append(bytes)?;
         self.offset += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Appends zeros up to a multiple of `align` bytes.
-    pub fn align(&mut self, align: usize) -> Result<()> {
-        let pad = (align - (self.offset % align as u64) as usize) % align;
-        self.writer.pad(pad)?;
-        self.offset += pad as u64;
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::{Parallel, Plan};
 use crate::build::pipeline::serial::Serial;
+use crate::build::run::Run;
 use crate::build::sizes::SizeEstimate;
 
 /// Takes blocks in order.
@@ -52,25 +53,28 @@ impl Pipeline {
         Pipeline { stage: Stage::Serial(Box::new(serial)), waiting, plan, failed: None }
     }
 
-    /// Takes block `raw` with its index entry and notes its size; both come back to be filled
-    /// again. `tail` is about what follows the data blocks. May suspend.
+    /// Takes the block at the end of `run` with its index entry and notes its size; both come back
+    /// for the next block. `tail` is about what follows the data blocks. May suspend.
     ///
     /// # Errors
     /// The first error of any thread.
     #[inline]
     pub fn submit(
         &mut self,
-        raw: &mut Vec<u8>,
+        run: &mut Run,
         entry: &mut IndexEntry,
         sizes: &mut SizeEstimate,
         tail: u64,
         last: bool,
     ) -> Result<()> {
         self.check()?;
-        let result = match &mut self.waiting {
-            None => self.pass_on(raw, entry, sizes, tail, last),
-            Some(waiting) => {
-                let enough = waiting.push(raw, entry);
+        let result = match (&mut self.stage, &mut self.waiting) {
+            (Stage::Serial(serial), _) if serial.stores_raw() => {
+                serial.keep(run, entry, sizes, tail, last)
+            }
+            (_, None) => self.pass_on(run.take_block(), entry, sizes, tail, last),
+            (_, Some(waiting)) => {
+                let enough = waiting.push(run.take_block(), entry);
                 sizes.waiting(waiting.bytes(), tail);
                 if enough || last { self.release(sizes, tail, last) } else { Ok(()) }
             }

@@ -1,13 +1,17 @@
 //! The pipeline of one thread: a block is compressed and written before the next one begins.
+//! Without a codec a block is only sealed, and stays where it was built until the run has the size
+//! of the writer's buffer; then the run is written, without a copy.
 //!
 //! One owner.
 
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
+use pumice_compress::CompressionType;
 
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
+use crate::build::run::Run;
 use crate::build::sizes::SizeEstimate;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
@@ -41,6 +45,34 @@ impl Serial {
         Ok(())
     }
 
+    /// Blocks are stored as they are.
+    #[inline]
+    pub fn stores_raw(&self) -> bool {
+        self.codec.kind == CompressionType::None
+    }
+
+    /// Seals the block at the end of `run`, and writes the run when it is long enough or the block
+    /// the `last` one. May suspend. Requires `stores_raw`.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn keep(
+        &mut self,
+        run: &mut Run,
+        entry: &IndexEntry,
+        sizes: &mut SizeEstimate,
+        tail: u64,
+        last: bool,
+    ) -> Result<()> {
+        let stored = self.sink.keep(run, entry);
+        sizes.emitted(stored, stored, tail);
+        if last || run.finished().len() > self.sink.out.writer.buffer_bytes_max() {
+            self.sink.out.writer.append_run(run.finished())?;
+            run.clear();
+        }
+        Ok(())
+    }
+
     /// Compresses and writes block `raw`. May suspend.
     ///
     /// # Errors
@@ -55,7 +87,7 @@ impl Serial {
         let raw_bytes = (raw.len() + BLOCK_TRAILER_LEN) as u64;
         let packed = self.worker.pack(raw, &mut self.packed_block)?;
         let stored = self.sink.put(raw, &mut self.packed_block, packed, entry)?;
-        sizes.emitted(if sizes.is_exact() { stored } else { raw_bytes }, stored, tail);
+        sizes.emitted(raw_bytes, stored, tail);
         Ok(())
     }
 

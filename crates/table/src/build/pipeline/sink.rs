@@ -8,6 +8,7 @@ use pumice_base::Result;
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::worker::{Outcome, Packed};
+use crate::build::run::Run;
 use crate::build::stats::BuildStats;
 use crate::handle::BlockHandle;
 
@@ -16,14 +17,14 @@ pub(crate) struct Sink {
     pub out: BlockWriter,
     pub index: IndexBuilder,
     pub stats: BuildStats,
-    /// Data blocks begin at multiples of this; 0 for no alignment.
+    /// Data blocks begin at multiples of this, in tables without a codec; 0 for no alignment.
     pub align: usize,
     /// Bit n: a block was stored with compression type n.
     pub types_used: u16,
 }
 
 impl Sink {
-    /// Appends a data block: `out` if it was compressed, else `raw`. Returns what it takes in the
+    /// Appends a data block of a table with a codec: `out` if it was compressed, else `raw`. Returns what it takes in the
     /// file. May suspend.
     ///
     /// # Errors
@@ -38,11 +39,18 @@ impl Sink {
     ) -> Result<u64> {
         let start = self.out.offset;
         let handle = self.write_packed(raw, out, packed)?;
-        if self.align > 0 {
-            self.out.align(self.align)?;
-        }
         self.index.push(entry, handle);
         Ok(self.out.offset - start)
+    }
+
+    /// Seals the data block at the end of `run`, which is in the file from now on but for being
+    /// written. Returns what it takes in the file.
+    pub fn keep(&mut self, run: &mut Run, entry: &IndexEntry) -> u64 {
+        let start = self.out.offset;
+        Packed::default().count(&mut self.stats, run.block_len(), 0);
+        let handle = self.out.seal(run, self.align);
+        self.index.push(entry, handle);
+        self.out.offset - start
     }
 
     /// Appends and counts a block of any kind: `out` if it was compressed, else `raw`.

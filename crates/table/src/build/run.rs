@@ -1,0 +1,129 @@
+//! Blocks in one vector, one behind another, the last of them under construction.
+//!
+//! ```text
+//! | finished blocks with their trailers | block under construction | room |
+//! 0                                     start                      len    bytes.len()
+//! ```
+//!
+//! A block that is stored as it is never moves: it is built where it is hashed and where it is
+//! written from, and the vector goes to the file when it has the size of the writer's buffer.
+//! Blocks that are compressed leave the vector one at a time ([`Run::take_block`]), so it holds no
+//! finished ones.
+//!
+//! One owner. Invariants: (1) `start <= len <= bytes.len()`; (2) the room is initialised, so that
+//! an entry is copied into a slice of known length; its bytes may be anything.
+
+use crate::handle::BLOCK_TRAILER_LEN;
+
+/// The first room made, and how many times as large the next one is.
+const ROOM_MIN: usize = 8 << 10;
+const ROOM_GROWTH: usize = 4;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Run {
+    /// Bytes of the block under construction.
+    #[inline]
+    pub fn block_len(&self) -> usize {
+        self.len - self.start
+    }
+
+    /// The block under construction.
+    #[inline]
+    pub fn block(&self) -> &[u8] {
+        &self.bytes[self.start..self.len]
+    }
+
+    /// Where the block under construction begins, and where it ends so far.
+    #[inline]
+    pub fn bounds(&self) -> (usize, usize) {
+        (self.start, self.len)
+    }
+
+    /// Where the room ends.
+    #[inline]
+    pub fn room_end(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Makes the first `count` bytes of the room part of the block, to be filled.
+    ///
+    /// # Panics
+    /// If there is less room.
+    #[inline(always)]
+    pub fn extend_in_room(&mut self, count: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += count;
+        &mut self.bytes[start..self.len]
+    }
+
+    /// Makes room for `bytes` more bytes.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.bytes.len() - self.len < bytes {
+            self.grow(bytes);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let wanted = (self.len + bytes).max(ROOM_GROWTH * self.bytes.len()).max(ROOM_MIN);
+        // Zeros from the allocator: room that is never used costs no page faults.
+        let mut room = vec![0; wanted];
+        room[..self.len].copy_from_slice(&self.bytes[..self.len]);
+        self.bytes = room;
+    }
+
+    /// Appends to the block.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
+        self.extend_in_room(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// The block is what `change` makes of it. `change` gets the whole vector and where the block
+    /// begins, and touches nothing before.
+    pub fn change_block<R>(&mut self, change: impl FnOnce(&mut Vec<u8>, usize) -> R) -> R {
+        self.bytes.truncate(self.len);
+        let result = change(&mut self.bytes, self.start);
+        self.len = self.bytes.len();
+        result
+    }
+
+    /// The vector, which holds the one block and nothing else, to be changed or exchanged. The next
+    /// block begins at its start. Requires that no finished block is kept.
+    pub fn take_block(&mut self) -> &mut Vec<u8> {
+        debug_assert_eq!(self.start, 0, "blocks that are compressed do not stay");
+        self.bytes.truncate(self.len);
+        self.len = 0;
+        &mut self.bytes
+    }
+
+    /// The block is finished and stays; `zeros` follow its trailer. The next one begins behind.
+    pub fn keep_block(&mut self, trailer: &[u8; BLOCK_TRAILER_LEN], zeros: usize) {
+        self.extend(trailer);
+        self.reserve(zeros);
+        self.extend_in_room(zeros).fill(0);
+        self.start = self.len;
+    }
+
+    /// The finished blocks.
+    pub fn finished(&self) -> &[u8] {
+        &self.bytes[..self.start]
+    }
+
+    /// Forgets everything but the room.
+    pub fn clear(&mut self) {
+        (self.start, self.len) = (0, 0);
+    }
+
+    /// The block under construction is empty again.
+    pub fn restart_block(&mut self) {
+        self.len = self.start;
+    }
+}

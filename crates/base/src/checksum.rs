@@ -5,8 +5,8 @@
 
 use xxhash_rust::{xxh32, xxh64};
 
+use crate::simd::xxh3::xxh3_64;
 use crate::simd::{SHORT_BYTES_MAX, crc32c_short};
-use crate::xxh3::xxh3_64;
 
 /// Factor that mixes the last byte of an XXH3 block into its checksum.
 const XXH3_LAST_BYTE_PRIME: u32 = 0x6b90_83d9;

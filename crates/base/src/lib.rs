@@ -19,7 +19,6 @@ pub mod planted;
 pub mod random;
 pub mod range_tombstone;
 mod simd;
-mod xxh3;
 
 pub use comparator::Comparator;
 pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};

@@ -1,12 +1,14 @@
 //! Instructions of the CPU that safe Rust does not reach.
 //!
-//! One function: CRC-32C of short inputs with the SSE4.2 instruction. The `crc32c` crate is made
-//! for large inputs; log records are around a hundred bytes, where its set-up costs more than the
-//! sum itself.
+//! Here: CRC-32C of short inputs with the SSE4.2 instruction. The `crc32c` crate is made for large
+//! inputs; log records are around a hundred bytes, where its set-up costs more than the sum itself.
+//! In `xxh3`: XXH3 with AVX2.
 //!
 //! Thread safety: pure. Invariant (1): a function with `target_feature` runs only after the
 //! feature was detected at run time. The safe twin is the `crc32c` crate; a test compares them.
 #![allow(unsafe_code)]
+
+pub(crate) mod xxh3;
 
 /// Inputs longer than this go to the interleaved implementation of the `crc32c` crate.
 pub(crate) const SHORT_BYTES_MAX: usize = 512;

@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pumice::options::merge_operator_by_name;
+use pumice::options::{IndexType, merge_operator_by_name};
 use pumice::{
-    BottommostLevelCompaction, CompactRangeOptions, Comparator, Db, DbIterator, FlushOptions,
-    IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
+    BottommostLevelCompaction, CompactRangeOptions, Comparator, Db, DbIterator, FilterPolicy,
+    FlushOptions, IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
     SstFileWriter, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
@@ -68,7 +68,23 @@ fn options(rng: &mut Rng, fs: &MemFs, comparator: &Comparator) -> Options {
     options.cf.disable_auto_compactions = rng.one_in(4);
     options.cf.merge_operator = merge_operator_by_name("stringappend");
     options.cf.prefix_extractor = Some(Arc::new(FirstTwo));
+    filters(rng, &mut options);
     options
+}
+
+/// Filters of every layout, with many partitions, or none.
+fn filters(rng: &mut Rng, options: &mut Options) {
+    let table = &mut options.cf.table_factory;
+    table.block_size = 256;
+    table.filter_policy =
+        [None, Some(FilterPolicy::bloom(16.0)), Some(FilterPolicy::ribbon(16.0, 1))]
+            [rng.uniform(3) as usize];
+    if rng.one_in(2) {
+        table.index_type = IndexType::TwoLevel;
+        table.partition_filters = true;
+        table.decouple_partitioned_filters = rng.one_in(2);
+        table.metadata_block_size = 64;
+    }
 }
 
 impl Test {

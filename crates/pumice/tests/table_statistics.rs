@@ -10,8 +10,8 @@ use common::{DIR, flush, memory, options};
 use pumice::stats::StatsLevel;
 use pumice::{
     BlockCache, CacheOptions, CompactRangeOptions, CompactionFilter, CompressionType, Db,
-    FilterDecision, FilterPolicy, FixedPrefix, FlushOptions, HistogramKind, Options, ReadOptions,
-    Statistics, Ticker, WriteOptions,
+    DbIterator, FilterDecision, FilterPolicy, FixedPrefix, FlushOptions, HistogramKind, Options,
+    ReadOptions, Statistics, Ticker, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
@@ -257,6 +257,54 @@ fn seeks_are_counted_by_level() {
     assert_eq!(all(), [1, 1, 0, 0]);
     db.iter(&ReadOptions::default()).unwrap().seek(&key(3, 5));
     assert_eq!(all(), [0; 4]);
+    db.close().unwrap();
+}
+
+/// Within a prefix filters are asked both ways, without a bound; not before there is a prefix.
+#[pumice_test_macros::test]
+fn seeks_within_a_prefix_ask_its_filter() {
+    let (_fs, counted) = Counted::new(StatsLevel::default());
+    let db = counted.open();
+    for group in [1, 5] {
+        put(&db, group, false);
+        flush(&db);
+    }
+    let options = ReadOptions { prefix_same_as_start: true, ..ReadOptions::default() };
+    let mut iter = db.iter(&options).unwrap();
+    let mut spared = |walk: &mut dyn FnMut(&mut DbIterator) -> bool| {
+        let found = walk(&mut iter);
+        iter.status().unwrap();
+        (found, counted.statistics.take_ticker(Ticker::NonLastLevelSeekFiltered))
+    };
+    let to = |n: u32| {
+        move |iter: &mut DbIterator| {
+            iter.seek(&key(n, 5));
+            iter.valid()
+        }
+    };
+    assert_eq!(spared(&mut to(1)), (true, 1));
+    assert_eq!(spared(&mut to(3)), (false, 2));
+    assert_eq!(spared(&mut to(5)), (true, 1));
+    let before = |iter: &mut DbIterator, n| {
+        iter.seek_for_prev(&key(n, 5));
+        iter.valid()
+    };
+    assert_eq!(spared(&mut |iter| before(iter, 1)), (true, 1));
+    assert_eq!(spared(&mut |iter| before(iter, 3)), (false, 2));
+    let ends = |iter: &mut DbIterator| {
+        iter.seek_to_first();
+        let first = iter.valid() && iter.key() == key(1, 0);
+        iter.seek_to_last();
+        first && iter.valid() && iter.key() == key(5, 1999)
+    };
+    assert_eq!(spared(&mut |iter| ends(iter)), (true, 0));
+    // Whoever wants all keys gets them.
+    let options = ReadOptions { total_order_seek: true, ..options };
+    let mut iter = db.iter(&options).unwrap();
+    iter.seek(&key(3, 5));
+    assert_eq!(iter.key(), key(5, 0));
+    assert_eq!(counted.statistics.take_ticker(Ticker::NonLastLevelSeekFiltered), 0);
+    drop(iter);
     db.close().unwrap();
 }
 

@@ -1,11 +1,12 @@
 //! What building a table costs per key, and what share of the limit it reaches: the same blocks
-//! through the codec and the checksum alone, appended to the same writer, on as many threads. With a
-//! filter a second share says what the builder adds to the filter's own cost: a limit that also
+//! through the codec and the checksum alone, appended to the same writer, on as many threads. With
+//! a filter a second share says what the builder adds to the filter's own cost: a limit that also
 //! makes the filter of the same keys, at once.
 //!
-//! `cargo bench -p pumice-table --bench builder [-- serial|uncompressed|parallel|callgrind CASE] [KEYS]`. Each
-//! line is the median over interleaved rounds; keys have 16 bytes, values 100, of which half
-//! compress. The file takes bytes and forgets them. `callgrind CASE` builds one table of KEYS keys:
+//! `cargo bench -p pumice-table --bench builder -- MODE [KEYS]`; MODE is `serial`, `uncompressed`,
+//! `parallel` or `callgrind CASE`, without one `serial` and `parallel` are run. Each line is the
+//! median over interleaved rounds; keys have 16 bytes, values 100, of which half compress. The file
+//! takes bytes and forgets them. `callgrind CASE` builds one table of KEYS keys:
 //! `valgrind --tool=callgrind --toggle-collect='*build_once*' BINARY callgrind none-off 100000`.
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -50,6 +50,12 @@ pub use merge_operators::merge_operator_by_name;
 pub use row::{OptionSet, check_all};
 pub use sanitize::check_column_family;
 
+pub use pumice_base::checksum::ChecksumType;
+pub use pumice_table::{
+    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
+};
+pub use pumice_wal::WalRecoveryMode;
+
 /// Options of a database and of its default column family.
 #[derive(Clone, Default)]
 pub struct Options {

@@ -89,8 +89,8 @@ impl BlockBuilder {
             + varint_len_of(value_len)
     }
 
-    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, of usual
-    /// lengths, far from the end of block and room.
+    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, of
+    /// usual lengths, far from the end of block and room.
     #[inline(always)]
     pub fn is_usual(&self, key: &[u8], value: &[u8], common: usize) -> bool {
         let shared = common & self.share_mask;

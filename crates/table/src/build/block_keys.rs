@@ -4,9 +4,10 @@
 //! counting) is done once per block over these, where the iterations overlap. The arena also is
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
-//! One owner. Invariants: (1) the first `len` elements of `ends` ascend, and the last of them is `used`; (2) every key has at least its trailer; (3) the last key begins at `last_start`,
-//! which is 0 when there is none; (4) `bytes` has room behind `used` and `ends` behind `len`,
-//! already initialised, so that a key is copied into a slice of known length.
+//! One owner. Invariants: (1) the first `len` elements of `ends` ascend, and the last of them is
+//! `used`; (2) every key has at least its trailer; (3) the last key begins at `last_start`, which
+//! is 0 when there is none; (4) `bytes` has room behind `used` and `ends` behind `len`, already
+//! initialised, so that a key is copied into a slice of known length.
 
 use std::ops::Range;
 

@@ -24,8 +24,8 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Appends a data block of a table with a codec: `out` if it was compressed, else `raw`. Returns what it takes in the
-    /// file. May suspend.
+    /// Appends a data block of a table with a codec: `out` if it was compressed, else `raw`.
+    /// Returns what it takes in the file. May suspend.
     ///
     /// # Errors
     /// I/O errors.

@@ -203,7 +203,7 @@ impl DbIterator {
             }
             other => {
                 self.limits.upper_bound = other;
-                self.scope_to_prefix(target);
+                self.scope_seek();
                 // Every version of the target sorts at or before (target, 0, 0).
                 self.seek_target.clear();
                 dbformat::append_internal_key(&mut self.seek_target, target, 0, 0);
@@ -279,11 +279,11 @@ impl DbIterator {
         }
     }
 
-    /// Called before a seek to `target`. Where only keys with its prefix are shown, prefix filters
-    /// are asked. Later seeks from where that led to may go to a key with another prefix only when
-    /// nothing is left to show.
-    fn scope_to_prefix(&mut self, target: &[u8]) {
-        self.set_scope(self.has_start_prefix && !self.leaves_prefix(target));
+    /// Called before `inner` is sought in. Where only keys with one prefix are shown, prefix filters
+    /// are asked, for that of the target: when it is another one, nothing is left to show on the
+    /// target's far side, since keys with one prefix lie together.
+    fn scope_seek(&mut self) {
+        self.set_scope(self.has_start_prefix);
     }
 
     fn set_scope(&mut self, scoped: bool) {
@@ -295,7 +295,7 @@ impl DbIterator {
     }
 
     fn seek_forward(&mut self, target: &[u8]) {
-        self.scope_to_prefix(target);
+        self.scope_seek();
         self.seek_target.clear();
         let sequence = self.limits.sequence;
         dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
@@ -305,7 +305,7 @@ impl DbIterator {
 
     /// Puts `inner` on the last entry of any user key before `key`.
     fn seek_before(&mut self, key: &[u8]) {
-        self.scope_to_prefix(key);
+        self.scope_seek();
         self.seek_target.clear();
         dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
         self.inner.seek_for_prev(&self.seek_target);

@@ -85,6 +85,9 @@ impl Scratch {
         self.keys.clear();
         let (mut copied, mut last) = (false, Parsed::default());
         let mut plain = encoding.delta_handles && encoding.user_keys && !encoding.first_keys;
+        if plain && self.parse_at_restarts(data, end) {
+            return Ok(false);
+        }
         while !src.is_empty() {
             if plain && let Some((entry, next)) = parse_plain(data, end - src.rest().len(), end) {
                 self.entries.push(entry);
@@ -111,6 +114,32 @@ impl Scratch {
             self.entries.push(last);
         }
         Ok(copied)
+    }
+
+    /// Parses the entries if each of them is a plain one at a restart point of its own: where one
+    /// begins does not have to be found out from the one before. False: it is not so, and nothing
+    /// is parsed.
+    fn parse_at_restarts(&mut self, data: &[u8], end: usize) -> bool {
+        let restarts = data[end..].as_chunks::<4>().0;
+        let Some((_, restarts)) = restarts.split_last() else { return false };
+        self.entries.reserve(restarts.len());
+        // Gaps are noted, not branched on: a branch would make one entry wait for another.
+        let (mut behind_last, mut gaps) = (0, 0);
+        for restart in restarts {
+            let at = u32::from_le_bytes(*restart) as usize;
+            let Some((entry, next)) = parse_plain(data, at, end) else {
+                self.entries.clear();
+                return false;
+            };
+            self.entries.push(entry);
+            gaps |= at ^ behind_last;
+            behind_last = next;
+        }
+        let complete = gaps == 0 && behind_last == end;
+        if !complete {
+            self.entries.clear();
+        }
+        complete
     }
 
     /// Copies the keys so far out of the block: the next one is not whole there.

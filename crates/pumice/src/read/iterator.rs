@@ -279,9 +279,9 @@ impl DbIterator {
         }
     }
 
-    /// Called before `inner` is sought in. Where only keys with one prefix are shown, prefix filters
-    /// are asked, for that of the target: when it is another one, nothing is left to show on the
-    /// target's far side, since keys with one prefix lie together.
+    /// Called before `inner` is sought in. Where only keys with one prefix are shown, prefix
+    /// filters are asked, for that of the target: when it is another one, nothing is left to show
+    /// on the target's far side, since keys with one prefix lie together.
     fn scope_seek(&mut self) {
         self.set_scope(self.has_start_prefix);
     }

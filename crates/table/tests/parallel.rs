@@ -144,13 +144,17 @@ fn write_errors_reach_the_emitter() {
 
 /// Waits until whoever still holds the file has dropped it.
 fn wait_until_dropped(record: &Mutex<Record>) {
+    wait_until("the file is still open", || record.lock().dropped);
+}
+
+fn wait_until(otherwise: &str, done: impl Fn() -> bool) {
     for _ in 0..10_000 {
-        if record.lock().dropped {
+        if done() {
             return;
         }
         thread::sleep(Duration::from_millis(1));
     }
-    panic!("the file is still open");
+    panic!("{otherwise}");
 }
 
 /// However many entries there are, giving up closes the file; so does dropping the builder.
@@ -212,6 +216,8 @@ fn panics_end_the_build() {
     }
     println!("{told} panics of helpers, {seen} of the emitter");
     assert!(told + seen == 24);
+    // A helper counts its panic after the builder has been told.
+    wait_until("a panic was not counted", || pool.stats().panics >= told);
     assert_eq!(pool.stats().panics, told);
 }
 

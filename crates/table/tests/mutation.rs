@@ -15,10 +15,10 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use prefixed::{LAYOUTS, Layout, at, build, check_seek, context, open, with_options};
+use prefixed::{LAYOUTS, Layout, UpToColon, at, build, check_seek, context, open, with_options};
 use pumice_base::ValueType;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
-use pumice_base::extension::{FixedPrefix, SliceTransform, builtin_slice_transform};
+use pumice_base::extension::{FixedPrefix, builtin_slice_transform};
 use pumice_base::planted::{self, Bug};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
@@ -96,21 +96,6 @@ fn all_may_match(table: &Table, users: &[Vec<u8>]) {
 fn keys_on_both_sides_of_a_cut_are_in_the_filter() {
     let users = users();
     all_may_match(&open(&context(Layout::Decoupled, true, "rocksdb.Noop"), &users), &users);
-}
-
-/// Up to the colon; keys without one have no prefix.
-struct UpToColon;
-
-impl SliceTransform for UpToColon {
-    fn name(&self) -> String {
-        "up-to-colon".to_string()
-    }
-    fn in_domain(&self, key: &[u8]) -> bool {
-        key.contains(&b':')
-    }
-    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
-        &key[..key.iter().position(|byte| *byte == b':').unwrap_or(0)]
-    }
 }
 
 /// The last two partitions share their keys and are cut between a key and one whose prefix it is:

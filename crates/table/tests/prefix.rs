@@ -7,9 +7,9 @@ mod support;
 
 use std::sync::Arc;
 
-use prefixed::{LAYOUTS, Layout, at, build, check_seek, context, open, with_options};
+use prefixed::{LAYOUTS, Layout, UpToColon, at, build, check_seek, context, open, with_options};
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
-use pumice_base::extension::{SliceTransform, builtin_slice_transform};
+use pumice_base::extension::builtin_slice_transform;
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, InternalKeyComparator, ValueType};
 use pumice_table::{Table, TableReadContext, TableReadOptions};
@@ -161,22 +161,6 @@ fn a_filter_of_another_extractor_serves_bounded_seeks() {
             let total = TableReadOptions { total_order_seek: true, ..Default::default() };
             assert_eq!(seek(&table, b"a55", &total), next);
         }
-    }
-}
-
-/// An extractor whose domain depends on more than the length.
-struct UpToColon;
-
-impl SliceTransform for UpToColon {
-    fn name(&self) -> String {
-        "up-to-colon".to_string()
-    }
-    fn in_domain(&self, key: &[u8]) -> bool {
-        key.contains(&b':')
-    }
-    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
-        let end = key.iter().position(|b| *b == b':').unwrap_or(0);
-        &key[..end]
     }
 }
 

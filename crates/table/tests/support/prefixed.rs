@@ -104,3 +104,18 @@ pub fn check_seek(table: &Arc<Table>, extractor: &dyn SliceTransform, target: &[
     }
     cut
 }
+
+/// Up to the colon; keys without one have no prefix: a domain that depends on more than the length.
+pub struct UpToColon;
+
+impl SliceTransform for UpToColon {
+    fn name(&self) -> String {
+        "up-to-colon".to_string()
+    }
+    fn in_domain(&self, key: &[u8]) -> bool {
+        key.contains(&b':')
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        &key[..key.iter().position(|byte| *byte == b':').unwrap_or(0)]
+    }
+}

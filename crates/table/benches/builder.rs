@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,11 +104,20 @@ impl Load {
         Load { keys, values, count }
     }
 
-    /// Made to cost next to nothing: whoever reads them is measured. The compiler is not told the
-    /// lengths, lest it makes a builder for them.
-    fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let values = self.values.chunks_exact(black_box(VALUE_BYTES)).cycle();
-        self.keys.chunks_exact(black_box(KEY_BYTES)).zip(values)
+    /// Calls `take` for each entry. Made to cost next to nothing: whoever takes them is measured.
+    /// The compiler is not told that all have one length, lest it makes a builder for that.
+    #[inline(always)]
+    fn for_each(&self, mut take: impl FnMut(&[u8], &[u8])) {
+        let round = self.values.len() / VALUE_BYTES * KEY_BYTES;
+        for mut keys in self.keys.chunks(round) {
+            let mut values = &self.values[..];
+            while let Some((key, next_keys)) = keys.split_at_checked(black_box(KEY_BYTES))
+                && let Some((value, next_values)) = values.split_at_checked(black_box(VALUE_BYTES))
+            {
+                take(key, value);
+                (keys, values) = (next_keys, next_values);
+            }
+        }
     }
 }
 
@@ -142,15 +152,20 @@ fn case(codec: &str, filter: &str, level: Option<i32>, threads: u32) -> Case {
 #[inline(never)]
 fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) -> BuildStats {
     let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
-    for (key, value) in load.entries() {
-        builder.add(key, value).unwrap();
-    }
+    load.for_each(|key, value| builder.add(key, value).unwrap());
     builder.finish().unwrap();
     builder.stats().clone()
 }
 
+/// Raw data blocks, one behind another as in a file: where each lies in memory of its own is up to
+/// the allocator, and the limit is fast enough to depend on it.
+struct Blocks {
+    bytes: Vec<u8>,
+    at: Vec<Range<usize>>,
+}
+
 /// The raw data blocks of the load.
-fn blocks(load: &Load) -> Vec<Vec<u8>> {
+fn blocks(load: &Load) -> Blocks {
     let fs = MemFs::new(1);
     let path = Path::new("/limit.sst");
     let file = fs.create(path, &Default::default()).unwrap();
@@ -159,27 +174,26 @@ fn blocks(load: &Load) -> Vec<Vec<u8>> {
     let bytes = fs.read_file(path).unwrap();
     let read = TableReadContext::default();
     let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();
-    let mut starts: Vec<usize> = load
-        .entries()
-        .map(|(key, _)| {
-            let target = seek_key(user_key(key), MAX_SEQUENCE);
-            table.approximate_offset_of(&target).unwrap() as usize
-        })
-        .collect();
+    let mut starts = Vec::new();
+    load.for_each(|key, _| {
+        let target = seek_key(user_key(key), MAX_SEQUENCE);
+        starts.push(table.approximate_offset_of(&target).unwrap() as usize);
+    });
     starts.dedup();
     starts.push(table.properties().data_size as usize);
-    starts.windows(2).map(|pair| bytes[pair[0]..pair[1] - 5].to_vec()).collect()
+    Blocks { at: starts.windows(2).map(|pair| pair[0]..pair[1] - 5).collect(), bytes }
 }
 
 /// Codec, checksum and append, for blocks taken from `next`.
-fn limit_thread(context: &TableBuildContext, blocks: &[Vec<u8>], next: &AtomicUsize) {
+fn limit_thread(context: &TableBuildContext, blocks: &Blocks, next: &AtomicUsize) {
     let kind = context.compression;
     let mut codec = match kind {
         CompressionType::None => None,
         kind => Some(Compressor::new(kind, &context.compression_opts).unwrap()),
     };
     let (mut out, mut writer) = (Vec::new(), nowhere());
-    while let Some(raw) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(at) = blocks.at.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let raw = &blocks.bytes[at.clone()];
         out.clear();
         let smaller = codec.as_mut().is_some_and(|c| c.compress(raw, &mut out).unwrap());
         let stored = if smaller { &out } else { raw };
@@ -189,7 +203,7 @@ fn limit_thread(context: &TableBuildContext, blocks: &[Vec<u8>], next: &AtomicUs
 }
 
 #[inline(never)]
-fn limit_once(context: &TableBuildContext, blocks: &[Vec<u8>], threads: usize) {
+fn limit_once(context: &TableBuildContext, blocks: &Blocks, threads: usize) {
     let next = AtomicUsize::new(0);
     if threads == 1 {
         return limit_thread(context, blocks, &next);
@@ -212,7 +226,7 @@ fn filter_once(context: &TableBuildContext, load: &Load) {
     };
     let policy = context.table.filter_policy.as_ref();
     let Some(mut builder) = policy.and_then(|policy| policy.builder(&settings)) else { return };
-    builder.add_keys(load.entries().map(|(key, _)| user_key(key)));
+    builder.add_keys(load.keys.chunks_exact(black_box(KEY_BYTES)).map(user_key));
     black_box(builder.finish().unwrap());
 }
 
@@ -230,7 +244,7 @@ fn median(mut list: Vec<f64>) -> f64 {
 }
 
 /// One line: the builder, the limit, the share. `threads` is what the limit may use.
-fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
+fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
     let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
     for _ in 0..ROUNDS {

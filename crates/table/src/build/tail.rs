@@ -4,7 +4,6 @@
 //! Runs on the emitter when the pipeline is empty.
 
 use pumice_base::Result;
-use pumice_base::dbformat::unpack;
 use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
@@ -133,9 +132,11 @@ impl TableBuilder {
 
     fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
         if self.properties.num_entries > 0 {
-            self.properties.key_largest_seqno = unpack(self.largest_trailer).0;
-            self.properties.key_smallest_seqno = unpack(self.smallest_trailer).0;
+            let (smallest, largest) = self.totals.seqno_bounds();
+            self.properties.key_smallest_seqno = smallest;
+            self.properties.key_largest_seqno = largest;
         }
+        self.properties.raw_value_size = self.totals.value_bytes();
         self.properties.compression = self.compression_name()?;
         let mut block = MetaBlockBuilder::new(u32::MAX);
         for (name, value) in self.properties.encode() {

@@ -29,7 +29,7 @@ use pumice_table::{
     BuildStats, IndexType, Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext,
 };
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 const VALUE_BYTES: usize = 100;
 
 /// A file that forgets.
@@ -243,7 +243,8 @@ fn median(mut list: Vec<f64>) -> f64 {
     list[list.len() / 2]
 }
 
-/// One line: the builder, the limit, the share. `threads` is what the limit may use.
+/// One line: the builder, the limit, the share, which is the median of those of the rounds: what
+/// slows the machine down slows both parts of a round. `threads` is what the limit may use.
 fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
     let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
@@ -257,15 +258,19 @@ fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
         runs[3].push(cpu);
         runs[4].push(measure(load.count, || filter_once(&case.context, load)).1);
     }
+    let share = |limit: &[&Vec<f64>], of: &[f64]| {
+        let limits = (0..ROUNDS).map(|round| limit.iter().map(|runs| runs[round]).sum::<f64>());
+        100.0 * median(limits.zip(of).map(|(limit, of)| limit / of).collect())
+    };
+    // One thread is measured by its CPU time, which others on the machine disturb less.
+    let (limits, of) = if threads == 1 { (&runs[3], &runs[1]) } else { (&runs[2], &runs[0]) };
+    let (alone, with_filter) = (share(&[limits], of), share(&[limits, &runs[4]], of));
     let [wall, cpu, limit, limit_cpu, filter] = runs.map(median);
     let wanted = case.context.compression_opts.parallel_threads;
     print!("{:<22} pt {wanted}  {wall:7.1} ns/key (cpu {cpu:7.1})", case.name);
-    // One thread is measured by its CPU time, which others on the machine disturb less.
-    let share = if threads == 1 { limit_cpu / cpu } else { limit / wall };
-    print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {:3.0} %", 100.0 * share);
+    print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {alone:3.0} %");
     if threads == 1 && case.context.table.filter_policy.is_some() {
-        let share = (limit_cpu + filter) / cpu;
-        print!("  with its filter {:7.1}  share {:3.0} %", limit_cpu + filter, 100.0 * share);
+        print!("  with its filter {:7.1}  share {with_filter:3.0} %", limit_cpu + filter);
     }
     let ring = &stats.ring;
     if ring.emitted > 0 {

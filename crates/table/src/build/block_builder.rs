@@ -164,8 +164,12 @@ impl BlockBuilder {
         let suffix = &key[shared..];
         self.run.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         let lengths = [shared, suffix.len(), value.len()];
-        let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
-        put_header(to, lengths);
+        if (shared | suffix.len() | value.len()) < 1 << 7 {
+            self.run.extend_in_room(3).copy_from_slice(&lengths.map(|length| length as u8));
+        } else {
+            let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
+            put_header(to, lengths);
+        }
         copy_key(self.run.extend_in_room(suffix.len()), suffix);
         copy_value(self.run.extend_in_room(value.len()), value);
         self.set_free();
@@ -190,11 +194,14 @@ impl BlockBuilder {
     /// Appends the restart array and returns the run with the finished block; `reset` before the
     /// next entry.
     pub fn finish(&mut self) -> &mut Run {
-        let count = self.restarts.len() as u32;
-        self.run.reserve(4 * self.restarts.len() + 4);
-        for restart in self.restarts.iter().chain(std::iter::once(&count)) {
-            self.run.extend(&restart.to_le_bytes());
+        let count = self.restarts.len();
+        self.run.reserve(4 * count + 4);
+        let (restarts_to, count_to) =
+            self.run.extend_in_room(4 * count + 4).split_at_mut(4 * count);
+        for (restart, to) in self.restarts.iter().zip(restarts_to.chunks_exact_mut(4)) {
+            to.copy_from_slice(&restart.to_le_bytes());
         }
+        count_to.copy_from_slice(&(count as u32).to_le_bytes());
         &mut self.run
     }
 

@@ -360,7 +360,7 @@ impl Test {
                 let name = BUILTIN[self.rng.uniform(5) as usize];
                 self.options.cf.prefix_extractor = builtin_slice_transform(name);
                 let family = self.db.default_column_family();
-                self.db.set_options(&family, &[("prefix_extractor", name)]).unwrap();
+                self.db.set_options(family, &[("prefix_extractor", name)]).unwrap();
             }
             0..=5 => self.db.flush(&FlushOptions::default()).unwrap(),
             6 | 7 => {

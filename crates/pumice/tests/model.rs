@@ -1,6 +1,6 @@
 //! The engine against a sorted map: random writes of every kind, ingested files, flushes,
-//! compactions, snapshots and reopenings, read back by `get`, `multi_get` and randomly walking
-//! iterators with bounds and prefixes, in both orders. Crashes leave a prefix of the history that
+//! compactions, snapshots, reopenings and changes of the prefix extractor, read back by `get`,
+//! `multi_get` and randomly walking iterators with bounds and prefixes, in both orders. Crashes leave a prefix of the history that
 //! has all of what was synced.
 //!
 //! `PUMICE_MODEL_SEEDS=n` runs more seeds; a failure names its seed.
@@ -15,6 +15,7 @@ use pumice::{
     FlushOptions, IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
     SstFileWriter, WriteBatch, WriteOptions,
 };
+use pumice_base::extension::builtin_slice_transform;
 use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
 
@@ -33,6 +34,30 @@ impl SliceTransform for FirstTwo {
     fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         &key[..2]
     }
+}
+
+type Extractor = Option<Arc<dyn SliceTransform>>;
+
+/// Extractors that the engine knows, so that it may ask prefix filters on its own account.
+const BUILTIN: [&str; 5] = [
+    "rocksdb.FixedPrefix.2",
+    "rocksdb.FixedPrefix.2",
+    "rocksdb.FixedPrefix.1",
+    "rocksdb.CappedPrefix.3",
+    "rocksdb.Noop",
+];
+
+fn extractor(rng: &mut Rng) -> Extractor {
+    match rng.uniform(8) {
+        0 => None,
+        1 | 2 => Some(Arc::new(FirstTwo)),
+        _ => builtin_slice_transform(BUILTIN[rng.uniform(5) as usize]),
+    }
+}
+
+/// The prefix of a key, None if it has none.
+fn prefix_of<'k>(extractor: &Extractor, key: &'k [u8]) -> Option<&'k [u8]> {
+    extractor.as_ref().filter(|e| e.in_domain(key)).map(|e| e.transform(key))
 }
 
 struct Test {
@@ -67,7 +92,7 @@ fn options(rng: &mut Rng, fs: &MemFs, comparator: &Comparator) -> Options {
     options.cf.level0_file_num_compaction_trigger = 2 + rng.uniform(4) as i32;
     options.cf.disable_auto_compactions = rng.one_in(4);
     options.cf.merge_operator = merge_operator_by_name("stringappend");
-    options.cf.prefix_extractor = Some(Arc::new(FirstTwo));
+    options.cf.prefix_extractor = extractor(rng);
     filters(rng, &mut options);
     options
 }
@@ -330,7 +355,13 @@ impl Test {
     }
 
     fn maintain(&mut self) {
-        match self.rng.uniform(10) {
+        match self.rng.uniform(11) {
+            10 => {
+                let name = BUILTIN[self.rng.uniform(5) as usize];
+                self.options.cf.prefix_extractor = builtin_slice_transform(name);
+                let family = self.db.default_column_family();
+                self.db.set_options(family, &[("prefix_extractor", name)]).unwrap();
+            }
             0..=5 => self.db.flush(&FlushOptions::default()).unwrap(),
             6 | 7 => {
                 let force = self.rng.one_in(2);
@@ -394,6 +425,10 @@ impl Test {
         options.iterate_lower_bound = self.rng.one_in(3).then_some(lower);
         options.iterate_upper_bound = self.rng.one_in(3).then_some(upper);
         options.prefix_same_as_start = self.rng.one_in(3);
+        options.total_order_seek = self.rng.one_in(8);
+        let extractor = self.options.cf.prefix_extractor.clone();
+        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
+        let extractor = extractor.filter(|_| by_prefix);
         let order = self.comparator.clone();
         let inside = |key: &[u8]| {
             let above = options.iterate_lower_bound.as_ref();
@@ -412,8 +447,7 @@ impl Test {
         if self.rng.one_in(8) {
             self.db.flush(&FlushOptions::default()).unwrap();
         }
-        let mut walk =
-            Walk { rows, prefix: None, by_prefix: options.prefix_same_as_start, order, at: None };
+        let mut walk = Walk { rows, prefix: None, extractor, order, at: None };
         let mut steps = Vec::new();
         for _ in 0..40 {
             let target = self.key();
@@ -426,11 +460,11 @@ impl Test {
             assert_eq!(
                 seen,
                 wanted,
-                "seed {} bounds {:?}..{:?} by prefix {} steps {steps:?}",
+                "seed {} bounds {:?}..{:?} by prefix {by_prefix} {:?} steps {steps:?}",
                 self.seed,
                 options.iterate_lower_bound,
                 options.iterate_upper_bound,
-                options.prefix_same_as_start
+                self.options.cf.prefix_extractor.as_ref().map(|e| e.name())
             );
         }
     }
@@ -473,21 +507,22 @@ struct Walk {
     rows: Vec<(Vec<u8>, Vec<u8>)>,
     /// The prefix that the last seek fixed.
     prefix: Option<Vec<u8>>,
-    by_prefix: bool,
+    /// Only keys with that prefix are shown.
+    extractor: Extractor,
     order: Comparator,
     at: Option<usize>,
 }
 
 impl Walk {
     fn prefix_of(&self, key: &[u8]) -> Option<Vec<u8>> {
-        (self.by_prefix && key.len() >= 2).then(|| key[..2].to_vec())
+        prefix_of(&self.extractor, key).map(<[u8]>::to_vec)
     }
 
     /// `at` if it is a row of the fixed prefix.
     fn admit(&self, at: Option<usize>) -> Option<usize> {
         at.filter(|&at| match (self.rows.get(at), &self.prefix) {
             (None, _) => false,
-            (Some((key, _)), Some(prefix)) => key.len() >= 2 && key[..2] == prefix[..],
+            (Some((key, _)), Some(prefix)) => prefix_of(&self.extractor, key) == Some(prefix),
             (Some(_), None) => true,
         })
     }

@@ -10,7 +10,7 @@ use pumice_base::extension::SliceTransform;
 
 /// Maps user keys to prefixes.
 #[derive(Clone)]
-pub(crate) enum Extractor {
+pub enum Extractor {
     /// The first bytes of keys that have so many.
     Fixed(usize),
     /// At most so many first bytes of every key.
@@ -48,6 +48,24 @@ impl Extractor {
             Extractor::Other(other) if other.in_domain(key) => Some(other.transform(key)),
             Extractor::Other(_) => None,
         }
+    }
+
+    /// The two map keys alike, as far as names tell.
+    pub fn is_same(&self, other: &Extractor) -> bool {
+        match (self, other) {
+            (Extractor::Fixed(a), Extractor::Fixed(b)) => a == b,
+            (Extractor::Capped(a), Extractor::Capped(b)) => a == b,
+            (Extractor::Noop, Extractor::Noop) => true,
+            (Extractor::Other(a), Extractor::Other(b)) => Arc::ptr_eq(a, b) || a.name() == b.name(),
+            _ => false,
+        }
+    }
+
+    /// In that order, a key between two keys with one prefix surely has it too. Of extractors and
+    /// orders that are not ours nobody knows.
+    pub fn groups_keys(&self, order: &Comparator) -> bool {
+        let of_bytes = matches!(order, Comparator::Bytewise | Comparator::ReverseBytewise);
+        of_bytes && !matches!(self, Extractor::Other(_))
     }
 
     /// Every key in `[key, upper)` surely has the prefix of `key`, which is `prefix`: `upper` has
@@ -97,6 +115,12 @@ mod tests {
         }
         let fixed: Arc<dyn SliceTransform> = Arc::new(FixedPrefix(2));
         assert!(matches!(Extractor::new(&fixed), Extractor::Fixed(2)));
+        let all = [Extractor::Fixed(2), Extractor::Fixed(3), Extractor::Capped(2)];
+        let all = [&all[..], &[Extractor::Noop, Extractor::Other(fixed)]].concat();
+        for (i, a) in all.iter().enumerate() {
+            assert!(all.iter().enumerate().all(|(j, b)| a.is_same(b) == (i == j)));
+            assert_eq!(a.groups_keys(&Comparator::ReverseBytewise), i < 4);
+        }
     }
 
     #[pumice_test_macros::test]

@@ -25,6 +25,7 @@ mod stats;
 mod unique_id;
 
 pub use build::{BuildStats, TableBuilder};
+pub use extractor::Extractor;
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,

@@ -3,16 +3,16 @@
 //! Thread safety: one owner at a time (`Send`).
 //! Invariants: (1) the files are sorted and do not overlap (the version builder checks it);
 //! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error;
-//! (3) with a scope, what is left out after a seek has another prefix than its target.
+//! (3) with a scope, what is left out after a seek has another prefix than its target;
+//! (4) `left_out` if anything may be left out and `table` is not valid.
 //! Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
 
 use pumice_base::dbformat::user_key;
-use pumice_base::extension::SliceTransform;
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
 use pumice_manifest::Level;
-use pumice_table::{TableIter, TableReadOptions};
+use pumice_table::{Extractor, TableIter, TableReadOptions};
 
 use crate::table_cache::TableCache;
 
@@ -26,9 +26,11 @@ pub struct LevelIterator {
     table: Option<TableIter>,
     status: Result<()>,
     /// Seeks stay within the prefix of their target.
-    scope: Option<Arc<dyn SliceTransform>>,
-    /// That of the last target; None if it has none.
-    prefix: Option<Vec<u8>>,
+    scope: Option<Extractor>,
+    /// That of the last target, if it has one.
+    prefix: Vec<u8>,
+    has_prefix: bool,
+    left_out: bool,
 }
 
 impl LevelIterator {
@@ -48,42 +50,45 @@ impl LevelIterator {
             table: None,
             status: Ok(()),
             scope: None,
-            prefix: None,
+            prefix: Vec::new(),
+            has_prefix: false,
+            left_out: false,
         }
     }
 
     /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
     /// everything.
-    pub fn scope_to_prefix(&mut self, scope: Option<&Arc<dyn SliceTransform>>) {
+    pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         self.scope = scope.cloned();
-        self.prefix = None;
-        self.options.prefix_same_as_start = scope.is_some();
+        self.has_prefix = false;
         if let Some(table) = &mut self.table {
-            table.scope_to_prefix(scope.is_some());
+            table.scope_to_prefix(scope);
         }
+    }
+
+    /// The iterator ended where entries with another prefix than the last target's may follow.
+    pub fn left_out(&self) -> bool {
+        self.left_out && !self.valid()
     }
 
     fn note_prefix(&mut self, target: &[u8]) {
         if let Some(scope) = &self.scope {
-            let key = user_key(target);
-            let prefix = scope.in_domain(key).then(|| scope.transform(key));
-            match (&mut self.prefix, prefix) {
-                (Some(held), Some(prefix)) => {
-                    held.clear();
-                    held.extend_from_slice(prefix);
-                }
-                (held, prefix) => *held = prefix.map(<[u8]>::to_vec),
-            }
+            let prefix = scope.prefix(user_key(target));
+            self.has_prefix = prefix.is_some();
+            self.prefix.clear();
+            self.prefix.extend_from_slice(prefix.unwrap_or_default());
         }
     }
 
     /// The neighbouring file, of which `end` is the end that is met first, has nothing to show: its
     /// keys lie behind all that have the prefix.
     fn is_out_of_scope(&self, end: Option<&[u8]>) -> bool {
-        let (Some(scope), Some(prefix), Some(key)) = (&self.scope, &self.prefix, end) else {
-            return false;
-        };
-        !scope.in_domain(key) || scope.transform(key) != prefix.as_slice()
+        match (&self.scope, end) {
+            (Some(scope), Some(key)) if self.has_prefix => {
+                scope.prefix(key) != Some(self.prefix.as_slice())
+            }
+            _ => false,
+        }
     }
 
     fn open(&mut self, index: usize) {
@@ -94,7 +99,13 @@ impl LevelIterator {
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
         match self.cache.table_at(file, self.level.number()) {
-            Ok(table) => self.table = Some(table.iter(&self.options)),
+            Ok(table) => {
+                let mut table = table.iter(&self.options);
+                if self.scope.is_some() {
+                    table.scope_to_prefix(self.scope.as_ref());
+                }
+                self.table = Some(table);
+            }
             Err(error) => self.status = Err(error),
         }
     }
@@ -117,6 +128,7 @@ impl LevelIterator {
         while self.exhausted() {
             let next = self.level.files().get(self.index + 1);
             if self.is_out_of_scope(next.map(|file| file.smallest_user_key())) {
+                self.left_out = true;
                 return;
             }
             self.open(self.index + 1);
@@ -134,6 +146,7 @@ impl LevelIterator {
             }
             let previous = &self.level.files()[self.index - 1];
             if self.is_out_of_scope(Some(previous.largest_user_key())) {
+                self.left_out = true;
                 return;
             }
             self.open(self.index - 1);
@@ -151,6 +164,7 @@ impl InternalIterator for LevelIterator {
     }
     fn seek_to_first(&mut self) {
         self.status = Ok(());
+        self.left_out = false;
         self.open(0);
         if let Some(table) = &mut self.table {
             table.seek_to_first();
@@ -159,6 +173,7 @@ impl InternalIterator for LevelIterator {
     }
     fn seek_to_last(&mut self) {
         self.status = Ok(());
+        self.left_out = false;
         let Some(last) = self.level.files().len().checked_sub(1) else { return };
         self.open(last);
         if let Some(table) = &mut self.table {
@@ -168,16 +183,19 @@ impl InternalIterator for LevelIterator {
     }
     fn seek(&mut self, target: &[u8]) {
         self.status = Ok(());
+        self.left_out = false;
         self.note_prefix(target);
         let index = self.level.find_file(&self.comparator, target);
         self.open(index);
         if let Some(table) = &mut self.table {
             table.seek(target);
+            self.left_out = table.left_out();
         }
         self.skip_forward();
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.status = Ok(());
+        self.left_out = false;
         self.note_prefix(target);
         let count = self.level.files().len();
         if count == 0 {
@@ -187,6 +205,7 @@ impl InternalIterator for LevelIterator {
         self.open(index);
         if let Some(table) = &mut self.table {
             table.seek_for_prev(target);
+            self.left_out = table.left_out();
         }
         self.skip_backward();
     }

@@ -3,12 +3,9 @@
 //! An enum instead of a boxed trait object keeps `next`, `key` and `value` free of virtual calls.
 //! Thread safety: one owner at a time (`Send`).
 
-use std::sync::Arc;
-
-use pumice_base::extension::SliceTransform;
 use pumice_base::{InternalIterator, Result};
 use pumice_memtable::MemTableIter;
-use pumice_table::TableIter;
+use pumice_table::{Extractor, TableIter};
 
 use crate::read::level_iterator::LevelIterator;
 
@@ -35,11 +32,20 @@ macro_rules! each {
 impl Source {
     /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
     /// everything.
-    pub fn scope_to_prefix(&mut self, scope: Option<&Arc<dyn SliceTransform>>) {
+    pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         match self {
             Source::Mem(_) => {}
-            Source::Table(table) => table.scope_to_prefix(scope.is_some()),
+            Source::Table(table) => table.scope_to_prefix(scope),
             Source::Level(level) => level.scope_to_prefix(scope),
+        }
+    }
+
+    /// The source ended where entries with another prefix than the last target's may follow.
+    pub fn left_out(&self) -> bool {
+        match self {
+            Source::Mem(_) => false,
+            Source::Table(table) => table.left_out(),
+            Source::Level(level) => level.left_out(),
         }
     }
 }

@@ -8,13 +8,14 @@
 //!
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) `cursor` positions refer to
 //! `block`; (2) after an error the iterator is not valid and `status` returns it until the next
-//! seek. Not here: the upper bound, which is the caller's.
+//! seek; (3) `left_out` implies not valid. Not here: the upper bound, which is the caller's.
 
 use std::sync::Arc;
 
 use pumice_base::{Error, InternalIterator, Result};
 use pumice_env::ReadaheadBuffer;
 
+use crate::extractor::Extractor;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
 use crate::read::blocks::MetaBlock;
@@ -40,6 +41,8 @@ pub struct TableIter {
     spare: Vec<u8>,
     readahead: Option<Box<ReadaheadBuffer>>,
     has_prefixes: bool,
+    /// The filter said no to the last seek.
+    left_out: bool,
     error: Option<Error>,
 }
 
@@ -59,15 +62,25 @@ impl Table {
             spare: Vec::new(),
             readahead: None,
             has_prefixes,
+            left_out: false,
             error: None,
         }
     }
 }
 
 impl TableIter {
-    /// Changes [`TableReadOptions::prefix_same_as_start`] for the seeks to come.
-    pub fn scope_to_prefix(&mut self, on: bool) {
-        self.options.prefix_same_as_start = on;
+    /// Changes [`TableReadOptions::prefix_same_as_start`] for the seeks to come: with a scope they
+    /// may leave out what has not the prefix of their target under it.
+    pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
+        // The table may have been opened when the column family had another extractor.
+        let own = self.table.filter.as_ref().and_then(|filter| filter.prefix.as_ref());
+        let alike = |scope: &Extractor| own.is_some_and(|own| own.is_same(scope));
+        self.options.prefix_same_as_start = scope.is_some_and(alike);
+    }
+
+    /// The last seek ended at the filter: what it looked for is not there, other entries may be.
+    pub fn left_out(&self) -> bool {
+        self.left_out
     }
 
     /// The iterator is on an entry.
@@ -144,7 +157,8 @@ impl TableIter {
             return;
         }
         self.reset();
-        if self.prefix_may_match(target, Heading::Forward) {
+        self.left_out = !self.prefix_may_match(target, Heading::Forward);
+        if !self.left_out {
             self.seek_by_index(target);
         }
     }
@@ -168,7 +182,8 @@ impl TableIter {
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         if !self.seek_in_block(target) {
             self.reset();
-            if !self.prefix_may_match(target, Heading::Backward) {
+            self.left_out = !self.prefix_may_match(target, Heading::Backward);
+            if self.left_out {
                 return;
             }
             self.seek_by_index(target);
@@ -220,6 +235,7 @@ impl TableIter {
         self.cursor.reset();
         self.block = None;
         self.partition = None;
+        self.left_out = false;
         self.error = None;
     }
 

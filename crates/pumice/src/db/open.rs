@@ -123,13 +123,7 @@ pub(crate) fn open(
     let db = Arc::new(inner);
     db.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
-    if let Some(DroppedTail { manifest, offset, bytes, .. }) = &dropped {
-        db.info(format_args!(
-            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
-             on; what they said was never acknowledged",
-            manifest.display()
-        ));
-    }
+    db.tell_dropped(dropped.as_ref());
     match mode {
         Mode::ReadWrite => db.start_writable(exists, descriptors)?,
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
@@ -459,6 +453,15 @@ pub(crate) fn new_family_state(
 }
 
 impl DbInner {
+    fn tell_dropped(&self, dropped: Option<&DroppedTail>) {
+        let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
+        self.info(format_args!(
+            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
+             on; what they said was never acknowledged",
+            manifest.display()
+        ));
+    }
+
     fn start_writable(
         self: &Arc<Self>,
         exists: bool,

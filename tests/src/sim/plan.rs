@@ -57,8 +57,14 @@ pub fn small(families: usize, logging: Logging) -> Plan {
         logging,
         order_family: 0,
         keys: 20,
+        key_prefix: String::new(),
         value_bytes_max: 60,
         settings,
         info_log: false,
     }
+}
+
+/// Gives a plan keys of several hundred bytes.
+pub fn lengthen_keys(plan: &mut Plan) {
+    plan.key_prefix = "x".repeat(600);
 }

@@ -42,7 +42,7 @@ impl Admission {
     pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> bool) -> bool {
         let share = self.share.load(Relaxed);
         // The low bits choose a slot, the middle ones are the mark's.
-        let sampled = (hash >> 56) % SAMPLE == 0;
+        let sampled = (hash >> 56).is_multiple_of(SAMPLE);
         if share >= WORTH_IT && !sampled {
             return true;
         }

@@ -175,7 +175,7 @@ impl<V> Slot<V> {
     /// before, at most `window` ago, and no other key that is noted here was since. Lossy: tags
     /// are short and times wrap.
     pub(crate) fn note_miss(&self, tag: u16, now: u16, window: u16) -> bool {
-        let tag = tag % (1 << (16 - MISS_TIME_BITS)) << MISS_TIME_BITS;
+        let tag = tag << MISS_TIME_BITS;
         let now = now & MISS_TIME;
         let before = self.missed.load(Relaxed);
         self.missed.store(tag | now, Relaxed);

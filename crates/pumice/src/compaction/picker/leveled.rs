@@ -228,27 +228,27 @@ fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
     }
 }
 
-/// Where a marked file goes.
+/// The level that a marked file goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Destination {
     /// It is rewritten where it is.
-    SameLevel,
+    Same,
     /// A level down; files of the last level with data stay as they are.
-    NextLevel,
+    Next,
     /// A level down; files of the last level with data are rewritten there.
-    NextOrLastLevel,
+    NextOrLast,
 }
 
 /// A compaction of the first marked file that nothing is in the way of.
 fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
     use CompactionReason as Reason;
-    use Destination::{NextLevel, NextOrLastLevel, SameLevel};
+    use Destination::{Next, NextOrLast, Same};
     // Where the last level holds most data, to rewrite above it would be done once more below.
     let dynamic = ctx.options.level_compaction_dynamic_level_bytes;
-    let periodic = if dynamic { NextOrLastLevel } else { SameLevel };
-    first_marked(ctx, Reason::FilesMarkedForCompaction, &marks.marked, NextLevel)
-        .or_else(|| first_marked(ctx, Reason::BottommostFiles, &marks.bottommost, SameLevel))
-        .or_else(|| first_marked(ctx, Reason::Ttl, &marks.expired, NextLevel))
+    let periodic = if dynamic { NextOrLast } else { Same };
+    first_marked(ctx, Reason::FilesMarkedForCompaction, &marks.marked, Next)
+        .or_else(|| first_marked(ctx, Reason::BottommostFiles, &marks.bottommost, Same))
+        .or_else(|| first_marked(ctx, Reason::Ttl, &marks.expired, Next))
         .or_else(|| first_marked(ctx, Reason::PeriodicCompaction, &marks.periodic, periodic))
 }
 
@@ -265,11 +265,11 @@ fn first_marked(
         let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
         // Marks may be older than the version.
         let gone = ctx.version.level(level).index_of(file.number).is_none();
-        let stays = last && destination == Destination::NextLevel;
+        let stays = last && destination == Destination::Next;
         if file.is_being_compacted() || gone || level0_blocked || stays {
             return None;
         }
-        let down = destination != Destination::SameLevel && !last;
+        let down = destination != Destination::Same && !last;
         let output_level = if down { ctx.next_level(level) } else { level };
         let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
         let inputs = match (level, down) {

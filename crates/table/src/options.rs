@@ -10,7 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::{FilterBuildSettings, FilterPolicy};
+use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 
@@ -297,6 +297,10 @@ pub struct TableBuildContext {
     pub time_codec: bool,
     /// Receives counts of blocks put into the cache.
     pub stats: Option<Arc<dyn TableStats>>,
+    /// With `optimize_filters_for_memory`: the balance of sizes that this table's filters share with
+    /// those of others. `None` balances them among themselves; then the bytes of the table are a
+    /// function of entries and settings.
+    pub filter_balance: Option<Arc<RateBalance>>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -342,6 +346,7 @@ impl Default for TableBuildContext {
             helpers: None,
             time_codec: false,
             stats: None,
+            filter_balance: None,
             user_collected: Vec::new(),
         }
     }

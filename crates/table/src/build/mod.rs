@@ -13,6 +13,7 @@
 //! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything behind the data blocks |
+//! | `prepopulate` | blocks that go into the block cache at once |
 //!
 //! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
 //!
@@ -26,6 +27,7 @@ pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
+mod prepopulate;
 mod run;
 mod setup;
 mod sizes;
@@ -50,6 +52,7 @@ use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
+use crate::build::prepopulate::Prepopulate;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
 use crate::options::TableBuildContext;
@@ -267,5 +270,6 @@ fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
         },
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
+        prepopulate: Prepopulate::new(context),
     })
 }

@@ -15,7 +15,7 @@
 //! before; those of tables built at the same moment on the clock, as in RocksDB. A builder
 //! by itself has a balance of its own, and what it makes is a function of entries and options: that
 //! balance begins where the hashes of the first filter say, so that the average over many such
-//! builders is right, too (docs/decisions/0016).
+//! builders is right, too (docs/decisions/0017).
 //!
 //! Limits, RocksDB's: at most a quarter less and a third more than configured. Blocks above
 //! 256 KiB are rounded to pages, since pages that nobody touches cost nothing.

@@ -35,8 +35,8 @@ const EVICTION_EFFORT_CAP: usize = 30;
 const SWEEPS_MAX: usize = 5;
 /// Sweeps that an entry of high priority stays without a hit: one more than its countdown.
 const STAY_SWEEPS: u16 = 4;
-/// Evictions leave at most this part of the capacity free: they free more than they have to, but not
-/// by much.
+/// Evictions leave at most this part of the capacity free: they free more than they have to, but
+/// not by much.
 const EVICTION_ROOM: usize = 16;
 /// Times that the clock tells apart in a sweep, for misses.
 const MISS_TIMES_PER_SWEEP: u16 = 4;

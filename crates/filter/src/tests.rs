@@ -324,8 +324,8 @@ fn memory_optimized_filters() {
     }
 }
 
-/// Filters of several builders that share a balance: over few of them the rate is already right, and
-/// much nearer than what the choice between two size classes moves.
+/// Filters of several builders that share a balance: over few of them the rate is already right,
+/// and much nearer than what the choice between two size classes moves.
 #[test]
 fn builders_share_a_balance() {
     for policy in ["bloomfilter:10", "ribbonfilter:10"] {

@@ -131,16 +131,18 @@ pub(crate) fn open(
     if !exists {
         check_direct(options, path)?;
     }
-    let map = db.cfs.load();
-    let handles = descriptors
-        .iter()
-        .map(|d| {
-            let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
-            Ok(ColumnFamily { data: Arc::clone(data), db: Arc::downgrade(&db) })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    drop(map);
+    let handles = handles(&db, descriptors)?;
     Ok((db, handles))
+}
+
+/// A handle for each descriptor.
+fn handles(db: &Arc<DbInner>, descriptors: &[ColumnFamilyDescriptor]) -> Result<Vec<ColumnFamily>> {
+    let map = db.cfs.load();
+    let handle = |d: &ColumnFamilyDescriptor| {
+        let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
+        Ok(ColumnFamily { data: Arc::clone(data), db: Arc::downgrade(db) })
+    };
+    descriptors.iter().map(handle).collect()
 }
 
 fn not_found(name: &str) -> Error {

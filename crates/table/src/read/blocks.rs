@@ -54,8 +54,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::index_partition`], for one lookup; `None`: it is to be searched as it lies in the
-    /// file ([`Table::with_raw_index`]).
+    /// As [`Table::index_partition`], for one lookup; `None`: it is to be searched as it lies in
+    /// the file ([`Table::with_raw_index`]).
     #[inline]
     pub(crate) fn index_partition_for_one(
         &self,

@@ -298,8 +298,8 @@ pub struct TableBuildContext {
     /// Receives counts of blocks put into the cache.
     pub stats: Option<Arc<dyn TableStats>>,
     /// With `optimize_filters_for_memory`: the balance of sizes that this table's filters share
-    /// with those of others. `None` balances them among themselves; then the bytes of the table are a
-    /// function of entries and settings.
+    /// with those of others. `None` balances them among themselves; then the bytes of the table are
+    /// a function of entries and settings.
     pub filter_balance: Option<Arc<RateBalance>>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,

@@ -15,7 +15,7 @@ const OPENED: &str = "opened";
 type Damage = fn(&mut Vec<u8>, usize);
 
 /// Name, what happens to the MANIFEST, whether RocksDB opens it, whether Pumice does.
-const CASES: [(&str, Damage, bool, bool); 9] = [
+const CASES: [(&str, Damage, bool, bool); 10] = [
     ("cut short", |bytes, from| bytes.truncate(from + 700), true, true),
     ("zeros to the end", |bytes, from| bytes[from + 300..].fill(0), false, true),
     ("zeros from its start", |bytes, from| bytes[from..].fill(0), true, true),
@@ -25,6 +25,7 @@ const CASES: [(&str, Damage, bool, bool); 9] = [
     ("a sector of ones", |bytes, from| bytes[whole(from)].fill(0xff), false, false),
     ("its length damaged", |bytes, from| bytes[from + 5] ^= 0x40, true, false),
     ("a sector lost, one more change", lost_before_another, false, false),
+    ("its first piece lost, one more change", first_lost_before_another, true, false),
 ];
 
 /// The piece of the first sector that belongs to the record.
@@ -42,6 +43,12 @@ fn lost_before_another(bytes: &mut Vec<u8>, from: usize) {
     let again = bytes[from..].to_vec();
     bytes.extend(again);
     bytes[whole(from)].fill(0);
+}
+
+fn first_lost_before_another(bytes: &mut Vec<u8>, from: usize) {
+    let again = bytes[from..].to_vec();
+    bytes.extend(again);
+    bytes[first(from)].fill(0);
 }
 
 /// A database whose MANIFEST ends in a long record: its files, the MANIFEST, where that begins.

@@ -103,7 +103,7 @@ fn drop_tail(
     }
     let refused = |why: &str| {
         let defect = defect.clone().unwrap_or_else(|| Error::corruption("records are missing"));
-        let after = format!("{} behind offset {}", path.display(), progress.whole);
+        let after = format!("the part behind offset {}", progress.whole);
         Err(defect.with_context(format!("{after} is damaged, not torn by a crash ({why})")))
     };
     if bytes > TAIL_BYTES_MAX {

@@ -62,6 +62,7 @@ use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
+use crate::db::manifest_reader::DroppedTail;
 use crate::db::manual_compaction::ManualQueue;
 use crate::db::obsolete_files::ObsoleteFiles;
 pub use crate::db::snapshot::Snapshot;
@@ -133,10 +134,17 @@ pub(crate) struct DbState {
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
-    /// The open dropped a change from the MANIFEST, since a crash had torn it.
-    pub manifest_torn: bool,
+    /// What the open dropped from the MANIFEST, since a crash had torn it.
+    pub dropped_tail: Option<DroppedTail>,
     /// How the close went, once it is over.
     pub closed: Option<Result<()>>,
+}
+
+impl DbState {
+    /// The open took back a change of which later bytes had survived than earlier ones.
+    pub fn took_change_back(&self) -> bool {
+        self.dropped_tail.as_ref().is_some_and(|tail| tail.holed)
+    }
 }
 
 /// Everything behind a `Db` handle.

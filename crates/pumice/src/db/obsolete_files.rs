@@ -207,7 +207,7 @@ impl DbInner {
     pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
         let live = {
             let state = self.state.lock();
-            if !state.manifest_torn {
+            if !state.took_change_back() {
                 return Ok(());
             }
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));

@@ -105,7 +105,6 @@ pub(crate) fn open(
     {
         return Err(not_found(&unknown.name));
     }
-    let dropped = recovered.dropped.clone();
     let db_id = crate::db::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
     let info_log = open_info_log(options, &fs, path, mode)?;
     let inner = assemble(Assembly {
@@ -123,7 +122,7 @@ pub(crate) fn open(
     let db = Arc::new(inner);
     db.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
-    db.tell_dropped(dropped.as_ref());
+    db.tell_dropped();
     match mode {
         Mode::ReadWrite => db.start_writable(exists, descriptors)?,
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
@@ -354,7 +353,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         let budget = options.db_write_buffer_size as usize;
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
     });
-    let manifest_torn = a.recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -382,7 +380,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             cfs,
             max_column_family: a.recovered.max_column_family,
             min_log_to_keep: a.recovered.min_log_to_keep,
-            manifest_torn,
+            dropped_tail: a.recovered.dropped,
             ..DbState::default()
         }),
         changed: Condvar::new(),
@@ -455,7 +453,8 @@ pub(crate) fn new_family_state(
 }
 
 impl DbInner {
-    fn tell_dropped(&self, dropped: Option<&DroppedTail>) {
+    fn tell_dropped(&self) {
+        let dropped = self.state.lock().dropped_tail.clone();
         let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
         self.info(format_args!(
             "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \

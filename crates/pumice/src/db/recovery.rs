@@ -310,7 +310,7 @@ impl Replay<'_> {
 
 /// Nobody writes to a column family before the MANIFEST says durably that it is there.
 fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
-    if !state.manifest_torn || id <= state.max_column_family {
+    if !state.took_change_back() || id <= state.max_column_family {
         return Ok(());
     }
     Err(Error::corruption(format!(

@@ -152,6 +152,10 @@ impl List<'_> {
             self.add("compaction_style", "compaction_options_fifo", fifo);
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
+        self.same_if_given("periodic_compaction_seconds", f.periodic_compaction_seconds);
+        if f.is_given("ttl_seconds") {
+            self.add("ttl_seconds", "ttl", f.ttl_seconds);
+        }
         self.same_if_given("optimize_filters_for_hits", f.optimize_filters_for_hits);
         if f.prefix_size > 0 {
             self.add("prefix_size", "prefix_extractor", format!("fixed:{}", f.prefix_size));
@@ -217,6 +221,11 @@ impl List<'_> {
         self.same("cache_index_and_filter_blocks", f.cache_index_and_filter_blocks);
         let pin = f.pin_l0_filter_and_index_blocks_in_cache;
         self.same("pin_l0_filter_and_index_blocks_in_cache", pin);
+        match f.prepopulate_block_cache {
+            0 => self.same_if_given("prepopulate_block_cache", "kDisable"),
+            1 => self.same("prepopulate_block_cache", "kFlushOnly"),
+            other => return Err(format!("prepopulate_block_cache {other} is not known")),
+        }
         self.filters();
         self.index()?;
         self.pinning()

@@ -137,6 +137,10 @@ flag_table! {
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
+    periodic_compaction_seconds: u64 = u64::MAX - 1,
+        "Files older than this will be picked up for compaction; the default leaves it to the engine";
+    ttl_seconds: u64 = u64::MAX - 1,
+        "Data older than this goes down to the last level; the default leaves it to the engine";
     rate_limiter_bytes_per_sec: u64 = 0, "Limit of flush and compaction writes";
     delete_obsolete_files_period_micros: u64 = 0, "Period of full scans for obsolete files";
 
@@ -184,6 +188,8 @@ flag_table! {
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Number of shards of the block cache is 2 ** cache_numshardbits";
     cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
+    prepopulate_block_cache: i64 = 0,
+        "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";
     pin_l0_filter_and_index_blocks_in_cache: bool = false, "Pin index/filter blocks of L0 files";
     pin_top_level_index_and_filter: bool = false,
         "Pin top-level index of partitioned index/filter blocks in block cache";

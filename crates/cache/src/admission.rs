@@ -24,7 +24,7 @@ const WORTH_IT: u32 = ALL / 8;
 /// One miss changes the share by this part of the distance to what it says.
 const WEIGHT: u32 = 64;
 /// One key in so many is never admitted at its first miss.
-const SAMPLE: u64 = 8;
+const SAMPLE: u64 = 16;
 
 /// What is known about returns.
 pub(crate) struct Admission {

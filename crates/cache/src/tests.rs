@@ -295,7 +295,7 @@ fn a_full_cache_admits_what_comes_back_in_time() {
     }
     let admitted = (0..1000).filter(|n| cache.admits(&key(10_000 + n), 1)).count();
     assert!(admitted < 50, "{admitted}");
-    for (sweeps, comes) in [(0, true), (1, true), (3, true), (8, false), (100, false)] {
+    for (sweeps, comes) in [(0, true), (1, true), (3, true), (8, false), (20, false)] {
         let first = cache.admits(&key(20_000 + sweeps), 1);
         // An unhit entry of high priority costs the clock four sweeps, so a cacheful of them, too.
         churn(&cache, sweeps * 1000 / 4);

@@ -133,7 +133,7 @@ impl DbInner {
             inner,
             Arc::clone(cf),
             limits,
-            Prefix::new(options, &cf.options()),
+            Prefix::new(options, &tables, cf.comparator()),
             range_dels,
             super_version,
             options.snapshot.clone(),

@@ -14,12 +14,10 @@
 //! Invariant: while `is_set`, `prefix` is that of the last target that was entered.
 
 use pumice_base::Comparator;
-use pumice_base::extension::SliceTransform;
 use pumice_table::Extractor;
-use std::sync::Arc;
 
 use crate::db::requests::ReadOptions;
-use crate::options::ColumnFamilyOptions;
+use crate::table_cache::TableCache;
 
 /// How an iterator treats prefixes.
 enum Mode {
@@ -43,31 +41,16 @@ impl Prefix {
     ///
     /// Whoever says `prefix_same_as_start` vouches that the extractor groups keys. Otherwise
     /// filters are asked only where that is sure, and where there are any.
-    pub fn new(options: &ReadOptions, family: &ColumnFamilyOptions) -> Self {
-        let mode = match &family.prefix_extractor {
-            Some(extractor) if !options.total_order_seek => {
-                Self::mode(extractor, options.prefix_same_as_start, family)
+    pub fn new(options: &ReadOptions, tables: &TableCache, order: &Comparator) -> Self {
+        let mode = match tables.extractor() {
+            Some(_) if options.total_order_seek => Mode::Ignore,
+            Some(extractor) if options.prefix_same_as_start => Mode::Confine(extractor.clone()),
+            Some(extractor) if tables.uses_filters() && extractor.groups_keys(order) => {
+                Mode::First(extractor.clone())
             }
             _ => Mode::Ignore,
         };
         Prefix { mode, prefix: Vec::new(), is_set: false }
-    }
-
-    fn mode(
-        extractor: &Arc<dyn SliceTransform>,
-        confine: bool,
-        family: &ColumnFamilyOptions,
-    ) -> Mode {
-        let extractor = Extractor::new(extractor);
-        if confine {
-            return Mode::Confine(extractor);
-        }
-        let may_help = family.table_factory.filter_policy.is_some();
-        if may_help && extractor.groups_keys(&family.comparator) {
-            Mode::First(extractor)
-        } else {
-            Mode::Ignore
-        }
     }
 
     fn extractor(&self) -> Option<&Extractor> {

@@ -35,6 +35,11 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
         dst.push(value as u8);
         return;
     }
+    // The usual length of a block's size and its like, without a call.
+    if value < 1 << 14 {
+        dst.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+        return;
+    }
     let mut buf = [0u8; MAX_VARINT64_LEN];
     let mut n = 0;
     while value >= 0x80 {

@@ -50,6 +50,10 @@ bugs! {
     LogDirNotSynced,
     /// After a failed MANIFEST write files are deleted all the same.
     ManifestErrorDeletes,
+    /// A MANIFEST whose last change was torn so that some of its later bytes are there is refused.
+    TornManifestRefused,
+    /// Any damage at the end of a MANIFEST is taken for a tear.
+    DamagedManifestCut,
     /// Recovery makes its findings durable one column family after the other.
     RecoveryNotAtomic,
     /// A full disk is not found to have room again.

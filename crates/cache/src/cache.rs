@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pumice_base::{Error, ErrorKind, Result, SubCode};
 
+use crate::admission::Admission;
 use crate::entry_stats::Collector;
 use crate::handle::{Handle, Ref};
 use crate::key::{CacheKey, Priority};
@@ -39,6 +40,7 @@ pub struct Cache<V: Send + Sync + 'static> {
     table: NonNull<Table<V>>,
     strict: bool,
     next_id: AtomicU64,
+    admission: Admission,
     collector: Collector,
 }
 
@@ -58,6 +60,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             table: Table::new(options.capacity, options.capacity / charge),
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
+            admission: Admission::new(),
             collector: Collector::default(),
         })
     }
@@ -78,6 +81,18 @@ impl<V: Send + Sync + 'static> Cache<V> {
     #[inline]
     pub fn lookup_owned(&self, key: &CacheKey) -> Option<Handle<V>> {
         self.lookup(key).map(Ref::into_handle)
+    }
+
+    /// The entry under `key`, which would be charged about `charge` bytes, was missed, and the
+    /// caller can do without inserting it: true if it should all the same. Always so while there is
+    /// room; in a full cache the policy in `admission` decides. To be called once per miss.
+    pub fn admits(&self, key: &CacheKey, charge: usize) -> bool {
+        let table = self.table();
+        if !table.is_full(charge) {
+            return true;
+        }
+        let hash = key.hash();
+        self.admission.decide(hash, || table.note_miss(hash))
     }
 
     /// Stores `value` under `key`, in place of what is there, and pins it.

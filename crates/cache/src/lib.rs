@@ -14,6 +14,7 @@
 //! Thread safety: everything is `Send + Sync`. Nothing blocks, but for `Cache::entry_stats`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod admission;
 mod cache;
 mod entry_stats;
 mod handle;

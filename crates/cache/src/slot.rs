@@ -26,7 +26,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{
-    AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -41,6 +41,10 @@ const STATE: u64 = OCCUPIED | SHAREABLE | VISIBLE;
 
 /// Largest countdown a hit can reach.
 const COUNTDOWN_MAX: u8 = 3;
+
+/// Low bits of a noted miss, which are its time; the others are the key's tag.
+const MISS_TIME_BITS: u32 = 10;
+const MISS_TIME: u16 = (1 << MISS_TIME_BITS) - 1;
 
 /// What the clock found in a slot.
 pub(crate) enum Sweep {
@@ -65,6 +69,8 @@ pub(crate) struct Slot<V> {
     pub(crate) displacements: AtomicU32,
     /// Sweeps left. Lossy on purpose: a plain store costs a hit nothing.
     countdown: AtomicU8,
+    /// The last miss noted here, of whatever key; see [`Slot::note_miss`]. Not the entry's.
+    missed: AtomicU16,
     value: UnsafeCell<MaybeUninit<V>>,
 }
 
@@ -83,6 +89,7 @@ impl<V> Slot<V> {
             charge: AtomicUsize::new(charge),
             displacements: AtomicU32::new(0),
             countdown: AtomicU8::new(0),
+            missed: AtomicU16::new(0),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
     }
@@ -162,6 +169,17 @@ impl<V> Slot<V> {
         if countdown < COUNTDOWN_MAX {
             self.countdown.store(countdown + 1, Relaxed);
         }
+    }
+
+    /// Notes that a key with this tag was missed at this time of the clock. True: it was missed
+    /// before, at most `window` ago, and no other key that is noted here was since. Lossy: tags
+    /// are short and times wrap.
+    pub(crate) fn note_miss(&self, tag: u16, now: u16, window: u16) -> bool {
+        let tag = tag << MISS_TIME_BITS;
+        let now = now & MISS_TIME;
+        let before = self.missed.load(Relaxed);
+        self.missed.store(tag | now, Relaxed);
+        before & !MISS_TIME == tag && now.wrapping_sub(before) & MISS_TIME <= window
     }
 
     /// Adds a pin to those the caller has.

@@ -33,6 +33,13 @@ const CLOCK_STEP: usize = 4;
 const EVICTION_EFFORT_CAP: usize = 30;
 /// Sweeps after which every unpinned entry has run out of countdown.
 const SWEEPS_MAX: usize = 5;
+/// Sweeps that an entry of high priority stays without a hit: one more than its countdown.
+const STAY_SWEEPS: u16 = 4;
+/// Evictions leave at most this part of the capacity free: they free more than they have to, but
+/// not by much.
+const EVICTION_ROOM: usize = 16;
+/// Times that the clock tells apart in a sweep, for misses.
+const MISS_TIMES_PER_SWEEP: u16 = 4;
 /// Smallest table.
 const SLOTS_MIN: usize = 64;
 
@@ -138,6 +145,22 @@ impl<V> Table<V> {
             probe.advance();
         }
         None
+    }
+
+    /// Another `charge` bytes hardly fit without eviction: only the room that evictions leave.
+    pub(crate) fn is_full(&self, charge: usize) -> bool {
+        let capacity = self.capacity();
+        self.usage() + charge > capacity - capacity / EVICTION_ROOM
+            || self.occupancy() >= self.occupancy_max
+    }
+
+    /// Notes that the key with this hash was missed. True: that it was missed before is so short a
+    /// time ago that an entry made then would still be here.
+    pub(crate) fn note_miss(&self, hash: u64) -> bool {
+        let len = self.slots.len();
+        let now = self.clock.load(Relaxed) / (len / usize::from(MISS_TIMES_PER_SWEEP));
+        let window = STAY_SWEEPS * MISS_TIMES_PER_SWEEP;
+        self.slots[hash as usize & (len - 1)].note_miss((hash >> 40) as u16, now as u16, window)
     }
 
     /// Hides every entry under `key`; true if there was one.

@@ -271,6 +271,41 @@ fn pins_hold_under_concurrent_eviction() {
     assert_eq!(live.load(Relaxed), 0, "every value was dropped once");
 }
 
+/// While there is room every entry is admitted. In a full cache one that is missed again while it
+/// would still be there is, and one that comes back after many sweeps is not, once the cache knows
+/// that few come back.
+#[pumice_test_macros::test]
+fn a_full_cache_admits_what_comes_back_in_time() {
+    let cache = new_cache::<u64>(1000, 1);
+    let mut rng = Rng::new(9);
+    for n in 0..900 {
+        assert!(cache.admits(&key(n), 1), "{n}");
+        drop(cache.insert(key(n), n, 1, Priority::High).unwrap());
+    }
+    let mut churn = |cache: &Cache<u64>, n: u64| {
+        for _ in 0..n {
+            let new = key(1_000_000 + rng.uniform(1 << 40));
+            drop(cache.insert(new, 0, 1, Priority::High).unwrap());
+        }
+    };
+    churn(&cache, 1000);
+    // Nothing comes back: soon nothing is admitted.
+    for n in 0..4000 {
+        cache.admits(&key(2000 + n), 1);
+    }
+    let admitted = (0..1000).filter(|n| cache.admits(&key(10_000 + n), 1)).count();
+    assert!(admitted < 50, "{admitted}");
+    for (sweeps, comes) in [(0, true), (1, true), (3, true), (8, false), (100, false)] {
+        let first = cache.admits(&key(20_000 + sweeps), 1);
+        // An unhit entry of high priority costs the clock four sweeps, so a cacheful of them, too.
+        churn(&cache, sweeps * 1000 / 4);
+        let again = cache.admits(&key(20_000 + sweeps), 1);
+        assert_eq!((first, again), (false, comes), "{sweeps} sweeps");
+    }
+    cache.erase_all();
+    assert!(cache.admits(&key(30_000), 1), "room again");
+}
+
 /// After any amount of churn no displacement count is left behind: searches stay short.
 #[pumice_test_macros::test]
 fn churn_leaves_no_displacements() {

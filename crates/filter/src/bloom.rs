@@ -11,12 +11,15 @@
 //!
 //! Thread safety: one owner.
 
+use std::sync::Arc;
+
 use pumice_base::Result;
 use pumice_base::hash::fast_range32;
 
 use crate::dedup::KeyHashes;
 use crate::policy::FilterBuildSettings;
 use crate::reader::FilterReader;
+use crate::size_class::RateBalance;
 use crate::{METADATA_LEN, parts, rates, size_class, verify};
 
 pub(crate) const LINE: usize = 64;
@@ -34,6 +37,19 @@ pub struct BloomBuilder {
     optimize_for_memory: bool,
     detect_corruption: bool,
     hashes: KeyHashes<u64>,
+    /// What decides between size classes, and whether others use it as well.
+    balance: (Arc<RateBalance>, Sharing),
+}
+
+/// Who else uses a balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    /// Other builders.
+    Shared,
+    /// Nobody.
+    Own,
+    /// Nobody, and no filter was built yet.
+    Fresh,
 }
 
 impl BloomBuilder {
@@ -44,7 +60,32 @@ impl BloomBuilder {
             optimize_for_memory: settings.optimize_for_memory,
             detect_corruption: settings.detect_corruption,
             hashes: KeyHashes::default(),
+            balance: (Arc::default(), Sharing::Fresh),
         }
+    }
+
+    /// From now on sizes are balanced with those of all builders that use `balance`.
+    pub fn share_balance(&mut self, balance: Arc<RateBalance>) {
+        self.balance = (balance, Sharing::Shared);
+    }
+
+    /// The length of data, a multiple of `unit`, whose size class suits, where `target` bytes are
+    /// wanted. `rate` tells the false-positive rate at a length.
+    pub(crate) fn choose_len(
+        &mut self,
+        target: usize,
+        unit: usize,
+        rate: impl Fn(usize) -> f64,
+    ) -> usize {
+        let (balance, sharing) = &mut self.balance;
+        let offset = match sharing {
+            Sharing::Fresh => size_class::dice(&self.hashes),
+            Sharing::Own | Sharing::Shared => 0.0,
+        };
+        if *sharing == Sharing::Fresh {
+            *sharing = Sharing::Own;
+        }
+        size_class::choose(target, unit, (balance, offset), rate)
     }
 
     /// The entries added since the last filter, to add more.
@@ -76,7 +117,7 @@ impl BloomBuilder {
     }
 
     /// Length of the data and number of probes of the filter to build.
-    fn shape(&self) -> (usize, u8) {
+    fn shape(&mut self) -> (usize, u8) {
         let entries = self.hashes.len();
         let target = self.data_len(entries);
         let actual =
@@ -85,7 +126,7 @@ impl BloomBuilder {
             // Below the configured bits only where the length hit its maximum.
             return (target, num_probes(self.millibits_per_key.min(actual(target))));
         }
-        let len = size_class::choose(target, LINE, size_class::entropy(&self.hashes), |len| {
+        let len = self.choose_len(target, LINE, |len| {
             let bits = len as f64 * 8.0 / entries as f64;
             rates::cache_local(bits, num_probes(actual(len)))
         });

@@ -5,12 +5,15 @@
 //!
 //! Thread safety: one owner.
 
+use std::sync::Arc;
+
 use pumice_base::Result;
 use pumice_base::hash::hash64;
 
 use crate::bloom::BloomBuilder;
 use crate::legacy::LegacyBloomBuilder;
 use crate::ribbon::RibbonBuilder;
+use crate::size_class::RateBalance;
 
 /// Builds filters of any kind from keys.
 #[derive(Clone, Debug)]
@@ -140,6 +143,18 @@ impl FilterBuilder {
     /// [`crate::ALWAYS_TRUE`] is the filter that stays right.
     pub fn finish(&mut self) -> Result<Vec<u8>> {
         each!(self, builder => builder.finish())
+    }
+
+    /// From now on sizes are balanced with those of all builders that use `balance`
+    /// (`optimize_filters_for_memory`). Without this the filters of this builder are balanced by
+    /// themselves, and are a function of their entries and the settings.
+    pub fn share_balance(&mut self, balance: Arc<RateBalance>) {
+        match self {
+            FilterBuilder::Bloom(builder) => builder.share_balance(balance),
+            FilterBuilder::Ribbon(builder) => builder.share_balance(balance),
+            // These have the size that the format gives them.
+            FilterBuilder::Legacy(_) => {}
+        }
     }
 
     /// Forgets the entries added since the last filter and keeps their memory.

@@ -34,6 +34,7 @@ pub use legacy::LegacyBloomBuilder;
 pub use policy::{FilterBuildSettings, FilterKind, FilterPolicy};
 pub use reader::FilterReader;
 pub use ribbon::RibbonBuilder;
+pub use size_class::RateBalance;
 
 /// Bytes behind the data of every filter that say how to read it.
 pub(crate) const METADATA_LEN: usize = 5;

@@ -146,6 +146,8 @@ pub struct Level {
     total_bytes: u64,
     compensated_bytes: u64,
     max_epoch: u64,
+    oldest_ancester_time: u64,
+    oldest_creation_time: u64,
     pub(crate) stats: StatsSum,
 }
 
@@ -153,6 +155,11 @@ impl Level {
     /// A level of `files` that are in the order of invariant 1.
     pub fn new(number: usize, files: Vec<Arc<FileMetaData>>, cmp: &Comparator) -> Self {
         let mut level = Level { number, ..Level::default() };
+        let oldest = |time: fn(&FileMetaData) -> u64| {
+            files.iter().map(|file| time(file)).filter(|time| *time > 0).min().unwrap_or(u64::MAX)
+        };
+        level.oldest_ancester_time = oldest(|file| file.oldest_ancester_time);
+        level.oldest_creation_time = oldest(|file| file.file_creation_time);
         level.by_number.reserve_exact(files.len());
         for (i, file) in files.iter().enumerate() {
             let i = i as u32;
@@ -205,6 +212,14 @@ impl Level {
     /// Largest epoch number.
     pub fn max_epoch(&self) -> u64 {
         self.max_epoch
+    }
+    /// Smallest `oldest_ancester_time` of a file that has one, else `u64::MAX`.
+    pub fn oldest_ancester_time(&self) -> u64 {
+        self.oldest_ancester_time
+    }
+    /// Smallest `file_creation_time` of a file that has one, else `u64::MAX`.
+    pub fn oldest_creation_time(&self) -> u64 {
+        self.oldest_creation_time
     }
     /// Files a table property collector marked for compaction.
     pub fn marked_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {

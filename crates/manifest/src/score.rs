@@ -181,10 +181,12 @@ pub struct FileMarks {
     pub bottommost: Vec<(usize, Arc<FileMetaData>)>,
     /// When the oldest snapshot passes this number, `bottommost` may gain files.
     pub bottommost_threshold: u64,
-    /// Data older than `ttl`.
+    /// Data older than `ttl`, but for the last level with data, where it may stay.
     pub expired: Vec<(usize, Arc<FileMetaData>)>,
     /// Files older than `periodic_compaction_seconds`.
     pub periodic: Vec<(usize, Arc<FileMetaData>)>,
+    /// When files will be marked because of their age, unix seconds; `u64::MAX` never.
+    pub next_old: u64,
 }
 
 /// What decides about marks besides the version.
@@ -215,7 +217,11 @@ impl FileMarks {
 
     /// The marked files of `version`, without those being compacted.
     pub fn compute(version: &Version, rules: &MarkRules) -> Self {
-        let mut marks = FileMarks { bottommost_threshold: u64::MAX, ..FileMarks::default() };
+        let mut marks = FileMarks {
+            bottommost_threshold: u64::MAX,
+            next_old: u64::MAX,
+            ..FileMarks::default()
+        };
         let last = version.num_non_empty_levels().saturating_sub(1);
         for level in version.levels().iter().take(last) {
             for (_, file) in level.marked_files().filter(|(_, f)| !f.is_being_compacted()) {
@@ -243,24 +249,71 @@ impl FileMarks {
                     self.bottommost_threshold = self.bottommost_threshold.min(file.largest_seq);
                 } else if rules.bottommost_delay == 0 || file.file_creation_time < newest_allowed {
                     self.bottommost.push((level.number(), file.clone()));
+                } else {
+                    let waits = rules.bottommost_delay.saturating_add(1);
+                    self.next_old =
+                        self.next_old.min(file.file_creation_time.saturating_add(waits));
                 }
             }
         }
     }
 
     fn mark_old(&mut self, version: &Version, rules: &MarkRules) {
-        let older = |time: u64, seconds: u64| {
-            seconds > 0 && time > 0 && time < rules.now.saturating_sub(seconds)
-        };
-        if rules.ttl == 0 && rules.periodic == 0 {
+        let in_use = version.num_levels() - usize::from(rules.allow_ingest_behind);
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        for level in version.levels().iter().take(in_use) {
+            if level.number() < last && level.number() + 1 < in_use {
+                let age = Age {
+                    seconds: rules.ttl,
+                    oldest: level.oldest_ancester_time(),
+                    time: |file| file.oldest_ancester_time,
+                };
+                age.mark(level, rules.now, &mut self.expired, &mut self.next_old);
+            }
+            let age = Age {
+                seconds: rules.periodic,
+                oldest: level.oldest_creation_time(),
+                time: |file| file.file_creation_time,
+            };
+            age.mark(level, rules.now, &mut self.periodic, &mut self.next_old);
+        }
+    }
+}
+
+/// How the age of files is told, and how old they may get.
+struct Age {
+    /// Older files are too old; 0 for never.
+    seconds: u64,
+    /// The time of the oldest file of the level.
+    oldest: u64,
+    /// The time of a file in unix seconds, 0 unknown.
+    time: fn(&FileMetaData) -> u64,
+}
+
+impl Age {
+    /// Adds the files of `level` that are too old `now` to `old`, without those being compacted.
+    /// `next` becomes the moment when the next one will be, if that is sooner.
+    fn mark(
+        &self,
+        level: &Level,
+        now: u64,
+        old: &mut Vec<(usize, Arc<FileMetaData>)>,
+        next: &mut u64,
+    ) {
+        let too_old_at = |time: u64| time.saturating_add(self.seconds).saturating_add(1);
+        if self.seconds == 0 || self.oldest == u64::MAX {
             return;
         }
-        for (level, file) in version.all_files().filter(|(_, f)| !f.is_being_compacted()) {
-            if level + 1 < version.num_levels() && older(file.oldest_ancester_time, rules.ttl) {
-                self.expired.push((level, file.clone()));
-            }
-            if older(file.file_creation_time, rules.periodic) {
-                self.periodic.push((level, file.clone()));
+        if too_old_at(self.oldest) > now {
+            *next = (*next).min(too_old_at(self.oldest));
+            return;
+        }
+        for file in level.files().iter().filter(|file| (self.time)(file) > 0) {
+            let at = too_old_at((self.time)(file));
+            if at > now {
+                *next = (*next).min(at);
+            } else if !file.is_being_compacted() {
+                old.push((level.number(), file.clone()));
             }
         }
     }

@@ -267,10 +267,7 @@ impl TableCache {
                 },
                 tail_size: file.tail_size,
                 prefix_extractor: self.prefix_extractor.clone(),
-                stats: match level == self.last_level {
-                    true => self.open.last_level.clone(),
-                    false => self.open.other_levels.clone(),
-                },
+                stats: self.receiver(level),
                 max_file_size_for_l0_meta_pin: self.flushed_bytes_max,
                 ..TableReadContext::default()
             },
@@ -279,6 +276,14 @@ impl TableCache {
         )?;
         file.stats.get_or_init(|| file_stats(table.properties()));
         Ok(table)
+    }
+
+    /// What tables of `level` report to.
+    pub fn receiver(&self, level: usize) -> Option<Arc<dyn TableStats>> {
+        match level == self.last_level {
+            true => self.open.last_level.clone(),
+            false => self.open.other_levels.clone(),
+        }
     }
 }
 

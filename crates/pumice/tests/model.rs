@@ -1,7 +1,7 @@
 //! The engine against a sorted map: random writes of every kind, ingested files, flushes,
 //! compactions, snapshots, reopenings and changes of the prefix extractor, read back by `get`,
-//! `multi_get` and randomly walking iterators with bounds and prefixes, in both orders. Crashes leave a prefix of the history that
-//! has all of what was synced.
+//! `multi_get` and randomly walking iterators with bounds and prefixes, in both orders. Crashes
+//! leave a prefix of the history that has all of what was synced.
 //!
 //! `PUMICE_MODEL_SEEDS=n` runs more seeds; a failure names its seed.
 #![allow(clippy::unwrap_used)]

@@ -216,3 +216,42 @@ fn a_compaction_inside_level_0_is_not_split() {
     assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
     db.close().unwrap();
 }
+
+/// Bytes that a database with this `prepopulate_block_cache` put into the block cache by a flush,
+/// blocks that reads did not find there then, and bytes put there by a compaction.
+fn cached_with(prepopulate: &str) -> [u64; 3] {
+    let (_fs, mut options) = on_memory();
+    let statistics = Arc::new(Statistics::new());
+    options.db.statistics = Some(Arc::clone(&statistics));
+    let table = format!(
+        "{{index_type=kTwoLevelIndexSearch;partition_filters=true;metadata_block_size=512;\
+         cache_index_and_filter_blocks=true;filter_policy=bloomfilter:10;\
+         prepopulate_block_cache={prepopulate}}}"
+    );
+    options.set("block_based_table_factory", &table).unwrap();
+    let db = Db::open(&options, "/db").unwrap();
+    fill(&db, 3000);
+    db.flush(&FlushOptions::default()).unwrap();
+    let added = statistics.ticker(Ticker::BlockCacheBytesWrite);
+    for n in 0..3000 {
+        assert!(db.get(&ReadOptions::default(), &key(n)).unwrap().is_some());
+    }
+    let missed = statistics.ticker(Ticker::BlockCacheMiss);
+    assert!(statistics.ticker(Ticker::BlockCacheHit) > 3000);
+    let before = statistics.ticker(Ticker::BlockCacheDataAdd);
+    fill(&db, 3000);
+    let off = [("block_based_table_factory", "{prepopulate_block_cache=kDisable}")];
+    db.set_options(db.default_column_family(), &off).unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let by_compaction = statistics.ticker(Ticker::BlockCacheDataAdd) - before;
+    db.close().unwrap();
+    [added, missed, by_compaction]
+}
+
+#[pumice_test_macros::test]
+fn what_is_flushed_is_in_the_block_cache() {
+    let [added, missed, by_compaction] = cached_with("kFlushOnly");
+    assert!(added > 300_000 && missed == 0 && by_compaction == 0, "{added} {missed}");
+    let [added, missed, _] = cached_with("kDisable");
+    assert!(added < 5000 && missed > 50, "{added} {missed}");
+}

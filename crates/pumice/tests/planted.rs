@@ -17,6 +17,7 @@ use pumice::{
     Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::planted::{Bug, activate};
+use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, FsyncFailure, NameLoss};
 
@@ -58,6 +59,8 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::CompactionDirNotSynced, a_compacted_table_survives),
     (Bug::LogDirNotSynced, a_sync_write_in_a_new_log_survives),
     (Bug::ManifestErrorDeletes, a_failed_manifest_keeps_files),
+    (Bug::TornManifestRefused, a_torn_manifest_opens),
+    (Bug::DamagedManifestCut, a_damaged_manifest_is_refused),
     (Bug::RecoveryNotAtomic, a_crash_in_recovery_keeps_families_equal),
     (Bug::NoSpaceForGood, space_returns),
     (Bug::CloseErrorIgnored, a_failed_close_is_told),
@@ -213,6 +216,32 @@ fn a_failed_manifest_keeps_files() {
     db.close().unwrap();
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!(contents(&db).len(), 20);
+}
+
+/// A database, and the MANIFEST's path and length before and after its last change, which is longer
+/// than two sectors.
+fn with_long_change() -> (MemFs, std::path::PathBuf, usize) {
+    let (fs, db) = fresh();
+    let name = fs.read_file(&std::path::Path::new(DIR).join("CURRENT")).unwrap();
+    let manifest = std::path::Path::new(DIR).join(String::from_utf8(name).unwrap().trim_end());
+    let before = fs.file_size(&manifest).unwrap() as usize;
+    db.create_column_family(&ColumnFamilyOptions::default(), &"n".repeat(1500)).unwrap();
+    let copy = fs.crashed_copy(0, CrashMode::PROCESS);
+    db.close().unwrap();
+    (copy, manifest, before)
+}
+
+fn a_torn_manifest_opens() {
+    let (fs, manifest, before) = with_long_change();
+    let sector = before.next_multiple_of(512);
+    fs.damage(&manifest, |bytes| bytes[sector..sector + 512].fill(0)).unwrap();
+    Db::open(&small(&fs), DIR).unwrap().close().unwrap();
+}
+
+fn a_damaged_manifest_is_refused() {
+    let (fs, manifest, before) = with_long_change();
+    fs.damage(&manifest, |bytes| bytes[before + 700] ^= 1).unwrap();
+    assert!(Db::open(&small(&fs), DIR).is_err(), "an acknowledged column family is gone");
 }
 
 /// Two families with the same keys; the process dies, then the power fails at each change that

@@ -37,6 +37,8 @@ fn options_on(fs: &MemFs, seed: u64) -> Options {
     options.cf.write_buffer_size = 12 << 10;
     options.cf.level0_file_num_compaction_trigger = 2;
     options.cf.target_file_size_base = 4 << 10;
+    // The task that waits for the age of files has tests of its own.
+    options.cf.ttl = 0;
     let all = [CompressionType::None, CompressionType::Snappy, CompressionType::Zstd];
     options.cf.compression = all[rng.uniform(3) as usize];
     options

@@ -4,14 +4,16 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use common::{DIR, flush, memory, options};
 use pumice::stats::StatsLevel;
 use pumice::{
     BlockCache, CacheOptions, CompactRangeOptions, CompactionFilter, CompressionType, Db,
-    DbIterator, FilterDecision, FilterPolicy, FixedPrefix, FlushOptions, HistogramKind, Options,
-    ReadOptions, Statistics, Ticker, WriteOptions,
+    DbIterator, FilterDecision, FilterPolicy, FixedPrefix, FlushOptions, HistogramKind,
+    IngestExternalFileOptions, Options, ReadOptions, SstFileWriter, Statistics, Ticker,
+    WaitForCompactOptions, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
@@ -158,13 +160,19 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 }
 
 /// Names that need a damaged file, a full cache, a stall or another style of compaction: the tests
-/// below, `fifo`, `fifo_age`, and those of writes see to them.
-const ELSEWHERE: [&str; 7] = [
+/// below, `fifo`, `fifo_age`, `ages`, and those of writes see to them.
+const ELSEWHERE: [&str; 13] = [
     "rocksdb.block.cache.add.failures",
     "rocksdb.block.checksum.mismatch.count",
     "rocksdb.no.file.errors",
     "rocksdb.fifo.max.size.compactions",
     "rocksdb.fifo.ttl.compactions",
+    "rocksdb.compact.read.marked.bytes",
+    "rocksdb.compact.read.periodic.bytes",
+    "rocksdb.compact.read.ttl.bytes",
+    "rocksdb.compact.write.marked.bytes",
+    "rocksdb.compact.write.periodic.bytes",
+    "rocksdb.compact.write.ttl.bytes",
     "rocksdb.stall.micros",
     "rocksdb.write.other",
 ];
@@ -381,6 +389,32 @@ fn reads_are_counted_by_level() {
     counted.statistics.reset();
     assert!(get(&db, &key(1, 77)));
     assert!(counted.ticker(Ticker::LastLevelReadCount) > 0);
+    db.close().unwrap();
+}
+
+/// Compactions that a file itself asked for are counted apart: an ingested file of one range
+/// tombstone does. Those that ages ask for: test `ages`.
+#[pumice_test_macros::test]
+fn compactions_of_marked_files_are_counted() {
+    let (_fs, mut counted) = Counted::new(StatsLevel::default());
+    let fs = Arc::clone(&counted.options.db.file_system);
+    fs.create_dir_all(Path::new("/in")).unwrap();
+    counted.options.cf.disable_auto_compactions = false;
+    let db = counted.open();
+    put(&db, 1, false);
+    to_last_level(&db);
+    assert_eq!(counted.ticker(Ticker::CompactReadBytesMarked), 0);
+    let mut writer = SstFileWriter::new(&counted.options).unwrap();
+    writer.open("/in/1.sst").unwrap();
+    writer.delete_range(&key(1, 0), &key(1, 1000)).unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in/1.sst"]).unwrap();
+    let wait = WaitForCompactOptions { timeout_micros: 20_000_000, ..Default::default() };
+    db.wait_for_compact(&wait).unwrap();
+    assert!(!get(&db, &key(1, 0)) && get(&db, &key(1, 1000)));
+    assert!(counted.ticker(Ticker::CompactReadBytesMarked) > 10_000);
+    assert!(counted.ticker(Ticker::CompactWriteBytesMarked) > 1000);
+    assert_eq!(counted.ticker(Ticker::CompactReadBytesTtl), 0);
     db.close().unwrap();
 }
 

@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +29,7 @@ use pumice_table::{
     BuildStats, IndexType, Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext,
 };
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 const VALUE_BYTES: usize = 100;
 
 /// A file that forgets.
@@ -103,11 +104,20 @@ impl Load {
         Load { keys, values, count }
     }
 
-    /// Made to cost next to nothing: whoever reads them is measured. The compiler is not told the
-    /// lengths, lest it makes a builder for them.
-    fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let values = self.values.chunks_exact(black_box(VALUE_BYTES)).cycle();
-        self.keys.chunks_exact(black_box(KEY_BYTES)).zip(values)
+    /// Calls `take` for each entry. Made to cost next to nothing: whoever takes them is measured.
+    /// The compiler is not told that all have one length, lest it makes a builder for that.
+    #[inline(always)]
+    fn for_each(&self, mut take: impl FnMut(&[u8], &[u8])) {
+        let round = self.values.len() / VALUE_BYTES * KEY_BYTES;
+        for mut keys in self.keys.chunks(round) {
+            let mut values = &self.values[..];
+            while let Some((key, next_keys)) = keys.split_at_checked(black_box(KEY_BYTES))
+                && let Some((value, next_values)) = values.split_at_checked(black_box(VALUE_BYTES))
+            {
+                take(key, value);
+                (keys, values) = (next_keys, next_values);
+            }
+        }
     }
 }
 
@@ -142,15 +152,20 @@ fn case(codec: &str, filter: &str, level: Option<i32>, threads: u32) -> Case {
 #[inline(never)]
 fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) -> BuildStats {
     let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
-    for (key, value) in load.entries() {
-        builder.add(key, value).unwrap();
-    }
+    load.for_each(|key, value| builder.add(key, value).unwrap());
     builder.finish().unwrap();
     builder.stats().clone()
 }
 
+/// Raw data blocks, one behind another as in a file: where each lies in memory of its own is up to
+/// the allocator, and the limit is fast enough to depend on it.
+struct Blocks {
+    bytes: Vec<u8>,
+    at: Vec<Range<usize>>,
+}
+
 /// The raw data blocks of the load.
-fn blocks(load: &Load) -> Vec<Vec<u8>> {
+fn blocks(load: &Load) -> Blocks {
     let fs = MemFs::new(1);
     let path = Path::new("/limit.sst");
     let file = fs.create(path, &Default::default()).unwrap();
@@ -159,27 +174,26 @@ fn blocks(load: &Load) -> Vec<Vec<u8>> {
     let bytes = fs.read_file(path).unwrap();
     let read = TableReadContext::default();
     let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();
-    let mut starts: Vec<usize> = load
-        .entries()
-        .map(|(key, _)| {
-            let target = seek_key(user_key(key), MAX_SEQUENCE);
-            table.approximate_offset_of(&target).unwrap() as usize
-        })
-        .collect();
+    let mut starts = Vec::new();
+    load.for_each(|key, _| {
+        let target = seek_key(user_key(key), MAX_SEQUENCE);
+        starts.push(table.approximate_offset_of(&target).unwrap() as usize);
+    });
     starts.dedup();
     starts.push(table.properties().data_size as usize);
-    starts.windows(2).map(|pair| bytes[pair[0]..pair[1] - 5].to_vec()).collect()
+    Blocks { at: starts.windows(2).map(|pair| pair[0]..pair[1] - 5).collect(), bytes }
 }
 
 /// Codec, checksum and append, for blocks taken from `next`.
-fn limit_thread(context: &TableBuildContext, blocks: &[Vec<u8>], next: &AtomicUsize) {
+fn limit_thread(context: &TableBuildContext, blocks: &Blocks, next: &AtomicUsize) {
     let kind = context.compression;
     let mut codec = match kind {
         CompressionType::None => None,
         kind => Some(Compressor::new(kind, &context.compression_opts).unwrap()),
     };
     let (mut out, mut writer) = (Vec::new(), nowhere());
-    while let Some(raw) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(at) = blocks.at.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let raw = &blocks.bytes[at.clone()];
         out.clear();
         let smaller = codec.as_mut().is_some_and(|c| c.compress(raw, &mut out).unwrap());
         let stored = if smaller { &out } else { raw };
@@ -189,7 +203,7 @@ fn limit_thread(context: &TableBuildContext, blocks: &[Vec<u8>], next: &AtomicUs
 }
 
 #[inline(never)]
-fn limit_once(context: &TableBuildContext, blocks: &[Vec<u8>], threads: usize) {
+fn limit_once(context: &TableBuildContext, blocks: &Blocks, threads: usize) {
     let next = AtomicUsize::new(0);
     if threads == 1 {
         return limit_thread(context, blocks, &next);
@@ -212,7 +226,7 @@ fn filter_once(context: &TableBuildContext, load: &Load) {
     };
     let policy = context.table.filter_policy.as_ref();
     let Some(mut builder) = policy.and_then(|policy| policy.builder(&settings)) else { return };
-    builder.add_keys(load.entries().map(|(key, _)| user_key(key)));
+    builder.add_keys(load.keys.chunks_exact(black_box(KEY_BYTES)).map(user_key));
     black_box(builder.finish().unwrap());
 }
 
@@ -229,8 +243,9 @@ fn median(mut list: Vec<f64>) -> f64 {
     list[list.len() / 2]
 }
 
-/// One line: the builder, the limit, the share. `threads` is what the limit may use.
-fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
+/// One line: the builder, the limit, the share, which is the median of those of the rounds: what
+/// slows the machine down slows both parts of a round. `threads` is what the limit may use.
+fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
     let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
     for _ in 0..ROUNDS {
@@ -243,15 +258,19 @@ fn compare(case: &Case, load: &Load, blocks: &[Vec<u8>], threads: usize) {
         runs[3].push(cpu);
         runs[4].push(measure(load.count, || filter_once(&case.context, load)).1);
     }
+    let share = |limit: &[&Vec<f64>], of: &[f64]| {
+        let limits = (0..ROUNDS).map(|round| limit.iter().map(|runs| runs[round]).sum::<f64>());
+        100.0 * median(limits.zip(of).map(|(limit, of)| limit / of).collect())
+    };
+    // One thread is measured by its CPU time, which others on the machine disturb less.
+    let (limits, of) = if threads == 1 { (&runs[3], &runs[1]) } else { (&runs[2], &runs[0]) };
+    let (alone, with_filter) = (share(&[limits], of), share(&[limits, &runs[4]], of));
     let [wall, cpu, limit, limit_cpu, filter] = runs.map(median);
     let wanted = case.context.compression_opts.parallel_threads;
     print!("{:<22} pt {wanted}  {wall:7.1} ns/key (cpu {cpu:7.1})", case.name);
-    // One thread is measured by its CPU time, which others on the machine disturb less.
-    let share = if threads == 1 { limit_cpu / cpu } else { limit / wall };
-    print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {:3.0} %", 100.0 * share);
+    print!("  limit {limit:7.1} (cpu {limit_cpu:7.1})  share {alone:3.0} %");
     if threads == 1 && case.context.table.filter_policy.is_some() {
-        let share = (limit_cpu + filter) / cpu;
-        print!("  with its filter {:7.1}  share {:3.0} %", limit_cpu + filter, 100.0 * share);
+        print!("  with its filter {:7.1}  share {with_filter:3.0} %", limit_cpu + filter);
     }
     let ring = &stats.ring;
     if ring.emitted > 0 {

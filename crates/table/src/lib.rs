@@ -29,7 +29,8 @@ pub use extractor::Extractor;
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,
-    TableBuildContext, TableOptions, TableReadContext, TableReadOptions, TableReason,
+    PrepopulateBlockCache, TableBuildContext, TableOptions, TableReadContext, TableReadOptions,
+    TableReason,
 };
 pub use properties::TableProperties;
 pub use read::block::Block;

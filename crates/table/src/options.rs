@@ -10,7 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::{FilterBuildSettings, FilterPolicy};
+use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 
@@ -64,6 +64,16 @@ pub enum IndexShortening {
     Separators,
     /// The last one too.
     SeparatorsAndSuccessor,
+}
+
+/// Tables whose blocks go into the block cache while they are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PrepopulateBlockCache {
+    /// None.
+    #[default]
+    Disable,
+    /// Those that a flush writes.
+    FlushOnly,
 }
 
 /// Settings of the tables of a column family, `BlockBasedTableOptions` of RocksDB.
@@ -131,6 +141,8 @@ pub struct TableOptions {
     pub pin_top_level_index_and_filter: bool,
     /// Finer pinning; `Fallback` leaves it to the two flags above.
     pub metadata_pinning: MetadataPinning,
+    /// Tables whose blocks go into the block cache while they are built.
+    pub prepopulate_block_cache: PrepopulateBlockCache,
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
@@ -192,6 +204,7 @@ impl Default for TableOptions {
             data_block_hash_table_util_ratio: 0.75,
             pin_top_level_index_and_filter: true,
             metadata_pinning: MetadataPinning::default(),
+            prepopulate_block_cache: PrepopulateBlockCache::Disable,
         }
     }
 }
@@ -282,6 +295,12 @@ pub struct TableBuildContext {
     pub helpers: Option<HelperPool>,
     /// Time the codec for every block, not for every 64th.
     pub time_codec: bool,
+    /// Receives counts of blocks put into the cache.
+    pub stats: Option<Arc<dyn TableStats>>,
+    /// With `optimize_filters_for_memory`: the balance of sizes that this table's filters share
+    /// with those of others. `None` balances them among themselves; then the bytes of the table are
+    /// a function of entries and settings.
+    pub filter_balance: Option<Arc<RateBalance>>,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -326,6 +345,8 @@ impl Default for TableBuildContext {
             target_file_size: 0,
             helpers: None,
             time_codec: false,
+            stats: None,
+            filter_balance: None,
             user_collected: Vec::new(),
         }
     }

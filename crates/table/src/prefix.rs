@@ -3,45 +3,66 @@
 //! Pure functions. `prefix_word` maps a key to a `u64` so that unequal words order as the keys do
 //! under `memcmp`; equal words say nothing (short keys are padded with zeros).
 
-use std::ops::RangeInclusive;
-
 /// Length of the longest common prefix.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let n = a.len().min(b.len());
-    let (a, b) = (&a[..n], &b[..n]);
-    let mut at = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let diff = word(x) ^ word(y);
-        if diff != 0 {
-            return at + (diff.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
+    if let Some((at, x, y)) = differing_word(a, b) {
+        return at + equal_bytes(x, y);
     }
-    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+    let n = a.len().min(b.len());
+    let at = n & !7;
+    at + a[at..n].iter().zip(&b[at..n]).take_while(|(x, y)| x == y).count()
 }
 
-/// The little-endian word of an 8-byte chunk.
-#[inline]
-fn word(chunk: &[u8]) -> u64 {
-    chunk.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+/// The first whole words, counted from the start, in which the two differ: where they begin, and
+/// both. None if they only differ behind the last of them, or not at all.
+#[inline(always)]
+pub(crate) fn differing_word(a: &[u8], b: &[u8]) -> Option<(usize, u64, u64)> {
+    let n = a.len().min(b.len());
+    let (mut a, mut b) = (&a[..n], &b[..n]);
+    while let (Some(x), Some(y)) = (a.first_chunk(), b.first_chunk()) {
+        let (x, y) = (u64::from_le_bytes(*x), u64::from_le_bytes(*y));
+        if x != y {
+            return Some((n - a.len(), x, y));
+        }
+        (a, b) = (&a[8..], &b[8..]);
+    }
+    None
 }
 
-/// Lengths that [`copy_short`] takes.
-pub(crate) const SHORT_BYTES: RangeInclusive<usize> = 8..=64;
+/// Bytes that two unequal words have in common.
+#[inline(always)]
+pub(crate) fn equal_bytes(x: u64, y: u64) -> usize {
+    ((x ^ y).trailing_zeros() / 8) as usize
+}
 
-/// `dst.copy_from_slice(src)` for [`SHORT_BYTES`]: two chunks that may overlap, without a call.
+/// `dst.copy_from_slice(src)`, without a call for lengths that keys usually have: two chunks that
+/// may overlap.
 ///
 /// # Panics
-/// If the lengths differ, or are others.
+/// If the lengths differ.
 #[inline(always)]
-pub(crate) fn copy_short(dst: &mut [u8], src: &[u8]) {
+pub(crate) fn copy_key(dst: &mut [u8], src: &[u8]) {
     assert_eq!(dst.len(), src.len());
     match src.len() {
         16..=32 => copy_ends::<16>(dst, src),
         8..16 => copy_ends::<8>(dst, src),
         33..=64 => copy_ends::<32>(dst, src),
-        _ => panic!("not short"),
+        _ => dst.copy_from_slice(src),
+    }
+}
+
+/// As [`copy_key`] for lengths that values usually have.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline(always)]
+pub(crate) fn copy_value(dst: &mut [u8], src: &[u8]) {
+    assert_eq!(dst.len(), src.len());
+    match src.len() {
+        64..=128 => copy_ends::<64>(dst, src),
+        32..64 => copy_ends::<32>(dst, src),
+        _ => dst.copy_from_slice(src),
     }
 }
 
@@ -101,12 +122,14 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn short_copies_are_copies() {
-        let from: Vec<u8> = (1..=80).collect();
-        for len in SHORT_BYTES {
-            let mut to = [0; 80];
-            copy_short(&mut to[..len], &from[..len]);
-            assert_eq!(to[..len], from[..len]);
-            assert!(to[len..].iter().all(|&byte| byte == 0));
+        let from: Vec<u8> = (1..=150).collect();
+        for len in 0..=from.len() {
+            for copy in [copy_key, copy_value] {
+                let mut to = [0; 200];
+                copy(&mut to[..len], &from[..len]);
+                assert_eq!(to[..len], from[..len]);
+                assert!(to[len..].iter().all(|&byte| byte == 0));
+            }
         }
     }
 

@@ -18,10 +18,12 @@ mod compression;
 mod physical;
 mod reader;
 mod record;
+mod torn;
 mod writer;
 
 pub use reader::{LogEnd, LogReader, LogReaderOptions, PredecessorLog, RecordInfo, Reporter};
 pub use record::{BLOCK_BYTES, WalRecoveryMode};
+pub use torn::{GroupCountdown, is_torn_append};
 pub use writer::LogWriter;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod torn;
 
 use crate::record::*;
 use crate::{LogEnd, LogReader, LogReaderOptions, LogWriter};

@@ -1,17 +1,22 @@
 //! T2: a crash at every boundary between two changes of the disk, in 200 short workloads, and of
 //! each crash several images: what each leaves must be recovered, written to, and recovered again.
+//!
+//! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
+//! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pumice_base::random::Rng;
+use pumice_env::FileSystem;
 use pumice_env::mem::{CrashMode, FileLoss, NameLoss};
 use pumice_testkit::oracle::Crash;
 
 use super::host::Host;
 use super::script::{self, Performer, Script};
 use super::session::Session;
-use super::verdict::{Count, Failure, Tally};
-use super::world::World;
+use super::verdict::{Count, Failure, Kind, Tally};
+use super::world::{DIR, World};
 
 /// What a crash may leave of the same moment.
 pub const IMAGES: [(Crash, CrashMode); 8] = [
@@ -122,6 +127,9 @@ fn recover(dead: &World, boundary: u64, image: usize) -> Result<(), Failure> {
         world.tally.add(Count::InRecovery, u64::from(opened.is_none()));
         world.crash_as(opened, crash, mode, rng.next_u64());
     }
+    if image == 0 {
+        refuse_damage(&world, boundary)?;
+    }
     let session = world.open_and_judge()?;
     go_on(&session, &mut rng)?;
     if rng.one_in(2) {
@@ -144,4 +152,32 @@ fn go_on(session: &Session, rng: &mut Rng) -> Result<(), Failure> {
         session.must(session.flush(0), "flush")?;
     }
     session.must(session.probe(rng.one_in(2)), "write")
+}
+
+/// A MANIFEST with a damaged byte in one of its last records is refused.
+fn refuse_damage(world: &World, boundary: u64) -> Result<(), Failure> {
+    let mut rng = Rng::new(boundary ^ 0xda_0000);
+    let failed = |e: pumice::Error| Failure::new(Kind::Wrong, format!("damaging a copy: {e}"));
+    let current = Path::new(DIR).join("CURRENT");
+    if !world.fs.exists(&current).map_err(failed)? {
+        return Ok(());
+    }
+    let copy = world.fork(world.fs.crashed_copy(0, CrashMode::PROCESS));
+    let name = copy.fs.read_file(&current).map_err(failed)?;
+    let manifest = Path::new(DIR).join(String::from_utf8_lossy(&name).trim_end());
+    let mut place = 0;
+    let damage = |bytes: &mut Vec<u8>| {
+        place = bytes.len() - 1 - rng.uniform(bytes.len().min(400) as u64) as usize;
+        // Not to zero: a byte that is alone in its sector may have been torn off.
+        bytes[place] ^= if bytes[place] == 0x40 { 0x41 } else { 0x40 };
+    };
+    copy.fs.damage(&manifest, damage).map_err(failed)?;
+    match copy.open() {
+        Err(e) if e.is_corruption() => Ok(()),
+        Err(e) => Err(Failure::new(Kind::Wrong, format!("a damaged MANIFEST: {e}"))),
+        Ok(_) => {
+            let text = format!("{} was damaged at {place} and used", manifest.display());
+            Err(Failure::new(Kind::Wrong, text))
+        }
+    }
 }

@@ -45,6 +45,7 @@ pub struct Packer {
     rng: Rng,
     families: usize,
     keys: u64,
+    key_prefix: String,
     value_bytes_max: u64,
     /// Stands in every value, so that no two are equal.
     mark: String,
@@ -58,6 +59,7 @@ impl Packer {
             rng,
             families: session.plan.families,
             keys: session.plan.keys,
+            key_prefix: session.plan.key_prefix.clone(),
             value_bytes_max: session.plan.value_bytes_max.min(200),
             mark: mark.to_string(),
             values: 0,
@@ -87,14 +89,14 @@ impl Packer {
         if self.rng.one_in(4) {
             let begin = from + self.rng.uniform(span);
             let end = begin + 1 + self.rng.uniform(6);
-            ops.push(Op::DeleteRange { cf, begin: op::key("", begin), end: op::key("", end) });
+            ops.push(Op::DeleteRange { cf, begin: self.key(begin), end: self.key(end) });
         }
         let mut keys: Vec<u64> = (from..from + span).filter(|_| self.rng.one_in(2)).collect();
         if ops.is_empty() && keys.is_empty() {
             keys.push(from);
         }
         for n in keys {
-            let key = op::key("", n);
+            let key = self.key(n);
             self.values += 1;
             let name = format!("{}{}", self.mark, self.values);
             ops.push(match self.rng.uniform(10) {
@@ -104,6 +106,10 @@ impl Packer {
             });
         }
         ops
+    }
+
+    fn key(&self, n: u64) -> Vec<u8> {
+        op::key(&self.key_prefix, n)
     }
 
     fn value(&mut self, name: &str) -> Vec<u8> {

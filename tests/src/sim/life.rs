@@ -42,7 +42,10 @@ pub fn ingests(seed: u64) -> bool {
 /// The first thing that was wrong.
 pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x11fe);
-    let plan = plan::random(&mut rng);
+    let mut plan = plan::random(&mut rng);
+    if seed % 11 == 4 {
+        plan::lengthen_keys(&mut plan);
+    }
     let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
     let ingestion = ingests(seed).then(|| Rng::new(seed ^ 0x1de57));
     let mut life = Life { rng, world, generators: 0, ingestion };
@@ -158,7 +161,7 @@ impl Life {
 fn generator(session: &Session, rng: &mut Rng, number: u64) -> OpGenerator {
     let shape = Shape {
         families: session.plan.families,
-        prefix: String::new(),
+        prefix: session.plan.key_prefix.clone(),
         keys: session.plan.keys,
         value_bytes_max: session.plan.value_bytes_max,
         batch_ops_max: 6,
@@ -215,7 +218,8 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
             0..3 => session.flush(cf),
             3 | 4 => {
                 let (a, b) = (rng.uniform(session.plan.keys), rng.uniform(session.plan.keys));
-                let (begin, end) = (op::key("", a.min(b)), op::key("", a.max(b)));
+                let prefix = &session.plan.key_prefix;
+                let (begin, end) = (op::key(prefix, a.min(b)), op::key(prefix, a.max(b)));
                 match rng.one_in(2) {
                     true => session.compact(cf, Some(&begin), Some(&end)),
                     false => session.compact(cf, None, None),

@@ -47,7 +47,9 @@ pub fn small(families: usize, logging: Logging) -> Plan {
     let mut settings = Settings::small(families)
         .with("write_buffer_size", "16384")
         .with("arena_block_size", "4096")
-        .with("level0_file_num_compaction_trigger", "2");
+        .with("level0_file_num_compaction_trigger", "2")
+        // The task that waits for the age of files has tests of its own.
+        .with("ttl", "0");
     if logging == Logging::ManualFlush {
         settings = settings.with("manual_wal_flush", "true");
     }
@@ -57,8 +59,14 @@ pub fn small(families: usize, logging: Logging) -> Plan {
         logging,
         order_family: 0,
         keys: 20,
+        key_prefix: String::new(),
         value_bytes_max: 60,
         settings,
         info_log: false,
     }
+}
+
+/// Gives a plan keys of several hundred bytes.
+pub fn lengthen_keys(plan: &mut Plan) {
+    plan.key_prefix = "x".repeat(600);
 }

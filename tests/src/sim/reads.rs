@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.rng.uniform(self.session.plan.families as u64) as usize
     }
     fn key(&mut self) -> Vec<u8> {
-        op::key("", self.rng.uniform(self.session.plan.keys + 2))
+        op::key(&self.session.plan.key_prefix, self.rng.uniform(self.session.plan.keys + 2))
     }
 
     fn get(&mut self) -> Result<(), Stop> {

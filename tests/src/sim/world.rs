@@ -34,6 +34,8 @@ pub struct Plan {
     pub order_family: usize,
     /// Different keys per family.
     pub keys: u64,
+    /// Stands in every key. A long one makes long MANIFEST records, over several sectors.
+    pub key_prefix: String,
     /// Bytes of the longest value.
     pub value_bytes_max: u64,
     /// Options.

@@ -19,6 +19,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-differential", crate::differential::run_rocksdb),
     ("rocksdb-continue", crate::compat::run_continue),
     ("rocksdb-write", crate::compat::run_write),
+    ("rocksdb-torn", crate::compat::run_torn),
     ("open", crate::errors::run_open),
     ("faults", crate::faults::run),
     ("crash", crate::crash::run),

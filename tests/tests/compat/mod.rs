@@ -10,9 +10,11 @@
 //! | `debian` | db_bench 7.8.3 | Pumice |
 //! | `peer` | Pumice, 5 to 7 | RocksDB 10.10.1, which writes and compacts; then Pumice |
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
+//! | `torn` | Pumice, then a crash or damage | both, a small database |
 
 mod debian;
 mod peer;
+mod torn;
 
 use pumice_testkit::contents::{self, Contents};
 use pumice_testkit::workload::Workload;
@@ -21,6 +23,7 @@ use pumice_testkit::{Entry, Model};
 use crate::stores::Settings;
 
 pub use peer::{run_continue, run_write};
+pub use torn::run as run_torn;
 
 /// What `compression` may say, one column family each.
 const CODECS: [&str; 7] = [

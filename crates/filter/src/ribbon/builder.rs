@@ -1,5 +1,7 @@
 //! Builds Ribbon filters, or Bloom filters where those are smaller or nothing else works.
 
+use std::sync::Arc;
+
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 
@@ -8,7 +10,8 @@ use super::{Layout, MARKER, ROWS, WORD, sizing, solve};
 use crate::bloom::{self, BloomBuilder};
 use crate::dedup::KeyHashes;
 use crate::policy::FilterBuildSettings;
-use crate::{METADATA_LEN, rates, size_class};
+use crate::size_class::RateBalance;
+use crate::{METADATA_LEN, rates};
 
 /// Filters with fewer slots may be larger than Bloom filters.
 const SMALL_SLOTS: usize = 1024;
@@ -35,6 +38,11 @@ impl RibbonBuilder {
             one_in_rate: 1.0 / rate,
             bloom: BloomBuilder::new(millibits_per_key, settings),
         }
+    }
+
+    /// As [`BloomBuilder::share_balance`].
+    pub fn share_balance(&mut self, balance: Arc<RateBalance>) {
+        self.bloom.share_balance(balance);
     }
 
     /// The entries added since the last filter, to add more.
@@ -97,9 +105,7 @@ impl RibbonBuilder {
         };
         let blocks = slots / ROWS;
         let data_len = if self.bloom.optimizes_for_memory() {
-            size_class::choose(data_len, WORD, size_class::entropy(self.hashes()), |len| {
-                Layout::new(blocks, len / WORD).rate()
-            })
+            self.bloom.choose_len(data_len, WORD, |len| Layout::new(blocks, len / WORD).rate())
         } else {
             data_len
         };

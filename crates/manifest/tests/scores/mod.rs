@@ -52,6 +52,9 @@ fn show_marks(version: &Version, command: &Command) -> String {
         write!(out, " (more at {})", marks.bottommost_threshold).unwrap();
     }
     write!(out, "\nexpired{}\nperiodic{}", list(&marks.expired), list(&marks.periodic)).unwrap();
+    if marks.next_old != u64::MAX {
+        write!(out, "\nnext at {}", marks.next_old).unwrap();
+    }
     out
 }
 

@@ -1,9 +1,9 @@
 //! Files whose time is over, in a database where nothing else happens.
 //!
 //! Whoever changes files or options looks for what is too old; at rest nobody would. One task waits
-//! for the next moment at which a file of FIFO compaction gets too old, and has its column family
-//! looked at again. The task exists only while there is such a moment. RocksDB 10.10 looks every 12
-//! hours, and then only at column families with `periodic_compaction_seconds`.
+//! for the next moment at which a file gets too old (`ttl`, `periodic_compaction_seconds`), and has
+//! its column family looked at again. The task exists only while there is such a moment. RocksDB
+//! 10.10 looks every 12 hours, and then only at column families with `periodic_compaction_seconds`.
 //!
 //! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.
@@ -78,7 +78,7 @@ impl DbInner {
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id)
-                && cf.plan.is_fifo()
+                && cf.plan.expires_at(&cf.version).is_some()
             {
                 self.refresh_scores(cf);
                 self.queue_compaction(state, id);

@@ -378,6 +378,22 @@ impl DbInner {
         let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
         self.tick(Ticker::CompactReadBytes, read);
         self.tick(Ticker::CompactWriteBytes, job.bytes_written);
+        let by_reason = match work.pick.reason {
+            CompactionReason::FilesMarkedForCompaction => {
+                Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
+            }
+            CompactionReason::PeriodicCompaction => {
+                Some((Ticker::CompactReadBytesPeriodic, Ticker::CompactWriteBytesPeriodic))
+            }
+            CompactionReason::Ttl => {
+                Some((Ticker::CompactReadBytesTtl, Ticker::CompactWriteBytesTtl))
+            }
+            _ => None,
+        };
+        if let Some((read_ticker, write_ticker)) = by_reason {
+            self.tick(read_ticker, read);
+            self.tick(write_ticker, job.bytes_written);
+        }
         self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
         self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
         self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
@@ -412,9 +428,10 @@ fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombst
     Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
 }
 
+/// Since when the oldest input's data is in the tree, as far as that is known; else now.
 fn oldest_time(work: &CompactionWork) -> u64 {
     let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
-    times.filter(|time| *time > 0).min().unwrap_or(0)
+    times.filter(|time| *time > 0).min().unwrap_or_else(time::wall_seconds)
 }
 
 /// User keys that cut the inputs into parts of about equal bytes.

@@ -98,6 +98,8 @@ impl OutputFile {
             target_file_size: spec.target_bytes,
             helpers: Some(HelperPool::shared()),
             time_codec: db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
+            stats: cf.tables().receiver(spec.level),
+            filter_balance: Some(Arc::clone(&cf.filter_balance)),
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));

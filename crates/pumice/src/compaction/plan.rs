@@ -20,6 +20,8 @@ pub(crate) struct CompactionPlan {
     options: LeveledOptions,
     /// FIFO compaction instead of leveled.
     fifo: Option<FifoRules>,
+    /// But for what is asked for each time.
+    rules: MarkRules,
     targets: LevelTargets,
     scores: LevelScores,
     marks: FileMarks,
@@ -30,12 +32,12 @@ pub(crate) struct CompactionPlan {
 impl CompactionPlan {
     /// The plan of a column family at `version`.
     pub fn new(version: &Version, options: &ColumnFamilyOptions, freed_below: u64) -> Self {
-        let fifo = fifo_rules(options);
-        let options = shape(options);
+        let shape = shape(options);
         let mut plan = CompactionPlan {
-            targets: LevelTargets::compute(version, &options),
-            options,
-            fifo,
+            targets: LevelTargets::compute(version, &shape),
+            options: shape,
+            fifo: fifo_rules(options),
+            rules: mark_rules(options),
             scores: LevelScores::default(),
             marks: FileMarks::default(),
             running: RunningCompactions::default(),
@@ -49,6 +51,7 @@ impl CompactionPlan {
     pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
         self.options = shape(options);
         self.fifo = fifo_rules(options);
+        self.rules = mark_rules(options);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
     }
@@ -64,10 +67,7 @@ impl CompactionPlan {
         let rules = MarkRules {
             oldest_snapshot: freed_below,
             now: pumice_port::time::wall_seconds(),
-            bottommost_delay: 0,
-            ttl: 0,
-            periodic: 0,
-            allow_ingest_behind: self.options.reserved_last_level,
+            ..self.rules
         };
         self.marks = FileMarks::compute(version, &rules);
     }
@@ -145,7 +145,10 @@ impl CompactionPlan {
     /// When the next file gets too old, seconds since 1970; perhaps in the past. `None` if that
     /// cannot happen.
     pub fn expires_at(&self, version: &Version) -> Option<u64> {
-        self.fifo.as_ref()?.expires_at(version)
+        match &self.fifo {
+            Some(fifo) => fifo.expires_at(version),
+            None => Some(self.marks.next_old).filter(|at| *at != u64::MAX),
+        }
     }
 
     /// Files are compacted first in, first out.
@@ -189,6 +192,19 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
         merge_below: fifo.allow_compaction.then_some(merge_below),
         merge_trigger: options.level0_file_num_compaction_trigger as usize,
     })
+}
+
+/// Which files are to be compacted whatever the size of their level; now, and what snapshots need,
+/// are left open.
+fn mark_rules(options: &ColumnFamilyOptions) -> MarkRules {
+    MarkRules {
+        oldest_snapshot: 0,
+        now: 0,
+        bottommost_delay: u64::from(options.bottommost_file_compaction_delay),
+        ttl: options.ttl,
+        periodic: options.periodic_compaction_seconds,
+        allow_ingest_behind: options.cf_allow_ingest_behind,
+    }
 }
 
 /// The options that shape the tree, as the picker wants them.

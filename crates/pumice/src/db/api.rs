@@ -16,7 +16,7 @@ use crate::db::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, 
 use crate::db::requests::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
 };
-use crate::db::{DbInner, Snapshot, version_recovery};
+use crate::db::{DbInner, Snapshot, manifest_reader, version_recovery};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
@@ -122,7 +122,7 @@ impl Db {
         let number = version_recovery::current_manifest(fs, path.as_ref())?;
         let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
         let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
-        version_recovery::for_each_edit(fs, &manifest, &mut |edit| {
+        manifest_reader::for_each_edit(fs, &manifest, &mut |edit| {
             if let Some(name) = edit.add_column_family {
                 names.push((edit.column_family, name));
             } else if edit.drop_column_family {

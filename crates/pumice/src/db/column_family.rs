@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
+use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
 use pumice_memtable::{MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
 use pumice_port::sync::Mutex;
@@ -42,6 +43,8 @@ pub struct CfData {
     tables: ArcSwap<TableCache>,
     table_options: ArcSwap<TableOptions>,
     pub(crate) stats: CfCounters,
+    /// What `optimize_filters_for_memory` balances the filters of all tables with.
+    pub(crate) filter_balance: Arc<RateBalance>,
     history: Mutex<History>,
 }
 
@@ -71,6 +74,7 @@ impl CfData {
             ingestions: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
+            filter_balance: Arc::default(),
             options: ArcSwap::from_pointee(options),
             tables: ArcSwap::new(tables),
             table_options: ArcSwap::new(table_options),

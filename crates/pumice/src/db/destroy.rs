@@ -37,10 +37,10 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
         "" => path.to_path_buf(),
         dir => PathBuf::from(dir),
     };
-    sweep.remove_logs(&filename::archive_dir(path));
+    sweep.remove_from(&filename::archive_dir(path), &[FileType::Wal, FileType::Table]);
     if wal_dir != path {
-        sweep.remove_logs(&filename::archive_dir(&wal_dir));
-        sweep.remove_logs(&wal_dir);
+        sweep.remove_from(&filename::archive_dir(&wal_dir), &[FileType::Wal]);
+        sweep.remove_from(&wal_dir, &[FileType::Wal]);
     }
     if !options.db_log_dir.is_empty() {
         for file in InfoLog::files(options, path)? {
@@ -69,11 +69,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// Deletes the logs in `dir`, and `dir` if that empties it.
-    fn remove_logs(&mut self, dir: &Path) {
+    /// Deletes files of some kinds in `dir`, and `dir` if that empties it.
+    fn remove_from(&mut self, dir: &Path, kinds: &[FileType]) {
         let Ok(names) = self.fs.list(dir) else { return };
         for name in names {
-            if let Some((_, FileType::Wal)) = filename::parse(&name) {
+            if filename::parse(&name).is_some_and(|(_, kind)| kinds.contains(&kind)) {
                 self.remove(&dir.join(name));
             }
         }

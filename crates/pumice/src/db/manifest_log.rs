@@ -196,6 +196,7 @@ impl DbInner {
                 false => Ok(()),
             };
         }
+        self.name_logs(&group.edits)?;
         let limit = self.options().max_manifest_file_size;
         if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
@@ -212,6 +213,18 @@ impl DbInner {
             manifest.broken = false;
         }
         result
+    }
+
+    /// A log that edits name is there whenever they are: its name becomes durable first. That tells
+    /// an edit that was torn from one that had effect (`open::check_logs`). Syncing the directory
+    /// of new tables has done it, where that is the logs' too.
+    fn name_logs(&self, edits: &[VersionEdit]) -> Result<()> {
+        let dir = self.wal_dir();
+        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == self.path;
+        match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
+            true => self.fs.sync_dir(&dir),
+            false => Ok(()),
+        }
     }
 
     /// Writes a new MANIFEST: snapshot, `edits`, sync, CURRENT.

@@ -31,6 +31,7 @@ pub(crate) mod identity;
 pub(crate) mod info_dumps;
 pub(crate) mod live_files;
 pub(crate) mod manifest_log;
+pub(crate) mod manifest_reader;
 pub(crate) mod manual_compaction;
 pub(crate) mod obsolete_files;
 pub(crate) mod open;
@@ -132,6 +133,8 @@ pub(crate) struct DbState {
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
+    /// The open dropped a change from the MANIFEST, since a crash had torn it.
+    pub manifest_torn: bool,
     /// How the close went, once it is over.
     pub closed: Option<Result<()>>,
 }

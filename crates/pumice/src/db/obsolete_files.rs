@@ -12,7 +12,7 @@
 //! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -147,7 +147,7 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    fn delete_file(&self, path: &std::path::Path) {
+    fn delete_file(&self, path: &Path) {
         match self.fs.remove(path) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
@@ -196,23 +196,51 @@ impl DbInner {
     /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
     /// of somebody's data. Before the MANIFEST lets go of them, so that a crash cannot lose them.
     pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
-        if logs.is_empty() {
-            return Ok(());
-        }
         let dir = self.wal_dir();
-        let archive = filename::archive_dir(&dir);
-        self.fs.create_dir_all(&archive)?;
-        for &number in logs {
-            let from = filename::log_file(&dir, number);
-            let to = filename::archived_log_file(&dir, number);
-            self.info(format_args!("Archiving damaged log {}", from.display()));
+        let names = logs.iter().map(|number| filename::log_file(Path::new(""), *number));
+        self.archive_files(&dir, names)
+    }
+
+    /// A change of the MANIFEST was dropped: gives the tables that nothing names now a name in the
+    /// archive. No crash takes anything from them that was acknowledged; damage that looks like
+    /// one might. `outputs` are tables of this recovery.
+    pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
+        let live = {
+            let state = self.state.lock();
+            if !state.manifest_torn {
+                return Ok(());
+            }
+            let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
+            files.chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
+        };
+        let strays = self.fs.list(&self.path)?.into_iter().filter(|name| {
+            filename::parse(name)
+                .is_some_and(|(number, kind)| kind == FileType::Table && !live.contains(&number))
+        });
+        self.archive_files(&self.path, strays.map(PathBuf::from))
+    }
+
+    /// Gives files of `dir` a name in its archive, durably.
+    fn archive_files(&self, dir: &Path, names: impl Iterator<Item = PathBuf>) -> Result<()> {
+        let archive = filename::archive_dir(dir);
+        let mut archived = false;
+        for name in names {
+            if !archived {
+                self.fs.create_dir_all(&archive)?;
+                archived = true;
+            }
+            let (from, to) = (dir.join(&name), archive.join(&name));
+            self.info(format_args!("Archiving {}", from.display()));
             if self.fs.exists(&to)? {
                 self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
             }
             self.link_or_copy(&from, &to, &mut true)?;
         }
+        if !archived {
+            return Ok(());
+        }
         self.fs.sync_dir(&archive)?;
-        self.fs.sync_dir(&dir)
+        self.fs.sync_dir(dir)
     }
 
     /// The directory of the logs.

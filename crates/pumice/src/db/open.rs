@@ -22,6 +22,7 @@ use pumice_port::sync::{Condvar, Mutex};
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::events::EventState;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
@@ -95,7 +96,7 @@ pub(crate) fn open(
         fs.create_dir_all(&wal_dir)?;
     }
     let recovered = match exists {
-        true => recover(options, path, descriptors, mode)?,
+        true => recover(options, path, &wal_dir, descriptors, mode)?,
         false => nothing_yet(descriptors),
     };
     if !options.create_missing_column_families
@@ -104,6 +105,7 @@ pub(crate) fn open(
     {
         return Err(not_found(&unknown.name));
     }
+    let dropped = recovered.dropped.clone();
     let db_id = crate::db::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
     let info_log = open_info_log(options, &fs, path, mode)?;
     let inner = assemble(Assembly {
@@ -121,6 +123,7 @@ pub(crate) fn open(
     let db = Arc::new(inner);
     db.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
+    db.tell_dropped(dropped.as_ref());
     match mode {
         Mode::ReadWrite => db.start_writable(exists, descriptors)?,
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
@@ -128,16 +131,18 @@ pub(crate) fn open(
     if !exists {
         check_direct(options, path)?;
     }
-    let map = db.cfs.load();
-    let handles = descriptors
-        .iter()
-        .map(|d| {
-            let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
-            Ok(ColumnFamily { data: Arc::clone(data), db: Arc::downgrade(&db) })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    drop(map);
+    let handles = handles(&db, descriptors)?;
     Ok((db, handles))
+}
+
+/// A handle for each descriptor.
+fn handles(db: &Arc<DbInner>, descriptors: &[ColumnFamilyDescriptor]) -> Result<Vec<ColumnFamily>> {
+    let map = db.cfs.load();
+    let handle = |d: &ColumnFamilyDescriptor| {
+        let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
+        Ok(ColumnFamily { data: Arc::clone(data), db: Arc::downgrade(db) })
+    };
+    descriptors.iter().map(handle).collect()
 }
 
 fn not_found(name: &str) -> Error {
@@ -211,6 +216,7 @@ fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
         min_log_to_keep: 0,
         max_column_family: 0,
         db_id: None,
+        dropped: None,
     }
 }
 
@@ -228,6 +234,7 @@ fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> Recovered
 fn recover(
     options: &DbOptions,
     path: &Path,
+    wal_dir: &Path,
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<RecoveredVersions> {
@@ -260,7 +267,27 @@ fn recover(
         }
     }
     check_tables(fs, path, &recovered)?;
+    check_logs(fs, wal_dir, &recovered)?;
     Ok(recovered)
+}
+
+/// A change of the MANIFEST was dropped because a crash tore it: then nothing has acted on it yet.
+/// Tables that it replaced are there (`check_tables`), and so is the oldest log of those that it
+/// made obsolete: a log is durable by name before the MANIFEST names it.
+fn check_logs(fs: &dyn FileSystem, wal_dir: &Path, recovered: &RecoveredVersions) -> Result<()> {
+    let Some(dropped) = recovered.dropped.as_ref().filter(|dropped| dropped.holed) else {
+        return Ok(());
+    };
+    let log = filename::log_file(wal_dir, recovered.oldest_log());
+    if planted::is(Bug::DamagedManifestCut) || fs.exists(&log)? {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "{} behind offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
+        dropped.manifest.display(),
+        dropped.offset,
+        log.display()
+    )))
 }
 
 /// Every table that the MANIFEST names is there and has its length: a database that lacks a part
@@ -327,6 +354,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         let budget = options.db_write_buffer_size as usize;
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
     });
+    let manifest_torn = a.recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -354,6 +382,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             cfs,
             max_column_family: a.recovered.max_column_family,
             min_log_to_keep: a.recovered.min_log_to_keep,
+            manifest_torn,
             ..DbState::default()
         }),
         changed: Condvar::new(),
@@ -426,6 +455,15 @@ pub(crate) fn new_family_state(
 }
 
 impl DbInner {
+    fn tell_dropped(&self, dropped: Option<&DroppedTail>) {
+        let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
+        self.info(format_args!(
+            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
+             on; what they said was never acknowledged",
+            manifest.display()
+        ));
+    }
+
     fn start_writable(
         self: &Arc<Self>,
         exists: bool,
@@ -470,12 +508,17 @@ impl DbInner {
             wal.switch(number)?;
         }
         self.archive(&recovered.set_aside)?;
+        let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
+        self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
         let edits = {
             let state = self.state.lock();
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
                 edit.column_family = cf.data.id;
-                edit.log_number = (!recovered.in_memory).then_some(number);
+                // The oldest log that the MANIFEST names is there (see `check_logs`), also if
+                // another engine has named one before making it.
+                let oldest = recovered.logs.first().map_or(number, |(oldest, _)| *oldest);
+                edit.log_number = Some(if recovered.in_memory { oldest } else { number });
                 edit
             };
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()

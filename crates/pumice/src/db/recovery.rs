@@ -22,8 +22,8 @@ use pumice_memtable::MemTable;
 use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
-use crate::db::DbInner;
 use crate::db::column_family::{CfData, new_memtable};
+use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
 use crate::write::batch::{self, BatchRecord};
 
@@ -209,7 +209,10 @@ impl Replay<'_> {
             let at = sequence;
             sequence += 1;
             // Unknown ids are those of dropped column families.
-            let Some(cf) = state.cfs.get(&id) else { continue };
+            let Some(cf) = state.cfs.get(&id) else {
+                check_family_was_known(id, &state, log)?;
+                continue;
+            };
             if cf.log_number > log || families.by_id(id).is_none() {
                 continue;
             }
@@ -303,6 +306,17 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Nobody writes to a column family before the MANIFEST says durably that it is there.
+fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
+    if !state.manifest_torn || id <= state.max_column_family {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "log #{log} has writes to column family {id}, which was created in the last change of the \
+         MANIFEST: that is damaged, not torn by a crash"
+    )))
 }
 
 /// Names the log in a corruption.

@@ -1,7 +1,7 @@
 //! Reading CURRENT and the MANIFEST: what the database consisted of when it was last changed.
 //!
 //! Every edit is replayed into one builder per column family; atomic groups count only when
-//! complete; a torn last record is ignored, any other damage refuses to open.
+//! complete; a last change that a crash tore is ignored, any other damage refuses to open.
 //! Nothing is written here, so that opening wrongly cannot harm a database. Suspends.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{Version, VersionBuilder, VersionEdit};
-use pumice_wal::{LogReader, LogReaderOptions};
+
+use crate::db::manifest_reader::{DroppedTail, for_each_edit};
 
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
@@ -29,6 +30,16 @@ pub(crate) struct RecoveredVersions {
     pub min_log_to_keep: FileNumber,
     pub max_column_family: u32,
     pub db_id: Option<String>,
+    /// What the MANIFEST has behind its last whole change.
+    pub dropped: Option<DroppedTail>,
+}
+
+impl RecoveredVersions {
+    /// The oldest log that holds anything which is in no table.
+    pub fn oldest_log(&self) -> FileNumber {
+        let logs = self.families.values().map(|family| family.log_number);
+        logs.min().unwrap_or(0).max(self.min_log_to_keep)
+    }
 }
 
 /// How to interpret a column family while replaying: by name and persisted comparator name.
@@ -84,7 +95,7 @@ pub(crate) fn recover_versions(
     let path = filename::manifest_file(dir, manifest_number);
     let mut replay = Replay::default();
     replay.families.insert(0, Family::new("default"));
-    for_each_edit(fs, &path, &mut |edit| replay.take(edit))
+    let dropped = for_each_edit(fs, &path, &mut |edit| replay.take(edit))
         .map_err(|e| if e.is_corruption() { in_file(&e, &path) } else { e })?;
     let missing =
         |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), &path);
@@ -105,28 +116,8 @@ pub(crate) fn recover_versions(
         min_log_to_keep: replay.min_log,
         max_column_family: replay.max_family,
         db_id: replay.db_id,
+        dropped,
     })
-}
-
-/// Calls `each` for every intact edit of a MANIFEST.
-///
-/// # Errors
-/// Corruption of a complete record, I/O errors, and those of `each`.
-pub(crate) fn for_each_edit(
-    fs: &dyn FileSystem,
-    path: &Path,
-    each: &mut dyn FnMut(VersionEdit) -> Result<()>,
-) -> Result<()> {
-    let file = fs.open_sequential(path)?;
-    let mut reader = LogReader::new(file, LogReaderOptions::manifest(), None);
-    let mut record = Vec::new();
-    while reader.read_record(&mut record)?.is_some() {
-        if record.is_empty() {
-            continue;
-        }
-        each(VersionEdit::decode(&record)?)?;
-    }
-    Ok(())
 }
 
 fn in_file(error: &Error, path: &Path) -> Error {

@@ -9,7 +9,8 @@ use pumice_base::Result;
 use pumice_base::checksum::ChecksumType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
-    BlockCache, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, TableOptions,
+    BlockCache, DataBlockIndexType, IndexShortening, IndexType, MetadataPinning,
+    PrepopulateBlockCache, TableOptions,
 };
 
 use super::row::option_table;
@@ -80,6 +81,10 @@ option_table! {
         optimize_filters_for_memory: bool = true, mutable, saved;
         /// Check every filter against the keys it was made from.
         detect_filter_construct_corruption: bool = false, mutable, saved;
+        /// Tables whose blocks go into the block cache while they are written: none, or those of
+        /// flushes.
+        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable,
+            mutable, saved;
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
@@ -92,8 +97,6 @@ option_table! {
         "hash_index_allow_collision": bool = "true", mutable, unsaved;
         /// Statistics of bytes used per block.
         "read_amp_bytes_per_bit": u32 = "0", mutable, saved;
-        /// Blocks of a flush put into the cache.
-        "prepopulate_block_cache": String = "kDisable", mutable, saved;
         /// Only with super blocks.
         "super_block_alignment_space_overhead_ratio": u64 = "128", mutable, unsaved;
         /// Only with a user-defined index.
@@ -156,6 +159,7 @@ impl BlockBasedTableOptions {
             metadata_pinning: self.metadata_cache_options,
             optimize_filters_for_memory: self.optimize_filters_for_memory,
             detect_filter_construct_corruption: self.detect_filter_construct_corruption,
+            prepopulate_block_cache: self.prepopulate_block_cache,
             ..TableOptions::default()
         };
         options.validate_for_building()?;

@@ -17,8 +17,8 @@ use super::value::{Refusal, Verbatim, at_least, between};
 
 /// Levels at most.
 pub const MAX_LEVELS: i32 = 64;
-/// `ttl` that was not set.
-pub(super) const DEFAULT_TTL: u64 = u64::MAX - 1;
+/// `ttl` or `periodic_compaction_seconds` that was not set.
+pub(super) const UNSET_SECONDS: u64 = u64::MAX - 1;
 
 option_table! {
     /// Options of a column family. Every public field has the name of RocksDB's option.
@@ -95,9 +95,17 @@ option_table! {
             buildable_style;
         /// FIFO compaction: how much is kept, and whether small files are merged.
         compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved;
-        /// FIFO compaction: seconds after which a file is deleted, 0 never; the default means 30
-        /// days. Also in a database at rest. Leveled compaction here looks at no ages.
-        ttl: u64 = DEFAULT_TTL, mutable, unsaved;
+        /// Age in seconds, 0 for none; the default means 30 days. Leveled compaction moves older
+        /// data down to the last level with data; FIFO compaction deletes older files. Also in a
+        /// database at rest.
+        ttl: u64 = UNSET_SECONDS, mutable, saved;
+        /// Leveled compaction rewrites files of this age in seconds, those of the last level too;
+        /// 0 for never. The default means 30 days with a compaction filter, else never. Also in a
+        /// database at rest. FIFO compaction has `ttl`.
+        periodic_compaction_seconds: u64 = UNSET_SECONDS, mutable, saved;
+        /// Seconds since its creation before a file that has nothing older below it is rewritten
+        /// because snapshots no longer need what it holds.
+        bottommost_file_compaction_delay: u32 = 0, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
         /// Versions of a key that an iterator steps over before it seeks instead.
@@ -138,11 +146,6 @@ option_table! {
         "report_bg_io_stats": bool = "false", mutable, saved;
         /// One in this many blocks is compressed for statistics.
         "sample_for_compression": u64 = "0", mutable, saved;
-        /// Age at which data is compacted; leveled compaction here looks at no ages, and FIFO
-        /// compaction has `ttl`.
-        "periodic_compaction_seconds": u64 = "18446744073709551614", mutable, unsaved;
-        /// See periodic_compaction_seconds.
-        "bottommost_file_compaction_delay": u32 = "0", mutable, unsaved;
         /// Blob files, see enable_blob_files.
         "min_blob_size": u64 = "0", mutable, saved;
         /// Blob files, see enable_blob_files.

@@ -53,6 +53,7 @@ pub use sanitize::check_column_family;
 pub use pumice_base::checksum::ChecksumType;
 pub use pumice_table::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
+    PrepopulateBlockCache,
 };
 pub use pumice_wal::WalRecoveryMode;
 

@@ -10,7 +10,7 @@ use pumice_compress::CompressionType;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 
 use super::block_based::BlockBasedTableOptions;
-use super::cf_options::{ColumnFamilyOptions, DEFAULT_TTL};
+use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
 use super::enums::CompactionStyle;
 use super::row::check_all;
@@ -27,8 +27,9 @@ const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
 const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
 /// Arena blocks are multiples of this.
 const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
-/// `ttl` when nothing else is said: 30 days.
-const DERIVED_TTL_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// `ttl` and, with a compaction filter, `periodic_compaction_seconds` when nothing else is said: 30
+/// days.
+const DERIVED_AGE_SECONDS: u64 = 30 * 24 * 60 * 60;
 
 impl DbOptions {
     /// The options an open database works with.
@@ -86,8 +87,14 @@ impl ColumnFamilyOptions {
         } else {
             o.level_compaction_dynamic_level_bytes = false;
         }
-        if o.ttl == DEFAULT_TTL {
-            o.ttl = DERIVED_TTL_SECONDS;
+        if o.ttl == UNSET_SECONDS {
+            o.ttl = DERIVED_AGE_SECONDS;
+        }
+        if o.periodic_compaction_seconds == UNSET_SECONDS {
+            // Filters are meant to see all data from time to time. FIFO compaction never asks.
+            let filters =
+                o.compaction_style != CompactionStyle::Fifo && o.compaction_filter.is_some();
+            o.periodic_compaction_seconds = if filters { DERIVED_AGE_SECONDS } else { 0 };
         }
         if o.max_bytes_for_level_multiplier <= 0.0 {
             o.max_bytes_for_level_multiplier = 1.0;

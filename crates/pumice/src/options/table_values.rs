@@ -1,9 +1,12 @@
 //! Text forms of the settings of table files whose types live in `pumice_table`: kinds of index,
-//! kinds of data block, pinning of metadata.
+//! kinds of data block, pinning of metadata, what goes into the block cache early.
 //!
 //! Thread safety: pure functions.
 
-use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier};
+use pumice_table::{
+    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
+    PrepopulateBlockCache,
+};
 
 use super::value::{OptionValue, Refusal, members};
 
@@ -58,6 +61,13 @@ named_members! {
         None = "kNone",
         FlushedAndSimilar = "kFlushedAndSimilar",
         All = "kAll",
+    }
+}
+
+named_members! {
+    PrepopulateBlockCache {
+        Disable = "kDisable",
+        FlushOnly = "kFlushOnly",
     }
 }
 

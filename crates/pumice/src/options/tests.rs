@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use pumice_base::{Comparator, ErrorKind};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
-use pumice_table::{DataBlockIndexType, IndexShortening, IndexType, PinningTier};
+use pumice_table::{
+    DataBlockIndexType, IndexShortening, IndexType, PinningTier, PrepopulateBlockCache,
+};
 
 use super::row::{RowKind, check_all};
 use super::*;
@@ -231,7 +233,8 @@ fn options_of_tables_reach_the_table_layer() {
          optimize_filters_for_memory=false;detect_filter_construct_corruption=true;\
          pin_top_level_index_and_filter=false;data_block_hash_table_util_ratio=0.5;\
          metadata_cache_options={partition_pinning=kAll;top_level_index_pinning=kNone;};\
-         index_shortening=kNoShortening;filter_policy=ribbonfilter:9.5:2;format_version=7}",
+         index_shortening=kNoShortening;filter_policy=ribbonfilter:9.5:2;format_version=7;\
+         prepopulate_block_cache=kFlushOnly}",
     )
     .unwrap();
     o.set("table_factory.metadata_cache_options", "{unpartitioned_pinning=kFlushedAndSimilar}")
@@ -244,6 +247,7 @@ fn options_of_tables_reach_the_table_layer() {
     assert_eq!(t.metadata_pinning.top_level_index, PinningTier::None);
     assert_eq!(t.metadata_pinning.unpartitioned, PinningTier::FlushedAndSimilar);
     assert_eq!(t.index_shortening, IndexShortening::None);
+    assert_eq!(t.prepopulate_block_cache, PrepopulateBlockCache::FlushOnly);
     assert_eq!(t.filter_policy, Some(FilterPolicy::ribbon(9.5, 2)));
     assert_eq!(o.table_factory.get("filter_policy").unwrap(), "ribbonfilter:9.5:2");
     o.set("compression_opts", "{max_dict_bytes=16K;zstd_max_train_bytes=1M;parallel_threads=4}")
@@ -378,6 +382,7 @@ fn refusals_name_the_option() {
         ("table_factory", "{nope=1}", ErrorKind::InvalidArgument),
         ("table_factory", "{format_version=8}", ErrorKind::InvalidArgument),
         ("table_factory", "{index_type=kThreeLevel}", ErrorKind::InvalidArgument),
+        ("table_factory", "{prepopulate_block_cache=kAlways}", ErrorKind::InvalidArgument),
         ("table_factory", "{metadata_cache_options={nope=kAll}}", ErrorKind::InvalidArgument),
         ("table_factory", "{filter_policy=ribbonfilter:10:x}", ErrorKind::InvalidArgument),
         ("table_factory", "{filter_policy=bloomfilter}", ErrorKind::InvalidArgument),

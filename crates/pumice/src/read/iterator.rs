@@ -286,19 +286,20 @@ impl DbIterator {
     /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
     /// `saved_key` are passed over.
     fn find_next(&mut self, mut skipping: bool) {
+        self.place = Place::Nowhere;
         while self.walk_forward(&mut skipping) && self.widen_forward(skipping) {}
     }
 
     /// Shows the last visible key at or before where `inner` stands; with `passed`, `inner` was
     /// sought for, or stands at, what is before `saved_key`.
     fn find_prev(&mut self, mut passed: bool) {
+        self.place = Place::Nowhere;
         while self.walk_backward(&mut passed) && self.widen_backward(passed) {}
     }
 
     /// `find_next` as far as `inner` goes; true if that is not to the end, for the prefix was left
     /// or the sources are at their end.
     fn walk_forward(&mut self, skipping: &mut bool) -> bool {
-        self.place = Place::Nowhere;
         let (mut skips, mut hidden_entries) = (0, 0u32);
         while self.inner.valid() {
             let ikey = self.inner.key();
@@ -454,7 +455,6 @@ impl DbIterator {
 
     /// `find_prev` as far as `inner` goes, answered as `walk_forward` does.
     fn walk_backward(&mut self, passed: &mut bool) -> bool {
-        self.place = Place::Nowhere;
         while self.inner.valid() {
             let key = dbformat::user_key(self.inner.key());
             if self.prefix.is_left_by(key) {

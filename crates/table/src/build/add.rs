@@ -5,23 +5,27 @@
 //! and the encoding, and copies into reused buffers. Filters and the index wait until the block
 //! ends.
 //!
-//! The usual entry (a value, short, not at a restart point, not at the end of a block, in order)
-//! has a path of its own, which checks everything before it changes anything and calls nothing but
-//! the copy of the value. Everything else goes the general way. The same bytes come out of both.
+//! The usual entry (a value of a user key that differs from the last one in a byte of both, in
+//! order, not at the end of a block) has a path of its own, which checks everything before it
+//! changes anything. Everything else goes the general way. The same bytes come out of both.
 
 use std::cmp::Ordering;
 
-use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
 use pumice_base::{Comparator, Error, Result, ValueType};
 
 use crate::build::TableBuilder;
 use crate::build::block_builder::MAX_ENTRY_OVERHEAD;
 use crate::handle::BLOCK_TRAILER_LEN;
 use crate::options::TableOptions;
-use crate::prefix::common_prefix;
+use crate::prefix::{common_prefix, differing_word, equal_bytes};
 
 /// An order of internal keys.
 trait KeyOrder {
+    /// `last` sorts before `next`, two user keys that differ first in one of the bytes of `x` and
+    /// `y`, little-endian words at the same place of both.
+    fn ascending_at(user: &Comparator, last: &[u8], next: &[u8], x: u64, y: u64) -> bool;
+
     /// `last` sorts before `next`; their first `common` bytes are equal, and no more.
     fn ascending(user: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool;
 }
@@ -57,6 +61,11 @@ fn first_difference(last: &[u8], next: &[u8], common: usize) -> Difference {
 
 impl KeyOrder for Bytewise {
     #[inline(always)]
+    fn ascending_at(_: &Comparator, _: &[u8], _: &[u8], x: u64, y: u64) -> bool {
+        x.swap_bytes() < y.swap_bytes()
+    }
+
+    #[inline(always)]
     fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
         match first_difference(last, next, common) {
             Difference::Byte(a, b) => a < b,
@@ -69,6 +78,11 @@ impl KeyOrder for Bytewise {
 
 impl KeyOrder for ReverseBytewise {
     #[inline(always)]
+    fn ascending_at(_: &Comparator, _: &[u8], _: &[u8], x: u64, y: u64) -> bool {
+        x.swap_bytes() > y.swap_bytes()
+    }
+
+    #[inline(always)]
     fn ascending(_: &Comparator, last: &[u8], next: &[u8], common: usize) -> bool {
         match first_difference(last, next, common) {
             Difference::Byte(a, b) => a > b,
@@ -80,6 +94,10 @@ impl KeyOrder for ReverseBytewise {
 }
 
 impl KeyOrder for Custom {
+    fn ascending_at(user: &Comparator, last: &[u8], next: &[u8], _: u64, _: u64) -> bool {
+        user.compare(last, next) == Ordering::Less
+    }
+
     fn ascending(user: &Comparator, last: &[u8], next: &[u8], _: usize) -> bool {
         match user.compare(user_key(last), user_key(next)) {
             Ordering::Less => true,
@@ -87,6 +105,17 @@ impl KeyOrder for Custom {
             Ordering::Greater => false,
         }
     }
+}
+
+/// What an internal key has in common with the last one, if that ends within both user keys and
+/// they are in order.
+#[inline(always)]
+fn usual_prefix<O: KeyOrder>(user: &Comparator, last: &[u8], ikey: &[u8]) -> Option<usize> {
+    let (at, x, y) = differing_word(last, ikey)?;
+    let common = at + equal_bytes(x, y);
+    let usual = common + TRAILER_LEN < last.len().min(ikey.len())
+        && O::ascending_at(user, user_key(last), user_key(ikey), x, y);
+    usual.then_some(common)
 }
 
 /// When a block ends.
@@ -126,6 +155,43 @@ impl BlockEnd {
     }
 }
 
+/// What is counted entry by entry; the rest is counted per block.
+#[derive(Debug)]
+pub(super) struct EntryTotals {
+    /// Largest and smallest trailer of a key: they order as their sequence numbers do.
+    largest_trailer: u64,
+    smallest_trailer: u64,
+    value_bytes: u64,
+}
+
+impl EntryTotals {
+    pub const NONE: EntryTotals =
+        EntryTotals { largest_trailer: 0, smallest_trailer: u64::MAX, value_bytes: 0 };
+
+    /// An entry whose key has the trailer `packed`.
+    #[inline(always)]
+    fn note(&mut self, packed: u64, value_bytes: usize) {
+        // New extremes are rare or the rule, so branches cost less than two stores.
+        if packed > self.largest_trailer {
+            self.largest_trailer = packed;
+        }
+        if packed < self.smallest_trailer {
+            self.smallest_trailer = packed;
+        }
+        self.value_bytes += value_bytes as u64;
+    }
+
+    /// Smallest and largest sequence number; meaningless without an entry.
+    pub fn seqno_bounds(&self) -> (u64, u64) {
+        (unpack(self.smallest_trailer).0, unpack(self.largest_trailer).0)
+    }
+
+    /// Bytes of all values.
+    pub fn value_bytes(&self) -> u64 {
+        self.value_bytes
+    }
+}
+
 impl TableBuilder {
     /// Adds an entry. Point entries come in internal-key order; range tombstones (value = end
     /// key) may come at any time. May suspend, once per block.
@@ -137,25 +203,34 @@ impl TableBuilder {
     pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         match self.context.comparator.user {
             Comparator::Bytewise => self.add_in::<Bytewise>(ikey, value),
+            _ => self.add_unusual(ikey, value),
+        }
+    }
+
+    /// As `add`, for the orders that are not worth a place in the callers.
+    #[inline(never)]
+    fn add_unusual(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        match self.context.comparator.user {
+            Comparator::Bytewise => self.add_in::<Bytewise>(ikey, value),
             Comparator::ReverseBytewise => self.add_in::<ReverseBytewise>(ikey, value),
             Comparator::Custom(_) => self.add_in::<Custom>(ikey, value),
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn add_in<O: KeyOrder>(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
-        let last = self.keys.last();
-        let common = common_prefix(last, ikey);
         if let Some(packed) = ikey.last_chunk::<TRAILER_LEN>().map(|b| u64::from_le_bytes(*b))
             && packed as u8 == ValueType::Value as u8
-            && !last.is_empty()
-            && O::ascending(&self.context.comparator.user, last, ikey, common)
-            && self.keys.has_room(ikey.len())
-            && self.data.is_usual(ikey, value, common)
+            && let Some(next) = self.keys.next_usual(ikey.len())
+            && let Some(common) = usual_prefix::<O>(&self.context.comparator.user, next.last, ikey)
+            && self.data.is_usual(ikey.len(), value.len())
         {
-            self.count(packed, ikey, value);
-            self.keys.push_usual(ikey);
-            self.data.append_usual(ikey, value, common);
+            self.totals.note(packed, value.len());
+            // The bytes last: the compiler takes them for ones that may be the builder's own.
+            let entry = self.data.append_usual(ikey.len(), value.len(), common);
+            let key = next.push();
+            entry.fill(ikey, value);
+            key.fill(ikey);
             return Ok(());
         }
         self.add_any::<O>(ikey, value)
@@ -188,24 +263,10 @@ impl TableBuilder {
         }
         self.data.append(ikey, value, common);
         self.keys.push(ikey);
-        self.count(packed, ikey, value);
+        self.totals.note(packed, value.len());
         self.properties.num_deletions += u64::from(is_deletion(packed as u8));
         self.properties.num_merge_operands += u64::from(packed as u8 == ValueType::Merge as u8);
         Ok(())
-    }
-
-    /// Statistics of an entry; `packed` is the trailer of its key.
-    #[inline(always)]
-    fn count(&mut self, packed: u64, ikey: &[u8], value: &[u8]) {
-        // New extremes are rare or the rule, so branches cost less than two stores.
-        if packed > self.largest_trailer {
-            self.largest_trailer = packed;
-        }
-        if packed < self.smallest_trailer {
-            self.smallest_trailer = packed;
-        }
-        self.properties.raw_key_size += ikey.len() as u64;
-        self.properties.raw_value_size += value.len() as u64;
     }
 
     #[cold]
@@ -240,8 +301,9 @@ impl TableBuilder {
         if user.compare(user_key(ikey), end) == Ordering::Greater {
             return Err(Error::corruption("range tombstone ends before it starts"));
         }
-        self.count(trailer(ikey), ikey, end);
+        self.totals.note(trailer(ikey), end.len());
         let properties = &mut self.properties;
+        properties.raw_key_size += ikey.len() as u64;
         properties.num_entries += 1;
         properties.num_deletions += 1;
         properties.num_range_deletions += 1;
@@ -263,6 +325,7 @@ impl TableBuilder {
     fn send_block(&mut self, next_key: Option<&[u8]>) -> Result<()> {
         self.pipeline.check()?;
         self.properties.num_entries += self.keys.len() as u64;
+        self.properties.raw_key_size += self.keys.bytes() as u64;
         self.properties.num_data_blocks += 1;
         let entry = &mut self.entry;
         self.separators.prepare(self.keys.last(), next_key, self.keys.get(0), entry);

@@ -16,7 +16,7 @@
 use pumice_base::coding::varint_len;
 
 use crate::build::run::Run;
-use crate::prefix::{SHORT_BYTES, common_prefix, copy_short};
+use crate::prefix::{common_prefix, copy_key, copy_value};
 
 /// Longest entry header: three 5-byte varints.
 const MAX_HEADER_LEN: usize = 15;
@@ -39,6 +39,31 @@ pub(crate) struct BlockBuilder {
     surely_open: usize,
     /// Invariant 2.
     free_until: usize,
+}
+
+/// An entry of the block to be filled in.
+pub(crate) struct UsualEntry<'a> {
+    to: &'a mut [u8],
+    shared: usize,
+    header: usize,
+    /// The header's bytes, little-endian.
+    lengths: u32,
+}
+
+impl UsualEntry<'_> {
+    /// Fills the entry in.
+    ///
+    /// # Panics
+    /// If the lengths are not those it was made for.
+    #[inline(always)]
+    pub fn fill(self, key: &[u8], value: &[u8]) {
+        let suffix = &key[self.shared..];
+        let (key_to, value_to) = self.to.split_at_mut(self.header + suffix.len());
+        // The suffix overwrites what is too many of the header.
+        key_to[..USUAL_HEADER_LEN].copy_from_slice(&self.lengths.to_le_bytes());
+        copy_key(&mut key_to[self.header..], suffix);
+        copy_value(value_to, value);
+    }
 }
 
 impl BlockBuilder {
@@ -89,41 +114,43 @@ impl BlockBuilder {
             + varint_len_of(value_len)
     }
 
-    /// The entry is a usual one, for [`BlockBuilder::append_usual`]: not at a restart point, of
-    /// usual lengths, far from the end of block and room.
+    /// An entry of such lengths is a usual one, for [`BlockBuilder::append_usual`]: its header is
+    /// short, and it is far from the end of block and room.
     #[inline(always)]
-    pub fn is_usual(&self, key: &[u8], value: &[u8], common: usize) -> bool {
-        let shared = common & self.share_mask;
-        let end = self.run.bounds().1 + USUAL_HEADER_LEN + key.len() + value.len();
-        self.until_restart > 0
-            && end < self.free_until
-            && (shared | key.len()) < 1 << 7
-            && value.len() < 1 << 14
-            && SHORT_BYTES.contains(&key.len().wrapping_sub(shared))
+    pub fn is_usual(&self, key_len: usize, value_len: usize) -> bool {
+        let end = self.run.bounds().1 + USUAL_HEADER_LEN + key_len + value_len;
+        end < self.free_until && (key_len | value_len >> 7) < 1 << 7
     }
 
-    /// As [`BlockBuilder::append`] for a usual entry.
+    /// As [`BlockBuilder::append`] for a usual entry, whose bytes are still to be filled in.
     ///
     /// # Panics
     /// If it is none.
     #[inline(always)]
-    pub fn append_usual(&mut self, key: &[u8], value: &[u8], common: usize) {
-        let shared = common & self.share_mask;
-        let suffix = &key[shared..];
-        // The value's length takes one byte or two; the suffix overwrites the one too many.
-        let two = usize::from(value.len() >= 1 << 7);
-        let header = USUAL_HEADER_LEN - 1 + two;
-        self.until_restart -= 1;
-        let to = self.run.extend_in_room(header + suffix.len() + value.len());
-        let (key_to, value_to) = to.split_at_mut(header + suffix.len());
-        key_to[..USUAL_HEADER_LEN].copy_from_slice(&[
-            shared as u8,
-            suffix.len() as u8,
-            (value.len() | two << 7) as u8,
-            (value.len() >> 7) as u8,
-        ]);
-        copy_short(&mut key_to[header..], suffix);
-        value_to.copy_from_slice(value);
+    pub fn append_usual(
+        &mut self,
+        key_len: usize,
+        value_len: usize,
+        common: usize,
+    ) -> UsualEntry<'_> {
+        let mut shared = common & self.share_mask;
+        match self.until_restart.checked_sub(1) {
+            Some(left) => self.until_restart = left,
+            None => {
+                self.restart();
+                self.until_restart -= 1;
+                shared = 0;
+            }
+        }
+        // The value's length takes one byte or two.
+        let (header, value_header) = match value_len < 1 << 7 {
+            true => (USUAL_HEADER_LEN - 1, value_len),
+            false => (USUAL_HEADER_LEN, value_len & 0x7f | 0x80 | value_len >> 7 << 8),
+        };
+        let suffix = key_len - shared;
+        let to = self.run.extend_in_room(header + suffix + value_len);
+        let lengths = (shared | suffix << 8 | value_header << 16) as u32;
+        UsualEntry { to, shared, header, lengths }
     }
 
     /// Appends an entry whose key has `common` leading bytes of the key before it.
@@ -137,17 +164,23 @@ impl BlockBuilder {
         let suffix = &key[shared..];
         self.run.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         let lengths = [shared, suffix.len(), value.len()];
-        let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
-        put_header(to, lengths);
-        self.run.extend_in_room(suffix.len()).copy_from_slice(suffix);
-        self.run.extend_in_room(value.len()).copy_from_slice(value);
+        if (shared | suffix.len() | value.len()) < 1 << 7 {
+            self.run.extend_in_room(3).copy_from_slice(&lengths.map(|length| length as u8));
+        } else {
+            let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
+            put_header(to, lengths);
+        }
+        copy_key(self.run.extend_in_room(suffix.len()), suffix);
+        copy_value(self.run.extend_in_room(value.len()), value);
         self.set_free();
     }
 
     /// The next entry is a restart point.
+    #[inline(never)]
     fn restart(&mut self) {
         if !self.is_empty() {
             self.restarts.push(self.run.block_len() as u32);
+            self.set_free();
         }
         self.until_restart = self.restart_interval;
     }
@@ -161,11 +194,14 @@ impl BlockBuilder {
     /// Appends the restart array and returns the run with the finished block; `reset` before the
     /// next entry.
     pub fn finish(&mut self) -> &mut Run {
-        let count = self.restarts.len() as u32;
-        self.run.reserve(4 * self.restarts.len() + 4);
-        for restart in self.restarts.iter().chain(std::iter::once(&count)) {
-            self.run.extend(&restart.to_le_bytes());
+        let count = self.restarts.len();
+        self.run.reserve(4 * count + 4);
+        let (restarts_to, count_to) =
+            self.run.extend_in_room(4 * count + 4).split_at_mut(4 * count);
+        for (restart, to) in self.restarts.iter().zip(restarts_to.chunks_exact_mut(4)) {
+            to.copy_from_slice(&restart.to_le_bytes());
         }
+        count_to.copy_from_slice(&(count as u32).to_le_bytes());
         &mut self.run
     }
 
@@ -283,19 +319,22 @@ mod tests {
                         builder.append(&key, &vec![1; 40_000], 0);
                         builder.append(&key, b"", 0);
                     }
-                    slow.append(&key, &value, common);
-                    if fast.is_usual(&key, &value, common) {
-                        usual += 1;
-                        fast.append_usual(&key, &value, common);
-                    } else {
-                        fast.append(&key, &value, common);
+                    // Over a restart point.
+                    for _ in 0..5 {
+                        slow.append(&key, &value, common);
+                        if fast.is_usual(key_len, value_len) {
+                            usual += 1;
+                            fast.append_usual(key_len, value_len, common).fill(&key, &value);
+                        } else {
+                            fast.append(&key, &value, common);
+                        }
                     }
                     let what = format!("{key_len} {value_len} {common}");
                     assert_eq!(fast.finish().block(), slow.finish().block(), "{what}");
                 }
             }
         }
-        assert!(usual > 100, "{usual}");
+        assert!(usual > 500, "{usual}");
     }
 
     /// The guess counts the whole key, and a restart point where the next entry makes one.

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use pumice_base::dbformat::{TRAILER_LEN, user_key};
 
-use crate::prefix::{SHORT_BYTES, copy_short};
+use crate::prefix::copy_key;
 
 /// Internal keys in the order they were added.
 #[derive(Debug, Default)]
@@ -25,26 +25,56 @@ pub(crate) struct BlockKeys {
     last_start: usize,
 }
 
-impl BlockKeys {
-    /// There is room for one more key of `bytes` bytes, a short one, for [`BlockKeys::push_usual`].
-    #[inline(always)]
-    pub fn has_room(&self, bytes: usize) -> bool {
-        SHORT_BYTES.contains(&bytes)
-            && self.used + bytes <= self.bytes.len()
-            && self.len < self.ends.len()
-    }
+/// Room for one more key.
+pub(crate) struct NextKey<'a> {
+    /// The last key, empty if there is none.
+    pub last: &'a [u8],
+    to: &'a mut [u8],
+    end_to: &'a mut u32,
+    used: &'a mut usize,
+    len: &'a mut usize,
+    last_start: &'a mut usize,
+}
 
-    /// Appends a key for which there is room.
+impl<'a> NextKey<'a> {
+    /// The key, of the length asked for, is the next one.
+    #[inline(always)]
+    pub fn push(self) -> UsualKey<'a> {
+        *self.last_start = *self.used;
+        *self.used += self.to.len();
+        *self.len += 1;
+        UsualKey { to: self.to, end_to: self.end_to, end: *self.used as u32 }
+    }
+}
+
+/// A key to be filled in.
+pub(crate) struct UsualKey<'a> {
+    to: &'a mut [u8],
+    end_to: &'a mut u32,
+    end: u32,
+}
+
+impl UsualKey<'_> {
+    /// Fills the key in.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it is of another length.
     #[inline(always)]
-    pub fn push_usual(&mut self, ikey: &[u8]) {
-        let (start, end) = (self.used, self.used + ikey.len());
-        copy_short(&mut self.bytes[start..end], ikey);
-        self.ends[self.len] = end as u32;
-        self.len += 1;
-        (self.last_start, self.used) = (start, end);
+    pub fn fill(self, ikey: &[u8]) {
+        *self.end_to = self.end;
+        copy_key(self.to, ikey);
+    }
+}
+
+impl BlockKeys {
+    /// Room for one more key of `bytes` bytes, if there is some left: each bound is checked here,
+    /// once.
+    #[inline(always)]
+    pub fn next_usual(&mut self, bytes: usize) -> Option<NextKey<'_>> {
+        let BlockKeys { bytes: all, used, ends, len, last_start } = self;
+        let (before, room) = all.split_at_mut_checked(*used)?;
+        let (last, to) = (before.get(*last_start..)?, room.get_mut(..bytes)?);
+        Some(NextKey { last, to, end_to: ends.get_mut(*len)?, used, len, last_start })
     }
 
     /// Appends a key.
@@ -57,7 +87,7 @@ impl BlockKeys {
         if self.len == self.ends.len() {
             self.ends.resize((2 * self.len).max(64), 0);
         }
-        self.bytes[start..end].copy_from_slice(ikey);
+        copy_key(&mut self.bytes[start..end], ikey);
         self.ends[self.len] = end as u32;
         self.len += 1;
         (self.last_start, self.used) = (start, end);
@@ -67,6 +97,12 @@ impl BlockKeys {
     #[inline]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of all keys.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.used
     }
 
     /// No key.
@@ -131,9 +167,9 @@ mod tests {
         let list: Vec<Vec<u8>> = (0..40u8).map(|n| vec![n; 8 + usize::from(n)]).collect();
         for round in 0..2 {
             for (i, key) in list.iter().enumerate() {
-                match keys.has_room(key.len()) {
-                    true => keys.push_usual(key),
-                    false => keys.push(key),
+                match keys.next_usual(key.len()) {
+                    Some(next) => next.push().fill(key),
+                    None => keys.push(key),
                 }
                 assert_eq!(keys.last(), key, "round {round}");
                 assert_eq!(keys.get(i), key);

@@ -13,6 +13,7 @@
 //! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything behind the data blocks |
+//! | `prepopulate` | blocks that go into the block cache at once |
 //!
 //! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
 //!
@@ -26,6 +27,7 @@ pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
+mod prepopulate;
 mod run;
 mod setup;
 mod sizes;
@@ -36,11 +38,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::Result;
-use pumice_base::dbformat::unpack;
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
-use crate::build::add::BlockEnd;
+use crate::build::add::{BlockEnd, EntryTotals};
 use crate::build::block_builder::BlockBuilder;
 use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::FilterBlockBuilder;
@@ -51,6 +52,7 @@ use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
+use crate::build::prepopulate::Prepopulate;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
 use crate::options::TableBuildContext;
@@ -84,9 +86,7 @@ pub struct TableBuilder {
     /// Range tombstones: internal start key, end key.
     tombstones: Vec<(Vec<u8>, Vec<u8>)>,
     properties: TableProperties,
-    /// Largest and smallest trailer of a key: they order as their sequence numbers do.
-    largest_trailer: u64,
-    smallest_trailer: u64,
+    totals: EntryTotals,
     finished: bool,
     /// What is known when the table is finished.
     file_bytes: u64,
@@ -136,8 +136,7 @@ impl TableBuilder {
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
             properties: setup::initial_properties(&context),
-            largest_trailer: 0,
-            smallest_trailer: u64::MAX,
+            totals: EntryTotals::NONE,
             finished: false,
             file_bytes: 0,
             file_checksum: None,
@@ -238,9 +237,7 @@ impl TableBuilder {
 
     /// Smallest and largest sequence number added; `None` for an empty table. Requires `finish`.
     pub fn seqno_bounds(&self) -> Option<(u64, u64)> {
-        let sequence = |trailer| unpack(trailer).0;
-        (!self.is_empty())
-            .then(|| (sequence(self.smallest_trailer), sequence(self.largest_trailer)))
+        (!self.is_empty()).then(|| self.totals.seqno_bounds())
     }
 
     /// The internal key of the last point entry; empty before the first, and after `finish`.
@@ -273,5 +270,6 @@ fn sink(context: &TableBuildContext, writer: BufferedWriter) -> Result<Sink> {
         },
         align: if options.block_align { options.block_size.min(PAGE_BYTES) } else { 0 },
         types_used: 0,
+        prepopulate: Prepopulate::new(context),
     })
 }

@@ -4,12 +4,12 @@
 //! Runs on the emitter when the pipeline is empty.
 
 use pumice_base::Result;
-use pumice_base::dbformat::unpack;
 use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
 use crate::build::block_builder::MetaBlockBuilder;
 use crate::build::index_builder::IndexBuilder;
+use crate::build::prepopulate::MetaBlocks;
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::{metaindex, properties};
@@ -70,11 +70,17 @@ impl TableBuilder {
         let Some(filter) = &mut self.filter else { return Ok(()) };
         let sink = &mut self.pipeline.serial()?.sink;
         let (user_keys, delta) = (sink.index.stores_user_keys(), sink.index.delta_handles());
-        let out = &mut sink.out;
-        let mut write = |block: &mut Vec<u8>| out.write(block, CompressionType::None);
+        let (out, mut blocks) = (&mut sink.out, MetaBlocks::for_cache(&sink.prepopulate));
+        let mut write = |block: &mut Vec<u8>| {
+            blocks.pass(block, |block| out.write(block, CompressionType::None))
+        };
         let written = filter.finish(user_keys, delta, &mut write)?;
         self.properties.num_filter_entries = filter.num_entries();
         let Some(written) = written else { return Ok(()) };
+        if let Some(prepopulate) = &sink.prepopulate {
+            let top = (written.handle, written.partitioned);
+            prepopulate.filter(blocks, top, user_keys, delta);
+        }
         self.properties.filter_size = written.size;
         if filter.is_decoupled() {
             self.properties.collect(properties::DECOUPLED_FILTERS, b"1");
@@ -92,10 +98,17 @@ impl TableBuilder {
         let mut index =
             std::mem::replace(&mut serial.sink.index, IndexBuilder::new(&self.context)?);
         let compress = self.context.table.enable_index_compression;
-        let written = index.finish(&mut |block| match compress {
-            true => serial.write_compressed(block),
-            false => serial.sink.out.write(block, CompressionType::None),
+        let mut blocks = MetaBlocks::for_cache(&serial.sink.prepopulate);
+        let written = index.finish(&mut |block| {
+            blocks.pass(block, |block| match compress {
+                true => serial.write_compressed(block),
+                false => serial.sink.out.write(block, CompressionType::None),
+            })
         })?;
+        if let Some(prepopulate) = &serial.sink.prepopulate {
+            let (user_keys, delta) = (written.stores_user_keys, written.delta_handles);
+            prepopulate.index(blocks, written.handle, user_keys, delta);
+        }
         for (name, mut block) in written.meta_blocks {
             meta.add(name, serial.write_compressed(&mut block)?);
         }
@@ -133,9 +146,11 @@ impl TableBuilder {
 
     fn write_properties(&mut self, meta: &mut MetaHandles) -> Result<()> {
         if self.properties.num_entries > 0 {
-            self.properties.key_largest_seqno = unpack(self.largest_trailer).0;
-            self.properties.key_smallest_seqno = unpack(self.smallest_trailer).0;
+            let (smallest, largest) = self.totals.seqno_bounds();
+            self.properties.key_smallest_seqno = smallest;
+            self.properties.key_largest_seqno = largest;
         }
+        self.properties.raw_value_size = self.totals.value_bytes();
         self.properties.compression = self.compression_name()?;
         let mut block = MetaBlockBuilder::new(u32::MAX);
         for (name, value) in self.properties.encode() {

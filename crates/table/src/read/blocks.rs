@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::checksum::ChecksumType;
 use pumice_base::{Error, Result};
 use pumice_cache::{CacheKey, Priority};
 
@@ -12,7 +13,8 @@ use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
-use crate::read::index::{IndexBlock, IndexEncoding};
+use crate::read::file::TableFile;
+use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
 use crate::read::table::Table;
 
 /// An index or filter block: held by the table, or found through the cache each time.
@@ -50,6 +52,63 @@ impl Table {
             Some(held) => Ok(MetaRef::Borrowed(&held[at])),
             None => Ok(MetaRef::Pinned(self.block(top.handle(at), BlockKind::Index, options)?)),
         }
+    }
+
+    /// As [`Table::index_partition`], for one lookup; `None`: it is to be searched as it lies in
+    /// the file ([`Table::with_raw_index`]).
+    #[inline]
+    pub(crate) fn index_partition_for_one(
+        &self,
+        top: &IndexBlock,
+        at: usize,
+        options: &TableReadOptions,
+    ) -> Result<Option<MetaRef<'_>>> {
+        if let Some(held) = &self.index_partitions {
+            return Ok(Some(MetaRef::Borrowed(&held[at])));
+        }
+        let handle = top.handle(at);
+        let block = match self.cached(handle, BlockKind::Index)? {
+            Some(block) => block,
+            None if self.does_without(handle, options) => return Ok(None),
+            None => self.read_block(handle, BlockKind::Index, options)?,
+        };
+        Ok(Some(MetaRef::Pinned(block)))
+    }
+
+    /// An index block that was missed is not worth decoding and a place in the cache. A search of
+    /// the raw block does not see what is wrong elsewhere in it, hence blocks that are not verified
+    /// are always decoded.
+    #[cold]
+    fn does_without(&self, handle: BlockHandle, options: &TableReadOptions) -> bool {
+        let verifies = options.verify_checksums && self.file.checksum != ChecksumType::None;
+        if options.cache_only || !verifies {
+            return false;
+        }
+        let cache = self.cache.as_ref().filter(|_| options.fill_cache);
+        // What it will be charged is not known before it is decoded: about what it takes in the
+        // file.
+        !cache.is_some_and(|cache| cache.admits(&self.cache_key(handle), handle.size as usize))
+    }
+
+    /// Reads an index block and lets `search` have it as it is. Suspends.
+    pub(crate) fn with_raw_index<R>(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        search: impl FnOnce(RawIndex<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let verify = options.verify_checksums;
+        let contents = self.file.read_in_passing(handle, BlockKind::Index, verify)?;
+        let index = RawIndex::new(&contents, self.index_encoding);
+        let found = search(index.map_err(|what| self.bad_index(handle, what))?);
+        TableFile::recycle(contents);
+        found
+    }
+
+    /// An error about an index block.
+    #[cold]
+    pub(crate) fn bad_index(&self, handle: BlockHandle, what: &str) -> Error {
+        self.file.bad_block(handle, BlockKind::Index, what)
     }
 
     /// The block of `meta`.
@@ -154,8 +213,15 @@ impl Table {
             }
             return Err(Error::incomplete("no blocking io"));
         }
-        let contents = self.file.read(handle, kind, options.verify_checksums)?;
-        let block = self.decode(contents, handle, kind)?;
+        let verify = options.verify_checksums;
+        let block = if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
+            let contents = self.file.read_in_passing(handle, kind, verify)?;
+            let block = self.decode_index(&contents, handle, kind)?;
+            TableFile::recycle(contents);
+            block
+        } else {
+            self.decode(self.file.read(handle, kind, verify)?, handle, kind)?
+        };
         self.admit(block, handle, options.fill_cache)
     }
 
@@ -194,13 +260,7 @@ impl Table {
     ) -> Result<CachedBlock> {
         let bad = |what: &str| self.file.bad_block(handle, kind, what);
         match kind {
-            BlockKind::Index | BlockKind::FilterIndex => {
-                let first_keys = kind == BlockKind::Index && self.index_encoding.first_keys;
-                let encoding = IndexEncoding { first_keys, ..self.index_encoding };
-                let index =
-                    IndexBlock::decode(&contents, encoding, &self.comparator).map_err(bad)?;
-                Ok(CachedBlock::index(index, kind))
-            }
+            BlockKind::Index | BlockKind::FilterIndex => self.decode_index(&contents, handle, kind),
             BlockKind::Filter => Ok(CachedBlock::filter(contents)),
             BlockKind::Data | BlockKind::RangeDeletion => {
                 let block = Block::decode(contents, KeyForm::Internal).map_err(bad)?;
@@ -211,5 +271,19 @@ impl Table {
                 Ok(CachedBlock::entries(block, kind))
             }
         }
+    }
+
+    /// [`Table::decode`] for indexes, which do not keep the contents.
+    fn decode_index(
+        &self,
+        contents: &[u8],
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<CachedBlock> {
+        let first_keys = kind == BlockKind::Index && self.index_encoding.first_keys;
+        let encoding = IndexEncoding { first_keys, ..self.index_encoding };
+        let index = IndexBlock::decode(contents, encoding, &self.comparator)
+            .map_err(|what| self.file.bad_block(handle, kind, what))?;
+        Ok(CachedBlock::index(index, kind))
     }
 }

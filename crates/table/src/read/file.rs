@@ -28,6 +28,10 @@ pumice_port::worker_local! {
 pumice_port::worker_local! {
     static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
+pumice_port::worker_local! {
+    /// Memory of contents that were not kept.
+    static CONTENTS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// What of a block's offset its checksum depends on: all of it.
 #[inline]
@@ -96,13 +100,42 @@ impl TableFile {
 
     /// Reads a block with its own read and returns its contents.
     pub fn read(&self, handle: BlockHandle, kind: BlockKind, verify: bool) -> Result<Vec<u8>> {
+        self.read_into(handle, kind, verify, None)
+    }
+
+    /// As `read`, for contents that are not kept: the caller gives them back with `recycle`.
+    pub fn read_in_passing(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+    ) -> Result<Vec<u8>> {
+        self.read_into(handle, kind, verify, Some(CONTENTS.with(Cell::take)))
+    }
+
+    /// Takes memory that `read_in_passing` returned, for the next such read.
+    pub fn recycle(contents: Vec<u8>) {
+        if contents.capacity() <= KEPT_BUFFER_BYTES {
+            CONTENTS.with(|kept| kept.set(contents));
+        }
+    }
+
+    /// Reads a block. Its contents are in `passing` if there is one, else in memory that is not
+    /// larger than they need.
+    fn read_into(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        passing: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>> {
         let len = self.stored_len(handle, kind)?;
         // A block may keep the buffer, and its charge then shows how large that once was: in a
         // simulation nothing of an earlier one may show.
         let keeps = !pumice_port::sim::is_running();
         let mut stored = if keeps { READ_BUFFER.with(Cell::take) } else { Vec::new() };
         stored.resize(len, 0);
-        let contents = self.read_stored(handle, kind, verify, &mut stored);
+        let contents = self.read_stored(handle, kind, verify, &mut stored, passing);
         if keeps && stored.capacity() <= KEPT_BUFFER_BYTES {
             stored.clear();
             READ_BUFFER.with(|kept| kept.set(stored));
@@ -116,6 +149,7 @@ impl TableFile {
         kind: BlockKind,
         verify: bool,
         stored: &mut Vec<u8>,
+        passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
         let got = self.file.read_at(handle.offset, stored)?;
         if got != stored.len() {
@@ -126,12 +160,15 @@ impl TableFile {
         self.check(handle, kind, verify, stored)?;
         if stored.get(handle.size as usize) == Some(&(CompressionType::None as u8)) {
             stored.truncate(handle.size as usize);
+            if let Some(contents) = passing {
+                return Ok(std::mem::replace(stored, contents));
+            }
             if stored.capacity() > stored.len() + stored.len() / 8 + 64 {
                 return Ok(stored.as_slice().to_vec());
             }
             return Ok(std::mem::take(stored));
         }
-        self.unpack(handle, kind, stored, Vec::new())
+        self.unpack(handle, kind, stored, passing.unwrap_or_default())
     }
 
     /// Tells the statistics about bytes read.

@@ -27,7 +27,7 @@ use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
-use crate::read::index::{IndexBlock, IndexEncoding};
+use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
 use crate::read::scan::{Landing, Next, find_version};
 
 /// Partitions of an index or filter that the table holds, by number in the top level; `None` if
@@ -215,16 +215,59 @@ impl Table {
             if index.begins_above(at, &self.comparator, user_key(target)) {
                 return Ok(Visit::Done);
             }
-            let handle = index.handle(at);
-            let block = self.block(handle, BlockKind::Data, options)?;
-            match self.visit(&block, handle, target, f)? {
-                Visit::Done => return Ok(Visit::Done),
-                // With user keys as separators the versions of a key never span two blocks.
-                Visit::BlockEnded if index.stores_user_keys() => return Ok(Visit::Done),
-                Visit::BlockEnded => at += 1,
+            if let Visit::Done = self.visit_at(index.handle(at), options, target, f)? {
+                return Ok(Visit::Done);
             }
+            at += 1;
         }
         Ok(Visit::BlockEnded)
+    }
+
+    /// As [`Table::get_in`] from where `target` belongs, in an index that is not decoded.
+    #[cold]
+    #[inline(never)]
+    fn get_in_raw<F>(
+        &self,
+        (index, place): (RawIndex<'_>, BlockHandle),
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let bad = |what: &'static str| self.bad_index(place, what);
+        let mut position = index.seek(&self.comparator, target).map_err(bad)?;
+        while let Some(handle) = position.handle() {
+            if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
+                return Ok(Visit::Done);
+            }
+            if let Visit::Done = self.visit_at(handle, options, target, f)? {
+                return Ok(Visit::Done);
+            }
+            position.advance().map_err(bad)?;
+        }
+        Ok(Visit::BlockEnded)
+    }
+
+    /// Visits one data block.
+    #[inline]
+    fn visit_at<F>(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let block = self.block(handle, BlockKind::Data, options)?;
+        match self.visit(&block, handle, target, f)? {
+            // With user keys as separators the versions of a key never span two blocks.
+            Visit::BlockEnded if !self.index_encoding.user_keys => Ok(Visit::BlockEnded),
+            _ => Ok(Visit::Done),
+        }
     }
 
     fn get_partitioned<F>(
@@ -238,10 +281,20 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         for at in top.seek(&self.comparator, target)..top.len() {
-            let partition = self.index_partition(top, at, options)?;
-            let index = self.index_of(&partition)?;
-            let first = index.seek(&self.comparator, target);
-            if let Visit::Done = self.get_in(index, first, options, target, f)? {
+            let visit = match self.index_partition_for_one(top, at, options)? {
+                Some(partition) => {
+                    let index = self.index_of(&partition)?;
+                    let first = index.seek(&self.comparator, target);
+                    self.get_in(index, first, options, target, f)?
+                }
+                None => {
+                    let handle = top.handle(at);
+                    let search =
+                        |index: RawIndex<'_>| self.get_in_raw((index, handle), options, target, f);
+                    self.with_raw_index(handle, options, search)?
+                }
+            };
+            if let Visit::Done = visit {
                 return Ok(());
             }
         }

@@ -228,34 +228,51 @@ fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
     }
 }
 
+/// The level that a marked file goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Destination {
+    /// It is rewritten where it is.
+    Same,
+    /// A level down; files of the last level with data stay as they are.
+    Next,
+    /// A level down; files of the last level with data are rewritten there.
+    NextOrLast,
+}
+
 /// A compaction of the first marked file that nothing is in the way of.
 fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
-    let down = |reason, files| first_marked(ctx, reason, files, true);
-    let same_level = |reason, files| first_marked(ctx, reason, files, false);
-    down(CompactionReason::FilesMarkedForCompaction, &marks.marked)
-        .or_else(|| same_level(CompactionReason::BottommostFiles, &marks.bottommost))
-        .or_else(|| down(CompactionReason::Ttl, &marks.expired))
-        .or_else(|| same_level(CompactionReason::PeriodicCompaction, &marks.periodic))
+    use CompactionReason as Reason;
+    use Destination::{Next, NextOrLast, Same};
+    // Where the last level holds most data, to rewrite above it would be done once more below.
+    let dynamic = ctx.options.level_compaction_dynamic_level_bytes;
+    let periodic = if dynamic { NextOrLast } else { Same };
+    first_marked(ctx, Reason::FilesMarkedForCompaction, &marks.marked, Next)
+        .or_else(|| first_marked(ctx, Reason::BottommostFiles, &marks.bottommost, Same))
+        .or_else(|| first_marked(ctx, Reason::Ttl, &marks.expired, Next))
+        .or_else(|| first_marked(ctx, Reason::PeriodicCompaction, &marks.periodic, periodic))
 }
 
 fn first_marked(
     ctx: &PickContext<'_>,
     reason: CompactionReason,
     files: &[(usize, Arc<FileMetaData>)],
-    to_next_level: bool,
+    destination: Destination,
 ) -> Option<CompactionPick> {
     files.iter().find_map(|(level, file)| {
         let level = *level;
-        let last = level + 1 >= ctx.version.num_non_empty_levels();
+        let last = level + 1 >= ctx.version.num_non_empty_levels()
+            || ctx.next_level(level) >= ctx.levels_in_use();
         let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
         // Marks may be older than the version.
         let gone = ctx.version.level(level).index_of(file.number).is_none();
-        if file.is_being_compacted() || gone || level0_blocked || (to_next_level && last) {
+        let stays = last && destination == Destination::Next;
+        if file.is_being_compacted() || gone || level0_blocked || stays {
             return None;
         }
-        let output_level = if to_next_level { ctx.next_level(level) } else { level };
+        let down = destination != Destination::Same && !last;
+        let output_level = if down { ctx.next_level(level) } else { level };
         let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
-        let inputs = match (level, to_next_level) {
+        let inputs = match (level, down) {
             (0, true) => ctx.expand_level0(inputs, output_level)?,
             _ => inputs,
         };

@@ -5,7 +5,8 @@
 //! are not, but for one user key per data block where partitions are cut. `rule` says what of a key
 //! goes into a filter, `partitioned` cuts, `top_level` encodes the index over the partitions.
 //!
-//! One owner. What comes out depends on the keys and the settings only.
+//! One owner. What comes out depends on the keys and the settings only, but for sizes that are
+//! balanced with those of other tables (`TableBuildContext::filter_balance`).
 //!
 //! Not here: the algorithms (`pumice_filter`), and where blocks go in the file (the caller writes).
 
@@ -14,6 +15,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 mod top_level;
+
+use std::sync::Arc;
 
 use pumice_base::Result;
 use pumice_filter::{FilterBuildSettings, FilterBuilder};
@@ -50,10 +53,13 @@ impl FilterBlockBuilder {
     /// A builder as the settings ask for it; `None` if they ask for no filter.
     pub fn new(context: &TableBuildContext) -> Option<Self> {
         let rule = KeyRule::new(context)?;
-        let builder = match &context.table.filter_policy {
+        let mut builder = match &context.table.filter_policy {
             Some(policy) if !context.skip_filters => policy.builder(&settings(context))?,
             _ => return None,
         };
+        if let Some(balance) = &context.filter_balance {
+            builder.share_balance(Arc::clone(balance));
+        }
         let two_level = context.table.index_type == IndexType::TwoLevel;
         Some(if context.table.partition_filters && two_level {
             let partitioned = PartitionedFilterBlock::new(context, rule, builder);

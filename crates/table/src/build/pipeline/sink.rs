@@ -8,6 +8,7 @@ use pumice_base::Result;
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::worker::{Outcome, Packed};
+use crate::build::prepopulate::Prepopulate;
 use crate::build::run::Run;
 use crate::build::stats::BuildStats;
 use crate::handle::BlockHandle;
@@ -21,6 +22,8 @@ pub(crate) struct Sink {
     pub align: usize,
     /// Bit n: a block was stored with compression type n.
     pub types_used: u16,
+    /// Puts blocks into the block cache.
+    pub prepopulate: Option<Box<Prepopulate>>,
 }
 
 impl Sink {
@@ -38,6 +41,9 @@ impl Sink {
         entry: &IndexEntry,
     ) -> Result<u64> {
         let start = self.out.offset;
+        if let Some(prepopulate) = &self.prepopulate {
+            prepopulate.data(start, raw);
+        }
         let handle = self.write_packed(raw, out, packed)?;
         self.index.push(entry, handle);
         Ok(self.out.offset - start)
@@ -47,6 +53,9 @@ impl Sink {
     /// written. Returns what it takes in the file.
     pub fn keep(&mut self, run: &mut Run, entry: &IndexEntry) -> u64 {
         let start = self.out.offset;
+        if let Some(prepopulate) = &self.prepopulate {
+            prepopulate.data(start, run.block());
+        }
         Packed::default().count(&mut self.stats, run.block_len(), 0);
         let handle = self.out.seal(run, self.align);
         self.index.push(entry, handle);

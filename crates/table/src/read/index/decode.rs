@@ -34,15 +34,15 @@ struct Scratch {
 
 /// An entry, its key in the block or in `keys`, its first key in the block.
 #[derive(Clone, Copy, Default)]
-struct Parsed {
-    key_at: u32,
-    key_len: u32,
-    first_at: u32,
-    first_len: u32,
-    handle: BlockHandle,
+pub(super) struct Parsed {
+    pub key_at: u32,
+    pub key_len: u32,
+    pub first_at: u32,
+    pub first_len: u32,
+    pub handle: BlockHandle,
 }
 
-type Decoded<T> = Result<T, &'static str>;
+pub(super) type Decoded<T> = Result<T, &'static str>;
 
 impl IndexBlock {
     /// Decodes an uncompressed index block; the error says what is wrong.
@@ -95,11 +95,7 @@ impl Scratch {
                 src = Decoder::new(&data[next..end]);
                 continue;
             }
-            let (shared, suffix, entry) =
-                parse_entry(&mut src, end, encoding, &last).ok_or("malformed index entry")?;
-            if !encoding.user_keys && (entry.key_len as usize) < TRAILER_LEN {
-                return Err("index key too short");
-            }
+            let (shared, suffix, entry) = take_entry(&mut src, end, encoding, &last)?;
             last = entry;
             if shared > 0 && !copied {
                 self.copy_keys(data)?;
@@ -333,12 +329,10 @@ impl Scratch {
     }
 
     fn write_firsts(&mut self, data: &[u8], bytewise: bool) -> Decoded<FirstKeys> {
-        if self.entries.iter().any(|entry| (entry.first_len as usize) < TRAILER_LEN) {
-            return Err("first key too short");
+        for entry in &self.entries {
+            entry.first_user_key(data)?;
         }
-        let firsts = self.entries.iter().map(|entry| {
-            &data[entry.first_at as usize..][..entry.first_len as usize - TRAILER_LEN]
-        });
+        let firsts = self.entries.iter().map(|entry| entry.first_user_key(data).unwrap_or(&[]));
         let mut common = firsts.clone().next().filter(|_| bytewise).unwrap_or(&[]);
         for first in firsts.clone() {
             common = &common[..common_prefix(common, first)];
@@ -356,13 +350,21 @@ const WORD_LEN_MAX: u64 = 8;
 impl Parsed {
     /// The key, where keys lie in `keys`.
     #[inline]
-    fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
+    pub(super) fn key<'k>(&self, keys: &'k [u8]) -> &'k [u8] {
         &keys[self.key_at as usize..][..self.key_len as usize]
     }
 
     #[inline]
     fn user_key<'k>(&self, keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
         &keys[self.key_at as usize..][..self.key_len as usize - trailer_len]
+    }
+
+    /// The user key of the first key, which lies in `data`.
+    #[inline]
+    pub(super) fn first_user_key<'k>(&self, data: &'k [u8]) -> Decoded<&'k [u8]> {
+        let len =
+            (self.first_len as usize).checked_sub(TRAILER_LEN).ok_or("first key too short")?;
+        Ok(&data[self.first_at as usize..][..len])
     }
 }
 
@@ -382,7 +384,7 @@ fn in_order(
 
 /// Where the entries of an index block end. The hint about evenly spread keys (bit 29) is ignored;
 /// an index block has no hash index and no separated values.
-fn entries_end(data: &[u8]) -> Option<usize> {
+pub(super) fn entries_end(data: &[u8]) -> Option<usize> {
     let end = data.len().checked_sub(4)?;
     let packed = get_fixed32(&data[end..])?;
     const UNIFORM: u32 = 1 << 29;
@@ -419,10 +421,25 @@ fn parse_entry<'a>(
     Some((shared, suffix, entry))
 }
 
+/// As [`parse_entry`], and checks what can be checked of the entry alone.
+#[inline]
+pub(super) fn take_entry<'a>(
+    src: &mut Decoder<'a>,
+    end: usize,
+    encoding: IndexEncoding,
+    last: &Parsed,
+) -> Decoded<(usize, &'a [u8], Parsed)> {
+    let parts = parse_entry(src, end, encoding, last).ok_or("malformed index entry")?;
+    if !encoding.user_keys && (parts.2.key_len as usize) < TRAILER_LEN {
+        return Err("index key too short");
+    }
+    Ok(parts)
+}
+
 /// Takes the usual entry at `at`, and where the next one begins: a whole user key below 128 bytes
 /// and a whole handle. `None`: it is of another form or too near to the end of the block.
 #[inline]
-fn parse_plain(data: &[u8], at: usize, end: usize) -> Option<(Parsed, usize)> {
+pub(super) fn parse_plain(data: &[u8], at: usize, end: usize) -> Option<(Parsed, usize)> {
     let &[shared, key_len] = data.get(at..)?.first_chunk()?;
     if shared != 0 || key_len >= 0x80 {
         return None;

@@ -18,12 +18,13 @@
 //!
 //! Separators ascend; a block that breaks this is refused, so that a search may trust the order.
 //! Also used for the top level of partitioned indexes and filters. Immutable after construction.
-//! Decoding is in `decode`.
+//! Decoding is in `decode`; `raw` searches a block that is not worth it.
 
 mod columns;
 mod decode;
 #[cfg(test)]
 mod model;
+mod raw;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use pumice_base::planted::{self, Bug};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::prefix::word_at;
 use columns::{Numbers, Strings, count_below_narrow, count_below_wide};
+pub(crate) use raw::RawIndex;
 
 /// What an allocator adds to an allocation on the average: header and rounding.
 pub(crate) const ALLOCATION_OVERHEAD: usize = 16;

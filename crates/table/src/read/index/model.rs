@@ -149,6 +149,10 @@ impl Case {
     fn decode(&self) -> Result<IndexBlock, &'static str> {
         IndexBlock::decode(&self.block, self.encoding, &self.cmp)
     }
+
+    fn raw(&self) -> RawIndex<'_> {
+        RawIndex::new(&self.block, self.encoding).unwrap()
+    }
 }
 
 /// Two keys in the wrong order, anywhere, are noticed: also where only the part behind the words
@@ -189,6 +193,14 @@ fn check_seek(case: &Case, index: &IndexBlock, target: &[u8], what: &str) {
     };
     let want = entries.iter().position(reaches).unwrap_or(entries.len());
     assert_eq!(index.seek(cmp, target), want, "seek {target:?} in {what}");
+    let mut raw = case.raw().seek(cmp, target).unwrap();
+    for (i, entry) in entries.iter().enumerate().skip(want) {
+        assert_eq!(raw.handle(), Some(entry.handle), "raw {i} {target:?} in {what}");
+        let above = index.begins_above(i, cmp, user_key(target));
+        assert_eq!(raw.begins_above(cmp, user_key(target)), Ok(above), "raw {i} in {what}");
+        raw.advance().unwrap();
+    }
+    assert_eq!(raw.handle(), None, "raw {target:?} in {what}");
     for (i, entry) in entries.iter().enumerate() {
         assert_eq!(index.reaches(i, cmp, target), reaches(entry), "{i} {target:?} in {what}");
         let first = user_key(&entry.first);
@@ -248,6 +260,7 @@ fn damage_is_refused_or_harmless() {
         let case = random_case(&mut rng, 12);
         let target = internal_key(b"ab", 3, ValueType::Value);
         let use_it = |block: &[u8]| {
+            search_raw(block, &case, &target);
             let Ok(index) = IndexBlock::decode(block, case.encoding, &case.cmp) else { return };
             let most = 600 + block.len() * block.len();
             assert!(index.memory_bytes() <= most, "seed {seed}: {}", index.memory_bytes());
@@ -268,6 +281,28 @@ fn damage_is_refused_or_harmless() {
                 use_it(&bad);
             }
             use_it(&case.block[..at]);
+        }
+    }
+}
+
+/// A raw search of any bytes ends, in an error or somewhere in the block.
+fn search_raw(block: &[u8], case: &Case, target: &[u8]) {
+    let targets = case.entries.iter().map(|entry| match case.encoding.user_keys {
+        true => internal_key(&entry.key, 3, ValueType::Value),
+        false => entry.key.clone(),
+    });
+    for target in targets.chain([target.to_vec()]) {
+        let Ok(index) = RawIndex::new(block, case.encoding) else { return };
+        let Ok(mut at) = index.seek(&case.cmp, &target) else { continue };
+        let mut steps = 0;
+        while at.handle().is_some() {
+            let first = at.begins_above(&case.cmp, user_key(&target));
+            assert!(first.is_ok() || case.encoding.first_keys);
+            steps += 1;
+            assert!(steps <= block.len(), "an endless index");
+            if at.advance().is_err() {
+                break;
+            }
         }
     }
 }

@@ -1,0 +1,85 @@
+//! Policy: whether an entry that is cheap to do without is worth a place in a full cache.
+//!
+//! Where a cache is much too small for what is read through it, most entries are evicted before
+//! their first hit, and making them ready for the cache was work for nothing. So the cache notes
+//! when an entry was missed. A *return* is a miss that comes so soon after the last miss of the
+//! same entry that, had it been admitted then, it would now have been a hit. The share of returns
+//! among the misses says what admitting at the first miss is worth:
+//!
+//! - while it is high, entries are admitted at once; one in [`SAMPLE`], chosen by key, only on its
+//!   return, for the share to be known;
+//! - while it is low, every entry is admitted on its return only: it costs one more miss each time
+//!   that it comes into the cache, and leaves its place to others until then.
+//!
+//! Thread safety: any thread; the share is a relaxed atomic that may lose a note. Invariant: it
+//! stays within 0 and [`ALL`]. Does not know which entries are in the cache.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The share when every miss is a return.
+const ALL: u32 = 1 << 16;
+/// Below this share it does not pay to admit at once. An entry that comes back in time with
+/// probability p makes a share of p / (1 + p), so this is p = 1/7.
+const WORTH_IT: u32 = ALL / 8;
+/// One miss changes the share by this part of the distance to what it says.
+const WEIGHT: u32 = 64;
+/// One key in so many is never admitted at its first miss.
+const SAMPLE: u64 = 8;
+
+/// What is known about returns.
+pub(crate) struct Admission {
+    share: AtomicU32,
+}
+
+impl Admission {
+    /// Nothing is known: entries are admitted at once.
+    pub(crate) fn new() -> Self {
+        Admission { share: AtomicU32::new(2 * WORTH_IT) }
+    }
+
+    /// The entry with this hash of its key was missed. True: it is worth a place. `returned` says
+    /// whether this is a return, and is asked only where it matters.
+    pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> bool) -> bool {
+        let share = self.share.load(Relaxed);
+        // The low bits choose a slot, the middle ones are the mark's.
+        let sampled = (hash >> 56).is_multiple_of(SAMPLE);
+        if share >= WORTH_IT && !sampled {
+            return true;
+        }
+        let returned = returned();
+        let target = if returned { ALL } else { 0 };
+        self.share.store(share - share / WEIGHT + target / WEIGHT, Relaxed);
+        returned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys that come back with a given chance: admitted at once, but for the sample, where that
+    /// is often, on their return only where it is rare; and the policy finds back.
+    #[pumice_test_macros::test]
+    fn follows_the_share_of_returns() {
+        let mut rng = pumice_base::random::Rng::new(7);
+        let admission = Admission::new();
+        for (percent, at_once) in [(50, true), (2, false), (40, true), (5, false), (100, true)] {
+            let (mut admitted, mut returns) = (0, 0);
+            for round in 0..8000 {
+                let returned = rng.uniform(100) < percent;
+                let verdict = admission.decide(rng.next_u64(), || returned);
+                if round >= 4000 {
+                    admitted += u32::from(verdict);
+                    returns += u32::from(returned);
+                }
+            }
+            let share = admission.share.load(Relaxed);
+            assert!(share <= ALL, "{share}");
+            if at_once {
+                assert!(admitted > 4000 / 100 * 85, "{percent} %: {admitted} of 4000");
+            } else {
+                assert_eq!(admitted, returns, "{percent} %");
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Reading a MANIFEST edit by edit, and what to make of an end that cannot be used.
+//!
+//! Whole edits are given out up to the first thing that is not one: the end of the file, damage, or
+//! a hole that the log format would let pass. What lies behind the last whole change is dropped if
+//! it can only be an append that a crash tore (`pumice_wal::is_torn_append`), and refused
+//! otherwise. Decision 0016 says why that is safe and what the caller must check besides.
+//!
+//! Thread safety: plain functions; nothing is written. Suspends.
+
+use std::path::{Path, PathBuf};
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, Result};
+use pumice_env::FileSystem;
+use pumice_manifest::VersionEdit;
+use pumice_wal::{BLOCK_BYTES, LogEnd, LogReader, LogReaderOptions, is_torn_append};
+
+/// The largest end that is looked at. An edit has some 150 bytes for each file and its keys.
+const TAIL_BYTES_MAX: u64 = 64 << 20;
+/// A block's last bytes that cannot hold a header stay empty.
+const TRAILER_BYTES_MAX: u64 = 6;
+
+/// The end of a MANIFEST that a crash tore, which was not used.
+#[derive(Debug, Clone)]
+pub(crate) struct DroppedTail {
+    pub manifest: PathBuf,
+    /// Where it begins.
+    pub offset: u64,
+    pub bytes: u64,
+    /// Bytes of it are there behind bytes that are not: more than a file that is too short or ends
+    /// in zeros, which any reader of the format passes over.
+    pub holed: bool,
+}
+
+/// How far a MANIFEST could be read.
+#[derive(Default)]
+struct Progress {
+    /// Behind the last record.
+    read: u64,
+    /// Behind the last record that ends a change.
+    whole: u64,
+}
+
+/// Calls `each` for every edit of a MANIFEST, also for the first members of an atomic group that
+/// is torn; what was dropped behind the last whole change.
+///
+/// # Errors
+/// Corruption unless what follows the last whole change was torn by a crash; I/O errors; those of
+/// `each`.
+pub(crate) fn for_each_edit(
+    fs: &dyn FileSystem,
+    path: &Path,
+    each: &mut dyn FnMut(VersionEdit) -> Result<()>,
+) -> Result<Option<DroppedTail>> {
+    let mut reader = LogReader::new(fs.open_sequential(path)?, LogReaderOptions::manifest(), None);
+    let mut progress = Progress::default();
+    let mut record = Vec::new();
+    let defect = loop {
+        match reader.read_record(&mut record) {
+            Ok(Some(info)) if info.offset != next_record(progress.read) => {
+                break Some(Error::corruption("records are missing"));
+            }
+            Ok(Some(info)) => {
+                progress.read = info.end;
+                let edit = match record.is_empty() {
+                    true => VersionEdit::default(),
+                    false => VersionEdit::decode(&record)?,
+                };
+                if edit.atomic_group_remaining.unwrap_or(0) == 0 {
+                    progress.whole = info.end;
+                }
+                if !record.is_empty() {
+                    each(edit)?;
+                }
+            }
+            Ok(None) => break None,
+            Err(error) if error.is_corruption() => break Some(error),
+            Err(error) => return Err(error),
+        }
+    };
+    let cut = matches!(reader.end(), LogEnd::TornTail(_));
+    drop_tail(fs, path, &progress, defect, cut)
+}
+
+/// Where a record behind `end` begins.
+fn next_record(end: u64) -> u64 {
+    let left = BLOCK_BYTES as u64 - end % BLOCK_BYTES as u64;
+    if left <= TRAILER_BYTES_MAX { end + left } else { end }
+}
+
+/// Judges what follows the last whole change. `defect` is what the reader met, `cut` that it found
+/// the file to end inside a record.
+fn drop_tail(
+    fs: &dyn FileSystem,
+    path: &Path,
+    progress: &Progress,
+    defect: Option<Error>,
+    cut: bool,
+) -> Result<Option<DroppedTail>> {
+    let bytes = fs.file_size(path)?.saturating_sub(progress.whole);
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let refused = |why: &str| {
+        let defect = defect.clone().unwrap_or_else(|| Error::corruption("records are missing"));
+        let after = format!("{} behind offset {}", path.display(), progress.whole);
+        Err(defect.with_context(format!("{after} is damaged, not torn by a crash ({why})")))
+    };
+    if bytes > TAIL_BYTES_MAX {
+        return refused("it is too long");
+    }
+    let tail = read_from(fs, path, progress.whole, bytes as usize)?;
+    let holed = defect.is_some() || !cut && tail.iter().any(|byte| *byte != 0);
+    if holed && planted::is(Bug::TornManifestRefused) {
+        return refused("planted");
+    }
+    if !planted::is(Bug::DamagedManifestCut)
+        && let Err(why) = is_torn_append(&tail, progress.whole, &members_left)
+    {
+        return refused(why);
+    }
+    let manifest = path.to_path_buf();
+    Ok(Some(DroppedTail { manifest, offset: progress.whole, bytes: tail.len() as u64, holed }))
+}
+
+/// How many members of its atomic group follow an edit.
+fn members_left(record: &[u8]) -> Option<u32> {
+    VersionEdit::decode(record).ok()?.atomic_group_remaining
+}
+
+fn read_from(fs: &dyn FileSystem, path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    let file = fs.open_random(path)?;
+    let mut tail = vec![0; bytes];
+    let mut read = 0;
+    while let Some(rest) = tail.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(offset + read as u64, rest)? {
+            0 => break,
+            n => read += n,
+        }
+    }
+    tail.truncate(read);
+    Ok(tail)
+}

@@ -1,0 +1,167 @@
+//! `prepopulate_block_cache`: the blocks of a table go into the block cache while it is built, so
+//! that the first reads find them there.
+//!
+//! What goes in is what the table's reader would put in: decoded, under the reader's keys, and only
+//! blocks that it looks for in the cache. A table holds its dictionary itself, and without
+//! `cache_index_and_filter_blocks` an index or filter of one block, or its top level; RocksDB puts
+//! those in as well, where nobody finds them. Priority is low, as in RocksDB. A full cache refuses
+//! blocks and the build goes on; blocks of a build that fails stay until they are evicted, under
+//! keys that no other file has.
+//!
+//! The bytes of the table do not depend on this. Thread safety: shared freely.
+
+use std::sync::Arc;
+
+use pumice_base::{InternalKeyComparator, Result};
+use pumice_cache::{CacheKey, Priority};
+
+use crate::build::setup;
+use crate::handle::{BlockHandle, BlockKind};
+use crate::options::{IndexType, PrepopulateBlockCache, TableBuildContext, TableReason};
+use crate::read::block::{Block, KeyForm};
+use crate::read::cached_block::{BlockCache, CachedBlock};
+use crate::read::index::{IndexBlock, IndexEncoding};
+use crate::stats::TableStats;
+use crate::unique_id;
+
+/// Puts the blocks of one table into the cache.
+pub(crate) struct Prepopulate {
+    cache: Arc<BlockCache>,
+    /// The table's `cache_base`.
+    base: [u64; 2],
+    comparator: InternalKeyComparator,
+    first_keys: bool,
+    /// The reader looks for metadata in the cache that is not a partition.
+    all_metadata: bool,
+    stats: Option<Arc<dyn TableStats>>,
+}
+
+impl Prepopulate {
+    /// `None` if the blocks of this table are not wanted in the cache.
+    pub fn new(context: &TableBuildContext) -> Option<Box<Self>> {
+        let options = &context.table;
+        let wanted = match options.prepopulate_block_cache {
+            PrepopulateBlockCache::Disable => false,
+            PrepopulateBlockCache::FlushOnly => context.reason == TableReason::Flush,
+        };
+        let cache = options.block_cache.as_ref().filter(|_| wanted && !options.no_block_cache)?;
+        Some(Box::new(Prepopulate {
+            cache: Arc::clone(cache),
+            // A table without an origin gets keys when it is opened.
+            base: unique_id::cache_base(&setup::initial_properties(context))?,
+            comparator: context.comparator.clone(),
+            first_keys: options.index_type == IndexType::BinarySearchWithFirstKey,
+            all_metadata: options.cache_index_and_filter_blocks,
+            stats: context.stats.clone(),
+        }))
+    }
+
+    /// The data block that is to be at `offset`.
+    #[cold]
+    pub fn data(&self, offset: u64, contents: &[u8]) {
+        let Ok(mut block) = Block::decode(contents.to_vec(), KeyForm::Internal) else {
+            return Self::malformed();
+        };
+        if self.comparator.user.is_bytewise() {
+            block.build_entry_table();
+        }
+        self.insert(offset, CachedBlock::entries(block, BlockKind::Data));
+    }
+
+    /// The blocks of the index. `top` is its top level, or only block.
+    pub fn index(&self, blocks: MetaBlocks, top: BlockHandle, user_keys: bool, delta: bool) {
+        let encoding = self.encoding(user_keys, delta, self.first_keys);
+        for (handle, contents) in self.looked_for(blocks, top) {
+            self.insert_index(handle, &contents, encoding, BlockKind::Index);
+        }
+    }
+
+    /// The blocks of the filter. `top` is the index of its partitions, or the only block.
+    pub fn filter(
+        &self,
+        blocks: MetaBlocks,
+        (top, partitioned): (BlockHandle, bool),
+        user_keys: bool,
+        delta: bool,
+    ) {
+        let encoding = self.encoding(user_keys, delta, false);
+        for (handle, contents) in self.looked_for(blocks, top) {
+            if partitioned && handle == top {
+                self.insert_index(handle, &contents, encoding, BlockKind::FilterIndex);
+            } else {
+                self.insert(handle.offset, CachedBlock::filter(contents));
+            }
+        }
+    }
+
+    fn encoding(&self, user_keys: bool, delta_handles: bool, first_keys: bool) -> IndexEncoding {
+        IndexEncoding { user_keys, delta_handles, first_keys }
+    }
+
+    /// Those of `blocks` that the reader looks for in the cache.
+    fn looked_for(
+        &self,
+        blocks: MetaBlocks,
+        top: BlockHandle,
+    ) -> impl Iterator<Item = (BlockHandle, Vec<u8>)> {
+        let all = self.all_metadata;
+        blocks.0.into_iter().flatten().filter(move |(handle, _)| all || *handle != top)
+    }
+
+    fn insert_index(
+        &self,
+        handle: BlockHandle,
+        contents: &[u8],
+        encoding: IndexEncoding,
+        kind: BlockKind,
+    ) {
+        match IndexBlock::decode(contents, encoding, &self.comparator) {
+            Ok(index) => self.insert(handle.offset, CachedBlock::index(index, kind)),
+            Err(_) => Self::malformed(),
+        }
+    }
+
+    fn insert(&self, offset: u64, block: CachedBlock) {
+        let key = CacheKey(self.base[0], self.base[1] ^ offset);
+        let (kind, charge) = (block.kind(), block.charge());
+        let inserted = self.cache.insert(key, block, charge, Priority::Low);
+        if let Some(stats) = &self.stats {
+            match inserted {
+                Ok(_) => stats.cache_add(kind, charge),
+                Err(_) => stats.cache_add_failed(),
+            }
+        }
+    }
+
+    /// The reader would refuse the block, and will say so.
+    #[cold]
+    fn malformed() {
+        debug_assert!(false, "the builder made a block that cannot be read");
+    }
+}
+
+/// The contents of meta blocks, kept while they are written, if they are wanted in the cache.
+pub(crate) struct MetaBlocks(Option<Vec<(BlockHandle, Vec<u8>)>>);
+
+impl MetaBlocks {
+    /// Keeps blocks if there is somebody who puts them into the cache.
+    pub fn for_cache(prepopulate: &Option<Box<Prepopulate>>) -> Self {
+        MetaBlocks(prepopulate.as_ref().map(|_| Vec::new()))
+    }
+
+    /// Writes `block` with `write`, which may change it.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn pass(
+        &mut self,
+        block: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<BlockHandle>,
+    ) -> Result<BlockHandle> {
+        let Some(kept) = &mut self.0 else { return write(block) };
+        let contents = block.clone();
+        let handle = write(block)?;
+        kept.push((handle, contents));
+        Ok(handle)
+    }
+}

@@ -1,0 +1,182 @@
+//! Searches an index block as it lies in the file, for a lookup that is not expected to be followed
+//! by another: decoding the block would cost more than it saves.
+//!
+//! Restart points are searched by halves, then the entries of one interval one after the other;
+//! nothing is allocated unless entries share key bytes. Keys are taken to ascend: unlike decoding,
+//! a search does not look at all of them, so the caller has verified the block's checksum.
+//!
+//! Thread safety: borrows the block, immutable. Invariant: every length is held against the block
+//! before anything is taken from it, so that damage yields an error or a wrong position, never a
+//! panic.
+
+use std::cmp::Ordering;
+
+use pumice_base::InternalKeyComparator;
+use pumice_base::coding::Decoder;
+use pumice_base::dbformat::user_key;
+
+use super::IndexEncoding;
+use super::decode::{Decoded, Parsed, entries_end, parse_plain, take_entry};
+use crate::handle::BlockHandle;
+
+/// An index block that is not decoded.
+#[derive(Clone, Copy)]
+pub(crate) struct RawIndex<'a> {
+    data: &'a [u8],
+    /// Where the entries end and the restart points begin.
+    end: usize,
+    encoding: IndexEncoding,
+}
+
+/// An entry of a raw index block, or the end behind the last one.
+pub(crate) struct RawPosition<'a> {
+    index: RawIndex<'a>,
+    /// The entry if `at` is before the end.
+    entry: Parsed,
+    at: usize,
+    next: usize,
+    /// The entry's key if `copied`; else it is whole in the block.
+    key: Vec<u8>,
+    copied: bool,
+}
+
+impl<'a> RawIndex<'a> {
+    /// The index in an uncompressed block.
+    ///
+    /// # Errors
+    /// What is wrong with the layout.
+    pub(crate) fn new(data: &'a [u8], encoding: IndexEncoding) -> Decoded<Self> {
+        if u32::try_from(data.len()).is_err() {
+            return Err("index block too large");
+        }
+        let end = entries_end(data).ok_or("restart array too large")?;
+        Ok(RawIndex { data, end, encoding })
+    }
+
+    /// The first entry whose separator is at or after internal key `target`.
+    ///
+    /// # Errors
+    /// What is wrong with an entry on the way.
+    pub(crate) fn seek(
+        self,
+        cmp: &InternalKeyComparator,
+        target: &[u8],
+    ) -> Decoded<RawPosition<'a>> {
+        let restarts = self.data[self.end..self.data.len() - 4].as_chunks::<4>().0;
+        let mut found = RawPosition {
+            index: self,
+            entry: Parsed::default(),
+            at: self.end,
+            next: 0,
+            key: Vec::new(),
+            copied: false,
+        };
+        if self.end == 0 {
+            return Ok(found);
+        }
+        let (mut lo, mut hi) = (0, restarts.len());
+        while lo < hi {
+            let mid = lo + (hi - lo) / 2;
+            found.restart(u32::from_le_bytes(restarts[mid]) as usize)?;
+            if found.compare(cmp, target).is_lt() { lo = mid + 1 } else { hi = mid }
+        }
+        // Entries behind restart point `lo` are not before the target, those up to the one before
+        // it are.
+        let before = lo.checked_sub(1).map(|i| restarts[i]);
+        let behind = restarts.get(lo).map(|at| u32::from_le_bytes(*at) as usize);
+        found.restart(before.map_or(0, |at| u32::from_le_bytes(at) as usize))?;
+        if before.is_some() {
+            found.advance()?;
+        }
+        while found.at < self.end && Some(found.at) != behind {
+            if found.compare(cmp, target).is_ge() {
+                break;
+            }
+            found.advance()?;
+        }
+        Ok(found)
+    }
+}
+
+impl<'a> RawPosition<'a> {
+    /// The handle here; `None` at the end.
+    #[inline]
+    pub(crate) fn handle(&self) -> Option<BlockHandle> {
+        (self.at < self.index.end).then_some(self.entry.handle)
+    }
+
+    /// As [`super::IndexBlock::begins_above`], for the entry here.
+    ///
+    /// # Errors
+    /// What is wrong with the first key.
+    #[inline]
+    pub(crate) fn begins_above(
+        &self,
+        cmp: &InternalKeyComparator,
+        user_key: &[u8],
+    ) -> Decoded<bool> {
+        if !self.index.encoding.first_keys {
+            return Ok(false);
+        }
+        let first = self.entry.first_user_key(self.index.data)?;
+        Ok(cmp.user.compare(first, user_key).is_gt())
+    }
+
+    /// Goes to the next entry.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn advance(&mut self) -> Decoded<()> {
+        let RawIndex { data, end, encoding } = self.index;
+        self.at = self.next;
+        if self.at >= end {
+            return Ok(());
+        }
+        let IndexEncoding { user_keys, delta_handles, first_keys } = encoding;
+        if user_keys
+            && delta_handles
+            && !first_keys
+            && let Some((entry, next)) = parse_plain(data, self.at, end)
+        {
+            (self.entry, self.next, self.copied) = (entry, next, false);
+            return Ok(());
+        }
+        let mut src = Decoder::new(&data[self.at..end]);
+        let (shared, suffix, entry) = take_entry(&mut src, end, encoding, &self.entry)?;
+        if shared > 0 {
+            if !self.copied {
+                self.key.clear();
+                self.key.extend_from_slice(self.entry.key(data));
+            }
+            self.key.truncate(shared);
+            self.key.extend_from_slice(suffix);
+        }
+        self.copied = shared > 0;
+        self.entry = entry;
+        self.next = end - src.rest().len();
+        Ok(())
+    }
+
+    /// Goes to the restart point at `at`.
+    #[inline]
+    fn restart(&mut self, at: usize) -> Decoded<()> {
+        if at >= self.index.end {
+            return Err("restart point outside the index block");
+        }
+        // No entry before it whose key it could share.
+        self.entry = Parsed::default();
+        self.next = at;
+        self.advance()
+    }
+
+    /// Compares the separator here with an internal key.
+    #[inline]
+    fn compare(&self, cmp: &InternalKeyComparator, target: &[u8]) -> Ordering {
+        let key = if self.copied { self.key.as_slice() } else { self.entry.key(self.index.data) };
+        if self.index.encoding.user_keys {
+            cmp.user.compare(key, user_key(target))
+        } else {
+            cmp.compare(key, target)
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Decides whether the end of a MANIFEST is an append that a power loss tore, or damage.
+//!
+//! A MANIFEST is synced behind every change, so a crash may tear the last change and nothing else.
+//! Of a torn append each sector is there or not; one that is not reads as zeros, or the file ends
+//! before it. So the bytes behind the last whole change are a torn append if
+//!
+//! 1. the file ends inside a record, or a *lost piece* explains each record that is not sound: a
+//!    sector (its part in these bytes) that is all zeros, or a run of zeros up to the end;
+//! 2. a lost piece of a few bytes is not zero by nature: no single damaged byte outside of it
+//!    explains the record;
+//! 3. no sound record of another change follows. Several records are one change only as members
+//!    of one atomic group, whose countdown they show.
+//!
+//! Whether the state before it is complete is the caller's question. What the rules cannot tell: a
+//! medium that turns a whole synced sector of the last change into zeros; and, if a group follows
+//! a change none of whose records is sound, whether the two are one group.
+//!
+//! Thread safety: pure functions. Nothing in the bytes is trusted; all indexing is checked.
+
+use crate::record::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
+use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc, unmask_crc};
+use std::ops::Range;
+
+/// Devices write so much at once; pages and larger sectors are multiples of it.
+const SECTOR_BYTES: usize = 512;
+/// So many zeros in their place are no accident of what was written.
+const LOST_BYTES_SURE: usize = 8;
+
+/// What a logical record says of its place in its change: the members of the atomic group that
+/// follow it; `None` if it is a change by itself.
+pub type GroupCountdown<'a> = &'a dyn Fn(&[u8]) -> Option<u32>;
+
+/// Whether `tail`, which starts at file offset `offset` right behind the last whole change and
+/// reaches to the end of the file, is what a power loss left of one append.
+///
+/// # Errors
+/// What speaks against it.
+pub fn is_torn_append(
+    tail: &[u8],
+    offset: u64,
+    countdown: GroupCountdown<'_>,
+) -> Result<(), &'static str> {
+    let mut scan = Scan {
+        tail,
+        phase: (offset % BLOCK_BYTES as u64) as usize,
+        at: 0,
+        countdown,
+        assembling: None,
+        members_left: None,
+    };
+    while scan.at < tail.len() {
+        scan.step()?;
+    }
+    Ok(())
+}
+
+struct Scan<'a> {
+    tail: &'a [u8],
+    /// Offset of `tail` in its block; blocks hold whole sectors.
+    phase: usize,
+    /// Everything before it was looked at.
+    at: usize,
+    countdown: GroupCountdown<'a>,
+    /// The logical record whose beginning was sound.
+    assembling: Option<Vec<u8>>,
+    /// The last sound member of the group announced so many more.
+    members_left: Option<u32>,
+}
+
+/// A header and where its record lies in the tail.
+struct Header {
+    stored_crc: u32,
+    kind: u8,
+    at: usize,
+    payload: usize,
+    /// Behind the last byte, which the tail need not have.
+    end: usize,
+}
+
+impl Scan<'_> {
+    /// Looks at one physical record, or what is in its place.
+    fn step(&mut self) -> Result<(), &'static str> {
+        let block_end = self.at + BLOCK_BYTES - (self.phase + self.at) % BLOCK_BYTES;
+        let rest = self.bytes(self.at..self.tail.len());
+        if rest.iter().all(|byte| *byte == 0) {
+            self.at = self.tail.len();
+            return Ok(());
+        }
+        if block_end - self.at < HEADER_BYTES {
+            self.at = block_end;
+            return Ok(());
+        }
+        let Some(header) = self.header_at(self.at) else {
+            self.at = self.tail.len(); // The file ends inside a header.
+            return Ok(());
+        };
+        if self.is_sound(&header) {
+            return self.take(&header);
+        }
+        self.assembling = None;
+        if self.members_left == Some(0) {
+            return Err("it follows the end of the change");
+        }
+        self.at = self.behind_unsound(&header, block_end)?;
+        Ok(())
+    }
+
+    /// Where to go on behind the record at `at`, which is not sound.
+    fn behind_unsound(&self, header: &Header, block_end: usize) -> Result<usize, &'static str> {
+        if let Some(piece) = self.lost_piece(self.at..self.at + HEADER_BYTES) {
+            self.check_piece(&piece, header)?;
+            // The length is not known: whatever is sound comes somewhere behind the piece.
+            return Ok(self.next_sound(piece.end, block_end));
+        }
+        if !(FULL..=LAST).contains(&header.kind) || header.end > block_end {
+            return Err("a header that is all there makes no sense");
+        }
+        if header.end > self.tail.len() {
+            return match self.ends_earlier(header) {
+                true => Err("its length is damaged"),
+                false => Ok(self.tail.len()),
+            };
+        }
+        let piece = self.lost_piece(self.at..header.end).ok_or("no sector of it is lost")?;
+        self.check_piece(&piece, header)?;
+        Ok(header.end)
+    }
+
+    /// Few zeros may have been written: then something else is wrong with the record.
+    fn check_piece(&self, piece: &Range<usize>, header: &Header) -> Result<(), &'static str> {
+        if piece.len() >= LOST_BYTES_SURE {
+            return Ok(());
+        }
+        let mut places = self.single_bytes(header);
+        places.sort_unstable_by_key(|place| !piece.contains(place));
+        match places.first() {
+            Some(place) if !piece.contains(place) => Err("one damaged byte explains it"),
+            _ => Ok(()),
+        }
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.tail.get(range).unwrap_or(&[])
+    }
+
+    fn header_at(&self, at: usize) -> Option<Header> {
+        let [c0, c1, c2, c3, l0, l1, kind] = *self.tail.get(at..)?.first_chunk::<HEADER_BYTES>()?;
+        let payload = at + HEADER_BYTES;
+        let end = payload + usize::from(u16::from_le_bytes([l0, l1]));
+        Some(Header { stored_crc: u32::from_le_bytes([c0, c1, c2, c3]), kind, at, payload, end })
+    }
+
+    /// Checksum of the record if it ended at `end`.
+    fn crc_up_to(&self, header: &Header, end: usize) -> u32 {
+        crc32c(self.bytes(header.payload - 1..end))
+    }
+
+    fn is_sound(&self, header: &Header) -> bool {
+        (FULL..=LAST).contains(&header.kind)
+            && header.end <= self.tail.len()
+            && (self.phase + header.at) / BLOCK_BYTES == (self.phase + header.end - 1) / BLOCK_BYTES
+            && self.crc_up_to(header, header.end) == unmask_crc(header.stored_crc)
+    }
+
+    /// Takes a sound record: it may only belong to the change that is torn.
+    fn take(&mut self, header: &Header) -> Result<(), &'static str> {
+        let payload = self.bytes(header.payload..header.end).to_vec();
+        self.at = header.end;
+        let whole = match (header.kind, self.assembling.take()) {
+            (FULL, _) => payload,
+            (FIRST, _) => {
+                self.assembling = Some(payload);
+                return Ok(());
+            }
+            (MIDDLE, Some(mut begun)) => {
+                begun.extend_from_slice(&payload);
+                self.assembling = Some(begun);
+                return Ok(());
+            }
+            (LAST, Some(mut begun)) => {
+                begun.extend_from_slice(&payload);
+                begun
+            }
+            // Its beginning is lost.
+            _ => return Ok(()),
+        };
+        let Some(left) = (self.countdown)(&whole) else {
+            return Err("a sound change follows");
+        };
+        if self.members_left.is_some_and(|before| left >= before) {
+            return Err("a sound change of several parts follows");
+        }
+        self.members_left = Some(left);
+        Ok(())
+    }
+
+    /// A lost piece that meets `range`.
+    fn lost_piece(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let zeros = self.tail.iter().rev().take_while(|byte| **byte == 0).count();
+        let from = self.tail.len() - zeros;
+        if zeros >= LOST_BYTES_SURE && from < range.end {
+            return Some(from..self.tail.len());
+        }
+        let first = (self.phase + range.start) / SECTOR_BYTES;
+        let last = (self.phase + range.end.min(self.tail.len())).div_ceil(SECTOR_BYTES);
+        let pieces = (first..last).map(|sector| {
+            let from = (sector * SECTOR_BYTES).saturating_sub(self.phase);
+            from..((sector + 1) * SECTOR_BYTES - self.phase).min(self.tail.len())
+        });
+        let lost = |piece: &Range<usize>| self.bytes(piece.clone()).iter().all(|byte| *byte == 0);
+        pieces.filter(lost).max_by_key(Range::len)
+    }
+
+    /// Where the next sound record starts, from `from` on in this block; else the block's end.
+    fn next_sound(&self, from: usize, block_end: usize) -> usize {
+        let end = block_end.min(self.tail.len());
+        let sound = |at: &usize| self.header_at(*at).is_some_and(|header| self.is_sound(&header));
+        (from..end).find(sound).unwrap_or(end)
+    }
+
+    /// The record is whole if it is shorter than it says: its length was damaged.
+    fn ends_earlier(&self, header: &Header) -> bool {
+        let stored = unmask_crc(header.stored_crc);
+        let mut sum = self.crc_up_to(header, header.payload);
+        sum == stored
+            || self.bytes(header.payload..self.tail.len()).iter().any(|byte| {
+                sum = crc32c_extend(sum, &[*byte]);
+                sum == stored
+            })
+    }
+
+    /// Where a change of a single byte makes the record sound.
+    fn single_bytes(&self, header: &Header) -> Vec<usize> {
+        let mut places = Vec::new();
+        let stored = unmask_crc(header.stored_crc);
+        let length = header.end - header.payload;
+        for byte in 0..256 {
+            for (place, other) in [(4, length & 0xff00 | byte), (5, length & 0xff | byte << 8)] {
+                let end = header.payload + other;
+                if end <= self.tail.len() && self.crc_up_to(header, end) == stored {
+                    places.push(header.at + place);
+                }
+            }
+        }
+        if header.end > self.tail.len() {
+            return places;
+        }
+        let actual = self.crc_up_to(header, header.end);
+        let wrong = (header.stored_crc ^ mask_crc(actual)).to_le_bytes();
+        if wrong.iter().filter(|byte| **byte != 0).count() == 1 {
+            places.extend(wrong.iter().position(|byte| *byte != 0).map(|at| header.at + at));
+        }
+        let following = bytes_behind_single_error(actual ^ stored, length + 1);
+        places.extend(following.map(|following| header.end - 1 - following));
+        places
+    }
+}
+
+/// How many bytes follow the one in which two runs of `bytes` bytes differ, if they may differ in
+/// one byte, given that their checksums differ by `difference`. The checksum is linear: a
+/// difference in one byte is that byte, shifted by those that follow it. So this shifts back until
+/// it fits into a byte.
+fn bytes_behind_single_error(difference: u32, bytes: usize) -> Option<usize> {
+    let table = shift_table();
+    let mut rest = difference;
+    (0..bytes).find(|_| {
+        // The top bytes of the table's entries are all different.
+        let at = table.iter().position(|entry| entry >> 24 == rest >> 24).unwrap_or(0);
+        rest = (rest ^ table[at]) << 8 | at as u32;
+        rest < 256
+    })
+}
+
+/// What shifting by a byte adds, by the byte that is shifted out: CRC-32C, bits reversed.
+fn shift_table() -> [u32; 256] {
+    const POLYNOMIAL: u32 = 0x82F6_3B78;
+    std::array::from_fn(|byte| {
+        (0..8).fold(byte as u32, |crc, _| crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+    })
+}

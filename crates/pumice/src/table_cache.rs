@@ -169,11 +169,6 @@ impl TableCache {
         self.extractor.as_ref()
     }
 
-    /// Filters of its tables are used.
-    pub(crate) fn uses_filters(&self) -> bool {
-        self.options.filter_policy.is_some()
-    }
-
     /// The table of `file`, opened if needed, by somebody who does not know its level.
     ///
     /// # Errors

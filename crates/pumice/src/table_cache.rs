@@ -19,7 +19,7 @@ use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::{FileSystem, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::sync::Mutex;
-use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, TableStats};
+use pumice_table::{Extractor, Table, TableOptions, TableProperties, TableReadContext, TableStats};
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -56,6 +56,8 @@ pub struct TableCache {
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    /// The same as readers use it.
+    extractor: Option<Extractor>,
     /// Files of L0 up to so many bytes are like flushed ones.
     flushed_bytes_max: u64,
     last_level: usize,
@@ -155,10 +157,16 @@ impl TableCache {
             options,
             comparator,
             prefix_extractor: family.prefix_extractor.clone(),
+            extractor: family.prefix_extractor.as_ref().map(Extractor::new),
             // Uncompressed, a table can be larger than the memtable that it was.
             flushed_bytes_max: family.write_buffer_size as u64 / 2 * 3,
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
+    }
+
+    /// The prefix extractor of the column family.
+    pub(crate) fn extractor(&self) -> Option<&Extractor> {
+        self.extractor.as_ref()
     }
 
     /// The table of `file`, opened if needed, by somebody who does not know its level.

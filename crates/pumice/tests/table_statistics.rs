@@ -73,7 +73,7 @@ fn put(db: &Db, group: u32, random: bool) {
 
 /// Whether the group has a key at or behind number `n`.
 fn seek(db: &Db, group: u32, n: u32) -> bool {
-    // The bound shows that nothing is to be shown behind the prefix.
+    // Prefix filters are asked where the bound shows that other prefixes do not matter.
     let iterate_upper_bound = Some(key(group, 999_999));
     let options = ReadOptions { iterate_upper_bound, ..ReadOptions::default() };
     let mut iter = db.iter(&options).unwrap();
@@ -264,43 +264,7 @@ fn seeks_are_counted_by_level() {
     assert!(seek(&db, 5, 5) && !seek(&db, 3, 5));
     assert_eq!(all(), [1, 1, 0, 0]);
     db.iter(&ReadOptions::default()).unwrap().seek(&key(3, 5));
-    assert_eq!(all(), [1, 0, 0, 0]);
-    let options = ReadOptions { total_order_seek: true, ..ReadOptions::default() };
-    db.iter(&options).unwrap().seek(&key(3, 5));
     assert_eq!(all(), [0; 4]);
-    db.close().unwrap();
-}
-
-/// Without any option a seek asks each prefix filter once, and shows what follows in order all the
-/// same; moves ask none.
-#[pumice_test_macros::test]
-fn seeks_in_order_ask_prefix_filters() {
-    let (_fs, counted) = Counted::new(StatsLevel::default());
-    let db = counted.open();
-    for group in [1, 3, 5] {
-        put(&db, group, false);
-        flush(&db);
-    }
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
-    let mut after = |walk: &mut dyn FnMut(&mut DbIterator)| {
-        walk(&mut iter);
-        iter.status().unwrap();
-        let tickers = [Ticker::NonLastLevelSeekFiltered, Ticker::NonLastLevelSeekFilterMatch];
-        let key = iter.valid().then(|| iter.key().to_vec());
-        (key, tickers.map(|ticker| counted.statistics.take_ticker(ticker)))
-    };
-    assert_eq!(after(&mut |iter| iter.seek(&key(3, 1998))), (Some(key(3, 1998)), [2, 1]));
-    assert_eq!(after(&mut DbIterator::next), (Some(key(3, 1999)), [0, 0]));
-    assert_eq!(after(&mut DbIterator::next), (Some(key(5, 0)), [0, 0]));
-    assert_eq!(after(&mut DbIterator::prev), (Some(key(3, 1999)), [0, 0]));
-    assert_eq!(after(&mut |iter| iter.seek(&key(2, 0))), (Some(key(3, 0)), [3, 0]));
-    // Within the block that it stands in, a source asks nobody.
-    assert_eq!(after(&mut |iter| iter.seek_for_prev(&key(3, 0))), (Some(key(3, 0)), [2, 0]));
-    assert_eq!(after(&mut DbIterator::prev), (Some(key(1, 1999)), [0, 0]));
-    assert_eq!(after(&mut DbIterator::next), (Some(key(3, 0)), [0, 0]));
-    assert_eq!(after(&mut |iter| iter.seek_for_prev(&key(4, 0))), (Some(key(3, 1999)), [3, 0]));
-    assert_eq!(after(&mut |iter| iter.seek(&key(6, 0))), (None, [3, 0]));
-    drop(iter);
     db.close().unwrap();
 }
 

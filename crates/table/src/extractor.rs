@@ -61,13 +61,6 @@ impl Extractor {
         }
     }
 
-    /// In that order, a key between two keys with one prefix surely has it too. Of extractors and
-    /// orders that are not ours nobody knows.
-    pub fn groups_keys(&self, order: &Comparator) -> bool {
-        let of_bytes = matches!(order, Comparator::Bytewise | Comparator::ReverseBytewise);
-        of_bytes && !matches!(self, Extractor::Other(_))
-    }
-
     /// Every key in `[key, upper)` surely has the prefix of `key`, which is `prefix`: `upper` has
     /// it too, or is the first key behind all that have it (format spec section 3.5).
     ///
@@ -119,7 +112,6 @@ mod tests {
         let all = [&all[..], &[Extractor::Noop, Extractor::Other(fixed)]].concat();
         for (i, a) in all.iter().enumerate() {
             assert!(all.iter().enumerate().all(|(j, b)| a.is_same(b) == (i == j)));
-            assert_eq!(a.groups_keys(&Comparator::ReverseBytewise), i < 4);
         }
     }
 

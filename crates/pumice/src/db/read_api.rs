@@ -16,7 +16,6 @@ use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::pinned::PinnedSlice;
-use crate::read::prefix::Prefix;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::super_version::SuperVersion;
@@ -124,16 +123,17 @@ impl DbInner {
         range_dels.push(super_version.version.tombstones(&tables, cf.comparator())?);
         let sources = self.sources(cf, &super_version, &table_options(options))?;
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
+        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let limits = IteratorLimits {
             sequence,
             lower_bound: options.iterate_lower_bound.clone(),
             upper_bound: options.iterate_upper_bound.clone(),
+            prefix: tables.extractor().filter(|_| by_prefix).cloned(),
         };
         Ok(DbIterator::new(
             inner,
             Arc::clone(cf),
             limits,
-            Prefix::new(options, &cf.options()),
             range_dels,
             super_version,
             options.snapshot.clone(),

@@ -7,9 +7,7 @@
 //! tables, cached blocks), so it may outlive any other handle.
 //! Invariants: (1) moving forward with `place == Inner`, `inner` stands on the entry shown;
 //! (2) otherwise the entry shown is `saved_key`/`saved_value` and `inner` stands beyond it in the
-//! direction of travel; (3) an error makes it invalid and stays in `status` until the next seek;
-//! (4) while `scoped`, sources may have left out keys with another prefix than `prefix` holds, and
-//! every key that `inner` moved past since the last seek has that prefix.
+//! direction of travel; (3) an error makes it invalid and stays in `status` until the next seek.
 //! Any move may read files and so may suspend.
 
 use std::cmp::Ordering;
@@ -18,17 +16,15 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_port::fiber;
+use pumice_table::Extractor;
 
 use crate::db::Snapshot;
 use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::merging_iterator::MergingIterator;
-use crate::read::prefix::Prefix;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::super_version::SuperVersion;
-
-mod scope;
 
 /// Deleted entries passed over before other fibers are thought of; tables do so at each block.
 const HIDDEN_PER_YIELD: u32 = 64;
@@ -51,6 +47,8 @@ pub(crate) struct IteratorLimits {
     pub sequence: SequenceNumber,
     pub lower_bound: Option<Vec<u8>>,
     pub upper_bound: Option<Vec<u8>>,
+    /// After a seek for a target that has a prefix, only keys with that prefix are shown.
+    pub prefix: Option<Extractor>,
 }
 
 /// A cursor over the keys of a column family. See the module head.
@@ -67,7 +65,8 @@ pub struct DbIterator {
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
     seek_target: Vec<u8>,
-    prefix: Prefix,
+    start_prefix: Vec<u8>,
+    has_start_prefix: bool,
     /// Seeks of `inner` may leave out what has another prefix than their target.
     scoped: bool,
     operands: Vec<Vec<u8>>,
@@ -81,7 +80,6 @@ impl DbIterator {
         inner: MergingIterator<Source>,
         cf: Arc<CfData>,
         limits: IteratorLimits,
-        prefix: Prefix,
         range_dels: RangeDels,
         super_version: Arc<SuperVersion>,
         snapshot: Option<Snapshot>,
@@ -98,7 +96,8 @@ impl DbIterator {
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             seek_target: Vec::new(),
-            prefix,
+            start_prefix: Vec::new(),
+            has_start_prefix: false,
             scoped: false,
             operands: Vec::new(),
             status: Ok(()),
@@ -155,7 +154,7 @@ impl DbIterator {
             self.seek_forward(&lower);
             self.limits.lower_bound = Some(lower);
         } else {
-            self.set_scope();
+            self.set_scope(false);
             self.inner.seek_to_first();
             self.find_next(false);
         }
@@ -170,17 +169,17 @@ impl DbIterator {
             self.seek_before(&upper);
             self.limits.upper_bound = Some(upper);
         } else {
-            self.set_scope();
+            self.set_scope(false);
             self.inner.seek_to_last();
         }
-        self.find_prev(false);
+        self.find_prev();
         self.remember_prefix();
     }
 
     /// Moves to the first key at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
         self.start();
-        self.prefix.confine(target);
+        self.set_start_prefix(target);
         match self.limits.lower_bound.take() {
             Some(lower) if self.comparator.compare(target, &lower) == Ordering::Less => {
                 self.seek_forward(&lower);
@@ -196,7 +195,7 @@ impl DbIterator {
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         self.start();
-        self.prefix.confine(target);
+        self.set_start_prefix(target);
         self.direction = Direction::Backward;
         match self.limits.upper_bound.take() {
             Some(upper) if self.comparator.compare(target, &upper) != Ordering::Less => {
@@ -205,15 +204,14 @@ impl DbIterator {
             }
             other => {
                 self.limits.upper_bound = other;
-                self.prefix.enter(target);
-                self.set_scope();
+                self.scope_seek();
                 // Every version of the target sorts at or before (target, 0, 0).
                 self.seek_target.clear();
                 dbformat::append_internal_key(&mut self.seek_target, target, 0, 0);
                 self.inner.seek_for_prev(&self.seek_target);
             }
         }
-        self.find_prev(false);
+        self.find_prev();
     }
 
     /// Moves to the next key. Requires `valid`.
@@ -254,19 +252,51 @@ impl DbIterator {
             self.seek_before(&key);
             self.saved_key = key;
         }
-        self.find_prev(true);
+        self.find_prev();
     }
 
     fn start(&mut self) {
         self.status = Ok(());
         self.place = Place::Nowhere;
         self.direction = Direction::Forward;
-        self.prefix.clear();
+        self.has_start_prefix = false;
+    }
+
+    fn set_start_prefix(&mut self, target: &[u8]) {
+        if let Some(extractor) = &self.limits.prefix
+            && let Some(prefix) = extractor.prefix(target)
+        {
+            self.start_prefix.clear();
+            self.start_prefix.extend_from_slice(prefix);
+            self.has_start_prefix = true;
+        }
+    }
+
+    /// After an open-ended seek the prefix is that of the key found.
+    fn remember_prefix(&mut self) {
+        if self.valid() && self.limits.prefix.is_some() {
+            let key = self.key().to_vec();
+            self.set_start_prefix(&key);
+        }
+    }
+
+    /// Called before `inner` is sought in. Where only keys with one prefix are shown, prefix
+    /// filters are asked, for that of the target: when it is another one, nothing is left to show
+    /// on the target's far side, since keys with one prefix lie together.
+    fn scope_seek(&mut self) {
+        self.set_scope(self.has_start_prefix);
+    }
+
+    fn set_scope(&mut self, scoped: bool) {
+        if self.scoped != scoped {
+            self.scoped = scoped;
+            let scope = self.limits.prefix.as_ref().filter(|_| scoped);
+            self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
+        }
     }
 
     fn seek_forward(&mut self, target: &[u8]) {
-        self.prefix.enter(target);
-        self.set_scope();
+        self.scope_seek();
         self.seek_target.clear();
         let sequence = self.limits.sequence;
         dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
@@ -276,44 +306,41 @@ impl DbIterator {
 
     /// Puts `inner` on the last entry of any user key before `key`.
     fn seek_before(&mut self, key: &[u8]) {
-        self.prefix.forgo();
-        self.set_scope();
+        self.scope_seek();
         self.seek_target.clear();
         dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
         self.inner.seek_for_prev(&self.seek_target);
+    }
+
+    #[inline]
+    fn leaves_prefix(&self, key: &[u8]) -> bool {
+        if !self.has_start_prefix {
+            return false;
+        }
+        match &self.limits.prefix {
+            Some(extractor) => extractor.prefix(key) != Some(self.start_prefix.as_slice()),
+            None => false,
+        }
     }
 
     /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
     /// `saved_key` are passed over.
     fn find_next(&mut self, mut skipping: bool) {
         self.place = Place::Nowhere;
-        while self.walk_forward(&mut skipping) && self.widen_forward(skipping) {}
-    }
-
-    /// Shows the last visible key at or before where `inner` stands; with `passed`, `inner` was
-    /// sought for, or stands at, what is before `saved_key`.
-    fn find_prev(&mut self, mut passed: bool) {
-        self.place = Place::Nowhere;
-        while self.walk_backward(&mut passed) && self.widen_backward(passed) {}
-    }
-
-    /// `find_next` as far as `inner` goes; true if that is not to the end, for the prefix was left
-    /// or the sources are at their end.
-    fn walk_forward(&mut self, skipping: &mut bool) -> bool {
         let (mut skips, mut hidden_entries) = (0, 0u32);
         while self.inner.valid() {
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            if self.prefix.is_left_by(key) {
-                return true;
-            }
             if let Some(upper) = &self.limits.upper_bound
                 && self.comparator.compare(key, upper) != Ordering::Less
             {
-                return false;
+                return;
             }
-            if *skipping && self.comparator.equal(key, &self.saved_key) {
+            if self.leaves_prefix(key) {
+                return;
+            }
+            if skipping && self.comparator.equal(key, &self.saved_key) {
                 skips += 1;
                 if skips > self.skips_max {
                     skips = 0;
@@ -335,26 +362,26 @@ impl DbIterator {
             match ValueType::from_u8(tag) {
                 Some(ValueType::Value) if !hidden => {
                     self.place = Place::Inner;
-                    return false;
+                    return;
                 }
                 Some(ValueType::Merge) if !hidden => {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
                     self.merge_forward();
-                    return false;
+                    return;
                 }
                 Some(ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno) if !hidden => {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
                     self.show_converted(tag);
-                    return false;
+                    return;
                 }
                 Some(ValueType::Value | ValueType::Merge | ValueType::Deletion)
                 | Some(ValueType::SingleDeletion | ValueType::WideColumnEntity)
                 | Some(ValueType::ValuePreferredSeqno) => {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
-                    *skipping = true;
+                    skipping = true;
                     self.inner.next();
                     hidden_entries += 1;
                     if hidden_entries.is_multiple_of(HIDDEN_PER_YIELD) {
@@ -363,11 +390,10 @@ impl DbIterator {
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));
-                    return false;
+                    return;
                 }
             }
         }
-        true
     }
 
     /// Passes over a version newer than the snapshot, by a seek once there were many.
@@ -453,32 +479,31 @@ impl DbIterator {
         }
     }
 
-    /// `find_prev` as far as `inner` goes, answered as `walk_forward` does.
-    fn walk_backward(&mut self, passed: &mut bool) -> bool {
+    /// Shows the last visible key at or before where `inner` stands.
+    fn find_prev(&mut self) {
+        self.place = Place::Nowhere;
         while self.inner.valid() {
             let key = dbformat::user_key(self.inner.key());
-            if self.prefix.is_left_by(key) {
-                return true;
-            }
             if let Some(lower) = &self.limits.lower_bound
                 && self.comparator.compare(key, lower) == Ordering::Less
             {
-                return false;
+                return;
+            }
+            if self.leaves_prefix(key) {
+                return;
             }
             self.saved_key.clear();
             self.saved_key.extend_from_slice(key);
-            *passed = true;
             match self.fold_backward() {
-                Ok(true) => return false,
+                Ok(true) => return,
                 Ok(false) => fiber::maybe_yield(),
                 Err(error) => {
                     self.place = Place::Nowhere;
                     self.status = Err(error);
-                    return false;
+                    return;
                 }
             }
         }
-        true
     }
 
     /// Folds all versions of `saved_key`, oldest to newest; true if the key is visible.

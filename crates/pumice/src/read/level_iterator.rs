@@ -3,8 +3,7 @@
 //! Thread safety: one owner at a time (`Send`).
 //! Invariants: (1) the files are sorted and do not overlap (the version builder checks it);
 //! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error;
-//! (3) with a scope, what is left out after a seek has another prefix than its target;
-//! (4) `left_out` if anything may be left out and `table` is not valid.
+//! (3) with a scope, what is left out after a seek has another prefix than its target.
 //! Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
@@ -30,7 +29,6 @@ pub struct LevelIterator {
     /// That of the last target, if it has one.
     prefix: Vec<u8>,
     has_prefix: bool,
-    left_out: bool,
 }
 
 impl LevelIterator {
@@ -52,7 +50,6 @@ impl LevelIterator {
             scope: None,
             prefix: Vec::new(),
             has_prefix: false,
-            left_out: false,
         }
     }
 
@@ -64,11 +61,6 @@ impl LevelIterator {
         if let Some(table) = &mut self.table {
             table.scope_to_prefix(scope);
         }
-    }
-
-    /// The iterator ended where entries with another prefix than the last target's may follow.
-    pub fn left_out(&self) -> bool {
-        self.left_out && !self.valid()
     }
 
     fn note_prefix(&mut self, target: &[u8]) {
@@ -128,7 +120,6 @@ impl LevelIterator {
         while self.exhausted() {
             let next = self.level.files().get(self.index + 1);
             if self.is_out_of_scope(next.map(|file| file.smallest_user_key())) {
-                self.left_out = true;
                 return;
             }
             self.open(self.index + 1);
@@ -146,7 +137,6 @@ impl LevelIterator {
             }
             let previous = &self.level.files()[self.index - 1];
             if self.is_out_of_scope(Some(previous.largest_user_key())) {
-                self.left_out = true;
                 return;
             }
             self.open(self.index - 1);
@@ -164,7 +154,6 @@ impl InternalIterator for LevelIterator {
     }
     fn seek_to_first(&mut self) {
         self.status = Ok(());
-        self.left_out = false;
         self.open(0);
         if let Some(table) = &mut self.table {
             table.seek_to_first();
@@ -173,7 +162,6 @@ impl InternalIterator for LevelIterator {
     }
     fn seek_to_last(&mut self) {
         self.status = Ok(());
-        self.left_out = false;
         let Some(last) = self.level.files().len().checked_sub(1) else { return };
         self.open(last);
         if let Some(table) = &mut self.table {
@@ -183,19 +171,16 @@ impl InternalIterator for LevelIterator {
     }
     fn seek(&mut self, target: &[u8]) {
         self.status = Ok(());
-        self.left_out = false;
         self.note_prefix(target);
         let index = self.level.find_file(&self.comparator, target);
         self.open(index);
         if let Some(table) = &mut self.table {
             table.seek(target);
-            self.left_out = table.left_out();
         }
         self.skip_forward();
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
         self.status = Ok(());
-        self.left_out = false;
         self.note_prefix(target);
         let count = self.level.files().len();
         if count == 0 {
@@ -205,7 +190,6 @@ impl InternalIterator for LevelIterator {
         self.open(index);
         if let Some(table) = &mut self.table {
             table.seek_for_prev(target);
-            self.left_out = table.left_out();
         }
         self.skip_backward();
     }

@@ -74,13 +74,6 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.sources.iter_mut().map(|source| &mut source.iter)
     }
 
-    /// Calls `place` with each source, which may put it elsewhere, but not across an entry that has
-    /// come out since the last seek. The direction stays.
-    pub fn replace(&mut self, place: impl FnMut(&mut I)) {
-        self.sources_mut().for_each(place);
-        self.rebuild(self.direction);
-    }
-
     /// Source `a` comes out before source `b` in the present direction.
     #[inline]
     fn before(&self, a: u32, b: u32) -> bool {

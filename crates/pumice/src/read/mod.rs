@@ -7,7 +7,6 @@ pub(crate) mod merge;
 pub(crate) mod merging_iterator;
 pub(crate) mod multi_get;
 pub(crate) mod pinned;
-pub(crate) mod prefix;
 pub(crate) mod range_del;
 pub(crate) mod source;
 pub(crate) mod super_version;

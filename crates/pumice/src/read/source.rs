@@ -39,15 +39,6 @@ impl Source {
             Source::Level(level) => level.scope_to_prefix(scope),
         }
     }
-
-    /// The source ended where entries with another prefix than the last target's may follow.
-    pub fn left_out(&self) -> bool {
-        match self {
-            Source::Mem(_) => false,
-            Source::Table(table) => table.left_out(),
-            Source::Level(level) => level.left_out(),
-        }
-    }
 }
 
 impl InternalIterator for Source {

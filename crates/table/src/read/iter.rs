@@ -8,7 +8,7 @@
 //!
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) `cursor` positions refer to
 //! `block`; (2) after an error the iterator is not valid and `status` returns it until the next
-//! seek; (3) `left_out` implies not valid. Not here: the upper bound, which is the caller's.
+//! seek. Not here: the upper bound, which is the caller's.
 
 use std::sync::Arc;
 
@@ -41,8 +41,6 @@ pub struct TableIter {
     spare: Vec<u8>,
     readahead: Option<Box<ReadaheadBuffer>>,
     has_prefixes: bool,
-    /// The filter said no to the last seek.
-    left_out: bool,
     error: Option<Error>,
 }
 
@@ -62,7 +60,6 @@ impl Table {
             spare: Vec::new(),
             readahead: None,
             has_prefixes,
-            left_out: false,
             error: None,
         }
     }
@@ -76,11 +73,6 @@ impl TableIter {
         let own = self.table.filter.as_ref().and_then(|filter| filter.prefix.as_ref());
         let alike = |scope: &Extractor| own.is_some_and(|own| own.is_same(scope));
         self.options.prefix_same_as_start = scope.is_some_and(alike);
-    }
-
-    /// The last seek ended at the filter: what it looked for is not there, other entries may be.
-    pub fn left_out(&self) -> bool {
-        self.left_out
     }
 
     /// The iterator is on an entry.
@@ -157,8 +149,7 @@ impl TableIter {
             return;
         }
         self.reset();
-        self.left_out = !self.prefix_may_match(target, Heading::Forward);
-        if !self.left_out {
+        if self.prefix_may_match(target, Heading::Forward) {
             self.seek_by_index(target);
         }
     }
@@ -182,8 +173,7 @@ impl TableIter {
     pub fn seek_for_prev(&mut self, target: &[u8]) {
         if !self.seek_in_block(target) {
             self.reset();
-            self.left_out = !self.prefix_may_match(target, Heading::Backward);
-            if self.left_out {
+            if !self.prefix_may_match(target, Heading::Backward) {
                 return;
             }
             self.seek_by_index(target);
@@ -235,7 +225,6 @@ impl TableIter {
         self.cursor.reset();
         self.block = None;
         self.partition = None;
-        self.left_out = false;
         self.error = None;
     }
 

@@ -138,7 +138,7 @@ flag_table! {
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
     periodic_compaction_seconds: u64 = u64::MAX - 1,
-        "Files older than this will be picked up for compaction; the default leaves it to the engine";
+        "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
         "Data older than this goes down to the last level; the default leaves it to the engine";
     rate_limiter_bytes_per_sec: u64 = 0, "Limit of flush and compaction writes";

@@ -3,14 +3,14 @@
 
     docs/bench/table_build.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
 
-FIGURE: fillseq levels helpers compaction filters reads sizes, or all. The commands are those of ../shared/spec/seed-features.md
+FIGURE: fillseq levels helpers compaction filters reads layouts sizes, or all. The commands are those of ../shared/spec/seed-features.md
 1.5 and 3.5 as they are written, with another -num (at scale 1: 3 M keys, a tenth of the original memtable for reads).
 Environment: PUMICE (binary), ROCKSDB_SO (library), MEMORY (scratch folder on tmpfs).
 Each figure prints its commands, a table, and the ratios that were promised.
 """
-import pathlib, shutil, subprocess, sys
+import pathlib, shutil, statistics, subprocess, sys
 
-from arms import ENGINES, MEMORY, Arm, compare, db_bench, run_figures, with_rocksdb
+from arms import BINARY, ENGINES, MEMORY, RESULT, Arm, compare, db_bench, last, run_figures, with_rocksdb
 
 FIFO = ["-compaction_style=2", "-fifo_compaction_allow_compaction=0"]
 
@@ -138,20 +138,28 @@ def filters(o):
             ], o.runs)
 
 
-def reads(o):
-    """3.5, reading: point reads over many files by cache size. Each engine reads what it wrote, the same keys."""
-    num = int(3_000_000 * o.scale)
+LAYOUTS = {"decoupled": 1, "coupled": 0}
+CACHES = (1, 3, 10, 30, 100, 400)
+
+
+def load_layouts(o, engines):
+    """Fills a database of many files for each layout of partitions and engine; the flags of all reads."""
     MEMORY.mkdir(parents=True, exist_ok=True)
-    layouts = {"decoupled": 1, "coupled": 0}
-    shape = [f"-num={num}", "-disable_wal=1", "-write_buffer_size=9000000", "-bloom_bits=10", *FIFO,
+    shape = [f"-num={int(3_000_000 * o.scale)}", "-disable_wal=1", "-write_buffer_size=9000000", "-bloom_bits=10", *FIFO,
              "-fifo_compaction_max_table_files_size_mb=10000", "-partition_index_and_filters=1", "-metadata_block_size=4096"]
-    for layout, decoupled in layouts.items():
-        for engine in ENGINES:
+    for layout, decoupled in LAYOUTS.items():
+        for engine in engines:
             db_bench(["-benchmarks=fillrandom,flush", f"-db={MEMORY}/{layout}_{engine}", f"-decouple_partitioned_filters={decoupled}",
                       "-seed=7"] + shape, engine)
-    for megabytes in (1, 3, 10, 30, 100, 400):
+    return shape
+
+
+def reads(o):
+    """3.5, reading: point reads over many files by cache size. Each engine reads what it wrote, the same keys."""
+    shape = load_layouts(o, ENGINES)
+    for megabytes in CACHES:
         arms = []
-        for layout, decoupled in layouts.items():
+        for layout, decoupled in LAYOUTS.items():
             for engine, name in engines():
                 flags = [f"-db={MEMORY}/{layout}_{engine}", f"-decouple_partitioned_filters={decoupled}"]
                 arms.append(Arm(f"{name}, {layout}", engine, "readrandom[W1]", flags))
@@ -163,6 +171,33 @@ def reads(o):
             ("CPU per read, decoupled over RocksDB's", "Pumice, decoupled", "RocksDB, decoupled", "cost"),
             ("RocksDB, decoupled over coupled", "RocksDB, decoupled", "RocksDB, coupled", "rate"),
         ], o.runs)
+
+
+def layouts(o):
+    """Decoupled against coupled partitions alone. Both are read at once, each on a processor of its own, and change places every
+    other time: what slows the machine down for a while slows both. One round is two such runs, its ratio their geometric mean."""
+    shape = load_layouts(o, ["pumice"])
+    print("\n## Decoupled over coupled, read at the same time\n")
+    print("| cache | decoupled ops/s | coupled ops/s | ratio | quartiles | range |\n|---|---|---|---|---|---|")
+    for megabytes in CACHES:
+        flags = shape + ["-use_existing_db=1", f"-duration={o.seconds}", f"-cache_size=0{megabytes}000000"]
+        rates, ratios = {layout: [] for layout in LAYOUTS}, []
+        for _ in range(o.runs):
+            product = 1.0
+            for first in (0, 1):
+                running = {}
+                for processor, (layout, decoupled) in zip((first, 1 - first), LAYOUTS.items()):
+                    words = ["taskset", "-c", str(processor), BINARY, "db_bench", "-benchmarks=readrandom[W1]", "--progress_reports=0",
+                             f"-db={MEMORY}/{layout}_pumice", f"-decouple_partitioned_filters={decoupled}"] + flags
+                    running[layout] = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for layout, process in running.items():
+                    rates[layout].append(int(last(RESULT, process.communicate()[0], "readrandom")[3]))
+                product *= rates["decoupled"][-1] / rates["coupled"][-1]
+            ratios.append(product ** 0.5)
+        of = [statistics.median(rates[layout]) for layout in LAYOUTS]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        print(f"| {megabytes} MB | {of[0]:.0f} | {of[1]:.0f} | {middle:.3f} | {low:.3f}-{high:.3f} | {min(ratios):.2f}-{max(ratios):.2f} |",
+              flush=True)
 
 
 def sizes(o):
@@ -179,7 +214,8 @@ def sizes(o):
             print(f"| {name} | {threads} | {len(found)} | {found[0]} | {found[-1]} |")
 
 
-FIGURES = {"fillseq": fillseq, "levels": levels, "helpers": helpers, "compaction": compaction, "filters": filters, "reads": reads, "sizes": sizes}
+FIGURES = {"fillseq": fillseq, "levels": levels, "helpers": helpers, "compaction": compaction, "filters": filters, "reads": reads,
+           "layouts": layouts, "sizes": sizes}
 
 if __name__ == "__main__":
     run_figures(__doc__, FIGURES)

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The share when every miss is a return.
 const ALL: u32 = 1 << 16;
 /// Below this share it does not pay to admit at once. An entry that comes back in time with
-/// probability p makes a share of p / (1 + p), so this is p = 1/7.
-const WORTH_IT: u32 = ALL / 8;
+/// probability p makes a share of p / (1 + p), so this is p = 1/3: what is already in a full cache
+/// has mostly more.
+const WORTH_IT: u32 = ALL / 4;
 /// One miss changes the share by this part of the distance to what it says.
 const WEIGHT: u32 = 64;
 /// One key in so many is never admitted at its first miss.

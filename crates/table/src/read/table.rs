@@ -26,7 +26,7 @@ use crate::read::block::GlobalSeqno;
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
-use crate::read::file::TableFile;
+use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
 use crate::read::scan::{Landing, Next, find_version};
 
@@ -223,12 +223,13 @@ impl Table {
         Ok(Visit::BlockEnded)
     }
 
-    /// As [`Table::get_in`] from where `target` belongs, in an index that is not decoded.
+    /// As [`Table::get_in`] from where `target` belongs, in an index block that is read, but not
+    /// decoded and not kept.
     #[cold]
     #[inline(never)]
-    fn get_in_raw<F>(
+    fn get_in_passing<F>(
         &self,
-        (index, place): (RawIndex<'_>, BlockHandle),
+        place: BlockHandle,
         options: &TableReadOptions,
         target: &[u8],
         f: &mut F,
@@ -236,7 +237,29 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let bad = |what: &'static str| self.bad_index(place, what);
+        match self.search_in_passing(place, options, target)? {
+            Searched::Found(handle) => self.visit_at(handle, options, target, f),
+            Searched::Contents(contents) => {
+                let visit = self.get_in_raw((&contents, place), options, target, f);
+                TableFile::recycle(contents);
+                visit
+            }
+        }
+    }
+
+    /// [`Table::get_in_passing`] with the contents of the block at `place`.
+    fn get_in_raw<F>(
+        &self,
+        (contents, place): (&[u8], BlockHandle),
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let bad = |what: &'static str| self.file.bad_block(place, BlockKind::Index, what);
+        let index = RawIndex::new(contents, self.index_encoding).map_err(bad)?;
         let mut position = index.seek(&self.comparator, target).map_err(bad)?;
         while let Some(handle) = position.handle() {
             if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
@@ -262,7 +285,7 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let block = self.block(handle, BlockKind::Data, options)?;
+        let block = self.data_block_for_one(handle, options)?;
         match self.visit(&block, handle, target, f)? {
             // With user keys as separators the versions of a key never span two blocks.
             Visit::BlockEnded if !self.index_encoding.user_keys => Ok(Visit::BlockEnded),
@@ -287,12 +310,7 @@ impl Table {
                     let first = index.seek(&self.comparator, target);
                     self.get_in(index, first, options, target, f)?
                 }
-                None => {
-                    let handle = top.handle(at);
-                    let search =
-                        |index: RawIndex<'_>| self.get_in_raw((index, handle), options, target, f);
-                    self.with_raw_index(handle, options, search)?
-                }
+                None => self.get_in_passing(top.handle(at), options, target, f)?,
             };
             if let Visit::Done = visit {
                 return Ok(());

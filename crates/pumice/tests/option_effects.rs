@@ -255,3 +255,41 @@ fn what_is_flushed_is_in_the_block_cache() {
     let [added, missed, _] = cached_with("kDisable");
     assert!(added < 5000 && missed > 50, "{added} {missed}");
 }
+
+/// Samples of other codecs are taken by flushes and compactions, from the moment that they are
+/// asked for, and sum up over tables.
+#[pumice_test_macros::test]
+fn samples_estimate_what_other_codecs_would_save() {
+    let (_, mut options) = on_memory();
+    options.cf.compression = pumice::CompressionType::None;
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, "/db").unwrap();
+    let sizes = || {
+        let text = db.property("rocksdb.aggregated-table-properties").unwrap();
+        let number = |name: &str| -> u64 {
+            let (_, rest) = text.split_once(name).unwrap_or_else(|| panic!("{name}: {text}"));
+            rest.split(';').next().unwrap().parse().unwrap()
+        };
+        let slow = number("slow compression estimated data size=");
+        (number("data block size="), number("fast compression estimated data size="), slow)
+    };
+    let flush = || {
+        fill(&db, 2000);
+        db.flush(&FlushOptions::default()).unwrap();
+    };
+    flush();
+    let (data, fast, slow) = sizes();
+    assert!(data > 200_000 && (fast, slow) == (0, 0), "{data} {fast} {slow}");
+    db.set_options(db.default_column_family(), &[("sample_for_compression", "5")]).unwrap();
+    flush();
+    let one = sizes();
+    // The second table alone was sampled.
+    assert!(one.0 == 2 * data && one.1 > 1000 && one.1 < data / 3, "{one:?}");
+    assert!(one.2 > 1000 && one.2 < one.1, "{one:?}");
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let all = sizes();
+    // Keys without sequence numbers take less.
+    assert_eq!(all.0, data);
+    assert!(1000 < all.1 && all.1 < one.1 && 1000 < all.2 && all.2 < one.2, "{all:?} {one:?}");
+    db.close().unwrap();
+}

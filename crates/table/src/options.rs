@@ -301,6 +301,9 @@ pub struct TableBuildContext {
     /// with those of others. `None` balances them among themselves; then the bytes of the table are
     /// a function of entries and settings.
     pub filter_balance: Option<Arc<RateBalance>>,
+    /// One of so many data blocks is compressed with a fast and a slow codec to estimate what they
+    /// would save; 0 for none.
+    pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -347,6 +350,7 @@ impl Default for TableBuildContext {
             time_codec: false,
             stats: None,
             filter_balance: None,
+            sample_for_compression: 0,
             user_collected: Vec::new(),
         }
     }

@@ -173,6 +173,7 @@ impl List<'_> {
                 .collect();
             self.add("min_level_to_compress", "compression_per_level", levels.join(":"));
         }
+        self.same_if_given("sample_for_compression", f.sample_for_compression);
         let flags = [
             "compression_level",
             "compression_parallel_threads",

@@ -160,6 +160,8 @@ flag_table! {
         flag)";
     verify_compression: bool = false, "Decompress every written block and compare";
     enable_index_compression: bool = true, "Compress the index block";
+    sample_for_compression: u64 = 0,
+        "Sample every N-th block for compression with a fast and a slow codec; 0 for none";
     min_level_to_compress: i32 = -1, "If not negative, levels below it are not compressed";
     format_version: i32 = 7, "Format version of SST files";
     block_size: i32 = 4096, "Number of bytes in a block";

@@ -205,7 +205,6 @@ pub const NAMES: &[&str] = &[
     "restore_dir",
     "restore_rate_limit",
     "row_cache_size",
-    "sample_for_compression",
     "secondary_cache_uri",
     "secondary_path",
     "secondary_update_interval",

@@ -100,6 +100,7 @@ impl OutputFile {
             time_codec: db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
+            sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));

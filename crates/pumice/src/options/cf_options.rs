@@ -114,6 +114,10 @@ option_table! {
         force_consistency_checks: bool = true, fixed, saved, must_be_true;
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved;
+        /// One of so many data blocks is compressed with LZ4 and with ZSTD as well: what they would
+        /// make of the whole table goes into its properties (fast and slow compression estimated
+        /// data size). 0 for none.
+        sample_for_compression: u64 = 0, mutable, saved;
         /// Read every written table file back and check it.
         paranoid_file_checks: bool = false, mutable, saved;
     }
@@ -144,8 +148,6 @@ option_table! {
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
         "report_bg_io_stats": bool = "false", mutable, saved;
-        /// One in this many blocks is compressed for statistics.
-        "sample_for_compression": u64 = "0", mutable, saved;
         /// Blob files, see enable_blob_files.
         "min_blob_size": u64 = "0", mutable, saved;
         /// Blob files, see enable_blob_files.

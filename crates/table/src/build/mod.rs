@@ -14,6 +14,7 @@
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything behind the data blocks |
 //! | `prepopulate` | blocks that go into the block cache at once |
+//! | `sampling` | estimates of other codecs |
 //!
 //! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
 //!
@@ -29,6 +30,7 @@ pub(crate) mod index_builder;
 mod pipeline;
 mod prepopulate;
 mod run;
+mod sampling;
 mod setup;
 mod sizes;
 mod stats;
@@ -53,6 +55,7 @@ use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
 use crate::build::prepopulate::Prepopulate;
+use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
 use crate::options::TableBuildContext;
@@ -81,6 +84,7 @@ pub struct TableBuilder {
     /// Bytes of all index entries, roughly.
     index_bytes: u64,
     filter: Option<FilterBlockBuilder>,
+    sampling: Option<Box<Sampling>>,
     pipeline: Pipeline,
     sizes: SizeEstimate,
     /// Range tombstones: internal start key, end key.
@@ -132,6 +136,7 @@ impl TableBuilder {
             entry: IndexEntry::default(),
             index_bytes: 0,
             filter: FilterBlockBuilder::new(&context),
+            sampling: Sampling::new(&context)?,
             pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),

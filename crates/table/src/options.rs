@@ -143,6 +143,8 @@ pub struct TableOptions {
     pub metadata_pinning: MetadataPinning,
     /// Tables whose blocks go into the block cache while they are built.
     pub prepopulate_block_cache: PrepopulateBlockCache,
+    /// Measure how much of the data blocks is used, with a bit for so many bytes; 0 does not.
+    pub read_amp_bytes_per_bit: u32,
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
@@ -205,6 +207,7 @@ impl Default for TableOptions {
             pin_top_level_index_and_filter: true,
             metadata_pinning: MetadataPinning::default(),
             prepopulate_block_cache: PrepopulateBlockCache::Disable,
+            read_amp_bytes_per_bit: 0,
         }
     }
 }

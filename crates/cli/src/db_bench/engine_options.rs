@@ -227,6 +227,7 @@ impl List<'_> {
             1 => self.same("prepopulate_block_cache", "kFlushOnly"),
             other => return Err(format!("prepopulate_block_cache {other} is not known")),
         }
+        self.same_if_given("read_amp_bytes_per_bit", f.read_amp_bytes_per_bit);
         self.filters();
         self.index()?;
         self.pinning()

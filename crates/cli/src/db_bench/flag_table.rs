@@ -192,6 +192,8 @@ flag_table! {
     cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
     prepopulate_block_cache: i64 = 0,
         "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";
+    read_amp_bytes_per_bit: u32 = 0,
+        "With statistics: measure how much of the blocks read is used, one bit for so many bytes";
     pin_l0_filter_and_index_blocks_in_cache: bool = false, "Pin index/filter blocks of L0 files";
     pin_top_level_index_and_filter: bool = false,
         "Pin top-level index of partitioned index/filter blocks in block cache";

@@ -191,7 +191,6 @@ pub const NAMES: &[&str] = &[
     "rate_limiter_auto_tuned",
     "rate_limiter_refill_period_us",
     "rate_limiter_single_burst_bytes",
-    "read_amp_bytes_per_bit",
     "read_cache_direct_read",
     "read_cache_direct_write",
     "read_cache_path",

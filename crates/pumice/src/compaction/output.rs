@@ -152,10 +152,15 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Bytes the file would have if it ended now, roughly.
+    /// Bytes of the data blocks if the file ended now, roughly.
     #[inline]
-    pub fn estimated_bytes(&self) -> u64 {
-        self.builder.estimated_file_size()
+    pub fn estimated_data_bytes(&self) -> u64 {
+        self.builder.estimated_data_size()
+    }
+
+    /// Bytes of everything behind them, rather too much than too little.
+    pub fn estimated_tail_bytes(&self) -> u64 {
+        self.builder.estimated_tail_size()
     }
 
     /// Nothing was added.

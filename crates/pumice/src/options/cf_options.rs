@@ -72,6 +72,9 @@ option_table! {
         target_file_size_base: u64 = 64 << 20, mutable, saved, at_least(1);
         /// Factor of the file size from level to level.
         target_file_size_multiplier: i32 = 1, mutable, saved, at_least(1);
+        /// Compactions count all of a file against its target, with index and filter, so that files
+        /// hardly exceed it; otherwise only the data blocks.
+        target_file_size_is_upper_bound: bool = false, mutable, unsaved;
         /// Choose level targets from the bottom up, so that the last level holds most data.
         level_compaction_dynamic_level_bytes: bool = true, fixed, saved;
         /// Target bytes of the base level.
@@ -188,8 +191,6 @@ option_table! {
         "level_compaction_dynamic_file_size": bool = "true", mutable, unsaved;
         /// Removed in RocksDB 10.
         "ignore_max_compaction_bytes_for_input": bool = "true", mutable, unsaved;
-        /// A lower target for output files.
-        "target_file_size_is_upper_bound": bool = "false", mutable, unsaved;
         /// Memtable garbage collection.
         "experimental_mempurge_threshold": f64 = "0.000000", mutable, unsaved;
         /// Obsolete since RocksDB 5.

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::Result;
-use pumice_compress::CompressionType;
+use pumice_compress::{CompressionDict, CompressionType};
 use pumice_env::BufferedWriter;
 
 use crate::build::add::{BlockEnd, EntryTotals};
@@ -58,6 +58,7 @@ use crate::build::prepopulate::Prepopulate;
 use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
+use crate::footer::FOOTER_LEN;
 use crate::options::TableBuildContext;
 use crate::properties::TableProperties;
 
@@ -65,6 +66,9 @@ pub use stats::BuildStats;
 
 /// Alignment of data blocks with `block_align`, at most.
 const PAGE_BYTES: usize = 4096;
+
+/// Room for properties, metaindex and footer, as RocksDB has it.
+const META_BYTES: u64 = (2 << 10) + (1 << 10) + FOOTER_LEN as u64;
 
 /// Builds one table.
 pub struct TableBuilder {
@@ -223,6 +227,26 @@ impl TableBuilder {
             true => self.file_bytes,
             false => self.sizes.get() + self.data.estimated_bytes() as u64,
         }
+    }
+
+    /// The part of [`TableBuilder::estimated_file_size`] that is data blocks. Before `finish`.
+    #[inline]
+    pub fn estimated_data_size(&self) -> u64 {
+        self.sizes.data() + self.data.estimated_bytes() as u64
+    }
+
+    /// About what follows the data blocks, rather too much than too little: index and filter so
+    /// far, range tombstones, dictionary, and room for properties, metaindex and footer. Before
+    /// `finish`.
+    pub fn estimated_tail_size(&self) -> u64 {
+        let options = &self.context.compression_opts;
+        let dictionary = match CompressionDict::wanted(self.context.compression, options) {
+            true => u64::from(options.max_dict_bytes),
+            false => 0,
+        };
+        let tombstone = |(start, end): &(Vec<u8>, Vec<u8>)| (start.len() + end.len() + 8) as u64;
+        let tombstones: u64 = self.tombstones.iter().map(tombstone).sum();
+        self.sizes.tail() + tombstones + dictionary + META_BYTES
     }
 
     /// The properties. Complete after `finish`.

@@ -85,6 +85,7 @@ impl List<'_> {
             self.same("wal_compression", codec(&f.wal_compression)?);
         }
         self.same_if_given("use_fsync", f.use_fsync);
+        self.same_if_given("daily_offpeak_time_utc", &f.daily_offpeak_time_utc);
         self.same_if_given("use_direct_reads", f.use_direct_reads);
         let direct_writes = f.use_direct_io_for_flush_and_compaction;
         self.same_if_given("use_direct_io_for_flush_and_compaction", direct_writes);

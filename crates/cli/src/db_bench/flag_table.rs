@@ -137,6 +137,8 @@ flag_table! {
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
+    daily_offpeak_time_utc: String = "",
+        "Hours in which files get old for periodic_compaction_seconds early, HH:mm-HH:mm in UTC";
     periodic_compaction_seconds: u64 = u64::MAX - 1,
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,

@@ -65,7 +65,6 @@ pub const NAMES: &[&str] = &[
     "confidence_interval_only",
     "cost_write_buffer_to_cache",
     "cuckoo_hash_ratio",
-    "daily_offpeak_time_utc",
     "default_temperature",
     "default_write_temperature",
     "deletepercent",

@@ -5,6 +5,9 @@
 mod consulted;
 mod fifo;
 mod ingest;
+mod offpeak;
+mod read_amp;
+mod sampling;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

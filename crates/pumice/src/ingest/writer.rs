@@ -120,6 +120,7 @@ impl SstFileWriter {
             db_host_id: events::host_id(&options.db),
             merge_operator_name: options.cf.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.cf.prefix_extractor.clone(),
+            sample_for_compression: options.cf.sample_for_compression,
             user_collected: vec![
                 (EXTERNAL_VERSION.to_string(), VERSION.to_le_bytes().to_vec()),
                 (GLOBAL_SEQNO.to_string(), 0u64.to_le_bytes().to_vec()),

@@ -265,6 +265,9 @@ impl Table {
         handle: BlockHandle,
         fill: bool,
     ) -> Result<PinnedBlock> {
+        if self.measures_use && fill {
+            self.measure(&mut block, handle.offset);
+        }
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };

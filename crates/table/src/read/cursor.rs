@@ -11,6 +11,8 @@
 //! implies not `valid`; (3) `back` is empty or holds consecutive entries, the cursor being on
 //! `back[back_at]`.
 
+use std::ops::Range;
+
 use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{TRAILER_LEN, trailer};
 
@@ -146,6 +148,11 @@ impl BlockCursor {
     /// Where in the block the value begins. Requires `valid`.
     pub fn value_offset(&self) -> usize {
         self.value_at
+    }
+
+    /// Where in the block the entry lies, and its value. Requires `valid`.
+    pub fn place(&self) -> (Range<usize>, Range<usize>) {
+        (self.current..self.next, self.value_at..self.value_end)
     }
 
     /// Moves to the first entry.

@@ -68,6 +68,8 @@ pub struct Table {
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
+    /// `read_amp_bytes_per_bit` is set.
+    pub(crate) measures_use: bool,
     pub(crate) index: MetaBlock,
     pub(crate) index_partitions: HeldPartitions,
     pub(crate) filter: Option<TableFilter>,
@@ -351,6 +353,10 @@ impl Table {
             let trailer = self.global.apply(u64::from_le_bytes(position.trailer));
             let key = self.parse(user, trailer, handle)?;
             let value = &block.data()[position.entry.value_at..position.entry.value_end];
+            if self.measures_use {
+                let entry = &position.entry;
+                self.note_use(pin, position.offset..entry.next, entry.value_at..entry.value_end);
+            }
             if !f(key, value, pin) {
                 return Ok(Visit::Done);
             }
@@ -385,6 +391,10 @@ impl Table {
             }
             let trailer = pumice_base::dbformat::trailer(ikey);
             let key = self.parse(user_key(ikey), trailer, handle)?;
+            if self.measures_use {
+                let (entry, value) = cursor.place();
+                self.note_use(pin, entry, value);
+            }
             if !f(key, cursor.value(block), pin) {
                 return Ok(Visit::Done);
             }

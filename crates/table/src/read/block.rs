@@ -39,15 +39,25 @@ pub(crate) fn expanded_bytes_max(block_bytes: usize) -> usize {
     block_bytes.saturating_mul(EXPANSION_MAX).max(EXPANDED_BYTES_MAX)
 }
 
-/// Counts keys of a block that are kept one by one.
+/// Counts keys that are put together and kept one by one.
 pub(crate) struct Expanded {
     left: usize,
 }
 
 impl Expanded {
-    /// None of them yet.
+    /// For blocks to come, whose keys become text, which takes several times as much.
+    pub fn as_text() -> Self {
+        Expanded { left: EXPANDED_BYTES_MAX / 8 }
+    }
+
+    /// For the keys of one block.
     pub fn new(block: &Block) -> Self {
         Expanded { left: expanded_bytes_max(block.data().len()) }
+    }
+
+    /// Those of another block come, too.
+    pub fn allow(&mut self, block: &Block) {
+        self.left = self.left.saturating_add(EXPANSION_MAX.saturating_mul(block.data().len()));
     }
 
     /// One more is kept.

@@ -234,7 +234,7 @@ impl Table {
     fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
         match (last, visit) {
             (Visit::Passed, Visit::Passed) => Err(Error::corruption(format!(
-                "blocks out of order: two of them are before a key that the index puts there, in {}",
+                "blocks out of order: two are before a key that the index puts there, in {}",
                 self.file.name()
             ))),
             (_, visit) => Ok(visit),

@@ -26,7 +26,7 @@ fn says(error: &Error, what: &str) {
 /// Bytes that a small attack may cost.
 const LITTLE: usize = 16 << 20;
 
-#[test]
+#[pumice_test_macros::test]
 fn a_plain_forgery_is_read() {
     let _alone = ALONE.lock();
     let bytes = one_block(&entry_block(&[(key("a", 7), "1"), (key("b", 6), "2")]));
@@ -40,7 +40,7 @@ fn a_plain_forgery_is_read() {
 }
 
 /// 400 KB of index would have 5 GB of keys.
-#[test]
+#[pumice_test_macros::test]
 fn index_keys_that_grow_are_refused() {
     let _alone = ALONE.lock();
     let mut forge = Forge::new();
@@ -60,7 +60,7 @@ fn index_keys_that_grow_are_refused() {
 
 /// Every entry of the top level names the same partition: without a cache each would be loaded for
 /// itself.
-#[test]
+#[pumice_test_macros::test]
 fn a_partition_that_is_named_twice_is_refused() {
     let _alone = ALONE.lock();
     let mut forge = Forge::new();
@@ -75,7 +75,7 @@ fn a_partition_that_is_named_twice_is_refused() {
 }
 
 /// Partitions that differ may still name the same data: that would be verified once for each.
-#[test]
+#[pumice_test_macros::test]
 fn data_that_two_partitions_name_is_not_verified_twice() {
     let _alone = ALONE.lock();
     let mut forge = Forge::new();
@@ -91,7 +91,7 @@ fn data_that_two_partitions_name_is_not_verified_twice() {
 }
 
 /// The keys of a block grow: walking back, and dumping, must not put all of them together.
-#[test]
+#[pumice_test_macros::test]
 fn keys_that_grow_in_a_data_block_take_little() {
     let _alone = ALONE.lock();
     let bytes = one_block(&growing_block(&key("k", 7), 60_000, 1, b""));
@@ -112,7 +112,7 @@ fn keys_that_grow_in_a_data_block_take_little() {
 }
 
 /// Names in a metaindex or among the properties that grow.
-#[test]
+#[pumice_test_macros::test]
 fn names_that_grow_are_refused() {
     let _alone = ALONE.lock();
     let names = |value: &[u8]| growing_block(b"name", 30_000, 1, value);
@@ -141,7 +141,7 @@ fn with_tombstones(block: &[u8]) -> Vec<u8> {
 }
 
 /// Tombstones that nest, each with a sequence number of its own: fragments have the square of them.
-#[test]
+#[pumice_test_macros::test]
 fn tombstones_that_nest_too_deep_are_refused() {
     let _alone = ALONE.lock();
     let nest = |count: u32| -> Vec<u8> {
@@ -156,7 +156,7 @@ fn tombstones_that_nest_too_deep_are_refused() {
     says(&within_memory("open", 256 << 20, || refused(&bytes)), "nest too deep");
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn tombstones_whose_starts_grow_are_refused() {
     let _alone = ALONE.lock();
     let first = internal_key(b"", u64::from_le_bytes(*b"kkkkkkk\0"), ValueType::RangeDeletion);
@@ -166,7 +166,7 @@ fn tombstones_whose_starts_grow_are_refused() {
 }
 
 /// Blocks that say how large they are once decompressed, in each codec's words.
-#[test]
+#[pumice_test_macros::test]
 fn claims_of_size_allocate_nothing() {
     let _alone = ALONE.lock();
     let stream = [0x55u8; 300];
@@ -186,7 +186,7 @@ fn claims_of_size_allocate_nothing() {
 }
 
 /// Blocks below their separators: a lookup must not pass one after the other.
-#[test]
+#[pumice_test_macros::test]
 fn a_lookup_passes_few_blocks() {
     let _alone = ALONE.lock();
     let mut forge = Forge::new();

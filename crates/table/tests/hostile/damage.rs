@@ -7,11 +7,11 @@ use pumice_table::footer::FOOTER_LEN;
 use crate::anatomy::{Anatomy, Field, Form, Place};
 
 /// Changes `bytes` as `rng` says; returns what was done.
-pub fn damage(bytes: &mut Vec<u8>, anatomy: &Anatomy, rng: &mut Rng) -> String {
+pub fn damage(bytes: &mut [u8], anatomy: &Anatomy, rng: &mut Rng) -> String {
     if rng.one_in(16) {
         return damage_footer(bytes, anatomy, rng);
     }
-    let (mut told, honest) = (Vec::new(), &bytes.clone());
+    let (mut told, honest) = (Vec::new(), &bytes.to_vec());
     for _ in 0..1 + rng.uniform(3) / 2 {
         // There are more data blocks than of all other kinds together.
         let kinds = [

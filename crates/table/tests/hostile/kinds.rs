@@ -149,7 +149,7 @@ fn build(number: usize, shape: &Shape) -> Honest {
     }
     let built = support::build(context.clone(), all.iter().map(|(k, v)| (&k[..], &v[..])));
     let mut read = support::read_context(&context);
-    read.tail_size = if number % 3 == 0 { built.tail_size } else { 0 };
+    read.tail_size = if number.is_multiple_of(3) { built.tail_size } else { 0 };
     if shape.global {
         read.largest_seqno = 77;
     }

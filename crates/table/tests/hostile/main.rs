@@ -14,7 +14,7 @@
 //! | `forge` | tables put together from any blocks |
 //! | `cases` | what was found, and attacks of a size that no seed makes |
 //!
-//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` as many (default 6,000).
+//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` as many (default 30,000).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod anatomy;
@@ -44,9 +44,9 @@ static ALLOCATOR: LiveAllocator = LiveAllocator::new();
 const REQUEST_MAX: usize = 64 << 20;
 /// Nor may a small table take more in all.
 const MEMORY_MAX: usize = 160 << 20;
-const SEEDS: u64 = 6_000;
+const SEEDS: u64 = 30_000;
 
-/// Held by every test: they count the memory of the whole process. So they run on plain threads, too.
+/// Held by every test: they count the memory of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const CACHINGS: [Caching; 3] = [Caching::None, Caching::Large, Caching::Tiny];
@@ -66,7 +66,7 @@ fn within_memory<T>(what: &str, most: usize, work: impl FnOnce() -> T) -> T {
     done
 }
 
-#[test]
+#[pumice_test_macros::test]
 fn hostile_tables_end_in_errors_or_answers() {
     let _alone = ALONE.lock();
     let honest = kinds::all();

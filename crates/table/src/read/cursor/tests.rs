@@ -1,8 +1,8 @@
 //! Walks in blocks that are put together by hand.
 //!
-//! Those with separated keys and values (format spec section 2.3, bit 28 of the packed word) because
-//! RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow the
-//! description, byte example included.
+//! Those with separated keys and values (format spec section 2.3, bit 28 of the packed word)
+//! because RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow
+//! the description, byte example included.
 #![allow(clippy::unwrap_used)]
 
 use pumice_base::coding::{put_fixed16, put_fixed32, put_varint32};

@@ -6,9 +6,11 @@
 //!
 //! What is told: damage of the entries on the way, restart points that are out of order or between
 //! entries where the search ends. What was passed there is before the target and where it ends is
-//! not, so the keys on both sides are in order, too. What is not: other keys, and blocks that
-//! overlap, which decoding reports. So the caller has verified the block's checksum, and against one
-//! that was made over unordered keys a lookup may miss a key that an iterator would report.
+//! not, so the keys on both sides are in order, too.
+//!
+//! What is not told: other keys, and blocks that overlap, which decoding reports. So the caller has
+//! verified the block's checksum. Where that was made over unordered keys a lookup may miss a key
+//! where an iterator reports Corruption.
 //!
 //! Thread safety: borrows the block, immutable. Invariant: every length is held against the block
 //! before anything is taken from it, so that damage yields an error or a wrong position, never a

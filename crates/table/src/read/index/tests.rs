@@ -148,8 +148,8 @@ fn refuse_damage(first_keys: bool) {
     }
 }
 
-/// Entries that share all of the key before and add a byte: put together, their keys take the square
-/// of the block's size. 100,000 entries were 5 GB.
+/// Entries that share all of the key before and add a byte: put together, their keys take the
+/// square of the block's size. 100,000 entries were 5 GB.
 #[pumice_test_macros::test]
 fn keys_that_grow_out_of_proportion_are_refused() {
     let encoding = IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };

@@ -164,6 +164,8 @@ bugs! {
     ChecksumWithoutPlace,
     /// Lookups compare the stored sequence number of an ingested file.
     GlobalSeqnoNotCompared,
+    /// What a codec gives back is not what it was given.
+    CodecDamagesBlock,
 }
 
 impl Bug {
@@ -186,6 +188,7 @@ impl Bug {
         Bug::DictionaryForIndex,
         Bug::ChecksumWithoutPlace,
         Bug::GlobalSeqnoNotCompared,
+        Bug::CodecDamagesBlock,
     ];
 
     /// The bug with that name.

@@ -5,6 +5,7 @@
 mod consulted;
 mod fifo;
 mod ingest;
+mod levels;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

@@ -138,6 +138,8 @@ bugs! {
     IngestNotAtomic,
     /// Ingested files are durable before what was written before them.
     IngestLogNotSynced,
+    /// Nothing lies below, so compactions forget deletions, although files may be ingested behind.
+    ReservedLevelForgotten,
     /// A filter partition that is cut inside a data block ends one key too early.
     FilterCutOffByOne,
     /// A filter partition that takes over keys lacks the hash that was not added twice.

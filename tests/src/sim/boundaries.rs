@@ -1,15 +1,21 @@
-//! T2: a crash at every boundary between two changes of the disk, in 200 short workloads, and of
+//! T2: a crash at every boundary between two changes of the disk, in 280 short workloads, and of
 //! each crash several images: what each leaves must be recovered, written to, and recovered again.
+//!
+//! Which boundaries and images a seed takes is chosen for what they can show: half of the
+//! boundaries lie right behind a write, which is where images differ most, with an equal share for
+//! each kind of file; a quarter where a call has returned and nothing is under way, so that
+//! promises are all there is; the rest anywhere. Behind a write, images are taken that tear it.
 //!
 //! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
 //! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::random::Rng;
 use pumice_env::FileSystem;
-use pumice_env::mem::{CrashMode, FileLoss, NameLoss};
+use pumice_env::mem::{CrashMode, FaultOp, FileLoss, NameLoss};
 use pumice_testkit::oracle::Crash;
 
 use super::host::Host;
@@ -30,6 +36,57 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
     (Crash::Power, CrashMode::MIXED),
 ];
 
+/// Those of `IMAGES` in which a write may be there in part.
+const TEARING: std::ops::Range<u64> = 3..8;
+
+/// Where a workload may be cut off.
+struct Boundaries {
+    /// Changes of the disk.
+    changes: u64,
+    /// The boundaries right behind writes, by kind of file.
+    writes: Vec<Vec<u64>>,
+    /// Those at which a call has returned.
+    returns: Vec<u64>,
+}
+
+impl Boundaries {
+    fn new(ops: &[(FaultOp, PathBuf)], returns: Vec<u64>) -> Self {
+        let mut kinds: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for (behind, (op, path)) in (1..).zip(ops) {
+            if *op == FaultOp::Write {
+                kinds.entry(kind_of(path)).or_default().push(behind);
+            }
+        }
+        let (changes, writes) = (ops.len() as u64, kinds.into_values().collect());
+        Boundaries { changes, writes, returns }
+    }
+
+    /// A boundary, and the numbers of images to look at.
+    fn choose(&self, rng: &mut Rng) -> (u64, Vec<usize>) {
+        fn one_of<'a, T>(rng: &mut Rng, list: &'a [T]) -> Option<&'a T> {
+            list.get(rng.uniform(list.len().max(1) as u64) as usize)
+        }
+        let way = rng.uniform(4);
+        let chosen = match way {
+            0 | 1 => one_of(rng, &self.writes).and_then(|list| one_of(rng, list)),
+            2 => one_of(rng, &self.returns),
+            _ => None,
+        };
+        let boundary = chosen.copied().unwrap_or_else(|| rng.uniform(self.changes + 1));
+        let mut image = || match way < 2 && !rng.one_in(4) {
+            true => TEARING.start + rng.uniform(TEARING.end - TEARING.start),
+            false => rng.uniform(IMAGES.len() as u64),
+        };
+        (boundary, (0..3).map(|_| image() as usize).collect())
+    }
+}
+
+/// The name without its number.
+fn kind_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
 /// Some boundaries and images of one workload.
 ///
 /// # Errors
@@ -37,11 +94,9 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x72);
     let number = script::workload_of(seed, &mut rng);
-    let changes = count_changes(number, host, tally)?;
+    let boundaries = find_boundaries(number, host, tally)?;
     for _ in 0..2 {
-        let boundary = rng.uniform(changes + 1);
-        let images: Vec<usize> =
-            (0..3).map(|_| rng.uniform(IMAGES.len() as u64) as usize).collect();
+        let (boundary, images) = boundaries.choose(&mut rng);
         crash_at(number, boundary, &images, host, tally)?;
     }
     Ok(())
@@ -52,7 +107,7 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
 /// # Errors
 /// The first thing that was wrong.
 pub fn run_all(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
-    let changes = count_changes(number, host, tally)?;
+    let changes = find_boundaries(number, host, tally)?.changes;
     let images: Vec<usize> = (0..IMAGES.len()).collect();
     for boundary in 0..=changes {
         crash_at(number, boundary, &images, host, tally)?;
@@ -67,17 +122,23 @@ fn prepare(number: u64, tally: &Arc<Tally>) -> (World, Script) {
 
 /// The changes of the disk that a workload makes. The schedule follows from the number, so every
 /// run of it makes the same ones up to its crash.
-fn count_changes(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
+fn find_boundaries(
+    number: u64,
+    host: &mut Host,
+    tally: &Arc<Tally>,
+) -> Result<Boundaries, Failure> {
     host.run(number, || {
         let (mut world, script) = prepare(number, tally);
-        let session = {
-            let mut performer = Performer::new(&mut world, &script);
-            let session = performer.perform(None, &script.before, false)?;
-            performer.perform(session, &script.calls, false)?
-        };
-        let changes = world.changes_ever();
+        world.fs.note_changes();
+        let (mut returns, mut session) = (Vec::new(), None);
+        let mut performer = Performer::new(&mut world, &script);
+        for call in script.before.iter().chain(&script.calls) {
+            session = performer.perform(session, std::slice::from_ref(call), false)?;
+            returns.push(performer.world.changes_ever());
+        }
+        let ops = world.fs.noted_changes();
         drop(session);
-        Ok(changes)
+        Ok(Boundaries::new(&ops, returns))
     })
     .map_err(|failure| failure.before(&format!("workload {number}, no crash")))
 }
@@ -91,6 +152,8 @@ fn crash_at(
 ) -> Result<(), Failure> {
     let ran = host.run(number, || {
         let (mut world, script) = prepare(number, tally);
+        // As when the boundaries were looked for: taking notes is a step of the schedule.
+        world.fs.note_changes();
         world.die_after(boundary);
         let session = {
             let mut performer = Performer::new(&mut world, &script);

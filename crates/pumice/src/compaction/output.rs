@@ -29,6 +29,8 @@ pub(crate) struct OutputSpec {
     pub level: usize,
     pub base_level: usize,
     pub bottommost: bool,
+    /// See `CompactionPick::deepest`.
+    pub deepest: bool,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -72,7 +74,7 @@ impl OutputFile {
             &options,
             spec.level,
             spec.base_level,
-            spec.bottommost,
+            spec.deepest,
         );
         let context = TableBuildContext {
             table: cf.table_options(),

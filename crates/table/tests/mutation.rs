@@ -26,7 +26,7 @@ use pumice_port::helpers::HelperPool;
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings};
 use pumice_table::{
     DataBlockIndexType, IndexType, Table, TableBuildContext, TableOptions, TableReadContext,
-    TableReadOptions, properties,
+    TableReadOptions,
 };
 
 /// Panics if something is wrong.
@@ -178,18 +178,11 @@ fn entries() -> Vec<(Vec<u8>, Vec<u8>)> {
 fn external(change: impl FnOnce(&mut TableOptions)) -> TableBuildContext {
     let mut table = TableOptions { block_size: 300, no_block_cache: true, ..Default::default() };
     change(&mut table);
-    TableBuildContext {
+    support::external(TableBuildContext {
         table: Arc::new(table),
         prefix_extractor: builtin_slice_transform("rocksdb.FixedPrefix.3"),
-        user_collected: vec![
-            (properties::EXTERNAL_VERSION.into(), 2u32.to_le_bytes().to_vec()),
-            (properties::GLOBAL_SEQNO.into(), 0u64.to_le_bytes().to_vec()),
-        ],
-        db_id: "SST Writer".into(),
-        db_session_id: pumice_table::session_id([7, 9]),
-        original_file_number: 1,
         ..Default::default()
-    }
+    })
 }
 
 fn built(context: &TableBuildContext) -> Vec<u8> {

@@ -3,8 +3,9 @@
 //!
 //! Which boundaries and images a seed takes is chosen for what they can show: half of the
 //! boundaries lie right behind a write, which is where images differ most, with an equal share for
-//! each kind of file; a quarter where a call has returned and nothing is under way, so that
-//! promises are all there is; the rest anywhere. Behind a write, images are taken that tear it.
+//! logs, MANIFESTs, tables and the rest; a quarter where a call has returned and nothing is under
+//! way, so that promises are all there is; the rest anywhere. Behind a write two images leave any
+//! of its sectors; behind a call one leaves nothing that was not synced.
 //!
 //! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
 //! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
@@ -36,8 +37,12 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
     (Crash::Power, CrashMode::MIXED),
 ];
 
-/// Those of `IMAGES` in which a write may be there in part.
-const TEARING: std::ops::Range<u64> = 3..8;
+/// The number of the image that leaves what was synced.
+const UNSYNCED: usize = 1;
+/// The number of the one that leaves any sectors of a write.
+const SECTORS: usize = 5;
+/// Boundaries that a seed takes.
+const BOUNDARIES: usize = 3;
 
 /// Where a workload may be cut off.
 struct Boundaries {
@@ -51,7 +56,7 @@ struct Boundaries {
 
 impl Boundaries {
     fn new(ops: &[(FaultOp, PathBuf)], returns: Vec<u64>) -> Self {
-        let mut kinds: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut kinds: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for (behind, (op, path)) in (1..).zip(ops) {
             if *op == FaultOp::Write {
                 kinds.entry(kind_of(path)).or_default().push(behind);
@@ -73,18 +78,20 @@ impl Boundaries {
             _ => None,
         };
         let boundary = chosen.copied().unwrap_or_else(|| rng.uniform(self.changes + 1));
-        let mut image = || match way < 2 && !rng.one_in(4) {
-            true => TEARING.start + rng.uniform(TEARING.end - TEARING.start),
-            false => rng.uniform(IMAGES.len() as u64),
+        let mut any = || rng.uniform(IMAGES.len() as u64) as usize;
+        let images = match way {
+            0 | 1 => vec![SECTORS, SECTORS, any()],
+            2 => vec![UNSYNCED, any(), any()],
+            _ => vec![any(), any(), any()],
         };
-        (boundary, (0..3).map(|_| image() as usize).collect())
+        (boundary, images)
     }
 }
 
-/// The name without its number.
-fn kind_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.chars().filter(|c| !c.is_ascii_digit()).collect()
+fn kind_of(path: &Path) -> usize {
+    let path = path.to_string_lossy();
+    let kinds = [".log", "MANIFEST-", ".sst"];
+    kinds.iter().position(|kind| path.contains(kind)).unwrap_or(kinds.len())
 }
 
 /// Some boundaries and images of one workload.
@@ -95,7 +102,7 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
     let mut rng = Rng::new(seed ^ 0x72);
     let number = script::workload_of(seed, &mut rng);
     let boundaries = find_boundaries(number, host, tally)?;
-    for _ in 0..2 {
+    for _ in 0..BOUNDARIES {
         let (boundary, images) = boundaries.choose(&mut rng);
         crash_at(number, boundary, &images, host, tally)?;
     }
@@ -161,8 +168,8 @@ fn crash_at(
             performer.perform(session, &script.calls, false)?
         };
         world.fs.halt_after(0);
-        for image in images {
-            recover(&world, boundary, *image)
+        for (number, image) in images.iter().enumerate() {
+            recover(&world, boundary, *image, number as u64)
                 .map_err(|failure| failure.before(&format!("image {:?}", IMAGES[*image])))?;
         }
         // The dead process was there all the time, and tried.
@@ -176,10 +183,11 @@ fn crash_at(
     })
 }
 
-/// Recovers one image, in the middle of which some crash again.
-fn recover(dead: &World, boundary: u64, image: usize) -> Result<(), Failure> {
+/// Recovers one image, in the middle of which some crash again; `salt` tells images of one kind
+/// apart.
+fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), Failure> {
     let (crash, mode) = IMAGES[image];
-    let mut rng = Rng::new(boundary * IMAGES.len() as u64 + image as u64);
+    let mut rng = Rng::new((salt << 40) ^ (boundary * IMAGES.len() as u64 + image as u64));
     let mut world = dead.fork(dead.fs.crashed_copy(rng.next_u64(), mode));
     world.history.lock().crash(if dead.lost_a_sync() { Crash::Power } else { crash });
     world.side.lock().crash();

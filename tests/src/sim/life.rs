@@ -244,14 +244,14 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."), number);
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
-        let done = match rng.uniform(4) {
+        let done = match rng.uniform(3) {
             0 => session.ingest_beside(&mut rng),
             1 if session.plan.behind => session.ingest_behind(&mut rng),
             _ => session.ingest(&mut packer).map(drop),
         };
         match done {
             // What was just promised is all there is to go by when the power fails now.
-            Ok(()) if rng.one_in(8) && !session.is_dead() => session.die_after(rng.uniform(3)),
+            Ok(()) if rng.one_in(5) && !session.is_dead() => session.die_after(rng.uniform(3)),
             Ok(()) => {}
             Err(stop) => session.excuse(stop)?,
         }

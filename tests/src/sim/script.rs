@@ -69,7 +69,7 @@ pub struct Script {
 pub const WORKLOADS: u64 = 280;
 /// From this one on they ingest.
 const INGESTING_WORKLOADS: u64 = 200;
-/// From this one on they have long keys, too.
+/// From this one on all have long keys, too; of those that ingest every other one.
 const LONG_WORKLOADS: u64 = 250;
 
 /// The T2 workload that a seed runs: two in five with long keys, two that ingest.
@@ -110,7 +110,7 @@ pub fn workload(number: u64) -> Script {
     option(4, "avoid_flush_during_recovery", "true");
     option(4, "write_buffer_size", "2048");
     plan.settings.table.push_str(";no_block_cache=true");
-    if number >= LONG_WORKLOADS {
+    if number >= LONG_WORKLOADS || (number >= INGESTING_WORKLOADS && number.is_multiple_of(2)) {
         plan::lengthen_keys(&mut plan);
     }
     let before = match rng.uniform(4) {

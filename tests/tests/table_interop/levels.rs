@@ -21,13 +21,15 @@ type Described = (usize, String, String, String, bool);
 enum Step {
     /// Keys of one letter are written and flushed.
     Flush(char),
-    /// Keys of one letter are compacted, and their files then moved to a level.
-    To(char, i32),
+    /// Keys of one letter are compacted.
+    Compact(char),
+    /// Keys of one letter are ingested, into the last level since nothing overlaps them.
+    Ingest(char),
     /// Everything is compacted.
     All,
 }
 
-use Step::{All, Flush, To};
+use Step::{All, Compact, Flush, Ingest};
 
 const KEYS: u64 = 200;
 
@@ -67,10 +69,17 @@ fn by_theirs(peer: &Peer, path: &Path, settings: &str, steps: &[Step]) -> Vec<De
                 (0..KEYS).for_each(|n| db.put(&wo, &cf, &key(letter, n), &value(n)).unwrap());
                 db.flush(&cf).unwrap();
             }
-            To(letter, target_level) => {
+            Compact(letter) => {
                 let (begin, end) = range(letter);
-                let how = theirs::CompactRangeSettings { change_level: true, target_level, ..force };
-                db.compact_range(&cf, Some(&begin), Some(&end), &how);
+                db.compact_range(&cf, Some(&begin), Some(&end), &force);
+            }
+            Ingest(letter) => {
+                let file = path.with_extension("external");
+                let mut writer = theirs::SstFileWriter::new(&options);
+                writer.open(&file).unwrap();
+                (0..KEYS).for_each(|n| writer.put(&key(letter, n), &value(n)).unwrap());
+                writer.finish().unwrap();
+                db.ingest(&cf, &[&file], false).unwrap();
             }
             All => db.compact_range(&cf, None, None, &force),
         }
@@ -115,11 +124,17 @@ fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
                 (0..KEYS).for_each(|n| db.put(&wo, &key(letter, n), &value(n)).unwrap());
                 db.flush(&pumice::FlushOptions::default()).unwrap();
             }
-            To(letter, target_level) => {
+            Compact(letter) => {
                 let (begin, end) = range(letter);
-                let how =
-                    pumice::CompactRangeOptions { change_level: true, target_level, ..force };
-                db.compact_range(&how, Some(&begin), Some(&end)).unwrap();
+                db.compact_range(&force, Some(&begin), Some(&end)).unwrap();
+            }
+            Ingest(letter) => {
+                let file = path.with_extension("external");
+                let mut writer = pumice::SstFileWriter::new(&options).unwrap();
+                writer.open(&file).unwrap();
+                (0..KEYS).for_each(|n| writer.put(&key(letter, n), &value(n)).unwrap());
+                writer.finish().unwrap();
+                db.ingest_external_file(&Default::default(), &[&file]).unwrap();
             }
             All => db.compact_range(&force, None, None).unwrap(),
         }
@@ -146,9 +161,10 @@ fn alike(peer: &Peer, settings: &str, steps: &[Step]) -> Vec<Described> {
 }
 
 const STATIC: &str = "level_compaction_dynamic_level_bytes=false;num_levels=5";
-/// One file on each of the levels 3, 2, 1 and 0, each with keys of its own.
-const STAIRS: [Step; 7] =
-    [Flush('d'), To('d', 3), Flush('c'), To('c', 2), Flush('b'), To('b', 1), Flush('a')];
+const RESERVED: &str =
+    "level_compaction_dynamic_level_bytes=false;num_levels=5;cf_allow_ingest_behind=true";
+/// One file on each of the levels 4, 1 and 0, each with keys of its own.
+const STAIRS: [Step; 4] = [Ingest('c'), Flush('b'), Compact('b'), Flush('a')];
 
 fn codecs(tables: &[Described]) -> Vec<(usize, &str)> {
     tables.iter().map(|table| (table.0, table.2.as_str())).collect()
@@ -179,14 +195,14 @@ fn the_last_level_has_its_codec_and_parameters() {
         // The parameters alone.
         "bottommost_compression_opts={level=7;enabled=true}",
     ] {
-        for levels in [STATIC, "num_levels=5", "num_levels=5;cf_allow_ingest_behind=true"] {
+        for levels in [STATIC, "num_levels=5", RESERVED] {
             let settings = format!("{levels};{own};{bottommost}");
             alike(&peer, &settings, &[Flush('a'), All]);
             alike(&peer, &settings, &[Flush('a'), Flush('b'), All, Flush('a')]);
         }
         // Compacted into a level above the last that has data, where nothing lies below.
         let tables = alike(&peer, &format!("{STATIC};{own};{bottommost}"), &STAIRS);
-        assert_eq!(tables.iter().map(|table| table.0).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(tables.iter().map(|table| table.0).collect::<Vec<_>>(), [0, 1, 4]);
     }
 }
 

@@ -108,7 +108,7 @@ impl Session {
         tell(format_args!("{name}: ingested {ops:?} behind {:?}", done.as_ref().err()));
         match done {
             Ok(()) => {}
-            // A file in front may have sequence number 0, where nothing can be behind.
+            // A file in front may have sequence number 0, or be in the last level itself.
             Err(error) if self.may_refuse(name, &error) => {
                 self.side.lock().refused(name, &new);
                 self.tally.add(Count::Refused, 1);
@@ -123,7 +123,9 @@ impl Session {
     }
 
     fn may_refuse(&self, name: &str, error: &pumice::Error) -> bool {
-        self.side.lock().has_front(name) && error.to_string().contains("there are files with 0 seqno")
+        let text = error.to_string();
+        let reasons = ["there are files with 0 seqno", "it doesn't fit at the last level"];
+        self.side.lock().has_front(name) && reasons.iter().any(|reason| text.contains(reason))
     }
 
     /// Makes a file for a side family; its path.

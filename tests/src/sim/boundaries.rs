@@ -192,7 +192,7 @@ fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), F
     world.history.lock().crash(if dead.lost_a_sync() { Crash::Power } else { crash });
     world.side.lock().crash();
     world.tally.add(Count::Crashes, 1);
-    if rng.one_in(3) {
+    if rng.one_in(2) {
         world.fs.halt_after(rng.uniform(16));
         let opened = world.open().ok().map(Arc::new);
         world.tally.add(Count::InRecovery, u64::from(opened.is_none()));

@@ -88,7 +88,7 @@ impl Packer {
 
     /// Operations on a random range of keys, or on keys that are new: nothing overlaps those.
     fn file(&mut self, cf: usize) -> Vec<Op> {
-        let fresh = self.rng.one_in(4);
+        let fresh = self.rng.one_in(3);
         let widest = if !fresh && self.rng.one_in(4) { self.keys } else { 6 };
         let span = 1 + self.rng.uniform(widest);
         let from = if fresh { self.fresh } else { self.rng.uniform(self.keys) };

@@ -38,7 +38,12 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
     let mut rng = Rng::new(seed ^ 0x73);
     let number = script::scenario_of(seed, &mut rng);
     let way = rng.uniform(WAYS.len() as u64) as usize;
-    let mut range = if WAYS[way].0.is_none() { 150 } else { 40 };
+    // About as many operations as a scenario has of the kind.
+    let mut range = match WAYS[way].0 {
+        None => 150,
+        Some(FaultOp::Close) => 12,
+        Some(_) => 40,
+    };
     for _ in 0..3 {
         let i = rng.uniform(range);
         if !fail(number, way, i, rng.next_u64(), host, tally)? {

@@ -46,7 +46,7 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     if seed % 11 == 4 {
         plan::lengthen_keys(&mut plan);
     }
-    plan.behind = ingests(seed) && seed % 3 == 0;
+    plan.behind = ingests(seed) && seed.is_multiple_of(2);
     let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
     let ingestion = ingests(seed).then(|| Rng::new(seed ^ 0x1de57));
     let mut life = Life { rng, world, generators: 0, ingestion };
@@ -245,8 +245,8 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
         let done = match rng.uniform(3) {
-            0 => session.ingest_beside(&mut rng),
-            1 if session.plan.behind => session.ingest_behind(&mut rng),
+            0 if !session.plan.behind || rng.one_in(3) => session.ingest_beside(&mut rng),
+            0 | 1 if session.plan.behind => session.ingest_behind(&mut rng),
             _ => session.ingest(&mut packer).map(drop),
         };
         match done {

@@ -21,24 +21,20 @@ type Described = (usize, String, String, String, bool);
 enum Step {
     /// Keys of one letter are written and flushed.
     Flush(char),
-    /// Keys of one letter are compacted.
-    Compact(char),
+    /// Compactions that are due end.
+    Settle,
     /// Keys of one letter are ingested, into the last level since nothing overlaps them.
     Ingest(char),
     /// Everything is compacted.
     All,
 }
 
-use Step::{All, Compact, Flush, Ingest};
+use Step::{All, Flush, Ingest, Settle};
 
 const KEYS: u64 = 200;
 
 fn key(letter: char, n: u64) -> Vec<u8> {
     format!("{letter}{n:05}").into_bytes()
-}
-
-fn range(letter: char) -> (Vec<u8>, Vec<u8>) {
-    (key(letter, 0), key(letter, KEYS))
 }
 
 fn value(n: u64) -> Vec<u8> {
@@ -69,10 +65,7 @@ fn by_theirs(peer: &Peer, path: &Path, settings: &str, steps: &[Step]) -> Vec<De
                 (0..KEYS).for_each(|n| db.put(&wo, &cf, &key(letter, n), &value(n)).unwrap());
                 db.flush(&cf).unwrap();
             }
-            Compact(letter) => {
-                let (begin, end) = range(letter);
-                db.compact_range(&cf, Some(&begin), Some(&end), &force);
-            }
+            Settle => db.wait_for_compact(false).unwrap(),
             Ingest(letter) => {
                 let file = path.with_extension("external");
                 let mut writer = theirs::SstFileWriter::new(&options);
@@ -124,10 +117,7 @@ fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
                 (0..KEYS).for_each(|n| db.put(&wo, &key(letter, n), &value(n)).unwrap());
                 db.flush(&pumice::FlushOptions::default()).unwrap();
             }
-            Compact(letter) => {
-                let (begin, end) = range(letter);
-                db.compact_range(&force, Some(&begin), Some(&end)).unwrap();
-            }
+            Settle => db.wait_for_compact(&Default::default()).unwrap(),
             Ingest(letter) => {
                 let file = path.with_extension("external");
                 let mut writer = pumice::SstFileWriter::new(&options).unwrap();
@@ -163,8 +153,11 @@ fn alike(peer: &Peer, settings: &str, steps: &[Step]) -> Vec<Described> {
 const STATIC: &str = "level_compaction_dynamic_level_bytes=false;num_levels=5";
 const RESERVED: &str =
     "level_compaction_dynamic_level_bytes=false;num_levels=5;cf_allow_ingest_behind=true";
+/// Two files are enough for a compaction.
+const EAGER: &str = "disable_auto_compactions=false;level0_file_num_compaction_trigger=2";
 /// One file on each of the levels 4, 1 and 0, each with keys of its own.
-const STAIRS: [Step; 4] = [Ingest('c'), Flush('b'), Compact('b'), Flush('a')];
+const STAIRS: [Step; 6] =
+    [Ingest('c'), Flush('b'), Flush('b'), Settle, Flush('a'), Settle];
 
 fn codecs(tables: &[Described]) -> Vec<(usize, &str)> {
     tables.iter().map(|table| (table.0, table.2.as_str())).collect()
@@ -181,7 +174,7 @@ fn each_level_has_its_codec() {
     // With dynamic levels the second entry is for the base level, the last one here.
     let tables = alike(&peer, &format!("num_levels=5;{per_level}"), &[Flush('a'), All]);
     assert_eq!(codecs(&tables), [(4, "LZ4")]);
-    alike(&peer, &format!("{STATIC};{per_level}"), &STAIRS);
+    alike(&peer, &format!("{STATIC};{EAGER};{per_level}"), &STAIRS);
 }
 
 #[pumice_test_macros::test]
@@ -201,7 +194,7 @@ fn the_last_level_has_its_codec_and_parameters() {
             alike(&peer, &settings, &[Flush('a'), Flush('b'), All, Flush('a')]);
         }
         // Compacted into a level above the last that has data, where nothing lies below.
-        let tables = alike(&peer, &format!("{STATIC};{own};{bottommost}"), &STAIRS);
+        let tables = alike(&peer, &format!("{STATIC};{EAGER};{own};{bottommost}"), &STAIRS);
         assert_eq!(tables.iter().map(|table| table.0).collect::<Vec<_>>(), [0, 1, 4]);
     }
 }
@@ -214,6 +207,6 @@ fn the_last_level_has_filters_unless_hits_are_expected() {
         let tables = alike(&peer, &settings, &[Flush('a'), All, Flush('a')]);
         let filters: Vec<bool> = tables.iter().map(|table| table.4).collect();
         assert_eq!(filters, [true, !expected], "{tables:?}");
-        alike(&peer, &settings, &STAIRS);
+        alike(&peer, &format!("{settings};{EAGER}"), &STAIRS);
     }
 }

@@ -19,10 +19,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pumice_base::ValueType;
 use pumice_base::checksum::{ChecksumType, block_checksum};
 use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key, user_key};
 use pumice_base::random::Rng;
-use pumice_base::ValueType;
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 use pumice_env::{BufferedWriter, FileSystem, MemFs, WriterOptions};
 use pumice_filter::{FilterBuildSettings, FilterPolicy};

@@ -22,8 +22,8 @@ use pumice_base::extension::{FixedPrefix, builtin_slice_transform};
 use pumice_base::planted::{self, Bug};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
-use pumice_port::helpers::HelperPool;
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings};
+use pumice_port::helpers::HelperPool;
 use pumice_table::{
     DataBlockIndexType, IndexType, Table, TableBuildContext, TableOptions, TableReadContext,
     TableReadOptions,

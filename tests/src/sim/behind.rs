@@ -42,12 +42,7 @@ impl Session {
     }
 
     /// Writes, deletes, flushes and compacts some.
-    fn prepare_behind(
-        &self,
-        name: &str,
-        family: &ColumnFamily,
-        rng: &mut Rng,
-    ) -> Result<(), Stop> {
+    fn prepare_behind(&self, name: &str, family: &ColumnFamily, rng: &mut Rng) -> Result<(), Stop> {
         for _ in 0..rng.uniform(3) {
             let (key, value) = self.side.lock().issue(name);
             let options = self.write_options(rng.one_in(3));

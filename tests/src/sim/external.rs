@@ -88,7 +88,7 @@ impl Packer {
 
     /// Operations on a random range of keys, or on keys that are new: nothing overlaps those.
     fn file(&mut self, cf: usize) -> Vec<Op> {
-        let fresh = self.rng.one_in(3);
+        let fresh = self.rng.one_in(2);
         let widest = if !fresh && self.rng.one_in(4) { self.keys } else { 6 };
         let span = 1 + self.rng.uniform(widest);
         let from = if fresh { self.fresh } else { self.rng.uniform(self.keys) };
@@ -202,9 +202,9 @@ impl Session {
         Ok(Some(id))
     }
 
-    /// Ingests new keys into a side family that nobody else uses meanwhile; makes one first if there
-    /// is none. No order key is among them, so nothing has to be flushed: what is promised of all
-    /// that was written before holds all the same.
+    /// Ingests new keys into a side family that nobody else uses meanwhile; makes one if there is
+    /// none. No order key is among them, so nothing has to be flushed: what is promised of all that
+    /// was written before holds all the same.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -282,7 +282,12 @@ impl Session {
         Ok(made)
     }
 
-    pub(super) fn write_file(&self, options: &Options, path: &Path, ops: &[Op]) -> Result<(), Stop> {
+    pub(super) fn write_file(
+        &self,
+        options: &Options,
+        path: &Path,
+        ops: &[Op],
+    ) -> Result<(), Stop> {
         let mut writer = SstFileWriter::new(options)?;
         writer.open(path)?;
         if writer.finish().is_ok() {

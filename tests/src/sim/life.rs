@@ -111,7 +111,9 @@ impl Life {
             let (rng, number) = (self.rng.fork(), self.generators);
             start("writer", Box::new(move |session| write(session, rng, number)));
         }
-        for _ in 0..self.rng.uniform(3) {
+        // Ingestion is the business of snapshots, too.
+        let readers = self.rng.uniform(3).max(u64::from(self.ingestion.is_some()));
+        for _ in 0..readers {
             let rng = self.rng.fork();
             start("reader", Box::new(move |session| read(session, rng)));
         }

@@ -256,6 +256,7 @@ pub fn scenario(number: u64) -> (&'static str, Script) {
     let (name, logging, options, calls) = SCENARIOS[(number % SCENARIO_COUNT) as usize];
     let mut plan = plan::small(2, logging);
     plan.keys = 8;
+    plan.behind = calls.contains(&Call::IngestBehind);
     for (option, value) in options {
         plan.settings = plan.settings.clone().with(option, value);
     }
@@ -390,8 +391,7 @@ impl<'a> Performer<'a> {
             Call::Ingest => {
                 self.generators += 1;
                 let mark = format!("p{}.", self.generators);
-                let mut packer =
-                    Packer::new(session, self.rng.fork(), &mark, self.generators);
+                let mut packer = Packer::new(session, self.rng.fork(), &mark, self.generators);
                 session.ingest(&mut packer).map(drop)
             }
             Call::IngestBeside => session.ingest_beside(&mut self.rng),

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pumice_base::random::Rng;
+use pumice_testkit::Entry;
 
 use super::session::{Session, Stop};
 use super::verdict::{Count, Failure, Kind};
@@ -118,7 +119,7 @@ impl SideFamilies {
         name: &str,
         new: usize,
         logged: bool,
-    ) -> (Vec<Vec<u8>>, Vec<(Vec<u8>, Vec<u8>)>) {
+    ) -> (Vec<Vec<u8>>, Vec<Entry>) {
         let side = self.side(name);
         let staying = if logged { &side.acked } else { &side.durable };
         let known = staying.keys().chain(side.deleted.keys());

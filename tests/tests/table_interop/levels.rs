@@ -156,8 +156,7 @@ const RESERVED: &str =
 /// Two files are enough for a compaction.
 const EAGER: &str = "disable_auto_compactions=false;level0_file_num_compaction_trigger=2";
 /// One file on each of the levels 4, 1 and 0, each with keys of its own.
-const STAIRS: [Step; 6] =
-    [Ingest('c'), Flush('b'), Flush('b'), Settle, Flush('a'), Settle];
+const STAIRS: [Step; 6] = [Ingest('c'), Flush('b'), Flush('b'), Settle, Flush('a'), Settle];
 
 fn codecs(tables: &[Described]) -> Vec<(usize, &str)> {
     tables.iter().map(|table| (table.0, table.2.as_str())).collect()

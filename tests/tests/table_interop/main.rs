@@ -21,9 +21,7 @@ use pumice_filter::FilterPolicy;
 use pumice_peer::{
     Db, Options, Peer, ReadOptions, ReadSettings, SstFileWriter, WriteOptions, WriteSettings,
 };
-use pumice_table::{
-    Table, TableBuildContext, TableOptions, TableReadContext, TableReadOptions,
-};
+use pumice_table::{Table, TableBuildContext, TableOptions, TableReadContext, TableReadOptions};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 

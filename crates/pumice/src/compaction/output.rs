@@ -70,12 +70,8 @@ impl OutputFile {
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) = crate::compaction::compression_of(
-            &options,
-            spec.level,
-            spec.base_level,
-            spec.deepest,
-        );
+        let (compression, compression_opts) =
+            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.deepest);
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),

@@ -100,16 +100,13 @@ fn helpers_compress_external_files_too() {
     let statistics = Arc::new(Statistics::new());
     options.db.statistics = Some(Arc::clone(&statistics));
     options.cf.compression = CompressionType::Zlib;
-    let records: Vec<Record> = (0..3000)
-        .map(|i| put(&format!("key{i:06}"), &format!("value {i} ").repeat(20)))
-        .collect();
+    let records: Vec<Record> =
+        (0..3000).map(|i| put(&format!("key{i:06}"), &format!("value {i} ").repeat(20))).collect();
     let mut sizes = Vec::new();
     for threads in [1, 4] {
         options.cf.compression_opts.parallel_threads = threads;
-        let (calls, blocks) = (
-            HelperPool::shared().stats().calls,
-            statistics.ticker(Ticker::NumberBlockCompressed),
-        );
+        let (calls, blocks) =
+            (HelperPool::shared().stats().calls, statistics.ticker(Ticker::NumberBlockCompressed));
         let path = write_table(&options, "/in/1.sst", &records).unwrap();
         let called = HelperPool::shared().stats().calls > calls;
         assert_eq!(called, threads > 1, "{threads}");

@@ -340,3 +340,44 @@ fn target_sizes_can_be_upper_bounds() {
         assert!(files.len() > 3 && near, "{compression_opts}: {files:?}");
     }
 }
+
+/// A memtable with many range deletions is flushed by the next write, however small it is; the
+/// limit holds for memtables that begin after it was set.
+#[pumice_test_macros::test]
+fn many_range_deletions_make_a_memtable_full() {
+    let (_, mut options) = on_memory();
+    options.cf.memtable_max_range_deletions = 20;
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, "/db").unwrap();
+    let delete = |from: u64, count: u64| {
+        for n in from..from + count {
+            db.delete_range(&WriteOptions::default(), &key(n), &key(n + 1)).unwrap();
+        }
+    };
+    let tables = || {
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        let mut deleted: Vec<u64> =
+            db.live_files_metadata().iter().map(|file| file.num_deletions).collect();
+        deleted.sort_unstable();
+        deleted
+    };
+    fill(&db, 100);
+    delete(0, 20);
+    assert!(tables().is_empty(), "the next write sees to it");
+    delete(20, 1);
+    assert_eq!(tables(), [20]);
+    delete(21, 19);
+    assert!(db.get(&ReadOptions::default(), &key(39)).unwrap().is_none());
+    delete(40, 1);
+    assert_eq!(tables(), [20, 20]);
+    db.set_options(db.default_column_family(), &[("memtable_max_range_deletions", "0")]).unwrap();
+    delete(41, 19);
+    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    assert_eq!(tables(), [20, 20, 20], "the present memtable had its limit already");
+    delete(60, 39);
+    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    assert_eq!(tables(), [20, 20, 20]);
+    assert!(db.get(&ReadOptions::default(), &key(98)).unwrap().is_none());
+    assert!(db.get(&ReadOptions::default(), &key(99)).unwrap().is_some());
+    db.close().unwrap();
+}

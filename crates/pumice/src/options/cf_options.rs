@@ -40,6 +40,9 @@ option_table! {
         max_write_buffer_number: i32 = 2, mutable, saved, at_least(1);
         /// Memtables that one flush merges at least.
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1);
+        /// A memtable is full with so many range deletions, too; 0 for however many. Holds for
+        /// memtables to come.
+        memtable_max_range_deletions: u32 = 0, mutable, unsaved;
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
         arena_block_size: usize = 0, mutable, saved;
         /// Levels of the tree, L0 included.
@@ -183,8 +186,6 @@ option_table! {
         "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
         /// Eviction of blocks of obsolete files.
         "uncache_aggressiveness": u32 = "0", mutable, unsaved;
-        /// Flush after this many range deletions.
-        "memtable_max_range_deletions": u32 = "0", mutable, unsaved;
         /// Turned into a field of the write path (removed in RocksDB 10).
         "check_flush_compaction_key_order": bool = "true", mutable, unsaved;
         /// File sizes follow the next level's boundaries always (removed in RocksDB 10).

@@ -156,15 +156,16 @@ option_table! {
         "is_fd_close_on_exec": bool = "true", fixed, saved;
         /// Reporting of thread states.
         "enable_thread_tracking": bool = "false", fixed, saved;
-        /// Allocator statistics in the info log.
+        /// Reports of jemalloc in the info log; RocksDB, too, writes none with another allocator.
         "dump_malloc_stats": bool = "false", fixed, saved;
         /// Pumice never loads file statistics during open.
         "skip_stats_update_on_db_open": bool = "false", fixed, saved;
         /// Read-ahead of recovery, which reads whole blocks.
         "log_readahead_size": u64 = "0", fixed, saved;
-        /// Statistics history is not kept.
+        /// Snapshots of the statistics for `GetStatsHistory`, which is not built; nothing else shows
+        /// them.
         "stats_persist_period_sec": u32 = "600", mutable, saved;
-        /// Statistics history is not kept.
+        /// See stats_persist_period_sec.
         "stats_history_buffer_size": u64 = "1048576", mutable, saved;
         /// Obsolete files are always deleted in the background.
         "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;

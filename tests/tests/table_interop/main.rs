@@ -7,6 +7,7 @@ mod fifo;
 mod ingest;
 mod offpeak;
 mod read_amp;
+mod round_robin;
 mod sampling;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;

@@ -10,6 +10,7 @@ pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;
 pub(crate) mod cursor;
+pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;

@@ -84,8 +84,9 @@ impl<V: Send + Sync + 'static> Cache<V> {
     }
 
     /// The entry under `key`, which would be charged about `charge` bytes and inserted with this
-    /// priority, was missed, and the caller can do without inserting it: true if it should all the same. Always so while there is
-    /// room; in a full cache the policy in `admission` decides. To be called once per miss.
+    /// priority, was missed, and the caller can do without inserting it: true if it should all the
+    /// same. Always so while there is room; in a full cache the policy in `admission` decides. To be
+    /// called once per miss.
     pub fn admits(&self, key: &CacheKey, charge: usize, priority: Priority) -> bool {
         let table = self.table();
         if !table.is_full(charge) {

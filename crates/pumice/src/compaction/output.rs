@@ -29,6 +29,8 @@ pub(crate) struct OutputSpec {
     pub level: usize,
     pub base_level: usize,
     pub bottommost: bool,
+    /// See `CompactionPick::deepest`.
+    pub deepest: bool,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -68,12 +70,8 @@ impl OutputFile {
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) = crate::compaction::compression_of(
-            &options,
-            spec.level,
-            spec.base_level,
-            spec.bottommost,
-        );
+        let (compression, compression_opts) =
+            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.deepest);
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),

@@ -26,8 +26,8 @@ use crate::read::block::GlobalSeqno;
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
-use crate::read::file::{Searched, TableFile};
-use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
+use crate::read::file::TableFile;
+use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::scan::{Landing, Next, find_version};
 
 /// Partitions of an index or filter that the table holds, by number in the top level; `None` if
@@ -79,7 +79,7 @@ pub struct Table {
 }
 
 /// How a lookup in one data block ended.
-enum Visit {
+pub(super) enum Visit {
     /// The versions of the key end here, or the caller has seen enough.
     Done,
     /// The block ended; the key may go on in the next one.
@@ -205,7 +205,7 @@ impl Table {
 
     /// Visits blocks of `index` from number `at` on.
     #[inline]
-    fn get_in<F>(
+    pub(super) fn get_in<F>(
         &self,
         index: &IndexBlock,
         mut at: usize,
@@ -233,7 +233,7 @@ impl Table {
 
     /// What `visit`, which is not `Done`, makes of a lookup that was at `last` before.
     #[cold]
-    fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
+    pub(super) fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
         match (last, visit) {
             (Visit::Passed, Visit::Passed) => Err(Error::corruption(format!(
                 "blocks out of order: two are before a key that the index puts there, in {}",
@@ -243,62 +243,9 @@ impl Table {
         }
     }
 
-    /// As [`Table::get_in`] from where `target` belongs, in an index block that is read, but not
-    /// decoded and not kept.
-    #[cold]
-    #[inline(never)]
-    fn get_in_passing<F>(
-        &self,
-        place: BlockHandle,
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<Visit>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        match self.search_in_passing(place, options, target)? {
-            Searched::Found(handle) => self.visit_at(handle, options, target, f),
-            Searched::Contents(contents) => {
-                let visit = self.get_in_raw((&contents, place), options, target, f);
-                TableFile::recycle(contents);
-                visit
-            }
-        }
-    }
-
-    /// [`Table::get_in_passing`] with the contents of the block at `place`.
-    fn get_in_raw<F>(
-        &self,
-        (contents, place): (&[u8], BlockHandle),
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<Visit>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        let bad = |what: &'static str| self.file.bad_block(place, BlockKind::Index, what);
-        let index = RawIndex::new(contents, self.index_encoding).map_err(bad)?;
-        let mut position = index.seek(&self.comparator, target).map_err(bad)?;
-        let mut last = Visit::BlockEnded;
-        while let Some(handle) = position.handle() {
-            if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
-                return Ok(Visit::Done);
-            }
-            let visit = self.visit_at(handle, options, target, f)?;
-            if let Visit::Done = visit {
-                return Ok(Visit::Done);
-            }
-            last = self.next_visit(last, visit)?;
-            position.advance().map_err(bad)?;
-        }
-        Ok(last)
-    }
-
     /// Visits one data block.
     #[inline]
-    fn visit_at<F>(
+    pub(super) fn visit_at<F>(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
@@ -314,34 +261,6 @@ impl Table {
             visit if !self.index_encoding.user_keys => Ok(visit),
             _ => Ok(Visit::Done),
         }
-    }
-
-    fn get_partitioned<F>(
-        &self,
-        top: &IndexBlock,
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<()>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        let mut last = Visit::BlockEnded;
-        for at in top.seek(&self.comparator, target)..top.len() {
-            let visit = match self.index_partition_for_one(top, at, options)? {
-                Some(partition) => {
-                    let index = self.index_of(&partition)?;
-                    let first = index.seek(&self.comparator, target);
-                    self.get_in(index, first, options, target, f)?
-                }
-                None => self.get_in_passing(top.handle(at), options, target, f)?,
-            };
-            if let Visit::Done = visit {
-                return Ok(());
-            }
-            last = self.next_visit(last, visit)?;
-        }
-        Ok(())
     }
 
     /// Looks the target up in one data block.

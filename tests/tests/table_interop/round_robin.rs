@@ -11,9 +11,9 @@ use pumice_peer::{ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 use crate::peer;
 
 const OPTIONS: &str = "create_if_missing=true;compression=kNoCompression;\
-    compaction_pri=kRoundRobin;level_compaction_dynamic_level_bytes=false;level0_file_num_compaction_trigger=2;\
-    write_buffer_size=65536;target_file_size_base=20000;max_bytes_for_level_base=80000;\
-    max_bytes_for_level_multiplier=4";
+    compaction_pri=kRoundRobin;level_compaction_dynamic_level_bytes=false;\
+    level0_file_num_compaction_trigger=2;write_buffer_size=65536;target_file_size_base=20000;\
+    max_bytes_for_level_base=80000;max_bytes_for_level_multiplier=4";
 const KEYS: u64 = 20_000;
 
 fn entries(round: u64) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {

@@ -1,8 +1,8 @@
 //! The hours of low load (`daily_offpeak_time_utc`): a file that would get too old before they come
 //! round again is compacted in them already.
 //!
-//! RocksDB does the same, but compacts a file again and again that would get too old within a day
-//! of being written; here the hours come early for a file only if it was written before they began.
+//! RocksDB does the same, also with a file that was written in these hours; with a period shorter
+//! than a day that could go on and on, so here the file must have been written before they began.
 //!
 //! Pure.
 

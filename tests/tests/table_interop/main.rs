@@ -8,6 +8,7 @@ mod ingest;
 mod levels;
 mod offpeak;
 mod read_amp;
+mod round_robin;
 mod sampling;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;

@@ -162,8 +162,8 @@ option_table! {
         "skip_stats_update_on_db_open": bool = "false", fixed, saved;
         /// Read-ahead of recovery, which reads whole blocks.
         "log_readahead_size": u64 = "0", fixed, saved;
-        /// Snapshots of the statistics for `GetStatsHistory`, which is not built; nothing else has
-        /// them.
+        /// Snapshots of the statistics for `GetStatsHistory`, which is not built; nothing else
+        /// shows them.
         "stats_persist_period_sec": u32 = "600", mutable, saved;
         /// See stats_persist_period_sec.
         "stats_history_buffer_size": u64 = "1048576", mutable, saved;

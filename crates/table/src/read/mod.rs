@@ -1,9 +1,9 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
 //! `open` makes a [`table::Table`]; `table` and `partitioned` answer point lookups, `iter`
-//! iterates. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
-//! `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds), `read_amp`
-//! (what of it is used).
+//! iterates, `estimates` tells sizes. Under them: `file` (checksums, decompression), `block` and
+//! `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block` (what the block
+//! cache holds), `read_amp` (what of it is used).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -11,6 +11,7 @@ pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;
 pub(crate) mod cursor;
+pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;

@@ -226,11 +226,8 @@ impl TableBuilder {
             && self.data.is_usual(ikey.len(), value.len())
         {
             self.totals.note(packed, value.len());
-            // The bytes last: the compiler takes them for ones that may be the builder's own.
-            let entry = self.data.append_usual(ikey.len(), value.len(), common);
-            let key = next.push();
-            entry.fill(ikey, value);
-            key.fill(ikey);
+            next.push(ikey);
+            self.data.append_usual(ikey, value, common);
             return Ok(());
         }
         std::hint::cold_path();

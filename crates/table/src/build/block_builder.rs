@@ -41,31 +41,6 @@ pub(crate) struct BlockBuilder {
     free_until: usize,
 }
 
-/// An entry of the block to be filled in.
-pub(crate) struct UsualEntry<'a> {
-    to: &'a mut [u8],
-    shared: usize,
-    header: usize,
-    /// The header's bytes, little-endian.
-    lengths: u32,
-}
-
-impl UsualEntry<'_> {
-    /// Fills the entry in.
-    ///
-    /// # Panics
-    /// If the lengths are not those it was made for.
-    #[inline(always)]
-    pub fn fill(self, key: &[u8], value: &[u8]) {
-        let suffix = &key[self.shared..];
-        let (key_to, value_to) = self.to.split_at_mut(self.header + suffix.len());
-        // The suffix overwrites what is too many of the header.
-        key_to[..USUAL_HEADER_LEN].copy_from_slice(&self.lengths.to_le_bytes());
-        copy_key(&mut key_to[self.header..], suffix);
-        copy_value(value_to, value);
-    }
-}
-
 impl BlockBuilder {
     /// A builder with a restart point every `restart_interval` entries; `delta_keys` off stores
     /// every key whole.
@@ -119,20 +94,15 @@ impl BlockBuilder {
     #[inline(always)]
     pub fn is_usual(&self, key_len: usize, value_len: usize) -> bool {
         let end = self.run.bounds().1 + USUAL_HEADER_LEN + key_len + value_len;
-        end < self.free_until && (key_len | value_len >> 7) < 1 << 7
+        end < self.free_until && key_len < 1 << 7 && value_len < 1 << 14
     }
 
-    /// As [`BlockBuilder::append`] for a usual entry, whose bytes are still to be filled in.
+    /// As [`BlockBuilder::append`] for a usual entry.
     ///
     /// # Panics
     /// If it is none.
     #[inline(always)]
-    pub fn append_usual(
-        &mut self,
-        key_len: usize,
-        value_len: usize,
-        common: usize,
-    ) -> UsualEntry<'_> {
+    pub fn append_usual(&mut self, key: &[u8], value: &[u8], common: usize) {
         let mut shared = common & self.share_mask;
         let (left, restart) = self.until_restart.overflowing_sub(1);
         self.until_restart = left;
@@ -141,15 +111,20 @@ impl BlockBuilder {
             self.until_restart -= 1;
             shared = 0;
         }
+        let suffix = &key[shared..];
         // The value's length takes one byte or two.
-        let (header, value_header) = match value_len < 1 << 7 {
-            true => (USUAL_HEADER_LEN - 1, value_len),
-            false => (USUAL_HEADER_LEN, value_len & 0x7f | 0x80 | value_len >> 7 << 8),
+        let (header, value_header) = match value.len() {
+            len @ 0..0x80 => (USUAL_HEADER_LEN - 1, len),
+            len => (USUAL_HEADER_LEN, len & 0x7f | 0x80 | len >> 7 << 8),
         };
-        let suffix = key_len - shared;
-        let to = self.run.extend_in_room(header + suffix + value_len);
-        let lengths = (shared | suffix << 8 | value_header << 16) as u32;
-        UsualEntry { to, shared, header, lengths }
+        let lengths = (shared | suffix.len() << 8 | value_header << 16) as u32;
+        let key_end = header + suffix.len();
+        let to = self.run.extend_in_room(key_end + value.len());
+        let (key_to, value_to) = to.split_at_mut(key_end);
+        // The suffix overwrites what is too many of the header.
+        key_to[..USUAL_HEADER_LEN].copy_from_slice(&lengths.to_le_bytes());
+        copy_key(&mut key_to[header..], suffix);
+        copy_value(value_to, value);
     }
 
     /// Appends an entry whose key has `common` leading bytes of the key before it.
@@ -323,7 +298,7 @@ mod tests {
                         slow.append(&key, &value, common);
                         if fast.is_usual(key_len, value_len) {
                             usual += 1;
-                            fast.append_usual(key_len, value_len, common).fill(&key, &value);
+                            fast.append_usual(&key, &value, common);
                         } else {
                             fast.append(&key, &value, common);
                         }

@@ -44,29 +44,16 @@ pub(crate) struct NextKey<'a> {
     len: &'a mut u32,
 }
 
-impl<'a> NextKey<'a> {
+impl NextKey<'_> {
     /// The key, of the length asked for, is the next one.
-    #[inline(always)]
-    pub fn push(self) -> UsualKey<'a> {
-        *self.last_len = self.to.len() - LEN;
-        *self.used += self.to.len();
-        *self.len += 1;
-        UsualKey { to: self.to }
-    }
-}
-
-/// A key to be filled in.
-pub(crate) struct UsualKey<'a> {
-    to: &'a mut [u8],
-}
-
-impl UsualKey<'_> {
-    /// Fills the key in.
     ///
     /// # Panics
     /// If it is of another length.
     #[inline(always)]
-    pub fn fill(self, ikey: &[u8]) {
+    pub fn push(self, ikey: &[u8]) {
+        *self.last_len = ikey.len();
+        *self.used += self.to.len();
+        *self.len += 1;
         put_key(self.to, ikey);
     }
 }
@@ -205,7 +192,7 @@ mod tests {
         for round in 0..2 {
             for (i, key) in list.iter().enumerate() {
                 match keys.next_usual(key.len()) {
-                    Some(next) => next.push().fill(key),
+                    Some(next) => next.push(key),
                     None => keys.push(key),
                 }
                 assert_eq!(keys.last(), key, "round {round}");

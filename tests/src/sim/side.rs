@@ -205,7 +205,10 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
     let handles = &session.side_handles;
     let old = handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
     if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
-        handles.lock().remove(&name);
+        if handles.lock().remove(&name).is_none() {
+            // Somebody has taken it to work on.
+            return Ok(());
+        }
         session.side.lock().drop_it(&name);
         session.db.drop_column_family(&family)?;
         session.side.lock().dropped(&name);

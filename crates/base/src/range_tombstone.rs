@@ -78,7 +78,17 @@ impl FragmentedTombstones {
 
     /// Fragments `tombstones`, which may overlap, nest and repeat in any order. Those whose end is
     /// not after their start delete nothing and are dropped.
-    pub fn build(mut tombstones: Vec<RangeTombstone>, cmp: &Comparator) -> Self {
+    pub fn build(tombstones: Vec<RangeTombstone>, cmp: &Comparator) -> Self {
+        Self::build_within(tombstones, cmp, usize::MAX).unwrap_or_default()
+    }
+
+    /// As [`Self::build`]; `None` if the sequences of all fragments would be more than `seqs_max`,
+    /// for tombstones that nobody vouches for. No more are looked at, either.
+    pub fn build_within(
+        mut tombstones: Vec<RangeTombstone>,
+        cmp: &Comparator,
+        seqs_max: usize,
+    ) -> Option<Self> {
         tombstones.retain(|t| cmp.compare(&t.start, &t.end) == Ordering::Less);
         let count = tombstones.len();
         tombstones.sort_by(|a, b| cmp.compare(&a.start, &b.start));
@@ -90,9 +100,9 @@ impl FragmentedTombstones {
                 |t: RangeTombstone| Fragment { start: t.start, end: t.end, seqs: vec![t.seq] };
             tombstones.into_iter().map(whole).collect()
         } else {
-            sweep(&tombstones, cmp)
+            sweep(&tombstones, cmp, seqs_max)?
         };
-        FragmentedTombstones { fragments, tombstones: count }
+        Some(FragmentedTombstones { fragments, tombstones: count })
     }
 
     /// There is no tombstone.
@@ -147,8 +157,12 @@ impl FragmentedTombstones {
 }
 
 /// Walks all starts and ends in key order and emits a fragment between neighbours whenever some
-/// tombstone is open there.
-fn sweep(tombstones: &[RangeTombstone], cmp: &Comparator) -> Vec<Fragment> {
+/// tombstone is open there. `None` if that takes more than `seqs_max` sequences.
+fn sweep(
+    tombstones: &[RangeTombstone],
+    cmp: &Comparator,
+    mut seqs_max: usize,
+) -> Option<Vec<Fragment>> {
     let mut edges: Vec<Edge<'_>> = Vec::with_capacity(2 * tombstones.len());
     for t in tombstones {
         edges.push(Edge { key: &t.start, seq: t.seq, begins: true });
@@ -160,6 +174,8 @@ fn sweep(tombstones: &[RangeTombstone], cmp: &Comparator) -> Vec<Fragment> {
     let mut previous: &[u8] = &[];
     for edge in &edges {
         if !open.is_empty() && cmp.compare(previous, edge.key) == Ordering::Less {
+            // Those of a fragment that is only lengthened count, too: they are compared.
+            seqs_max = seqs_max.checked_sub(open.len())?;
             emit(&mut fragments, previous, edge.key, &open);
         }
         previous = edge.key;
@@ -173,7 +189,7 @@ fn sweep(tombstones: &[RangeTombstone], cmp: &Comparator) -> Vec<Fragment> {
         }
     }
     debug_assert!(open.is_empty(), "every tombstone ends after it starts");
-    fragments
+    Some(fragments)
 }
 
 /// Appends `[start, end)`, or lengthens the last fragment if that keeps invariant 3.

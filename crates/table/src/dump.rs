@@ -2,7 +2,8 @@
 //! RocksDB 7.8 where the table has what it knows.
 //!
 //! Pure functions of an open table; nothing here is fast. Keys and values are printed as raw
-//! bytes, so texts are byte strings.
+//! bytes, so texts are byte strings. The text of a table is in memory as a whole, in proportion to
+//! its blocks: data blocks that lie in each other, and keys that were made to grow, are Corruption.
 
 use pumice_base::dbformat::user_key;
 use pumice_base::{Error, Result};
@@ -11,7 +12,7 @@ use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::{self, MetaIndex};
 use crate::options::TableReadOptions;
 use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY};
-use crate::read::block::GlobalSeqno;
+use crate::read::block::{Expanded, GlobalSeqno};
 use crate::read::cached_block::CachedBlock;
 use crate::read::cursor::BlockCursor;
 use crate::read::table::Table;
@@ -205,18 +206,27 @@ fn data_text(table: &Table, handles: &[BlockHandle], out: &mut Vec<u8>) -> Resul
         return Ok(());
     }
     let mut sizes = Vec::new();
+    let mut keys = Expanded::as_text();
+    let mut behind = 0;
     for (i, handle) in handles.iter().enumerate() {
         put(out, &format!("Data Block # {} @ {}\n{RULE}", i + 1, hex_handle(*handle)));
+        let bad = |what: &str| table.file.bad_block(*handle, BlockKind::Data, what);
+        if handle.offset < behind {
+            return Err(bad("blocks out of order"));
+        }
+        behind = handle.end().unwrap_or(u64::MAX);
         let contents = table.file.read(*handle, BlockKind::Data, true)?;
         let block: CachedBlock = table.decode(contents, *handle, BlockKind::Data)?;
+        keys.allow(&block.block);
         let mut cursor = BlockCursor::new(GlobalSeqno::default());
         cursor.seek_to_first(&block.block);
         while cursor.valid() {
+            keys.add(cursor.key()).map_err(bad)?;
             entry_text(user_key(cursor.key()), cursor.value(&block.block), out);
             cursor.next(&block.block);
         }
         if cursor.damaged() {
-            return Err(table.file.bad_block(*handle, BlockKind::Data, "malformed entry"));
+            return Err(bad("malformed entry"));
         }
         put(out, "\n");
         sizes.push(handle.size);

@@ -4,7 +4,7 @@
 //! indexes, obsolete filters) are skipped.
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::read::block::{Block, KeyForm};
+use crate::read::block::{Block, Expanded, KeyForm};
 use crate::read::cursor::BlockCursor;
 use crate::read::open::decode_handle;
 
@@ -58,9 +58,11 @@ impl MetaIndex {
     pub fn decode_all(contents: Vec<u8>) -> Result<Vec<(String, BlockHandle)>, &'static str> {
         let block = Block::decode(contents, KeyForm::Raw)?;
         let mut handles = Vec::new();
+        let mut names = Expanded::new(&block);
         let mut cursor = BlockCursor::default();
         cursor.seek_to_first(&block);
         while cursor.valid() {
+            names.add(cursor.key())?;
             let handle = decode_handle(cursor.value(&block)).ok_or("malformed block handle")?;
             handles.push((String::from_utf8_lossy(cursor.key()).into_owned(), handle));
             cursor.next(&block);

@@ -16,6 +16,7 @@
 
 mod compression;
 mod physical;
+mod range_crc;
 mod reader;
 mod record;
 mod torn;

@@ -15,10 +15,16 @@
 //! medium that turns a whole synced sector of the last change into zeros; and, if a group follows
 //! a change none of whose records is sound, whether the two are one group.
 //!
+//! Costs a time in proportion to the bytes, whatever they are: a record that may begin anywhere in
+//! a block is looked for with `range_crc`, and at most a few records are short of so few bytes that
+//! all their lengths are tried.
+//!
 //! Thread safety: pure functions. Nothing in the bytes is trusted; all indexing is checked.
 
+use crate::range_crc::{RangeCrc, shift_table};
 use crate::record::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc, unmask_crc};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Devices write so much at once; pages and larger sectors are multiples of it.
@@ -40,22 +46,39 @@ pub fn is_torn_append(
     offset: u64,
     countdown: GroupCountdown<'_>,
 ) -> Result<(), &'static str> {
+    judge(tail, offset, countdown).0
+}
+
+/// As [`is_torn_append`]; also how many bytes were looked at, those of sums and pieces included.
+pub(crate) fn judge(
+    tail: &[u8],
+    offset: u64,
+    countdown: GroupCountdown<'_>,
+) -> (Result<(), &'static str>, u64) {
+    let zeros = tail.iter().rev().take_while(|byte| **byte == 0).count();
     let mut scan = Scan {
         tail,
+        zeros_from: tail.len() - zeros,
         phase: (offset % BLOCK_BYTES as u64) as usize,
         at: 0,
         countdown,
         assembling: None,
         members_left: None,
+        block: 0..0,
+        sums: RangeCrc::new(),
+        looked_at: Cell::new(zeros as u64),
     };
-    while scan.at < tail.len() {
-        scan.step()?;
+    let mut answer = Ok(());
+    while answer.is_ok() && scan.at < tail.len() {
+        answer = scan.step();
     }
-    Ok(())
+    (answer, scan.looked_at.get())
 }
 
 struct Scan<'a> {
     tail: &'a [u8],
+    /// From here on there are only zeros.
+    zeros_from: usize,
     /// Offset of `tail` in its block; blocks hold whole sectors.
     phase: usize,
     /// Everything before it was looked at.
@@ -65,6 +88,12 @@ struct Scan<'a> {
     assembling: Option<Vec<u8>>,
     /// The last sound member of the group announced so many more.
     members_left: Option<u32>,
+    /// The part of the tail that `sums` knows: where records were looked for last, up to the end of
+    /// that block.
+    block: Range<usize>,
+    sums: RangeCrc,
+    /// Bytes.
+    looked_at: Cell<u64>,
 }
 
 /// A header and where its record lies in the tail.
@@ -81,8 +110,7 @@ impl Scan<'_> {
     /// Looks at one physical record, or what is in its place.
     fn step(&mut self) -> Result<(), &'static str> {
         let block_end = self.at + BLOCK_BYTES - (self.phase + self.at) % BLOCK_BYTES;
-        let rest = self.bytes(self.at..self.tail.len());
-        if rest.iter().all(|byte| *byte == 0) {
+        if self.at >= self.zeros_from {
             self.at = self.tail.len();
             return Ok(());
         }
@@ -106,7 +134,7 @@ impl Scan<'_> {
     }
 
     /// Where to go on behind the record at `at`, which is not sound.
-    fn behind_unsound(&self, header: &Header, block_end: usize) -> Result<usize, &'static str> {
+    fn behind_unsound(&mut self, header: &Header, block_end: usize) -> Result<usize, &'static str> {
         if let Some(piece) = self.lost_piece(self.at..self.at + HEADER_BYTES) {
             self.check_piece(&piece, header)?;
             // The length is not known: whatever is sound comes somewhere behind the piece.
@@ -152,14 +180,23 @@ impl Scan<'_> {
 
     /// Checksum of the record if it ended at `end`.
     fn crc_up_to(&self, header: &Header, end: usize) -> u32 {
+        self.note(end.saturating_sub(header.payload - 1));
         crc32c(self.bytes(header.payload - 1..end))
     }
 
-    fn is_sound(&self, header: &Header) -> bool {
+    fn note(&self, bytes: usize) {
+        self.looked_at.set(self.looked_at.get() + bytes as u64);
+    }
+
+    /// The record lies where one may lie.
+    fn fits(&self, header: &Header) -> bool {
         (FULL..=LAST).contains(&header.kind)
             && header.end <= self.tail.len()
             && (self.phase + header.at) / BLOCK_BYTES == (self.phase + header.end - 1) / BLOCK_BYTES
-            && self.crc_up_to(header, header.end) == unmask_crc(header.stored_crc)
+    }
+
+    fn is_sound(&self, header: &Header) -> bool {
+        self.fits(header) && self.crc_up_to(header, header.end) == unmask_crc(header.stored_crc)
     }
 
     /// Takes a sound record: it may only belong to the change that is torn.
@@ -196,10 +233,9 @@ impl Scan<'_> {
 
     /// A lost piece that meets `range`.
     fn lost_piece(&self, range: Range<usize>) -> Option<Range<usize>> {
-        let zeros = self.tail.iter().rev().take_while(|byte| **byte == 0).count();
-        let from = self.tail.len() - zeros;
-        if zeros >= LOST_BYTES_SURE && from < range.end {
-            return Some(from..self.tail.len());
+        let zeros = self.zeros_from..self.tail.len();
+        if zeros.len() >= LOST_BYTES_SURE && zeros.start < range.end {
+            return Some(zeros);
         }
         let first = (self.phase + range.start) / SECTOR_BYTES;
         let last = (self.phase + range.end.min(self.tail.len())).div_ceil(SECTOR_BYTES);
@@ -207,14 +243,30 @@ impl Scan<'_> {
             let from = (sector * SECTOR_BYTES).saturating_sub(self.phase);
             from..((sector + 1) * SECTOR_BYTES - self.phase).min(self.tail.len())
         });
-        let lost = |piece: &Range<usize>| self.bytes(piece.clone()).iter().all(|byte| *byte == 0);
+        let lost = |piece: &Range<usize>| {
+            self.note(piece.len());
+            self.bytes(piece.clone()).iter().all(|byte| *byte == 0)
+        };
         pieces.filter(lost).max_by_key(Range::len)
     }
 
     /// Where the next sound record starts, from `from` on in this block; else the block's end.
-    fn next_sound(&self, from: usize, block_end: usize) -> usize {
+    fn next_sound(&mut self, from: usize, block_end: usize) -> usize {
         let end = block_end.min(self.tail.len());
-        let sound = |at: &usize| self.header_at(*at).is_some_and(|header| self.is_sound(&header));
+        if self.block.end != end || from < self.block.start {
+            self.block = from.min(end)..end;
+            self.sums.set(&self.tail[self.block.clone()]);
+            self.note(self.block.len());
+        }
+        let start = self.block.start;
+        let sound = |at: &usize| {
+            self.note(1);
+            let Some(header) = self.header_at(*at).filter(|header| self.fits(header)) else {
+                return false;
+            };
+            let sum = self.sums.of(header.payload - 1 - start..header.end - start);
+            sum == Some(unmask_crc(header.stored_crc))
+        };
         (from..end).find(sound).unwrap_or(end)
     }
 
@@ -222,6 +274,7 @@ impl Scan<'_> {
     fn ends_earlier(&self, header: &Header) -> bool {
         let stored = unmask_crc(header.stored_crc);
         let mut sum = self.crc_up_to(header, header.payload);
+        self.note(self.tail.len().saturating_sub(header.payload));
         sum == stored
             || self.bytes(header.payload..self.tail.len()).iter().any(|byte| {
                 sum = crc32c_extend(sum, &[*byte]);
@@ -268,13 +321,5 @@ fn bytes_behind_single_error(difference: u32, bytes: usize) -> Option<usize> {
         let at = table.iter().position(|entry| entry >> 24 == rest >> 24).unwrap_or(0);
         rest = (rest ^ table[at]) << 8 | at as u32;
         rest < 256
-    })
-}
-
-/// What shifting by a byte adds, by the byte that is shifted out: CRC-32C, bits reversed.
-fn shift_table() -> [u32; 256] {
-    const POLYNOMIAL: u32 = 0x82F6_3B78;
-    std::array::from_fn(|byte| {
-        (0..8).fold(byte as u32, |crc, _| crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
     })
 }

@@ -6,6 +6,9 @@ mod consulted;
 mod fifo;
 mod ingest;
 mod levels;
+mod offpeak;
+mod read_amp;
+mod sampling;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

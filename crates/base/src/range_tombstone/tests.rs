@@ -145,3 +145,18 @@ fn many_overlapping_pairs() {
         assert_eq!(seq, (i + 1).min(n));
     }
 }
+
+/// Nested tombstones of different sequences have fragments with the square of their number of
+/// sequences: who reads them from a file says how many it takes.
+#[test]
+fn nests_are_as_deep_as_the_caller_allows() {
+    let nest = |n: u64| -> Vec<RangeTombstone> {
+        (0..n).map(|i| tombstone("a", &format!("b{i:04}"), i + 1)).collect()
+    };
+    let cmp = Comparator::Bytewise;
+    // The last fragment has one, the one before two, ..
+    let list = FragmentedTombstones::build_within(nest(100), &cmp, 5050);
+    assert_eq!(list.as_ref().map(show), Some(show(&FragmentedTombstones::build(nest(100), &cmp))));
+    assert!(FragmentedTombstones::build_within(nest(100), &cmp, 5049).is_none());
+    assert!(FragmentedTombstones::build_within(nest(3000), &cmp, 1 << 20).is_none());
+}

@@ -122,6 +122,7 @@ impl SstFileWriter {
             db_host_id: events::host_id(&options.db),
             merge_operator_name: options.cf.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.cf.prefix_extractor.clone(),
+            sample_for_compression: options.cf.sample_for_compression,
             helpers: Some(HelperPool::shared()),
             time_codec: options.db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
             user_collected: vec![

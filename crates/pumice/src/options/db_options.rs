@@ -100,6 +100,10 @@ option_table! {
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved;
+        /// Hours of low load, `HH:mm-HH:mm`: files that would be too old for
+        /// `periodic_compaction_seconds` before they come again are rewritten in them. Empty for
+        /// none.
+        daily_offpeak_time_utc: String = String::new(), mutable, unsaved;
         /// Host name stored in table files; `__hostname__` asks the system.
         db_host_id: String = "__hostname__".to_string(), fixed, saved;
         /// Automatic attempts to recover from a background error that may pass.
@@ -186,8 +190,6 @@ option_table! {
         "metadata_write_temperature": String = "kUnknown", fixed, unsaved;
         /// Placement hint of file systems with temperatures.
         "wal_write_temperature": String = "kUnknown", fixed, unsaved;
-        /// Hours of low load, a hint for periodic compaction.
-        "daily_offpeak_time_utc": String = "", mutable, unsaved;
         /// Access hint for compaction inputs (removed in RocksDB 10).
         "access_hint_on_compaction_start": String = "NORMAL", fixed, unsaved;
         /// Buffer of direct reads on Windows (removed in RocksDB 10).

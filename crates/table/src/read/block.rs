@@ -26,6 +26,50 @@ use pumice_base::planted::{self, Bug};
 use crate::data_block_hash::{Bucket, Buckets, HASH_INDEX};
 use crate::prefix::{common_prefix, prefix_word};
 
+/// Keys that are put together and kept may take so many bytes, or ..
+const EXPANDED_BYTES_MAX: usize = 32 << 20;
+/// .. so many times those of their block. In a block that was made for it each of `n` entries has a
+/// key of `n` bytes; no table of use comes near to this.
+const EXPANSION_MAX: usize = 16;
+
+/// The most that the keys of a block of `block_bytes` bytes may take together when they are put
+/// together out of what they share.
+#[inline]
+pub(crate) fn expanded_bytes_max(block_bytes: usize) -> usize {
+    block_bytes.saturating_mul(EXPANSION_MAX).max(EXPANDED_BYTES_MAX)
+}
+
+/// Counts keys that are put together and kept one by one.
+pub(crate) struct Expanded {
+    left: usize,
+}
+
+impl Expanded {
+    /// For blocks to come, whose keys become text, which takes several times as much.
+    pub fn as_text() -> Self {
+        Expanded { left: EXPANDED_BYTES_MAX / 8 }
+    }
+
+    /// For the keys of one block.
+    pub fn new(block: &Block) -> Self {
+        Expanded { left: expanded_bytes_max(block.data().len()) }
+    }
+
+    /// Those of another block come, too.
+    pub fn allow(&mut self, block: &Block) {
+        self.left = self.left.saturating_add(EXPANSION_MAX.saturating_mul(block.data().len()));
+    }
+
+    /// One more is kept.
+    ///
+    /// # Errors
+    /// Together they take too much memory.
+    pub fn add(&mut self, key: &[u8]) -> Result<(), &'static str> {
+        self.left = self.left.checked_sub(key.len()).ok_or("keys take too much memory")?;
+        Ok(())
+    }
+}
+
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_VALUES: u32 = 1 << 28;
 /// Bit 29 only tells that keys are evenly spread.
@@ -310,6 +354,11 @@ impl Block {
     #[inline]
     pub(crate) fn keys_end(&self) -> usize {
         self.keys_end as usize
+    }
+
+    /// Offset behind the last value.
+    pub(crate) fn entries_end(&self) -> usize {
+        self.restarts_at as usize
     }
 
     /// Values are stored apart from keys, so that walking needs to know restart points.

@@ -4,12 +4,16 @@
 //! block and keeps the buffers. The key is assembled in a reused buffer, the value is a range of
 //! the block.
 //!
-//! Walking back decodes one restart interval forward once and serves the following steps from that
-//! decoded list, so that a full backward scan is linear.
+//! Walking back decodes one restart interval forward once and notes what each key replaced of the
+//! one before it, so that the following steps only put that back: a full backward scan is linear,
+//! and it takes memory in proportion to the interval even if keys share nearly all they have.
 //!
 //! Invariants: (1) while `valid`, `key` and `value` describe the entry at `current`; (2) `damaged`
 //! implies not `valid`; (3) `back` is empty or holds consecutive entries, the cursor being on
-//! `back[back_at]`.
+//! `back[back_at]`; (4) `replaced` up to `back[i].replaced_end` is what the keys up to `back[i]`
+//! replaced; its length is not above the interval's.
+
+use std::ops::Range;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{TRAILER_LEN, trailer};
@@ -75,15 +79,16 @@ impl KeyBuf {
     }
 }
 
-/// An entry decoded while walking back.
+/// An entry decoded while walking back. A block is smaller than 4 GiB.
 #[derive(Clone, Copy, Debug)]
 struct BackEntry {
-    offset: usize,
-    key_end: usize,
-    value_at: usize,
-    value_end: usize,
-    next: usize,
-    stored_trailer: u64,
+    offset: u32,
+    value_at: u32,
+    value_end: u32,
+    /// Bytes of the key that are those of the key before.
+    shared: u32,
+    /// Where in `replaced` the other bytes of the key before end.
+    replaced_end: u32,
 }
 
 /// A position in a block.
@@ -102,7 +107,7 @@ pub(crate) struct BlockCursor {
     /// What `global` replaced in `key`; the next key may share bytes of it.
     stored_trailer: u64,
     back: Vec<BackEntry>,
-    back_keys: Vec<u8>,
+    replaced: Vec<u8>,
     back_at: usize,
     scratch: Vec<u8>,
 }
@@ -148,6 +153,11 @@ impl BlockCursor {
         self.value_at
     }
 
+    /// Where in the block the entry lies, and its value. Requires `valid`.
+    pub fn place(&self) -> (Range<usize>, Range<usize>) {
+        (self.current..self.next, self.value_at..self.value_end)
+    }
+
     /// Moves to the first entry.
     pub fn seek_to_first(&mut self, block: &Block) {
         self.reset();
@@ -176,8 +186,7 @@ impl BlockCursor {
     /// Moves backward. Requires `valid`.
     pub fn prev(&mut self, block: &Block) {
         if self.back_at > 0 && !self.back.is_empty() {
-            self.back_at -= 1;
-            self.show_back();
+            self.step_back();
             return;
         }
         let before = self.current;
@@ -248,6 +257,12 @@ impl BlockCursor {
     /// Decodes the entry at `next`.
     #[inline]
     fn step(&mut self, block: &Block) {
+        self.step_noting::<false>(block);
+    }
+
+    /// `step`; with `NOTE` the entry also goes to the end of `back`.
+    #[inline(always)]
+    fn step_noting<const NOTE: bool>(&mut self, block: &Block) {
         let at = self.next;
         if at >= block.keys_end() {
             self.valid = false;
@@ -263,6 +278,16 @@ impl BlockCursor {
             self.key.set_trailer(self.stored_trailer);
         }
         let (shared, from, n) = (entry.shared, entry.suffix_at, entry.suffix_len);
+        if NOTE {
+            self.replaced.extend_from_slice(self.key.get().get(shared..).unwrap_or(&[]));
+            self.back.push(BackEntry {
+                offset: at as u32,
+                value_at: entry.value_at as u32,
+                value_end: entry.value_end as u32,
+                shared: shared as u32,
+                replaced_end: self.replaced.len() as u32,
+            });
+        }
         if self.key.extend_shared(shared, block.data(), from, n).is_none() {
             return self.fail();
         }
@@ -277,52 +302,54 @@ impl BlockCursor {
         self.value_at = entry.value_at;
         self.value_end = entry.value_end;
         self.valid = true;
-        if !self.global.is_none() {
-            self.stored_trailer = trailer(self.key.get());
-            self.key.set_trailer(self.global.apply(self.stored_trailer));
-        }
+        self.show_trailer();
     }
 
     /// Decodes the entries from restart point `restart` up to offset `end` and moves to the last
     /// of them.
     fn load_back(&mut self, block: &Block, restart: usize, end: usize) {
         self.back.clear();
-        self.back_keys.clear();
+        self.replaced.clear();
         self.enter_restart(block, restart);
         while self.next < end {
-            self.step(block);
+            self.step_noting::<true>(block);
             if !self.valid {
                 self.back.clear();
                 return self.fail();
             }
-            self.back_keys.extend_from_slice(self.key.get());
-            self.back.push(BackEntry {
-                offset: self.current,
-                key_end: self.back_keys.len(),
-                value_at: self.value_at,
-                value_end: self.value_end,
-                next: self.next,
-                stored_trailer: self.stored_trailer,
-            });
         }
-        if self.back.is_empty() {
+        if self.back.is_empty() || self.next != end {
+            // A restart point is not where an entry begins.
+            self.back.clear();
             return self.fail();
         }
         self.back_at = self.back.len() - 1;
     }
 
-    fn show_back(&mut self) {
+    /// Moves to the entry before in `back`. Requires that there is one.
+    fn step_back(&mut self) {
+        let left = self.back[self.back_at];
+        self.back_at -= 1;
         let entry = self.back[self.back_at];
-        let start = if self.back_at == 0 { 0 } else { self.back[self.back_at - 1].key_end };
-        let keys = std::mem::take(&mut self.back_keys);
-        self.key.assign(&keys[start..entry.key_end]);
-        self.back_keys = keys;
-        self.stored_trailer = entry.stored_trailer;
-        self.current = entry.offset;
-        self.next = entry.next;
-        self.value_at = entry.value_at;
-        self.value_end = entry.value_end;
-        self.valid = true;
+        if !self.global.is_none() {
+            self.key.set_trailer(self.stored_trailer);
+        }
+        let replaced = entry.replaced_end as usize..left.replaced_end as usize;
+        self.key.extend_slowly(left.shared as usize, &self.replaced[replaced]);
+        self.current = entry.offset as usize;
+        self.next = left.offset as usize;
+        self.value_at = entry.value_at as usize;
+        self.value_end = entry.value_end as usize;
+        self.show_trailer();
+    }
+
+    /// Puts the true trailer in the place of the stored one.
+    #[inline(always)]
+    fn show_trailer(&mut self) {
+        if !self.global.is_none() {
+            self.stored_trailer = trailer(self.key.get());
+            self.key.set_trailer(self.global.apply(self.stored_trailer));
+        }
     }
 }
 

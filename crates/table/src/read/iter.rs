@@ -10,6 +10,7 @@
 //! `block`; (2) after an error the iterator is not valid and `status` returns it until the next
 //! seek. Not here: the upper bound, which is the caller's.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::{Error, InternalIterator, Result};
@@ -166,6 +167,7 @@ impl TableIter {
         self.cursor.seek(block.block(), &self.table.comparator, target);
         if !self.cursor.valid() {
             self.leave_forward();
+            self.check_side(target, Ordering::Less);
         }
     }
 
@@ -184,8 +186,23 @@ impl TableIter {
         if !self.valid() {
             self.seek_to_last();
         }
-        while self.valid() && self.table.comparator.compare(self.key(), target).is_gt() {
+        if self.valid() && self.table.comparator.compare(self.key(), target).is_gt() {
             self.prev();
+            self.check_side(target, Ordering::Greater);
+        }
+    }
+
+    /// Behind an entry on one side of `target` comes one on the other side, or keys are out of
+    /// order: the entry here must not be on the side `wrong`.
+    #[cold]
+    fn check_side(&mut self, target: &[u8], wrong: Ordering) {
+        if self.valid() && self.table.comparator.compare(self.key(), target) == wrong {
+            let handle = self.current_index().map(|index| index.handle(self.at));
+            let bad = |handle| {
+                Err(self.table.file.bad_block(handle, BlockKind::Data, "keys out of order"))
+            };
+            let error = handle.and_then(bad);
+            self.settle(error);
         }
     }
 
@@ -194,6 +211,15 @@ impl TableIter {
         match &self.error {
             None => Ok(()),
             Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// The value is returned to a user. Requires `valid`.
+    #[cold]
+    pub fn note_use(&self) {
+        if let Some(block) = &self.block {
+            let (entry, value) = self.cursor.place();
+            self.table.note_use(block, entry, value);
         }
     }
 
@@ -216,6 +242,7 @@ impl TableIter {
             self.cursor.seek(block.block(), cmp, target);
             if !self.cursor.valid() {
                 self.leave_forward();
+                self.check_side(target, Ordering::Less);
             }
         }
         inside

@@ -2,7 +2,7 @@
 //!
 //! `open` makes a [`table::Table`]; `table` answers point lookups, `iter` iterates. Under them:
 //! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
-//! (walking a block), `cached_block` (what the block cache holds).
+//! (walking a block), `cached_block` (what the block cache holds), `read_amp` (what of it is used).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -14,5 +14,6 @@ pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;
 pub(crate) mod open;
+pub(crate) mod read_amp;
 pub(crate) mod scan;
 pub(crate) mod table;

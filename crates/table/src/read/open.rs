@@ -18,7 +18,7 @@ use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
 use crate::options::{IndexType, PinningTier, TableReadContext, TableReadOptions};
 use crate::properties::{self, TableProperties};
-use crate::read::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::block::{Block, Expanded, GlobalSeqno, KeyForm};
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
@@ -31,6 +31,11 @@ use crate::unique_id;
 const DEFAULT_TAIL_BYTES: u64 = 16 << 10;
 /// A larger tail is read block by block.
 const MAX_TAIL_BYTES: u64 = 1 << 20;
+
+/// Sequence numbers that the fragments of a table's range tombstones may have together, besides two
+/// for each tombstone. A table that a
+/// flush or compaction wrote has one per fragment and snapshot, an external file one at all.
+const FRAGMENT_SEQS_MAX: usize = 8 << 20;
 
 /// Which metadata blocks a table keeps outside of the cache's eviction.
 struct Pins {
@@ -163,6 +168,7 @@ impl Opener {
                 first_keys: index_type == IndexType::BinarySearchWithFirstKey,
             },
             index_partitioned: index_type == IndexType::TwoLevel,
+            measures_use: options.read_amp_bytes_per_bit > 0,
             index: MetaBlock::InCache(index_handle),
             index_partitions: None,
             filter: None,
@@ -301,8 +307,10 @@ pub(crate) fn decode_properties(
     let mut global_seqno_at = None;
     let mut cursor = BlockCursor::default();
     let mut previous: Option<Vec<u8>> = None;
+    let mut names = Expanded::new(&block);
     cursor.seek_to_first(&block);
     while cursor.valid() {
+        names.add(cursor.key())?;
         if previous.as_deref().is_some_and(|p| p >= cursor.key()) {
             return Err("properties unsorted".to_string());
         }
@@ -329,8 +337,10 @@ impl Table {
             .map_err(|what| self.file.bad_block(handle, kind, what))?;
         let mut tombstones = Vec::new();
         let mut cursor = BlockCursor::new(self.global);
+        let mut starts = Expanded::new(&block);
         cursor.seek_to_first(&block);
         while cursor.valid() {
+            starts.add(cursor.key()).map_err(|what| self.file.bad_block(handle, kind, what))?;
             let key = parse_internal_key(cursor.key())
                 .map_err(|error| self.file.bad_block(handle, kind, error.message()))?;
             if key.value_type != ValueType::RangeDeletion {
@@ -347,7 +357,12 @@ impl Table {
             return Err(self.file.bad_block(handle, kind, "malformed entry"));
         }
         if !tombstones.is_empty() {
-            let list = FragmentedTombstones::build(tombstones, &self.comparator.user);
+            let seqs_max = FRAGMENT_SEQS_MAX + 2 * tombstones.len();
+            let list =
+                FragmentedTombstones::build_within(tombstones, &self.comparator.user, seqs_max);
+            let list = list.ok_or_else(|| {
+                self.file.bad_block(handle, kind, "range tombstones nest too deep")
+            })?;
             self.range_tombstones = Some(Arc::new(list));
         }
         Ok(())
@@ -483,20 +498,29 @@ impl Table {
         }
         let options = TableReadOptions { fill_cache: false, ..Default::default() };
         let top = self.meta(&self.index, BlockKind::Index, &options)?;
-        let mut blocks = Vec::new();
+        let mut verified_to = 0;
         for handle in top.get().as_index().into_iter().flat_map(|index| index.handles()) {
             if !self.index_partitioned {
-                blocks.push(handle);
+                self.verify_data(handle, &mut verified_to)?;
                 continue;
             }
             let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
             let partition = self.decode(contents, handle, BlockKind::Index)?;
-            blocks.extend(partition.as_index().into_iter().flat_map(|index| index.handles()));
+            for handle in partition.as_index().into_iter().flat_map(|index| index.handles()) {
+                self.verify_data(handle, &mut verified_to)?;
+            }
         }
-        for handle in blocks {
-            let contents = read(&self.file, &no_tail, handle, BlockKind::Data)?;
-            self.decode(contents, handle, BlockKind::Data)?;
+        Ok(())
+    }
+
+    /// Verifies a data block; they follow each other in the file, so that none is read twice.
+    fn verify_data(&self, handle: BlockHandle, verified_to: &mut u64) -> Result<()> {
+        if handle.offset < *verified_to {
+            return Err(self.file.bad_block(handle, BlockKind::Data, "blocks out of order"));
         }
+        let contents = read(&self.file, &Tail::default(), handle, BlockKind::Data)?;
+        self.decode(contents, handle, BlockKind::Data)?;
+        *verified_to = handle.end().unwrap_or(u64::MAX);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
+use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, ValueType};
 
 use crate::extractor::Extractor;
 use crate::footer::Footer;
@@ -26,7 +26,7 @@ use crate::read::block::GlobalSeqno;
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
-use crate::read::file::TableFile;
+use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
 use crate::read::scan::{Landing, Next, find_version};
 
@@ -68,6 +68,8 @@ pub struct Table {
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
+    /// `read_amp_bytes_per_bit` is set.
+    pub(crate) measures_use: bool,
     pub(crate) index: MetaBlock,
     pub(crate) index_partitions: HeldPartitions,
     pub(crate) filter: Option<TableFilter>,
@@ -82,6 +84,9 @@ enum Visit {
     Done,
     /// The block ended; the key may go on in the next one.
     BlockEnded,
+    /// So it did, without a version of the key. Only the first of the blocks may be so: the next
+    /// one begins behind the separator, which is at or behind the target.
+    Passed,
 }
 
 /// What the filter says about a key.
@@ -211,24 +216,40 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
+        let mut last = Visit::BlockEnded;
         while at < index.len() {
             if index.begins_above(at, &self.comparator, user_key(target)) {
                 return Ok(Visit::Done);
             }
-            if let Visit::Done = self.visit_at(index.handle(at), options, target, f)? {
+            let visit = self.visit_at(index.handle(at), options, target, f)?;
+            if let Visit::Done = visit {
                 return Ok(Visit::Done);
             }
+            last = self.next_visit(last, visit)?;
             at += 1;
         }
-        Ok(Visit::BlockEnded)
+        Ok(last)
     }
 
-    /// As [`Table::get_in`] from where `target` belongs, in an index that is not decoded.
+    /// What `visit`, which is not `Done`, makes of a lookup that was at `last` before.
+    #[cold]
+    fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
+        match (last, visit) {
+            (Visit::Passed, Visit::Passed) => Err(Error::corruption(format!(
+                "blocks out of order: two are before a key that the index puts there, in {}",
+                self.file.name()
+            ))),
+            (_, visit) => Ok(visit),
+        }
+    }
+
+    /// As [`Table::get_in`] from where `target` belongs, in an index block that is read, but not
+    /// decoded and not kept.
     #[cold]
     #[inline(never)]
-    fn get_in_raw<F>(
+    fn get_in_passing<F>(
         &self,
-        (index, place): (RawIndex<'_>, BlockHandle),
+        place: BlockHandle,
         options: &TableReadOptions,
         target: &[u8],
         f: &mut F,
@@ -236,18 +257,43 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let bad = |what: &'static str| self.bad_index(place, what);
+        match self.search_in_passing(place, options, target)? {
+            Searched::Found(handle) => self.visit_at(handle, options, target, f),
+            Searched::Contents(contents) => {
+                let visit = self.get_in_raw((&contents, place), options, target, f);
+                TableFile::recycle(contents);
+                visit
+            }
+        }
+    }
+
+    /// [`Table::get_in_passing`] with the contents of the block at `place`.
+    fn get_in_raw<F>(
+        &self,
+        (contents, place): (&[u8], BlockHandle),
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        let bad = |what: &'static str| self.file.bad_block(place, BlockKind::Index, what);
+        let index = RawIndex::new(contents, self.index_encoding).map_err(bad)?;
         let mut position = index.seek(&self.comparator, target).map_err(bad)?;
+        let mut last = Visit::BlockEnded;
         while let Some(handle) = position.handle() {
             if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
                 return Ok(Visit::Done);
             }
-            if let Visit::Done = self.visit_at(handle, options, target, f)? {
+            let visit = self.visit_at(handle, options, target, f)?;
+            if let Visit::Done = visit {
                 return Ok(Visit::Done);
             }
+            last = self.next_visit(last, visit)?;
             position.advance().map_err(bad)?;
         }
-        Ok(Visit::BlockEnded)
+        Ok(last)
     }
 
     /// Visits one data block.
@@ -262,10 +308,10 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let block = self.block(handle, BlockKind::Data, options)?;
+        let block = self.data_block_for_one(handle, options)?;
         match self.visit(&block, handle, target, f)? {
             // With user keys as separators the versions of a key never span two blocks.
-            Visit::BlockEnded if !self.index_encoding.user_keys => Ok(Visit::BlockEnded),
+            visit if !self.index_encoding.user_keys => Ok(visit),
             _ => Ok(Visit::Done),
         }
     }
@@ -280,6 +326,7 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
+        let mut last = Visit::BlockEnded;
         for at in top.seek(&self.comparator, target)..top.len() {
             let visit = match self.index_partition_for_one(top, at, options)? {
                 Some(partition) => {
@@ -287,16 +334,12 @@ impl Table {
                     let first = index.seek(&self.comparator, target);
                     self.get_in(index, first, options, target, f)?
                 }
-                None => {
-                    let handle = top.handle(at);
-                    let search =
-                        |index: RawIndex<'_>| self.get_in_raw((index, handle), options, target, f);
-                    self.with_raw_index(handle, options, search)?
-                }
+                None => self.get_in_passing(top.handle(at), options, target, f)?,
             };
             if let Visit::Done = visit {
                 return Ok(());
             }
+            last = self.next_visit(last, visit)?;
         }
         Ok(())
     }
@@ -318,14 +361,14 @@ impl Table {
             return self.visit_slowly(pin, handle, target, f);
         }
         if block.keys_end() == 0 {
-            return Ok(Visit::BlockEnded);
+            return Ok(Visit::Passed);
         }
         let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
         let user = user_key(target);
         let mut position = match find_version(block, target, self.global) {
             Landing::At(position) if position.equal => position,
             Landing::At(_) | Landing::Above(_) | Landing::Absent => return Ok(Visit::Done),
-            Landing::End => return Ok(Visit::BlockEnded),
+            Landing::End => return Ok(Visit::Passed),
             Landing::Undecided => return self.visit_slowly(pin, handle, target, f),
             Landing::Damaged => return Err(damaged()),
         };
@@ -333,6 +376,10 @@ impl Table {
             let trailer = self.global.apply(u64::from_le_bytes(position.trailer));
             let key = self.parse(user, trailer, handle)?;
             let value = &block.data()[position.entry.value_at..position.entry.value_end];
+            if self.measures_use {
+                let entry = &position.entry;
+                self.note_use(pin, position.offset..entry.next, entry.value_at..entry.value_end);
+            }
             if !f(key, value, pin) {
                 return Ok(Visit::Done);
             }
@@ -360,6 +407,7 @@ impl Table {
         let block = pin.block();
         let mut cursor = BlockCursor::new(self.global);
         cursor.seek(block, &self.comparator, target);
+        let passed = !cursor.valid();
         while cursor.valid() {
             let ikey = cursor.key();
             if !self.comparator.user.equal(user_key(ikey), user_key(target)) {
@@ -367,6 +415,10 @@ impl Table {
             }
             let trailer = pumice_base::dbformat::trailer(ikey);
             let key = self.parse(user_key(ikey), trailer, handle)?;
+            if self.measures_use {
+                let (entry, value) = cursor.place();
+                self.note_use(pin, entry, value);
+            }
             if !f(key, cursor.value(block), pin) {
                 return Ok(Visit::Done);
             }
@@ -375,7 +427,7 @@ impl Table {
         if cursor.damaged() {
             return Err(self.file.bad_block(handle, BlockKind::Data, "malformed entry"));
         }
-        Ok(Visit::BlockEnded)
+        Ok(if passed { Visit::Passed } else { Visit::BlockEnded })
     }
 
     #[inline]
@@ -525,19 +577,20 @@ impl Table {
         if at >= top.len() {
             return Ok(self.data_end());
         }
+        let inside = |handle: BlockHandle| handle.offset.min(self.file.len);
         if !self.index_partitioned {
-            return Ok(top.handle(at).offset);
+            return Ok(inside(top.handle(at)));
         }
         let partition = self.index_partition(top, at, &options)?;
         let index = self.index_of(&partition)?;
         let first = index.seek(&self.comparator, target);
-        Ok(if first < index.len() { index.handle(first).offset } else { self.data_end() })
+        Ok(if first < index.len() { inside(index.handle(first)) } else { self.data_end() })
     }
 
     /// Offset behind the last data block.
     fn data_end(&self) -> u64 {
         match self.properties.data_size {
-            0 => self.footer.metaindex.offset,
+            0 => self.footer.metaindex.offset.min(self.file.len),
             size => size.min(self.file.len),
         }
     }

@@ -1,7 +1,9 @@
 //! Ends of a MANIFEST: torn appends in every shape, and damage that must not pass for one.
 
 use super::*;
-use crate::is_torn_append;
+use crate::torn::{is_torn_append, judge};
+
+use pumice_base::checksum::mask_crc;
 
 const SECTOR: usize = 512;
 
@@ -210,6 +212,38 @@ fn any_bytes_at_all_are_judged() {
         // It must come to an end and not panic; what it says of such bytes does not matter.
         let answer = is_torn_append(&bytes, offset, &countdown);
         assert!(answer.is_ok() || answer.is_err_and(|why| !why.is_empty()));
+    }
+}
+
+/// Ends that were made to keep the check busy: what it looks at is in proportion to their length.
+/// Before sums of ranges it summed up whole records from every byte of a block on.
+#[pumice_test_macros::test]
+fn crafted_ends_are_judged_in_linear_time() {
+    const BLOCKS: usize = 64;
+    let mut middle = [vec![0; 6], vec![3], vec![7; SECTOR - 7]].concat();
+    let sum = mask_crc(pumice_base::checksum::crc32c(&middle[6..]));
+    middle[..4].copy_from_slice(&sum.to_le_bytes());
+    middle[4..6].copy_from_slice(&(SECTOR as u16 - 7).to_le_bytes());
+    let ends = [
+        // Every other byte may begin a record of half a block.
+        ("headers", [vec![0; SECTOR], [4, 0x3f].repeat((BLOCK_BYTES - SECTOR) / 2)].concat()),
+        ("one byte length", [vec![0; SECTOR], vec![1; BLOCK_BYTES - SECTOR]].concat()),
+        ("records between lost sectors", [vec![0; SECTOR], middle].concat().repeat(32)),
+        ("lost sectors", [vec![0; 1023], vec![1]].concat().repeat(32)),
+        ("nearly lost sectors", [vec![0; 511], vec![1]].concat().repeat(64)),
+    ];
+    let mut ends: Vec<_> =
+        ends.into_iter().map(|(name, block)| (name, block.repeat(BLOCKS))).collect();
+    let mut zeros = vec![0; BLOCKS * BLOCK_BYTES];
+    zeros[BLOCKS * BLOCK_BYTES - 1] = 1;
+    ends.push(("zeros and a byte", zeros));
+    for (name, end) in ends {
+        for offset in [0, 3, SECTOR as u64 - 5, BLOCK_BYTES as u64 - 40] {
+            let (answer, looked_at) = judge(&end, offset, &countdown);
+            println!("{name} at {offset}: {answer:?}, {looked_at} of {}", end.len());
+            let most = 8 * end.len() as u64 + (64 << 20);
+            assert!(looked_at <= most, "{name} at {offset}: {looked_at} of {}", end.len());
+        }
     }
 }
 

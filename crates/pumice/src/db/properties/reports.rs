@@ -206,6 +206,8 @@ fn add_properties(sum: &mut TableProperties, table: &TableProperties) {
         (&mut sum.top_level_index_size, table.top_level_index_size),
         (&mut sum.filter_size, table.filter_size),
         (&mut sum.num_filter_entries, table.num_filter_entries),
+        (&mut sum.slow_compression_size, table.slow_compression_size),
+        (&mut sum.fast_compression_size, table.fast_compression_size),
     ] {
         *mine = mine.saturating_add(theirs);
     }
@@ -241,5 +243,8 @@ fn properties_text(p: &TableProperties) -> String {
     push(&mut out, format_args!("filter block size={}; ", p.filter_size));
     push(&mut out, format_args!("# entries for filter={}; ", p.num_filter_entries));
     push(&mut out, format_args!("(estimated) table size={table_size}; "));
+    let (slow, fast) = (p.slow_compression_size, p.fast_compression_size);
+    push(&mut out, format_args!("slow compression estimated data size={slow}; "));
+    push(&mut out, format_args!("fast compression estimated data size={fast}; "));
     out
 }

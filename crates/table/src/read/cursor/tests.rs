@@ -1,7 +1,8 @@
-//! Blocks with separated keys and values (format spec section 2.3, bit 28 of the packed word).
+//! Walks in blocks that are put together by hand.
 //!
-//! RocksDB writes them from 11.0 on, and no peer of that age is installed here, so the blocks are
-//! put together by hand from the description, byte example included.
+//! Those with separated keys and values (format spec section 2.3, bit 28 of the packed word)
+//! because RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow
+//! the description, byte example included.
 #![allow(clippy::unwrap_used)]
 
 use pumice_base::coding::{put_fixed16, put_fixed32, put_varint32};
@@ -155,4 +156,98 @@ fn damaged_separated_blocks_never_panic() {
             cursor.seek(&block, &InternalKeyComparator::default(), &seek_key(b"key00100", 50));
         }
     }
+}
+
+/// A block whose keys share all they can with the one before, trailers too.
+fn sharing_block(keys: &[Vec<u8>], interval: usize) -> Block {
+    let (mut bytes, mut restarts, mut last) = (Vec::new(), Vec::new(), &Vec::new());
+    for (n, key) in keys.iter().enumerate() {
+        let restart = n % interval == 0;
+        let same = key.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let shared = if restart { 0 } else { same };
+        if restart {
+            restarts.push(bytes.len() as u32);
+        }
+        put_varint32(&mut bytes, shared as u32);
+        put_varint32(&mut bytes, (key.len() - shared) as u32);
+        put_varint32(&mut bytes, 1);
+        bytes.extend_from_slice(&key[shared..]);
+        bytes.push(n as u8);
+        last = key;
+    }
+    restarts.iter().for_each(|at| put_fixed32(&mut bytes, *at));
+    put_fixed32(&mut bytes, restarts.len() as u32);
+    Block::decode(bytes, KeyForm::Internal).unwrap()
+}
+
+/// Steps in both directions, with and without a sequence number in the place of the stored one.
+#[pumice_test_macros::test]
+fn walks_show_the_entries_of_the_list() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut keys: Vec<Vec<u8>> = (0..1 + rng.uniform(70))
+            .map(|_| {
+                let (n, longer) = (rng.uniform(30), "y".repeat(rng.uniform(4) as usize));
+                let user = format!("k{n:02}{longer}");
+                internal_key(user.as_bytes(), 1 + rng.uniform(5), ValueType::Value)
+            })
+            .collect();
+        let cmp = InternalKeyComparator::default();
+        keys.sort_by(|a, b| cmp.compare(a, b));
+        let global = [None, Some(7)][rng.uniform(2) as usize];
+        let block = sharing_block(&keys, 1 + rng.uniform(20) as usize);
+        let shown = |at: usize| {
+            let mut key = keys[at].clone();
+            if let Some(seqno) = global {
+                let trailer_at = key.len() - 8;
+                key[trailer_at + 1..trailer_at + 8].fill(0);
+                key[trailer_at + 1] = seqno as u8;
+            }
+            (key, vec![at as u8])
+        };
+        let mut cursor = BlockCursor::new(GlobalSeqno::new(global));
+        for _ in 0..4 {
+            let mut at = if rng.one_in(2) { 0 } else { keys.len() - 1 };
+            if at == 0 {
+                cursor.seek_to_first(&block)
+            } else {
+                cursor.seek_to_last(&block)
+            }
+            let back = 1 + rng.uniform(9);
+            for _ in 0..200 {
+                assert!(cursor.valid() && !cursor.damaged(), "seed {seed}");
+                let found = (cursor.key().to_vec(), cursor.value(&block).to_vec());
+                assert_eq!(found, shown(at), "seed {seed} at {at}");
+                let forward = rng.uniform(10) >= back;
+                if forward {
+                    cursor.next(&block)
+                } else {
+                    cursor.prev(&block)
+                }
+                match forward {
+                    true if at + 1 < keys.len() => at += 1,
+                    false if at > 0 => at -= 1,
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// Keys of one restart interval that grow by a byte each: put together they would take a thousand
+/// times what the block takes.
+#[pumice_test_macros::test]
+fn walking_back_takes_no_more_memory_than_the_block() {
+    let key = vec![b'k'; 20_000];
+    let keys: Vec<Vec<u8>> = (8..key.len()).map(|len| key[..len].to_vec()).collect();
+    let block = sharing_block(&keys, usize::MAX);
+    let mut cursor = BlockCursor::new(GlobalSeqno::default());
+    cursor.seek_to_last(&block);
+    for want in keys.iter().rev() {
+        assert!(cursor.valid() && cursor.key() == want.as_slice());
+        cursor.prev(&block);
+    }
+    assert!(!cursor.valid() && !cursor.damaged());
+    let held = cursor.replaced.capacity() + cursor.back.capacity() * size_of::<super::BackEntry>();
+    assert!(held <= 10 * block.data().len(), "{held} bytes for {}", block.data().len());
 }

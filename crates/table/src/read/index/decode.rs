@@ -2,7 +2,9 @@
 //!
 //! Thread safety: pure functions, but for scratch memory that belongs to the thread. Invariants:
 //! keys are held against each other and every length against the block before anything is taken
-//! from them, so that damage yields an error or an index that is wrong, never a panic.
+//! from them, so that damage yields an error or an index that is wrong, never a panic. Blocks that
+//! an index names follow each other in the file, so that all of them together are not larger than
+//! it. Keys that share bytes take memory in proportion to the block (`expanded_bytes_max`).
 
 use std::cell::Cell;
 
@@ -14,6 +16,7 @@ use super::columns::{Numbers, Strings, position};
 use super::{FirstKeys, Handles, IndexBlock, IndexEncoding, Words};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::prefix::{common_prefix, prefix_word, word_at};
+use crate::read::block::expanded_bytes_max;
 
 /// Scratch memory above this, in bytes of the decoded block, is not kept.
 const KEPT_SCRATCH_BYTES: usize = 64 << 10;
@@ -81,6 +84,7 @@ impl Scratch {
     fn parse(&mut self, data: &[u8], encoding: IndexEncoding) -> Decoded<bool> {
         let end = entries_end(data).ok_or("restart array too large")?;
         let mut src = Decoder::new(&data[..end]);
+        let keys_max = expanded_bytes_max(data.len());
         self.entries.clear();
         self.keys.clear();
         let (mut copied, mut last) = (false, Parsed::default());
@@ -102,6 +106,9 @@ impl Scratch {
                 (copied, plain) = (true, false);
             }
             if copied {
+                if self.keys.len() + last.key_len as usize > keys_max {
+                    return Err("index keys take too much memory");
+                }
                 last.key_at = position(&self.keys)?;
                 let from = self.entries.last().map_or(0, |entry| entry.key_at as usize);
                 self.keys.extend_from_within(from..from + shared);
@@ -294,6 +301,12 @@ impl Scratch {
         self.words.reserve(self.entries.len() + 1);
         let offsets = self.entries.iter().map(|entry| entry.handle.offset);
         let Some(end) = end else {
+            let in_order = |pair: &[Parsed]| {
+                pair[0].handle.end().is_some_and(|end| end <= pair[1].handle.offset)
+            };
+            if !self.entries.windows(2).all(in_order) {
+                return Err("index handles out of order");
+            }
             let base = offsets.clone().min().unwrap_or(0);
             let distances = offsets.map(|offset| offset - base);
             let sizes = self.entries.iter().map(|entry| entry.handle.size);

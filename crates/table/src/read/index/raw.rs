@@ -2,8 +2,15 @@
 //! by another: decoding the block would cost more than it saves.
 //!
 //! Restart points are searched by halves, then the entries of one interval one after the other;
-//! nothing is allocated unless entries share key bytes. Keys are taken to ascend: unlike decoding,
-//! a search does not look at all of them, so the caller has verified the block's checksum.
+//! nothing is allocated unless entries share key bytes.
+//!
+//! What is told: damage of the entries on the way, restart points that are out of order or between
+//! entries where the search ends. What was passed there is before the target and where it ends is
+//! not, so the keys on both sides are in order, too.
+//!
+//! What is not told: other keys, and blocks that overlap, which decoding reports. So the caller has
+//! verified the block's checksum. Where that was made over unordered keys a lookup may miss a key
+//! where an iterator reports Corruption.
 //!
 //! Thread safety: borrows the block, immutable. Invariant: every length is held against the block
 //! before anything is taken from it, so that damage yields an error or a wrong position, never a
@@ -83,18 +90,18 @@ impl<'a> RawIndex<'a> {
         // Entries behind restart point `lo` are not before the target, those up to the one before
         // it are.
         let before = lo.checked_sub(1).map(|i| restarts[i]);
-        let behind = restarts.get(lo).map(|at| u32::from_le_bytes(*at) as usize);
+        let behind = restarts.get(lo).map_or(self.end, |at| u32::from_le_bytes(*at) as usize);
         found.restart(before.map_or(0, |at| u32::from_le_bytes(at) as usize))?;
         if before.is_some() {
             found.advance()?;
         }
-        while found.at < self.end && Some(found.at) != behind {
+        while found.at < behind {
             if found.compare(cmp, target).is_ge() {
-                break;
+                return Ok(found);
             }
             found.advance()?;
         }
-        Ok(found)
+        if found.at == behind { Ok(found) } else { Err("restart points out of order") }
     }
 }
 

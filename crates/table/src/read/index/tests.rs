@@ -147,3 +147,38 @@ fn refuse_damage(first_keys: bool) {
         }
     }
 }
+
+/// Entries that share all of the key before and add a byte: put together, their keys take the
+/// square of the block's size. 100,000 entries were 5 GB.
+#[pumice_test_macros::test]
+fn keys_that_grow_out_of_proportion_are_refused() {
+    let encoding = IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };
+    let cmp = InternalKeyComparator::default();
+    for (entries, fits) in [(5_000u32, true), (100_000, false)] {
+        let mut block = vec![0, 1, b'k', 0, 10];
+        for shared in 1..entries {
+            pumice_base::coding::put_varint32(&mut block, shared);
+            block.extend([1, b'k', 0]);
+        }
+        block.extend([0; 4]);
+        block.extend(1u32.to_le_bytes());
+        let index = IndexBlock::decode(&block, encoding, &cmp);
+        assert_eq!(index.is_ok(), fits, "{entries} entries: {:?}", index.err());
+    }
+}
+
+/// Blocks of a table follow each other: who reads all that an index names reads no more than the
+/// file.
+#[pumice_test_macros::test]
+fn blocks_that_overlap_are_refused() {
+    let encoding = IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };
+    let cmp = InternalKeyComparator::default();
+    for (second, fits) in [(15, true), (40, true), (14, false), (0, false)] {
+        let block = [
+            &[0, 1, b'k', 0, 10, 0, 1, b'l', second, 10][..],
+            &[0, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0],
+        ];
+        let index = IndexBlock::decode(&block.concat(), encoding, &cmp);
+        assert_eq!(index.is_ok(), fits, "{second}: {:?}", index.err());
+    }
+}

@@ -149,7 +149,8 @@ impl Life {
             session.heal()?;
         }
         if let Err(error) = session.close() {
-            if !session.is_dead() {
+            // After faults: what was under way when they ended may have failed after all.
+            if !session.is_dead() && !session.had_faults() {
                 return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));
             }
             self.world.crash(Some(session), &mut self.rng);

@@ -405,3 +405,27 @@ fn a_power_cut_during_resume_leaves_batches_whole() {
         }
     }
 }
+
+/// Writes that are in no log and that a background error keeps in memory: closing says so.
+#[pumice_test_macros::test]
+fn a_close_that_cannot_save_unlogged_writes_says_so() {
+    for lost in [false, true] {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        options.db.max_bgerror_resume_count = 0;
+        let db = Db::open(&options, DIR).unwrap();
+        let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+        db.put(&unlogged, b"a", b"1").unwrap();
+        flush(&db).unwrap();
+        if lost {
+            db.put(&unlogged, b"b", b"2").unwrap();
+        }
+        fs.add_fault(FaultRule::always(FaultOp::Write, "*MANIFEST*", Fault::Eio));
+        db.create_column_family(&ColumnFamilyOptions::default(), "fails").unwrap_err();
+        fs.clear_faults();
+        assert_eq!(db.close().is_err(), lost);
+        drop(db);
+        let db = Db::open(&options, DIR).unwrap();
+        assert_eq!((get(&db, "a").as_deref(), get(&db, "b")), (Some(&b"1"[..]), None));
+    }
+}

@@ -23,7 +23,7 @@ use super::host::Host;
 use super::script::{self, Performer, Script};
 use super::session::Session;
 use super::verdict::{Count, Failure, Kind, Tally};
-use super::world::{DIR, World};
+use super::world::{DIR, World, some_crash};
 
 /// What a crash may leave of the same moment.
 pub const IMAGES: [(Crash, CrashMode); 8] = [
@@ -42,7 +42,7 @@ const UNSYNCED: usize = 1;
 /// The number of the one that leaves any sectors of a write.
 const SECTORS: usize = 5;
 /// Boundaries that a seed takes.
-const BOUNDARIES: usize = 3;
+const BOUNDARIES: usize = 8;
 
 /// Where a workload may be cut off.
 struct Boundaries {
@@ -101,10 +101,11 @@ fn kind_of(path: &Path) -> usize {
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x72);
     let number = script::workload_of(seed, &mut rng);
-    let boundaries = find_boundaries(number, host, tally)?;
+    let case = Case { number, schedule: rng.next_u64() };
+    let boundaries = find_boundaries(case, host, tally)?;
     for _ in 0..BOUNDARIES {
         let (boundary, images) = boundaries.choose(&mut rng);
-        crash_at(number, boundary, &images, host, tally)?;
+        crash_at(case, boundary, &images, host, tally)?;
     }
     Ok(())
 }
@@ -114,10 +115,11 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
 /// # Errors
 /// The first thing that was wrong.
 pub fn run_all(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
-    let changes = find_boundaries(number, host, tally)?.changes;
+    let case = Case { number, schedule: number };
+    let changes = find_boundaries(case, host, tally)?.changes;
     let images: Vec<usize> = (0..IMAGES.len()).collect();
     for boundary in 0..=changes {
-        crash_at(number, boundary, &images, host, tally)?;
+        crash_at(case, boundary, &images, host, tally)?;
     }
     Ok(changes + 1)
 }
@@ -127,14 +129,17 @@ fn prepare(number: u64, tally: &Arc<Tally>) -> (World, Script) {
     (World::new(number, script.plan.clone(), Arc::clone(tally)), script)
 }
 
-/// The changes of the disk that a workload makes. The schedule follows from the number, so every
-/// run of it makes the same ones up to its crash.
-fn find_boundaries(
+/// A workload under a schedule: every run of it makes the same changes of the disk up to its crash.
+#[derive(Clone, Copy)]
+struct Case {
     number: u64,
-    host: &mut Host,
-    tally: &Arc<Tally>,
-) -> Result<Boundaries, Failure> {
-    host.run(number, || {
+    schedule: u64,
+}
+
+/// The changes of the disk that a workload makes.
+fn find_boundaries(case: Case, host: &mut Host, tally: &Arc<Tally>) -> Result<Boundaries, Failure> {
+    let Case { number, schedule } = case;
+    host.run(schedule, || {
         let (mut world, script) = prepare(number, tally);
         world.fs.note_changes();
         let (mut returns, mut session) = (Vec::new(), None);
@@ -151,13 +156,14 @@ fn find_boundaries(
 }
 
 fn crash_at(
-    number: u64,
+    case: Case,
     boundary: u64,
     images: &[usize],
     host: &mut Host,
     tally: &Arc<Tally>,
 ) -> Result<(), Failure> {
-    let ran = host.run(number, || {
+    let Case { number, schedule } = case;
+    let ran = host.run(schedule, || {
         let (mut world, script) = prepare(number, tally);
         // As when the boundaries were looked for: taking notes is a step of the schedule.
         world.fs.note_changes();
@@ -186,7 +192,7 @@ fn crash_at(
 /// Recovers one image, in the middle of which some crash again; `salt` tells images of one kind
 /// apart.
 fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), Failure> {
-    let (crash, mode) = IMAGES[image];
+    let (mut crash, mut mode) = IMAGES[image];
     let mut rng = Rng::new((salt << 40) ^ (boundary * IMAGES.len() as u64 + image as u64));
     let mut world = dead.fork(dead.fs.crashed_copy(rng.next_u64(), mode));
     world.history.lock().crash(if dead.lost_a_sync() { Crash::Power } else { crash });
@@ -196,9 +202,12 @@ fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), F
         world.fs.halt_after(rng.uniform(16));
         let opened = world.open().ok().map(Arc::new);
         world.tally.add(Count::InRecovery, u64::from(opened.is_none()));
+        if rng.one_in(2) {
+            (crash, mode) = some_crash(&mut rng);
+        }
         world.crash_as(opened, crash, mode, rng.next_u64());
     }
-    if image == 0 {
+    if image == 0 && crash == Crash::Process {
         refuse_damage(&world, boundary)?;
     }
     let session = world.open_and_judge()?;

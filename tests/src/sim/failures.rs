@@ -27,6 +27,8 @@ pub const WAYS: [(Option<FaultOp>, Fault); 8] = [
     (Some(FaultOp::Close), Fault::Eio),
 ];
 
+/// Operations that a seed makes fail, one a run.
+const TRIES: usize = 6;
 /// The number of the way in which closing fails.
 const CLOSING: usize = 7;
 /// More operations than any scenario does.
@@ -39,7 +41,7 @@ const OPERATIONS_MAX: u64 = 3000;
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x73);
     let number = script::scenario_of(seed, &mut rng);
-    let way = match script::scenario(number).1.calls.contains(&Call::Reopen) && rng.one_in(3) {
+    let way = match script::scenario(number).1.calls.contains(&Call::Reopen) && rng.one_in(2) {
         // What closes should meet failing closes.
         true => CLOSING,
         false => rng.uniform(WAYS.len() as u64) as usize,
@@ -50,9 +52,10 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
         Some(FaultOp::Close) => 12,
         Some(_) => 40,
     };
-    for _ in 0..3 {
+    for _ in 0..TRIES {
         let i = rng.uniform(range);
-        if !fail(number, way, i, rng.next_u64(), host, tally)? {
+        let seed = rng.next_u64();
+        if !fail(number, way, i, (seed, seed), host, tally)? {
             range = i.max(1);
         }
     }
@@ -70,24 +73,24 @@ pub fn run_all(
     tally: &Arc<Tally>,
 ) -> Result<u64, Failure> {
     let mut i = 0;
-    while i < OPERATIONS_MAX && fail(number, way, i, i, host, tally)? {
+    while i < OPERATIONS_MAX && fail(number, way, i, (i, number), host, tally)? {
         i += 1;
     }
     Ok(i)
 }
 
-/// Lets operation `i` fail; whether there was one.
+/// Lets operation `i` fail under a schedule; whether there was one.
 fn fail(
     number: u64,
     way: usize,
     i: u64,
-    seed: u64,
+    (seed, schedule): (u64, u64),
     host: &mut Host,
     tally: &Arc<Tally>,
 ) -> Result<bool, Failure> {
     let (name, _) = script::scenario(number);
     let (op, fault) = WAYS[way];
-    let ran = host.run(number, || one_run(number, way, i, seed, tally));
+    let ran = host.run(schedule, || one_run(number, way, i, seed, tally));
     ran.map_err(|f| f.before(&format!("{name}: operation {i} of {op:?} fails with {fault:?}")))
 }
 
@@ -125,8 +128,10 @@ fn one_run(
         if rng.one_in(2) {
             let (crash, mode) = some_crash(&mut rng);
             world.crash_as(Some(session), crash, mode, rng.next_u64());
-        } else {
-            session.must(session.close().map_err(Into::into), "close")?;
+        } else if let Err(error) = session.close() {
+            // What was under way when the fault ended has failed after all.
+            session.excuse(error.into())?;
+            world.process_ended();
         }
     }
     let session = world.open_and_judge()?;

@@ -15,7 +15,7 @@ use pumice_testkit::{OpGenerator, Shape, op};
 use super::external::Packer;
 use super::plan;
 use super::reads::Reader;
-use super::session::Session;
+use super::session::{Session, Stop};
 use super::side;
 use super::verdict::{Count, Failure, Kind, Tally};
 use super::weather;
@@ -149,7 +149,8 @@ impl Life {
             session.heal()?;
         }
         if let Err(error) = session.close() {
-            if !session.is_dead() {
+            // After faults: what was under way when they ended may have failed after all.
+            if !session.is_dead() && !session.had_faults() {
                 return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));
             }
             self.world.crash(Some(session), &mut self.rng);
@@ -246,11 +247,7 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."), number);
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
-        let done = match rng.uniform(3) {
-            0 if !session.plan.behind || rng.one_in(3) => session.ingest_beside(&mut rng),
-            0 | 1 if session.plan.behind => session.ingest_behind(&mut rng),
-            _ => session.ingest(&mut packer).map(drop),
-        };
+        let done = ingest_once(session, &mut packer, &mut rng);
         match done {
             // What was just promised is all there is to go by when the power fails now.
             Ok(()) if rng.one_in(5) && !session.is_dead() => session.die_after(rng.uniform(3)),
@@ -260,6 +257,24 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
         if session.is_dead() {
             return Ok(());
         }
+    }
+    Ok(())
+}
+
+/// One ingestion of some kind; half of them with somebody who looks on, and who must see nothing of
+/// it in a snapshot from before.
+fn ingest_once(session: &Session, packer: &mut Packer, rng: &mut Rng) -> Result<(), Stop> {
+    let mut onlooker = rng.one_in(2).then(|| Reader::new(session, rng.fork()));
+    if let Some(onlooker) = &mut onlooker {
+        onlooker.snapshot()?;
+    }
+    match rng.uniform(3) {
+        0 if !session.plan.behind || rng.one_in(3) => session.ingest_beside(rng),
+        0 | 1 if session.plan.behind => session.ingest_behind(rng),
+        _ => session.ingest(packer).map(drop),
+    }?;
+    for _ in 0..2 {
+        onlooker.as_mut().map_or(Ok(()), Reader::read_again)?;
     }
     Ok(())
 }

@@ -169,7 +169,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn snapshot(&mut self) -> Result<(), Stop> {
+    /// Takes a snapshot and keeps it.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    pub fn snapshot(&mut self) -> Result<(), Stop> {
         let line_cf = self.cf();
         let begun = self.session.history.lock().now();
         let snapshot = self.session.db.snapshot();
@@ -191,7 +195,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads at a snapshot that was taken earlier.
-    fn read_again(&mut self) -> Result<(), Stop> {
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    pub fn read_again(&mut self) -> Result<(), Stop> {
         if self.kept.is_empty() {
             self.snapshot()?;
         }

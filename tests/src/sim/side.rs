@@ -25,6 +25,8 @@ struct Side {
     durable: Found,
     /// Durably deleted: key and last value.
     deleted: Found,
+    /// The largest key that was deleted, or may have been: no other one has its number.
+    used: Vec<u8>,
     /// Files that were ingested behind all others, or may have been, reach up to this key.
     behind: Vec<u8>,
     /// A file was ingested, or may have been, in front.
@@ -63,7 +65,8 @@ impl SideFamilies {
     pub fn issue(&mut self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let side = self.side(name);
         // Some before the last may be gone, so their number says nothing.
-        let last = side.issued.keys().chain(side.deleted.keys()).chain([&side.behind]).max();
+        let last =
+            side.issued.keys().chain(side.deleted.keys()).chain([&side.behind, &side.used]).max();
         let last = last.filter(|key| !key.is_empty()).map(|key| String::from_utf8_lossy(key));
         let n = last.map_or(0, |key| key.parse::<u64>().map_or(0, |n| n + 1));
         let entry = (format!("{n:05}").into_bytes(), format!("{name}-{n}").into_bytes());
@@ -103,6 +106,7 @@ impl SideFamilies {
         let key = key.clone();
         side.acked.remove(&key);
         side.durable.remove(&key);
+        side.used.clone_from(&key);
         Some(key)
     }
     /// Its deletion is durable.
@@ -205,7 +209,10 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
     let handles = &session.side_handles;
     let old = handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
     if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
-        handles.lock().remove(&name);
+        if handles.lock().remove(&name).is_none() {
+            // Somebody has taken it to work on.
+            return Ok(());
+        }
         session.side.lock().drop_it(&name);
         session.db.drop_column_family(&family)?;
         session.side.lock().dropped(&name);

@@ -32,18 +32,16 @@ impl DbInner {
     /// `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
     ///
     /// # Errors
-    /// The first failure of flushing or closing a file; the database is closed all the same.
+    /// The first failure of flushing or closing a file, or the background error that keeps unlogged
+    /// writes from being flushed; the database is closed all the same.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         let mut result = Ok(());
         if !self.read_only
             && !self.shutting_down.load(Ordering::Acquire)
             && self.unlogged_writes.load(Ordering::Relaxed)
             && !self.options().avoid_flush_during_shutdown
-            && self.stopping_error().is_none()
         {
-            let ids = all_ids(&self.state.lock());
-            result =
-                self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids);
+            result = self.save_unlogged();
         }
         if self.shutting_down.swap(true, Ordering::AcqRel) {
             return self.wait_closed();
@@ -51,6 +49,17 @@ impl DbInner {
         let mut closing = Closing { db: self, result };
         self.stop(&mut closing.result);
         closing.result.clone()
+    }
+
+    /// Flushes what may be in no log.
+    fn save_unlogged(self: &Arc<Self>) -> Result<()> {
+        if let Some(error) = self.stopping_error() {
+            let state = self.state.lock();
+            let saved = state.cfs.values().all(|cf| cf.mem.is_empty() && cf.imm.is_empty());
+            return if saved { Ok(()) } else { Err(error) };
+        }
+        let ids = all_ids(&self.state.lock());
+        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
     }
 
     /// Waits for the task that closes the database. Jobs and listeners must not: it waits for them.

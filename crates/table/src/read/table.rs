@@ -206,7 +206,7 @@ impl Table {
     fn get_in<F>(
         &self,
         index: &IndexBlock,
-        mut at: usize,
+        at: usize,
         options: &TableReadOptions,
         target: &[u8],
         f: &mut F,
@@ -214,8 +214,33 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let mut last = Visit::BlockEnded;
-        while at < index.len() {
+        if at >= index.len() {
+            return Ok(Visit::Passed);
+        }
+        if index.begins_above(at, &self.comparator, user_key(target)) {
+            return Ok(Visit::Done);
+        }
+        match self.visit_at(index.handle(at), options, target, f)? {
+            Visit::Done => Ok(Visit::Done),
+            visit => self.get_behind((index, at), visit, options, target, f),
+        }
+    }
+
+    /// Goes on behind block `at` of `index`, whose visit ended in `last`.
+    #[cold]
+    #[inline(never)]
+    fn get_behind<F>(
+        &self,
+        (index, at): (&IndexBlock, usize),
+        mut last: Visit,
+        options: &TableReadOptions,
+        target: &[u8],
+        f: &mut F,
+    ) -> Result<Visit>
+    where
+        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
+    {
+        for at in at + 1..index.len() {
             if index.begins_above(at, &self.comparator, user_key(target)) {
                 return Ok(Visit::Done);
             }
@@ -224,7 +249,6 @@ impl Table {
                 return Ok(Visit::Done);
             }
             last = self.next_visit(last, visit)?;
-            at += 1;
         }
         Ok(last)
     }

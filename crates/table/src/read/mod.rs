@@ -1,11 +1,13 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
-//! `open` makes a [`table::Table`]; `table` answers point lookups, `iter` iterates. Under them:
+//! `open` makes a [`table::Table`]; `table` answers point lookups (`behind`
+//! goes on where versions span blocks), `iter` iterates. Under them:
 //! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
 //! (walking a block), `cached_block` (what the block cache holds).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
+mod behind;
 pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;

@@ -15,7 +15,7 @@ use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, ValueType};
+use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
 
 use crate::extractor::Extractor;
 use crate::footer::Footer;
@@ -77,7 +77,7 @@ pub struct Table {
 }
 
 /// How a lookup in one data block ended.
-enum Visit {
+pub(super) enum Visit {
     /// The versions of the key end here, or the caller has seen enough.
     Done,
     /// The block ended; the key may go on in the next one.
@@ -226,45 +226,6 @@ impl Table {
         }
     }
 
-    /// Goes on behind block `at` of `index`, whose visit ended in `last`.
-    #[cold]
-    #[inline(never)]
-    fn get_behind<F>(
-        &self,
-        (index, at): (&IndexBlock, usize),
-        mut last: Visit,
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<Visit>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        for at in at + 1..index.len() {
-            if index.begins_above(at, &self.comparator, user_key(target)) {
-                return Ok(Visit::Done);
-            }
-            let visit = self.visit_at(index.handle(at), options, target, f)?;
-            if let Visit::Done = visit {
-                return Ok(Visit::Done);
-            }
-            last = self.next_visit(last, visit)?;
-        }
-        Ok(last)
-    }
-
-    /// What `visit`, which is not `Done`, makes of a lookup that was at `last` before.
-    #[cold]
-    fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
-        match (last, visit) {
-            (Visit::Passed, Visit::Passed) => Err(Error::corruption(format!(
-                "blocks out of order: two are before a key that the index puts there, in {}",
-                self.file.name()
-            ))),
-            (_, visit) => Ok(visit),
-        }
-    }
-
     /// As [`Table::get_in`] from where `target` belongs, in an index that is not decoded.
     #[cold]
     #[inline(never)]
@@ -297,7 +258,7 @@ impl Table {
 
     /// Visits one data block.
     #[inline]
-    fn visit_at<F>(
+    pub(super) fn visit_at<F>(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,

@@ -138,6 +138,8 @@ bugs! {
     IngestNotAtomic,
     /// Ingested files are durable before what was written before them.
     IngestLogNotSynced,
+    /// Nothing lies below, so compactions forget deletions, although files may be ingested behind.
+    ReservedLevelForgotten,
     /// A filter partition that is cut inside a data block ends one key too early.
     FilterCutOffByOne,
     /// A filter partition that takes over keys lacks the hash that was not added twice.
@@ -164,6 +166,8 @@ bugs! {
     ChecksumWithoutPlace,
     /// Lookups compare the stored sequence number of an ingested file.
     GlobalSeqnoNotCompared,
+    /// What a codec gives back is not what it was given.
+    CodecDamagesBlock,
 }
 
 impl Bug {
@@ -186,6 +190,7 @@ impl Bug {
         Bug::DictionaryForIndex,
         Bug::ChecksumWithoutPlace,
         Bug::GlobalSeqnoNotCompared,
+        Bug::CodecDamagesBlock,
     ];
 
     /// The bug with that name.

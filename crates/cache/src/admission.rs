@@ -1,20 +1,25 @@
 //! Policy: whether an entry that is cheap to do without is worth a place in a full cache.
 //!
 //! Where a cache is much too small for what is read through it, most entries are evicted before
-//! their first hit, and making them ready for the cache was work for nothing. So the cache notes
-//! when an entry was missed. A *return* is a miss that comes so soon after the last miss of the
-//! same entry that, had it been admitted then, it would now have been a hit. The share of returns
-//! among the misses says what admitting at the first miss is worth:
+//! their first hit: making them ready for the cache was work for nothing, and others were evicted
+//! for them. So the cache notes when an entry was missed. A *return* is a miss that comes so soon
+//! after the last miss of the same entry that, had it been admitted then, it would now have been a
+//! hit. The share of returns among the misses says what admitting at the first miss is worth. It is
+//! kept for each [`Priority`], whose entries are not alike: a cache may hold most index blocks and
+//! next to no data blocks.
 //!
-//! - while it is high, entries are admitted at once; one in [`SAMPLE`], chosen by key, only on its
+//! - While it is high, entries are admitted at once; one in [`SAMPLE`], chosen by key, only on its
 //!   return, for the share to be known;
-//! - while it is low, every entry is admitted on its return only: it costs one more miss each time
-//!   that it comes into the cache, and leaves its place to others until then.
+//! - while it is low, an entry is admitted only on a return that is *prompt*: what is read at
+//!   random and comes back by chance mostly takes longer, what is read often does not. It costs one
+//!   more miss each time that it comes into the cache, and leaves its place to others until then.
 //!
 //! Thread safety: any thread; the share is a relaxed atomic that may lose a note. Invariant: it
 //! stays within 0 and [`ALL`]. Does not know which entries are in the cache.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::key::Priority;
 
 /// The share when every miss is a return.
 const ALL: u32 = 1 << 16;
@@ -27,30 +32,53 @@ const WEIGHT: u32 = 64;
 /// One key in so many is never admitted at its first miss.
 const SAMPLE: u64 = 16;
 
-/// What is known about returns.
-pub(crate) struct Admission {
-    share: AtomicU32,
+/// How long after the last miss of the same entry a miss came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// Never, or too long for the entry to be still here.
+    Late,
+    /// In time.
+    InTime,
+    /// In a small part of that time.
+    Prompt,
 }
+
+/// What is known about returns.
+pub(crate) struct Admission([Share; Priority::COUNT]);
+
+/// What is known about returns of entries of one priority.
+pub(crate) struct Share(AtomicU32);
 
 impl Admission {
     /// Nothing is known: entries are admitted at once.
     pub(crate) fn new() -> Self {
-        Admission { share: AtomicU32::new(2 * WORTH_IT) }
+        Admission(std::array::from_fn(|_| Share(AtomicU32::new(2 * WORTH_IT))))
     }
 
-    /// The entry with this hash of its key was missed. True: it is worth a place. `returned` says
-    /// whether this is a return, and is asked only where it matters.
-    pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> bool) -> bool {
-        let share = self.share.load(Relaxed);
+    /// What is known about this priority.
+    pub(crate) fn of(&self, priority: Priority) -> &Share {
+        &self.0[priority as usize]
+    }
+}
+
+impl Share {
+    /// The entry with this hash of its key was missed. True: it is worth a place. `returned` tells
+    /// when it was missed before, and is asked only where it matters.
+    pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> Return) -> bool {
+        let share = self.0.load(Relaxed);
         // The low bits choose a slot, the middle ones are the mark's.
         let sampled = (hash >> 56).is_multiple_of(SAMPLE);
         if share >= WORTH_IT && !sampled {
             return true;
         }
         let returned = returned();
-        let target = if returned { ALL } else { 0 };
-        self.share.store(share - share / WEIGHT + target / WEIGHT, Relaxed);
-        returned
+        let target = if returned == Return::Late { 0 } else { ALL };
+        self.0.store(share - share / WEIGHT + target / WEIGHT, Relaxed);
+        match returned {
+            Return::Late => false,
+            Return::InTime => share >= WORTH_IT,
+            Return::Prompt => true,
+        }
     }
 }
 
@@ -59,27 +87,32 @@ mod tests {
     use super::*;
 
     /// Keys that come back with a given chance: admitted at once, but for the sample, where that
-    /// is often, on their return only where it is rare; and the policy finds back.
+    /// is often, on their prompt return only where it is rare; and the policy finds back.
     #[pumice_test_macros::test]
     fn follows_the_share_of_returns() {
         let mut rng = pumice_base::random::Rng::new(7);
         let admission = Admission::new();
+        let low = admission.of(Priority::Low);
         for (percent, at_once) in [(50, true), (2, false), (40, true), (5, false), (100, true)] {
-            let (mut admitted, mut returns) = (0, 0);
+            let (mut admitted, mut prompt) = (0, 0);
             for round in 0..8000 {
-                let returned = rng.uniform(100) < percent;
-                let verdict = admission.decide(rng.next_u64(), || returned);
+                let returned = match rng.uniform(100) < percent {
+                    true if rng.one_in(2) => Return::Prompt,
+                    true => Return::InTime,
+                    false => Return::Late,
+                };
+                let verdict = low.decide(rng.next_u64(), || returned);
                 if round >= 4000 {
                     admitted += u32::from(verdict);
-                    returns += u32::from(returned);
+                    prompt += u32::from(returned == Return::Prompt);
                 }
             }
-            let share = admission.share.load(Relaxed);
+            let share = low.0.load(Relaxed);
             assert!(share <= ALL, "{share}");
             if at_once {
                 assert!(admitted > 4000 / 100 * 85, "{percent} %: {admitted} of 4000");
             } else {
-                assert_eq!(admitted, returns, "{percent} %");
+                assert_eq!(admitted, prompt, "{percent} %");
             }
         }
     }

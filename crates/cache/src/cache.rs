@@ -83,16 +83,17 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.lookup(key).map(Ref::into_handle)
     }
 
-    /// The entry under `key`, which would be charged about `charge` bytes, was missed, and the
-    /// caller can do without inserting it: true if it should all the same. Always so while there is
-    /// room; in a full cache the policy in `admission` decides. To be called once per miss.
-    pub fn admits(&self, key: &CacheKey, charge: usize) -> bool {
+    /// The entry under `key`, which would be charged about `charge` bytes and inserted with this
+    /// priority, was missed, and the caller can do without inserting it: true if it should all the
+    /// same. Always so while there is room; in a full cache the policy in `admission` decides. To
+    /// be called once per miss.
+    pub fn admits(&self, key: &CacheKey, charge: usize, priority: Priority) -> bool {
         let table = self.table();
         if !table.is_full(charge) {
             return true;
         }
         let hash = key.hash();
-        self.admission.decide(hash, || table.note_miss(hash))
+        self.admission.of(priority).decide(hash, || table.note_miss(hash, priority))
     }
 
     /// Stores `value` under `key`, in place of what is there, and pins it.

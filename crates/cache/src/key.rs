@@ -31,6 +31,9 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// Number of priorities.
+    pub(crate) const COUNT: usize = 3;
+
     /// The countdown a new entry starts with.
     #[inline]
     pub(crate) fn initial_countdown(self) -> u8 {

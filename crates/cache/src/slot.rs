@@ -171,15 +171,15 @@ impl<V> Slot<V> {
         }
     }
 
-    /// Notes that a key with this tag was missed at this time of the clock. True: it was missed
-    /// before, at most `window` ago, and no other key that is noted here was since. Lossy: tags
+    /// Notes that a key with this tag was missed at this time of the clock, and returns the time
+    /// since it was missed before, if no other key that is noted here was missed since. Lossy: tags
     /// are short and times wrap.
-    pub(crate) fn note_miss(&self, tag: u16, now: u16, window: u16) -> bool {
+    pub(crate) fn note_miss(&self, tag: u16, now: u16) -> Option<u16> {
         let tag = tag << MISS_TIME_BITS;
         let now = now & MISS_TIME;
         let before = self.missed.load(Relaxed);
         self.missed.store(tag | now, Relaxed);
-        before & !MISS_TIME == tag && now.wrapping_sub(before) & MISS_TIME <= window
+        (before & !MISS_TIME == tag).then(|| now.wrapping_sub(before) & MISS_TIME)
     }
 
     /// Adds a pin to those the caller has.

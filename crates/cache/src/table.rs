@@ -23,6 +23,7 @@ use std::sync::atomic::{
 
 use crossbeam_utils::CachePadded;
 
+use crate::admission::Return;
 use crate::key::{CacheKey, Priority};
 use crate::slot::{Slot, Sweep};
 
@@ -33,13 +34,13 @@ const CLOCK_STEP: usize = 4;
 const EVICTION_EFFORT_CAP: usize = 30;
 /// Sweeps after which every unpinned entry has run out of countdown.
 const SWEEPS_MAX: usize = 5;
-/// Sweeps that an entry of high priority stays without a hit: one more than its countdown.
-const STAY_SWEEPS: u16 = 4;
 /// Evictions leave at most this part of the capacity free: they free more than they have to, but
 /// not by much.
 const EVICTION_ROOM: usize = 16;
 /// Times that the clock tells apart in a sweep, for misses.
 const MISS_TIMES_PER_SWEEP: u16 = 4;
+/// A return is prompt in this part of the time that an entry stays without a hit.
+const PROMPT: u16 = 4;
 /// Smallest table.
 const SLOTS_MIN: usize = 64;
 
@@ -154,13 +155,19 @@ impl<V> Table<V> {
             || self.occupancy() >= self.occupancy_max
     }
 
-    /// Notes that the key with this hash was missed. True: that it was missed before is so short a
-    /// time ago that an entry made then would still be here.
-    pub(crate) fn note_miss(&self, hash: u64) -> bool {
+    /// Notes that the key with this hash was missed, and tells when it was missed before: in time
+    /// if an entry made then would still be here.
+    pub(crate) fn note_miss(&self, hash: u64, priority: Priority) -> Return {
         let len = self.slots.len();
         let now = self.clock.load(Relaxed) / (len / usize::from(MISS_TIMES_PER_SWEEP));
-        let window = STAY_SWEEPS * MISS_TIMES_PER_SWEEP;
-        self.slots[hash as usize & (len - 1)].note_miss((hash >> 40) as u16, now as u16, window)
+        // The sweeps that an entry stays without a hit are one more than its countdown.
+        let stays = (u16::from(priority.initial_countdown()) + 1) * MISS_TIMES_PER_SWEEP;
+        let slot = &self.slots[hash as usize & (len - 1)];
+        match slot.note_miss((hash >> 40) as u16, now as u16) {
+            Some(time) if time <= stays / PROMPT => Return::Prompt,
+            Some(time) if time <= stays => Return::InTime,
+            _ => Return::Late,
+        }
     }
 
     /// Hides every entry under `key`; true if there was one.

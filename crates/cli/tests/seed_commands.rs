@@ -65,24 +65,35 @@ fn file_sizes_with_parallel_compression() {
     run_on_both("sizes", &commands, 2);
 }
 
+fn fillseq(codec: &str, threads: u32, level: &str) -> String {
+    format!(
+        "-db=$TEST_TMPDIR/dbbench --benchmarks=fillseq -num=30000 -compaction_style=2 \
+         -fifo_compaction_max_table_files_size_mb=1000 -fifo_compaction_allow_compaction=0 \
+         -disable_wal -write_buffer_size=1200000 -format_version=7 -compression_type={codec} \
+         -compression_parallel_threads={threads} {level}"
+    )
+}
+
 #[pumice_test_macros::test]
 fn fillseq_by_codec_and_threads() {
     let mut commands = Vec::new();
-    for (codec, level, threads) in [
-        ("none", "", 1),
-        ("lz4", "", 3),
-        ("zstd", "", 8),
-        ("zstd", "-compression_level=4", 1),
-        ("zstd", "-compression_level=8", 4),
-    ] {
-        commands.push(format!(
-            "-db=$TEST_TMPDIR/dbbench --benchmarks=fillseq -num=30000 -compaction_style=2 \
-             -fifo_compaction_max_table_files_size_mb=1000 -fifo_compaction_allow_compaction=0 \
-             -disable_wal -write_buffer_size=1200000 -format_version=7 -compression_type={codec} \
-             -compression_parallel_threads={threads} {level}"
-        ));
+    for codec in ["none", "lz4", "zstd"] {
+        for threads in [1, 2, 3, 4, 6, 8] {
+            commands.push(fillseq(codec, threads, ""));
+        }
     }
     run_on_both("fillseq", &commands, 1);
+}
+
+#[pumice_test_macros::test]
+fn fillseq_by_level_and_threads() {
+    let mut commands = Vec::new();
+    for level in [4, 6, 8] {
+        for threads in [1, 4, 8] {
+            commands.push(fillseq("zstd", threads, &format!("-compression_level={level}")));
+        }
+    }
+    run_on_both("levels", &commands, 1);
 }
 
 #[pumice_test_macros::test]

@@ -181,7 +181,43 @@ fn tools_agree_about_a_database() {
     let properties = good(dir, "sst_dump --file=d --show_properties");
     assert!(properties.contains("# entries: 3"), "{properties}");
     assert!(good(dir, "sst_dump --file=d --command=scan").contains(" => 4\n"));
+    recompressing(dir);
     damage_is_found(dir);
+}
+
+/// Sizes by codec and level; threads change none of them.
+fn recompressing(dir: &Path) {
+    good(dir, "db_bench --db=r --benchmarks=fillseq,compact --num=3000 --compression_type=none");
+    let sizes = |flags: &str| -> Vec<(String, u64)> {
+        let text = good(dir, &format!("sst_dump --file=r --command=recompress {flags}"));
+        let mut codec = String::new();
+        let mut sizes = Vec::new();
+        for line in text.lines() {
+            let tried = line.strip_prefix("Compression level: ");
+            if let Some(name) = line.strip_prefix("Compression: ") {
+                codec = name.trim_end().to_string();
+            } else if let Some((level, rest)) = tried.and_then(|line| line.split_once(" Size: ")) {
+                let size = rest.split_whitespace().next().unwrap().parse().unwrap();
+                sizes.push((format!("{codec} {level}"), size));
+            }
+        }
+        sizes
+    };
+    let all = sizes("");
+    assert_eq!(all.len(), 7, "{all:?}");
+    assert!(all[1..].iter().all(|(_, size)| *size < all[0].1 * 3 / 4), "{all:?}");
+    let zstd = "--compression_types=kZSTD --compression_level_from=1 --compression_level_to=5";
+    let levels = sizes(zstd);
+    assert_eq!((levels.len(), levels[4].0.as_str()), (5, "kZSTD 5"));
+    assert_eq!(sizes(&format!("{zstd} --compression_parallel_threads=4")), levels);
+    assert_eq!(sizes(&format!("{zstd} --verify_compression")), levels);
+    let blocks = sizes("--compression_types=kZSTD --set_block_size=1024");
+    let dictionary = "--compression_types=kZSTD --set_block_size=1024 \
+                      --compression_max_dict_bytes=8192 --compression_zstd_max_train_bytes=100000";
+    assert!(sizes(dictionary)[0].1 < blocks[0].1 && blocks[0].1 > levels[2].1);
+    let complaint = bad(dir, "sst_dump --file=r --command=recompress --compression_types=kFast");
+    assert!(complaint.contains("kFast is not a valid CompressionType"), "{complaint}");
+    bad(dir, "sst_dump --file=r --command=recompress --compression_level_from=1");
 }
 
 /// Damages every live table file in turn and expects both tools to say so.

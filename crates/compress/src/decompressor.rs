@@ -154,7 +154,7 @@ impl Decompressor {
     }
 }
 
-fn malformed(kind: CompressionType, what: &str) -> Error {
+pub(crate) fn malformed(kind: CompressionType, what: &str) -> Error {
     Error::corruption(format!("{}: {what}", kind.property_name()))
 }
 
@@ -170,7 +170,12 @@ fn max_expansion(kind: CompressionType) -> u64 {
 }
 
 /// Refuses sizes that the limit or the codec rules out.
-fn check_size(kind: CompressionType, size: u64, stream: usize, limit: usize) -> Result<usize> {
+pub(crate) fn check_size(
+    kind: CompressionType,
+    size: u64,
+    stream: usize,
+    limit: usize,
+) -> Result<usize> {
     let reachable = (stream as u64 + 1).saturating_mul(max_expansion(kind));
     if size > limit as u64 {
         return Err(malformed(kind, &format!("block of {size} bytes exceeds limit of {limit}")));

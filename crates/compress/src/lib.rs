@@ -21,6 +21,7 @@ mod dict_tests;
 mod dictionary;
 mod lz4;
 mod options;
+mod snappy;
 #[cfg(test)]
 mod tests;
 mod uninit;
@@ -30,3 +31,4 @@ pub use compressor::Compressor;
 pub use decompressor::{Decompressor, Dictionary};
 pub use dictionary::CompressionDict;
 pub use options::{CompressionOptions, CompressionType, DEFAULT_LEVEL, MAX_PARALLEL_THREADS};
+pub use snappy::SnappyPrefix;

@@ -131,7 +131,8 @@ impl CompressionOptions {
     pub fn property_text(&self) -> String {
         format!(
             "window_bits={}; level={}; strategy={}; max_dict_bytes={}; zstd_max_train_bytes={}; \
-             enabled={}; max_dict_buffer_bytes={}; use_zstd_dict_trainer={}; ",
+             enabled={}; max_dict_buffer_bytes={}; use_zstd_dict_trainer={}; \
+             max_compressed_bytes_per_kb={}; checksum={}; ",
             self.window_bits,
             self.level,
             self.strategy,
@@ -140,6 +141,8 @@ impl CompressionOptions {
             u8::from(self.enabled),
             self.max_dict_buffer_bytes,
             u8::from(self.use_zstd_dict_trainer),
+            self.max_compressed_bytes_per_kb,
+            u8::from(self.checksum),
         )
     }
 
@@ -191,13 +194,14 @@ mod tests {
         assert_eq!(CompressionType::from_flag("gzip"), None);
     }
 
-    /// As found in tables written by RocksDB 7.8.3.
+    /// As found in tables written by RocksDB 10.10.1.
     #[test]
     fn property_text_of_the_defaults() {
         assert_eq!(
             CompressionOptions::default().property_text(),
             "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; \
-             enabled=0; max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; "
+             enabled=0; max_dict_buffer_bytes=0; use_zstd_dict_trainer=1; \
+             max_compressed_bytes_per_kb=896; checksum=0; "
         );
     }
 

@@ -76,6 +76,26 @@ fn incompressible_and_empty_blocks_stay_raw() {
     assert!(!compressor(Raw).compress(&compressible(4096, 1), &mut out).unwrap());
 }
 
+/// `max_compressed_bytes_per_kb` decides which blocks are worth compressing.
+#[test]
+fn blocks_are_compressed_if_they_get_as_small_as_asked() {
+    // Half of it cannot be compressed.
+    let mut raw = Rng::new(4).bytes(2048);
+    raw.resize(4096, 0);
+    for kind in CODECS {
+        let compressed = |max_compressed_bytes_per_kb| {
+            let options = CompressionOptions { max_compressed_bytes_per_kb, ..Default::default() };
+            let mut out = Vec::new();
+            let used = Compressor::new(kind, &options).unwrap().compress(&raw, &mut out).unwrap();
+            assert!(out.len() <= 4 * max_compressed_bytes_per_kb.max(0) as usize, "{kind:?}");
+            used
+        };
+        let asked = [-1, 0, 100, 480, 700, 896, 1024, 5000];
+        let expected = [false, false, false, false, true, true, true, true];
+        assert_eq!(asked.map(compressed), expected, "{kind:?}");
+    }
+}
+
 #[test]
 fn raw_blocks_and_foreign_types() {
     let (mut decompressor, mut block) = (Decompressor::new(), vec![1]);

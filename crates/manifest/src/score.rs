@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::file_meta::FileMetaData;
 use crate::level::Level;
+use crate::offpeak::Offpeak;
 use crate::options::LeveledOptions;
 use crate::range::UserRange;
 use crate::targets::LevelTargets;
@@ -202,6 +203,8 @@ pub struct MarkRules {
     pub ttl: u64,
     /// `periodic_compaction_seconds`; 0 is off.
     pub periodic: u64,
+    /// `daily_offpeak_time_utc`, in which files may get their age of `periodic` early.
+    pub offpeak: Offpeak,
     /// Files may be ingested behind all others, so that no file is the bottommost.
     pub allow_ingest_behind: bool,
 }
@@ -265,6 +268,7 @@ impl FileMarks {
             if level.number() < last && level.number() + 1 < in_use {
                 let age = Age {
                     seconds: rules.ttl,
+                    offpeak: Offpeak::default(),
                     oldest: level.oldest_ancester_time(),
                     time: |file| file.oldest_ancester_time,
                 };
@@ -272,6 +276,7 @@ impl FileMarks {
             }
             let age = Age {
                 seconds: rules.periodic,
+                offpeak: rules.offpeak,
                 oldest: level.oldest_creation_time(),
                 time: |file| file.file_creation_time,
             };
@@ -284,6 +289,8 @@ impl FileMarks {
 struct Age {
     /// Older files are too old; 0 for never.
     seconds: u64,
+    /// When a file is treated as too old that will be soon.
+    offpeak: Offpeak,
     /// The time of the oldest file of the level.
     oldest: u64,
     /// The time of a file in unix seconds, 0 unknown.
@@ -300,7 +307,10 @@ impl Age {
         old: &mut Vec<(usize, Arc<FileMetaData>)>,
         next: &mut u64,
     ) {
-        let too_old_at = |time: u64| time.saturating_add(self.seconds).saturating_add(1);
+        let too_old_at = |time: u64| {
+            let deadline = time.saturating_add(self.seconds).saturating_add(1);
+            self.offpeak.due(time, deadline, now)
+        };
         if self.seconds == 0 || self.oldest == u64::MAX {
             return;
         }

@@ -57,6 +57,8 @@ pub struct MemTableOptions {
     pub write_buffer_bytes: usize,
     /// Order of the keys.
     pub comparator: InternalKeyComparator,
+    /// Full with so many range tombstones, too; 0: however many.
+    pub max_range_deletions: usize,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
@@ -68,6 +70,7 @@ impl Default for MemTableOptions {
             arena_block_bytes: 0,
             write_buffer_bytes: 64 << 20,
             comparator: InternalKeyComparator::default(),
+            max_range_deletions: 0,
             write_buffer_manager: None,
         }
     }
@@ -97,6 +100,8 @@ pub struct MemTable {
     comparator: InternalKeyComparator,
     range_dels: RangeDels,
     write_buffer_bytes: usize,
+    /// `usize::MAX` for no limit.
+    max_range_deletions: usize,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
     id: u64,
@@ -122,6 +127,10 @@ impl MemTable {
             comparator: options.comparator,
             range_dels: RangeDels::new(),
             write_buffer_bytes: options.write_buffer_bytes,
+            max_range_deletions: match options.max_range_deletions {
+                0 => usize::MAX,
+                limit => limit,
+            },
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
             id,
@@ -315,6 +324,9 @@ impl MemTable {
     /// its size by 60 % of a block rather than leave much of the last block unused.
     #[inline]
     pub fn should_flush(&self) -> bool {
+        if self.range_dels.len() >= self.max_range_deletions {
+            return true;
+        }
         let arena = self.arena();
         let block = arena.block_bytes();
         let limit = self.write_buffer_bytes + block / 100 * OVER_ALLOCATION_PERCENT;

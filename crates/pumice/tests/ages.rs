@@ -295,3 +295,51 @@ fn the_cleaning_of_bottommost_files_can_wait() {
         db.close().unwrap();
     });
 }
+
+/// In the hours of low load files are rewritten that would not last until the next ones; whatever
+/// the hours, never late.
+#[test]
+fn hours_of_low_load_come_first() {
+    simulate(|| {
+        let (_, fs) = memory();
+        let (mut options, reasons) = leveled(&fs, 0, 10 * DAY);
+        // The clock begins somewhere in a day.
+        let midnight = wall_seconds().next_multiple_of(DAY);
+        sleep_until(midnight);
+        options.db.daily_offpeak_time_utc = "02:00-04:30".to_string();
+        let db = Db::open(&options, DIR).unwrap();
+        one_file(&db, "old");
+        to_level(&db, 4);
+        reasons.0.lock().clear();
+        let compactions = || reasons.0.lock().len();
+        // Written at midnight: too old at midnight of day 10, so done at 02:00 of day 9.
+        sleep_until(midnight + 9 * DAY + 2 * HOUR - 10);
+        assert_eq!(compactions(), 0);
+        sleep_until(midnight + 9 * DAY + 2 * HOUR + 10);
+        assert_eq!(*reasons.0.lock(), [(CompactionReason::PeriodicCompaction, 4)]);
+        // Written just after 02:00: the next one is as these hours begin on day 19.
+        sleep_until(midnight + 19 * DAY + 2 * HOUR - 10);
+        assert_eq!(compactions(), 1);
+        sleep_until(midnight + 19 * DAY + 2 * HOUR + 10);
+        assert_eq!(compactions(), 2);
+        // Without hours it is 10 days again.
+        let set = |text: &str| db.set_db_options(&[("daily_offpeak_time_utc", text)]);
+        set("").unwrap();
+        sleep_until(midnight + 29 * DAY + 2 * HOUR - 10);
+        assert_eq!(compactions(), 2);
+        sleep_until(midnight + 29 * DAY + 2 * HOUR + 20);
+        assert_eq!(compactions(), 3);
+        // Hours that have begun count at once, those over midnight too.
+        let now = midnight + 39 * DAY + HOUR / 2;
+        sleep_until(now);
+        let refused = set("13:00-13:00").unwrap_err().to_string();
+        assert_eq!(refused, "Invalid argument: start_time and end_time cannot be the same");
+        set("23:00-00:29").unwrap();
+        sleep_until(now + 30);
+        assert_eq!(compactions(), 3);
+        set("23:00-00:30").unwrap();
+        sleep_until(now + 50);
+        assert_eq!(compactions(), 4);
+        db.close().unwrap();
+    });
+}

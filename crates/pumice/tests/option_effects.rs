@@ -255,3 +255,129 @@ fn what_is_flushed_is_in_the_block_cache() {
     let [added, missed, _] = cached_with("kDisable");
     assert!(added < 5000 && missed > 50, "{added} {missed}");
 }
+
+/// Samples of other codecs are taken by flushes and compactions, from the moment that they are
+/// asked for, and sum up over tables.
+#[pumice_test_macros::test]
+fn samples_estimate_what_other_codecs_would_save() {
+    let (_, mut options) = on_memory();
+    options.cf.compression = pumice::CompressionType::None;
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, "/db").unwrap();
+    let sizes = || {
+        let text = db.property("rocksdb.aggregated-table-properties").unwrap();
+        let number = |name: &str| -> u64 {
+            let (_, rest) = text.split_once(name).unwrap_or_else(|| panic!("{name}: {text}"));
+            rest.split(';').next().unwrap().parse().unwrap()
+        };
+        let slow = number("slow compression estimated data size=");
+        (number("data block size="), number("fast compression estimated data size="), slow)
+    };
+    let flush = || {
+        fill(&db, 2000);
+        db.flush(&FlushOptions::default()).unwrap();
+    };
+    flush();
+    let (data, fast, slow) = sizes();
+    assert!(data > 200_000 && (fast, slow) == (0, 0), "{data} {fast} {slow}");
+    db.set_options(db.default_column_family(), &[("sample_for_compression", "5")]).unwrap();
+    flush();
+    let one = sizes();
+    // The second table alone was sampled.
+    assert!(one.0 == 2 * data && one.1 > 1000 && one.1 < data / 3, "{one:?}");
+    assert!(one.2 > 1000 && one.2 < one.1, "{one:?}");
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let all = sizes();
+    // Keys without sequence numbers take less.
+    assert_eq!(all.0, data);
+    assert!(1000 < all.1 && all.1 < one.1 && 1000 < all.2 && all.2 < one.2, "{all:?} {one:?}");
+    db.close().unwrap();
+}
+
+/// Sizes of the files of a compaction whose target is 300 kB, but for the last one, which has what
+/// is left.
+fn sizes_with(is_upper_bound: bool, compression_opts: &str) -> Vec<u64> {
+    let (_, mut options) = on_memory();
+    options.cf.disable_auto_compactions = true;
+    options.cf.target_file_size_base = TARGET;
+    options.cf.target_file_size_is_upper_bound = is_upper_bound;
+    // Filters take a fifth of a file. Nobody knows beforehand which allocator class one takes.
+    let table = "{filter_policy=bloomfilter:40;optimize_filters_for_memory=false}";
+    options.set("block_based_table_factory", table).unwrap();
+    options.set_from_text(compression_opts).unwrap();
+    let db = Db::open(&options, "/db").unwrap();
+    let mut rng = pumice_base::random::Rng::new(3);
+    for round in 0..2 {
+        for n in (round..100_000).step_by(2) {
+            db.put(&WriteOptions::default(), &key(n), &rng.bytes(8)).unwrap();
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let mut files = db.live_files_metadata();
+    assert!(files.iter().all(|file| file.level > 0));
+    files.sort_by(|a, b| a.smallest_key.cmp(&b.smallest_key));
+    files.pop();
+    db.close().unwrap();
+    files.into_iter().map(|file| file.size).collect()
+}
+
+const TARGET: u64 = 300_000;
+
+/// The target is one of data blocks, or a bound of the file.
+#[pumice_test_macros::test]
+fn target_sizes_can_be_upper_bounds() {
+    for compression_opts in [
+        "compression=kNoCompression",
+        "compression=kLZ4Compression",
+        "compression=kZSTD;compression_opts={max_dict_bytes=9000;max_dict_buffer_bytes=50000;}",
+    ] {
+        let files = sizes_with(false, compression_opts);
+        let too_large = files.iter().all(|&size| size > TARGET * 11 / 10 && size < TARGET * 2);
+        assert!(files.len() > 2 && too_large, "{compression_opts}: {files:?}");
+        let files = sizes_with(true, compression_opts);
+        let near = files.iter().all(|&size| size <= TARGET && size > TARGET * 17 / 20);
+        assert!(files.len() > 3 && near, "{compression_opts}: {files:?}");
+    }
+}
+
+/// A memtable with many range deletions is flushed by the next write, however small it is; the
+/// limit holds for memtables that begin after it was set.
+#[pumice_test_macros::test]
+fn many_range_deletions_make_a_memtable_full() {
+    let (_, mut options) = on_memory();
+    options.cf.memtable_max_range_deletions = 20;
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, "/db").unwrap();
+    let delete = |from: u64, count: u64| {
+        for n in from..from + count {
+            db.delete_range(&WriteOptions::default(), &key(n), &key(n + 1)).unwrap();
+        }
+    };
+    let tables = || {
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        let mut deleted: Vec<u64> =
+            db.live_files_metadata().iter().map(|file| file.num_deletions).collect();
+        deleted.sort_unstable();
+        deleted
+    };
+    fill(&db, 100);
+    delete(0, 20);
+    assert!(tables().is_empty(), "the next write sees to it");
+    delete(20, 1);
+    assert_eq!(tables(), [20]);
+    delete(21, 19);
+    assert!(db.get(&ReadOptions::default(), &key(39)).unwrap().is_none());
+    delete(40, 1);
+    assert_eq!(tables(), [20, 20]);
+    db.set_options(db.default_column_family(), &[("memtable_max_range_deletions", "0")]).unwrap();
+    delete(41, 19);
+    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    assert_eq!(tables(), [20, 20, 20], "the present memtable had its limit already");
+    delete(60, 39);
+    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    assert_eq!(tables(), [20, 20, 20]);
+    assert!(db.get(&ReadOptions::default(), &key(98)).unwrap().is_none());
+    assert!(db.get(&ReadOptions::default(), &key(99)).unwrap().is_some());
+    db.close().unwrap();
+}

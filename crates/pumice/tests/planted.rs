@@ -11,23 +11,16 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{DIR, contents, fill, flush, get, key, memory, options};
+use common::{DIR, SYNC, contents, fill, flush, get, key, memory, options};
 use pumice::{
-    ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions, MemFs,
-    Options, ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions,
+    IngestExternalFileOptions, MemFs, Options, ReadOptions, SstFileWriter, WriteBatch,
+    WriteOptions,
 };
 use pumice_base::planted::{Bug, activate};
 use pumice_env::FileSystem;
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, FsyncFailure, NameLoss};
-
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
 
 const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::SyncFollowerNotSynced,
@@ -70,6 +63,7 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::IndexSeekOffByOne, every_key_is_found),
     (Bug::BlockSeekOffByOne, every_version_is_found),
     (Bug::TombstoneDropped, a_deleted_key_stays_deleted),
+    (Bug::ReservedLevelForgotten, a_deleted_key_hides_what_comes_behind),
     (Bug::SnapshotIgnored, a_snapshot_survives_compaction),
     (Bug::RangeTombstoneIgnoresSnapshot, a_snapshot_survives_a_range_deletion),
     (Bug::PublishedBeforeInsert, a_failed_write_publishes_nothing),
@@ -367,6 +361,26 @@ fn a_deleted_key_stays_deleted() {
     assert_eq!(get(&db, &key(2)), None);
 }
 
+fn a_deleted_key_hides_what_comes_behind() {
+    let (fs, shared) = memory();
+    let mut options = options(&shared);
+    options.cf.cf_allow_ingest_behind = true;
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..3, "old");
+    flush(&db);
+    db.delete(&SYNC, &key(1)).unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let mut writer = SstFileWriter::new(&options).unwrap();
+    writer.open("/behind.sst").unwrap();
+    writer.put(&key(1), b"older").unwrap();
+    writer.put(&key(7), b"older").unwrap();
+    writer.finish().unwrap();
+    let behind = IngestExternalFileOptions { ingest_behind: true, ..Default::default() };
+    db.ingest_external_file(&behind, &["/behind.sst"]).unwrap();
+    assert_eq!((get(&db, &key(1)), get(&db, &key(7))), (None, Some(b"older".to_vec())));
+    drop((db, fs));
+}
+
 fn a_snapshot_survives_compaction() {
     let (_, db) = fresh();
     fill(&db, 0..5, "1");
@@ -445,6 +459,13 @@ fn an_iterator_keeps_its_files() {
     let mut iter = db.iter(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     refill();
+    // Whoever deletes does it behind the compaction's back: gives them time.
+    let tables = || fs.list(DIR.as_ref()).unwrap().iter().filter(|n| n.ends_with(".sst")).count();
+    let mut tries = 0;
+    while tables() > db.live_files_metadata().len() && tries < 50 {
+        pumice_port::thread::sleep(std::time::Duration::from_millis(10));
+        tries += 1;
+    }
     let mut seen = 0;
     while iter.valid() {
         seen += 1;

@@ -259,6 +259,28 @@ fn cache_and_statistics_show_reads() {
         ("0", "0.000000")
     );
     assert!(first.contains(map["id"].as_str()) && map.contains_key("secs_since_last_collection"));
+    // Every role that RocksDB knows is there, in the spelling of its `BlockCacheEntryStatsMapKeys`.
+    for role in [
+        "data-block",
+        "filter-block",
+        "filter-meta-block",
+        "deprecated-filter-block",
+        "index-block",
+        "other-block",
+        "write-buffer",
+        "compression-dictionary-building-buffer",
+        "filter-construction",
+        "block-based-table-reader",
+        "file-metadata",
+        "blob-value",
+        "blob-cache",
+        "misc",
+    ] {
+        for what in ["count", "bytes", "percent"] {
+            assert!(map.contains_key(&format!("{what}.{role}")), "{what}.{role}");
+        }
+    }
+    assert_eq!(map.len(), 4 + 3 * 14);
     assert!(db.property_map("rocksdb.num-snapshots").is_none());
     assert!(text(&db, "options-statistics").contains("rocksdb.number.keys.read COUNT : 1000\n"));
 }

@@ -159,9 +159,11 @@ fn names_under(heading: &str) -> Vec<&'static str> {
     words.filter(|word| word.starts_with("rocksdb.")).collect()
 }
 
-/// Names that need a damaged file, a full cache, a stall or another style of compaction: the tests
-/// below, `fifo`, `fifo_age`, `ages`, and those of writes see to them.
-const ELSEWHERE: [&str; 13] = [
+/// Names that need another option, a damaged file, a full cache, a stall or another style of
+/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, and those of writes see to them.
+const ELSEWHERE: [&str; 15] = [
+    "rocksdb.read.amp.estimate.useful.bytes",
+    "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",
     "rocksdb.block.checksum.mismatch.count",
     "rocksdb.no.file.errors",
@@ -450,5 +452,58 @@ fn a_full_cache_is_counted() {
     let uncached = ReadOptions { fill_cache: false, ..ReadOptions::default() };
     assert!(db.get(&uncached, &key(1, 0)).unwrap().is_some());
     assert_eq!(counted.ticker(Ticker::BlockCacheAddFailures), 1);
+    db.close().unwrap();
+}
+
+/// With `read_amp_bytes_per_bit`: bytes of the data blocks that were read for users, and how much
+/// of them was returned, once however often.
+#[pumice_test_macros::test]
+fn read_amplification_is_measured_on_request() {
+    use Ticker::{ReadAmpEstimateUsefulBytes as Useful, ReadAmpTotalReadBytes as Total};
+    let (_fs, mut counted) = Counted::new(StatsLevel::default());
+    let both = |counted: &Counted| [Useful, Total].map(|t| counted.statistics.take_ticker(t));
+    work(&counted);
+    assert_eq!(both(&counted), [0, 0]);
+    counted.options.cf.table_factory.read_amp_bytes_per_bit = 1;
+    let db = counted.open();
+    // A key of 11 bytes and 8 of trailer, a value of 40 and three lengths; some of the key is
+    // shared.
+    let entry = 43..=62;
+    assert!(get(&db, &key(5, 500)));
+    let [useful, total] = both(&counted);
+    assert!(entry.contains(&useful) && (3000..5000).contains(&total), "{useful} {total}");
+    assert!(get(&db, &key(5, 500)));
+    assert_eq!(both(&counted), [0, 0], "it was counted before");
+    assert!(get(&db, &key(5, 501)));
+    let [useful, total] = both(&counted);
+    assert!(entry.contains(&useful) && total == 0, "the block was there: {useful} {total}");
+    // An iterator counts what it returns, not what it passes by.
+    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    iter.seek(&key(5, 500));
+    assert_eq!(iter.key(), key(5, 500));
+    iter.next();
+    iter.next();
+    assert_eq!(both(&counted)[0], 0);
+    assert_eq!(iter.value(), [b'v'; 40]);
+    let [useful, _] = both(&counted);
+    assert!(entry.contains(&useful), "{useful}");
+    // Compactions use all they read, and are not counted.
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    assert_eq!(both(&counted), [0, 0]);
+    let walk = |forward: bool, group: u32| {
+        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        iter.seek(&key(group, if forward { 0 } else { 1998 }));
+        let mut bytes = 0;
+        while iter.valid() && iter.key().starts_with(format!("g{group:03}").as_bytes()) {
+            bytes += iter.value().len() as u64;
+            if forward { iter.next() } else { iter.prev() }
+        }
+        iter.status().unwrap();
+        let [useful, total] = both(&counted);
+        assert!(bytes >= 1980 * 40 && useful > bytes && useful <= total, "{useful} {total}");
+        assert!(useful * 20 > total * 19, "a walk uses nearly all: {useful} {total}");
+    };
+    walk(true, 5);
+    walk(false, 4);
     db.close().unwrap();
 }

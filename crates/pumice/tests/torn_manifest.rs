@@ -7,21 +7,13 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{DIR, contents, flush, key, memory, names, options};
+use common::{DIR, SYNC, contents, flush, key, memory, names, options};
 use pumice::{
     ColumnFamilyOptions, CompactRangeOptions, Db, FileSystem, FlushOptions, MemFs, Options,
-    WriteOptions,
 };
 use pumice_env::mem::{CrashMode, FileLoss, NameLoss};
 
 const SECTOR: usize = 512;
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
 
 type Contents = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -3,9 +3,12 @@
 //! Plain #[test]: a simulation is a runtime of its own.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::path::Path;
 use std::time::Duration;
 
+use common::SYNC;
 use pumice::{
     CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
     WriteOptions,
@@ -16,13 +19,6 @@ use pumice_port::{sim, thread, time};
 
 const SEEDS: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
 
 fn options(fs: &MemFs) -> Options {
     let mut options = Options::default();

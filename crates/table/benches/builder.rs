@@ -10,70 +10,34 @@
 //! `valgrind --tool=callgrind --toggle-collect='*build_once*' BINARY callgrind none-off 100000`.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../tests/support/recorded_file.rs"]
+mod recorded_file;
+
 use std::hint::black_box;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pumice_base::ValueType;
 use pumice_base::checksum::{ChecksumType, block_checksum};
 use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key, user_key};
 use pumice_base::random::Rng;
-use pumice_base::{Error, Result, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
-use pumice_env::{BufferedWriter, FileSyncer, FileSystem, MemFs, WritableFile, WriterOptions};
+use pumice_env::{BufferedWriter, FileSystem, MemFs, WriterOptions};
 use pumice_filter::{FilterBuildSettings, FilterPolicy};
 use pumice_port::helpers::HelperPool;
 use pumice_port::{thread, time};
 use pumice_table::{
     BuildStats, IndexType, Table, TableBuildContext, TableBuilder, TableOptions, TableReadContext,
 };
+use recorded_file::RecordedFile;
 
 const ROUNDS: usize = 11;
 const VALUE_BYTES: usize = 100;
 
-/// A file that forgets.
-struct Forgets(u64);
-
-impl WritableFile for Forgets {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.0 += black_box(data).len() as u64;
-        Ok(())
-    }
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn sync(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn fsync(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn range_sync(&mut self, _: u64, _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn preallocate(&mut self, _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn truncate(&mut self, _: u64) -> Result<()> {
-        Err(Error::not_supported("truncate"))
-    }
-    fn close(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
-        Err(Error::not_supported("syncer"))
-    }
-    fn len(&self) -> u64 {
-        self.0
-    }
-    fn path(&self) -> &Path {
-        Path::new("/nowhere.sst")
-    }
-}
-
 fn nowhere() -> BufferedWriter {
-    BufferedWriter::new(Box::new(Forgets(0)), WriterOptions::default())
+    RecordedFile::forgetting()
 }
 
 /// The entries: internal keys back to back, and values out of one random text.

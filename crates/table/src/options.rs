@@ -143,6 +143,8 @@ pub struct TableOptions {
     pub metadata_pinning: MetadataPinning,
     /// Tables whose blocks go into the block cache while they are built.
     pub prepopulate_block_cache: PrepopulateBlockCache,
+    /// Measure how much of the data blocks is used, with a bit for so many bytes; 0 does not.
+    pub read_amp_bytes_per_bit: u32,
 }
 
 /// Which tables keep a kind of metadata block pinned (`PinningTier` of RocksDB).
@@ -205,6 +207,7 @@ impl Default for TableOptions {
             pin_top_level_index_and_filter: true,
             metadata_pinning: MetadataPinning::default(),
             prepopulate_block_cache: PrepopulateBlockCache::Disable,
+            read_amp_bytes_per_bit: 0,
         }
     }
 }
@@ -301,6 +304,9 @@ pub struct TableBuildContext {
     /// with those of others. `None` balances them among themselves; then the bytes of the table are
     /// a function of entries and settings.
     pub filter_balance: Option<Arc<RateBalance>>,
+    /// One of so many data blocks is compressed with a fast and a slow codec to estimate what they
+    /// would save; 0 for none.
+    pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
 }
@@ -347,6 +353,7 @@ impl Default for TableBuildContext {
             time_codec: false,
             stats: None,
             filter_balance: None,
+            sample_for_compression: 0,
             user_collected: Vec::new(),
         }
     }

@@ -32,6 +32,11 @@ pub trait TableStats: Send + Sync {
     fn block_read(&self, _kind: BlockKind, _bytes: usize) {}
     /// A block was held against its checksum.
     fn checksum_verified(&self, _matches: bool) {}
+    /// A block was read whose use is measured (READ_AMP_TOTAL_READ_BYTES).
+    fn read_amp_total(&self, _bytes: usize) {}
+    /// About so many bytes of such blocks were returned for the first time
+    /// (READ_AMP_ESTIMATE_USEFUL_BYTES).
+    fn read_amp_useful(&self, _bytes: u64) {}
     /// Decompression is to be timed.
     fn wants_codec_times(&self) -> bool {
         false

@@ -8,7 +8,8 @@ mod support;
 use std::sync::Arc;
 
 use prefixed::{LAYOUTS, Layout, build, context, open, with_options};
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key};
+use pumice_base::ValueType;
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_filter::FilterPolicy;
 use pumice_port::sync::Mutex;
@@ -132,6 +133,32 @@ fn properties_say_what_was_built() {
     });
     let table = open(&context, &users(3000));
     assert!(table.properties().collected(properties::DECOUPLED_FILTERS).is_none());
+}
+
+/// Three versions of five keys with two prefixes: each key and each prefix counts once.
+#[pumice_test_macros::test]
+fn versions_and_prefixes_count_once() {
+    let users = [b"abc1", b"abc2", b"abc3", b"xyz4", b"xyz5"];
+    let version = |user: &[u8; 4], seq: u64| internal_key(user, seq, ValueType::Value);
+    let entries: Vec<_> =
+        users.iter().flat_map(|user| [9, 6, 3].map(|seq| version(user, seq))).collect();
+    for layout in LAYOUTS {
+        for (whole, extractor, expected) in [
+            (true, "nullptr", 5),
+            (false, "rocksdb.FixedPrefix.3", 2),
+            (true, "rocksdb.FixedPrefix.3", 7),
+            (true, "rocksdb.CappedPrefix.3", 7),
+            // Every key is its own prefix.
+            (true, "rocksdb.Noop", 5),
+        ] {
+            let context = with_options(context(layout, whole, extractor), |options| {
+                options.metadata_block_size = 4096;
+            });
+            let built = support::build(context, entries.iter().map(|k| (&k[..], &b"v"[..])));
+            let count = built.properties.num_filter_entries;
+            assert_eq!(count, expected, "{layout:?} {whole} {extractor}");
+        }
+    }
 }
 
 /// How the table of one layout is opened over a cache, with counts.

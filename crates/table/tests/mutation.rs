@@ -23,15 +23,16 @@ use pumice_base::planted::{self, Bug};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings};
+use pumice_port::helpers::HelperPool;
 use pumice_table::{
     DataBlockIndexType, IndexType, Table, TableBuildContext, TableOptions, TableReadContext,
-    TableReadOptions, properties,
+    TableReadOptions,
 };
 
 /// Panics if something is wrong.
 type Case = fn();
 
-const CASES: [(Bug, Case); 16] = [
+const CASES: [(Bug, Case); 17] = [
     (Bug::ClosingPrefixDropped, a_seek_finds_the_first_key_behind_its_partition),
     (Bug::OpeningPrefixDropped, a_backward_seek_finds_the_last_key_before_its_partition),
     (Bug::LastFilterPartitionMissed, a_backward_seek_from_behind_the_last_key_finds_it),
@@ -48,6 +49,7 @@ const CASES: [(Bug, Case); 16] = [
     (Bug::DictionaryForIndex, rocksdb_reads_an_index_beside_a_dictionary),
     (Bug::ChecksumWithoutPlace, blocks_that_change_places_are_found),
     (Bug::GlobalSeqnoNotCompared, an_ingested_file_is_newer_than_older_snapshots),
+    (Bug::CodecDamagesBlock, verified_blocks_are_what_they_were),
 ];
 
 /// Keys whose first three bytes are theirs alone.
@@ -176,18 +178,11 @@ fn entries() -> Vec<(Vec<u8>, Vec<u8>)> {
 fn external(change: impl FnOnce(&mut TableOptions)) -> TableBuildContext {
     let mut table = TableOptions { block_size: 300, no_block_cache: true, ..Default::default() };
     change(&mut table);
-    TableBuildContext {
+    support::external(TableBuildContext {
         table: Arc::new(table),
         prefix_extractor: builtin_slice_transform("rocksdb.FixedPrefix.3"),
-        user_collected: vec![
-            (properties::EXTERNAL_VERSION.into(), 2u32.to_le_bytes().to_vec()),
-            (properties::GLOBAL_SEQNO.into(), 0u64.to_le_bytes().to_vec()),
-        ],
-        db_id: "SST Writer".into(),
-        db_session_id: pumice_table::session_id([7, 9]),
-        original_file_number: 1,
         ..Default::default()
-    }
+    })
 }
 
 fn built(context: &TableBuildContext) -> Vec<u8> {
@@ -299,6 +294,24 @@ fn an_ingested_file_is_newer_than_older_snapshots() {
         assert_eq!(get(&table, &key, 76), None, "{key:?}");
         assert_eq!(get(&table, &key, 77), Some(value));
     }
+}
+
+/// With `verify_compression` a build ends well only if its blocks decompress to what they were. The
+/// file is not read here: the builder alone can notice.
+fn verified_blocks_are_what_they_were() {
+    let seen = |compression, threads| {
+        let mut context = external(|table| table.verify_compression = true);
+        context.compression = compression;
+        context.compression_opts.parallel_threads = threads;
+        context.helpers = Some(HelperPool::new(2));
+        catch_unwind(AssertUnwindSafe(|| built(&context))).is_err()
+    };
+    let codecs = [CompressionType::Snappy, CompressionType::Zlib, CompressionType::Zstd];
+    let builds = codecs.iter().flat_map(|codec| [1, 4].map(|threads| seen(*codec, threads)));
+    let noticed = builds.filter(|seen| *seen).count();
+    // With the bug the case fails only if every one of the builds does.
+    let expected = if planted::is(Bug::CodecDamagesBlock) { 2 * codecs.len() } else { noticed };
+    assert!(noticed == 0 || noticed < expected, "{noticed} builds noticed damage");
 }
 
 /// The cases mean what they say: there are partitions enough for their borders to be met.

@@ -1,5 +1,6 @@
-//! Index partitions read in passing: searched as they lie in the file, not decoded and not kept.
-//! Lookups must find what they find in decoded partitions, notice damage, and be counted.
+//! Blocks read in passing: index partitions that are searched as they lie in the file, not decoded
+//! and not kept, and data blocks that are not kept. Lookups must find what they find in decoded
+//! partitions, notice damage, and be counted.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -21,9 +22,9 @@ use pumice_table::{
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 type Versions = Vec<(u64, Vec<u8>)>;
 
-/// What happened to index partitions.
-#[derive(Default)]
+/// What happened to blocks of a kind.
 struct Counts {
+    kind: BlockKind,
     hits: AtomicUsize,
     misses: AtomicUsize,
     adds: AtomicUsize,
@@ -31,29 +32,34 @@ struct Counts {
 }
 
 impl Counts {
+    fn new(kind: BlockKind) -> Self {
+        let [hits, misses, adds, reads] = Default::default();
+        Counts { kind, hits, misses, adds, reads }
+    }
+
+    fn count(&self, counter: &AtomicUsize, kind: BlockKind) {
+        if kind == self.kind {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+
     fn now(&self) -> [usize; 4] {
         [&self.hits, &self.misses, &self.adds, &self.reads].map(|count| count.load(Relaxed))
     }
 }
 
-fn count(counter: &AtomicUsize, kind: BlockKind) {
-    if kind == BlockKind::Index {
-        counter.fetch_add(1, Relaxed);
-    }
-}
-
 impl TableStats for Counts {
     fn cache_hit(&self, kind: BlockKind, _bytes: usize) {
-        count(&self.hits, kind);
+        self.count(&self.hits, kind);
     }
     fn cache_miss(&self, kind: BlockKind) {
-        count(&self.misses, kind);
+        self.count(&self.misses, kind);
     }
     fn cache_add(&self, kind: BlockKind, _bytes: usize) {
-        count(&self.adds, kind);
+        self.count(&self.adds, kind);
     }
     fn block_read(&self, kind: BlockKind, _bytes: usize) {
-        count(&self.reads, kind);
+        self.count(&self.reads, kind);
     }
 }
 
@@ -63,8 +69,12 @@ struct Fixture {
     list: Entries,
 }
 
-fn open(context: &TableBuildContext, bytes: &[u8], cache: usize) -> (Arc<Table>, Arc<Counts>) {
-    let counts = Arc::new(Counts::default());
+fn open(
+    context: &TableBuildContext,
+    bytes: &[u8],
+    (cache, kind): (usize, BlockKind),
+) -> (Arc<Table>, Arc<Counts>) {
+    let counts = Arc::new(Counts::new(kind));
     let options = TableOptions {
         block_cache: Some(support::cache(cache)),
         no_block_cache: false,
@@ -78,8 +88,9 @@ fn open(context: &TableBuildContext, bytes: &[u8], cache: usize) -> (Arc<Table>,
     (support::open(read, bytes).unwrap(), counts)
 }
 
-/// A table of many partitions, of any form, behind a cache of `cache` bytes.
-fn fixture(seed: u64, cache: usize, n: u64) -> Fixture {
+/// A table of many partitions, of any form, behind a cache of so many bytes; blocks of that kind
+/// are counted.
+fn fixture(seed: u64, cache: (usize, BlockKind), n: u64) -> Fixture {
     let mut rng = Rng::new(seed);
     let order =
         [Comparator::Bytewise, Comparator::ReverseBytewise][rng.uniform(2) as usize].clone();
@@ -106,7 +117,8 @@ fn fixture(seed: u64, cache: usize, n: u64) -> Fixture {
         metadata_block_size: 400,
         ..Default::default()
     };
-    let compression = [CompressionType::None, CompressionType::Lz4][rng.uniform(2) as usize];
+    let codecs = [CompressionType::None, CompressionType::Lz4, CompressionType::Snappy];
+    let compression = codecs[rng.uniform(3) as usize];
     let table = Arc::new(options);
     let context = TableBuildContext { table, comparator, compression, ..Default::default() };
     let built = support::build(context.clone(), list.iter().map(|(k, v)| (&k[..], &v[..])));
@@ -127,7 +139,7 @@ fn get(table: &Table, options: &TableReadOptions, target: &[u8]) -> Result<Versi
 #[pumice_test_macros::test]
 fn lookups_find_the_same_in_raw_partitions() {
     for seed in 0..60 {
-        let Fixture { table, counts, list } = fixture(seed, 16 << 20, 900);
+        let Fixture { table, counts, list } = fixture(seed, (16 << 20, BlockKind::Index), 900);
         let passing = TableReadOptions { fill_cache: false, ..Default::default() };
         let mut rng = Rng::new(seed);
         let mut targets = Vec::new();
@@ -160,12 +172,21 @@ fn lookups_find_the_same_in_raw_partitions() {
     }
 }
 
-/// A cache that everything passes through: partitions are not kept for their first miss. One that
-/// comes back at once is.
+/// A cache that everything passes through: blocks are not kept for their first miss. One that comes
+/// back at once is.
 #[pumice_test_macros::test]
 fn a_full_cache_keeps_partitions_that_come_back() {
+    check_full_cache(BlockKind::Index);
+}
+
+#[pumice_test_macros::test]
+fn a_full_cache_keeps_data_blocks_that_come_back() {
+    check_full_cache(BlockKind::Data);
+}
+
+fn check_full_cache(kind: BlockKind) {
     for seed in 0..4 {
-        let Fixture { table, counts, list } = fixture(seed, 32 << 10, 200_000);
+        let Fixture { table, counts, list } = fixture(seed, (32 << 10, kind), 200_000);
         let mut rng = Rng::new(seed);
         let options = TableReadOptions::default();
         let one = |at: usize| {

@@ -1,27 +1,31 @@
-//! Allocators that remember what was asked of them: the largest request, or also how much was live.
+//! Allocators that remember what was asked of them: requests and the largest, or also how much was
+//! live.
 //!
 //! The corruption suite installs it to show that no damaged length makes the engine ask for more
-//! than 64 MiB. It measures requests, not use: a request that is never touched counts.
+//! than 64 MiB, the tests of the table builder to show that entries cost none. It measures
+//! requests, not use: a request that is never touched counts.
 //!
 //! [`LiveAllocator`] counts every byte that is not freed yet, for binaries in which one thing
 //! happens at a time: its atomic additions are shared by all threads.
 //!
-//! Invariants: (1) every call is handed to the system allocator unchanged; the counter is beside.
+//! Invariants: (1) every call is handed to the system allocator unchanged; the counters are
+//! beside.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The system allocator with a high-water mark of single requests.
+/// The system allocator with a high-water mark of single requests and their number.
 pub struct WatchingAllocator {
     largest: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 impl WatchingAllocator {
     /// An allocator that has seen no request.
     #[allow(clippy::new_without_default)] // A static needs a const constructor.
     pub const fn new() -> Self {
-        WatchingAllocator { largest: AtomicUsize::new(0) }
+        WatchingAllocator { largest: AtomicUsize::new(0), requests: AtomicUsize::new(0) }
     }
 
     /// Bytes of the largest request since the last call.
@@ -29,7 +33,13 @@ impl WatchingAllocator {
         self.largest.swap(0, Ordering::Relaxed)
     }
 
+    /// Requests so far, those for more or less of the same memory included.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     fn note(&self, bytes: usize) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         if bytes > self.largest.load(Ordering::Relaxed) {
             self.largest.fetch_max(bytes, Ordering::Relaxed);
         }

@@ -1,15 +1,22 @@
-//! T2: a crash at every boundary between two changes of the disk, in 200 short workloads, and of
+//! T2: a crash at every boundary between two changes of the disk, in 280 short workloads, and of
 //! each crash several images: what each leaves must be recovered, written to, and recovered again.
+//!
+//! Which boundaries and images a seed takes is chosen for what they can show: half of the
+//! boundaries lie right behind a write, which is where images differ most, with an equal share for
+//! logs, MANIFESTs, tables and the rest; a quarter where a call has returned and nothing is under
+//! way, so that promises are all there is; the rest anywhere. Behind a write two images leave any
+//! of its sectors; behind a call one leaves nothing that was not synced.
 //!
 //! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
 //! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::random::Rng;
 use pumice_env::FileSystem;
-use pumice_env::mem::{CrashMode, FileLoss, NameLoss};
+use pumice_env::mem::{CrashMode, FaultOp, FileLoss, NameLoss};
 use pumice_testkit::oracle::Crash;
 
 use super::host::Host;
@@ -30,6 +37,63 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
     (Crash::Power, CrashMode::MIXED),
 ];
 
+/// The number of the image that leaves what was synced.
+const UNSYNCED: usize = 1;
+/// The number of the one that leaves any sectors of a write.
+const SECTORS: usize = 5;
+/// Boundaries that a seed takes.
+const BOUNDARIES: usize = 3;
+
+/// Where a workload may be cut off.
+struct Boundaries {
+    /// Changes of the disk.
+    changes: u64,
+    /// The boundaries right behind writes, by kind of file.
+    writes: Vec<Vec<u64>>,
+    /// Those at which a call has returned.
+    returns: Vec<u64>,
+}
+
+impl Boundaries {
+    fn new(ops: &[(FaultOp, PathBuf)], returns: Vec<u64>) -> Self {
+        let mut kinds: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for (behind, (op, path)) in (1..).zip(ops) {
+            if *op == FaultOp::Write {
+                kinds.entry(kind_of(path)).or_default().push(behind);
+            }
+        }
+        let (changes, writes) = (ops.len() as u64, kinds.into_values().collect());
+        Boundaries { changes, writes, returns }
+    }
+
+    /// A boundary, and the numbers of images to look at.
+    fn choose(&self, rng: &mut Rng) -> (u64, Vec<usize>) {
+        fn one_of<'a, T>(rng: &mut Rng, list: &'a [T]) -> Option<&'a T> {
+            list.get(rng.uniform(list.len().max(1) as u64) as usize)
+        }
+        let way = rng.uniform(4);
+        let chosen = match way {
+            0 | 1 => one_of(rng, &self.writes).and_then(|list| one_of(rng, list)),
+            2 => one_of(rng, &self.returns),
+            _ => None,
+        };
+        let boundary = chosen.copied().unwrap_or_else(|| rng.uniform(self.changes + 1));
+        let mut any = || rng.uniform(IMAGES.len() as u64) as usize;
+        let images = match way {
+            0 | 1 => vec![SECTORS, SECTORS, any()],
+            2 => vec![UNSYNCED, any(), any()],
+            _ => vec![any(), any(), any()],
+        };
+        (boundary, images)
+    }
+}
+
+fn kind_of(path: &Path) -> usize {
+    let path = path.to_string_lossy();
+    let kinds = [".log", "MANIFEST-", ".sst"];
+    kinds.iter().position(|kind| path.contains(kind)).unwrap_or(kinds.len())
+}
+
 /// Some boundaries and images of one workload.
 ///
 /// # Errors
@@ -37,11 +101,9 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x72);
     let number = script::workload_of(seed, &mut rng);
-    let changes = count_changes(number, host, tally)?;
-    for _ in 0..2 {
-        let boundary = rng.uniform(changes + 1);
-        let images: Vec<usize> =
-            (0..3).map(|_| rng.uniform(IMAGES.len() as u64) as usize).collect();
+    let boundaries = find_boundaries(number, host, tally)?;
+    for _ in 0..BOUNDARIES {
+        let (boundary, images) = boundaries.choose(&mut rng);
         crash_at(number, boundary, &images, host, tally)?;
     }
     Ok(())
@@ -52,7 +114,7 @@ pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure
 /// # Errors
 /// The first thing that was wrong.
 pub fn run_all(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
-    let changes = count_changes(number, host, tally)?;
+    let changes = find_boundaries(number, host, tally)?.changes;
     let images: Vec<usize> = (0..IMAGES.len()).collect();
     for boundary in 0..=changes {
         crash_at(number, boundary, &images, host, tally)?;
@@ -67,17 +129,23 @@ fn prepare(number: u64, tally: &Arc<Tally>) -> (World, Script) {
 
 /// The changes of the disk that a workload makes. The schedule follows from the number, so every
 /// run of it makes the same ones up to its crash.
-fn count_changes(number: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<u64, Failure> {
+fn find_boundaries(
+    number: u64,
+    host: &mut Host,
+    tally: &Arc<Tally>,
+) -> Result<Boundaries, Failure> {
     host.run(number, || {
         let (mut world, script) = prepare(number, tally);
-        let session = {
-            let mut performer = Performer::new(&mut world, &script);
-            let session = performer.perform(None, &script.before, false)?;
-            performer.perform(session, &script.calls, false)?
-        };
-        let changes = world.changes_ever();
+        world.fs.note_changes();
+        let (mut returns, mut session) = (Vec::new(), None);
+        let mut performer = Performer::new(&mut world, &script);
+        for call in script.before.iter().chain(&script.calls) {
+            session = performer.perform(session, std::slice::from_ref(call), false)?;
+            returns.push(performer.world.changes_ever());
+        }
+        let ops = world.fs.noted_changes();
         drop(session);
-        Ok(changes)
+        Ok(Boundaries::new(&ops, returns))
     })
     .map_err(|failure| failure.before(&format!("workload {number}, no crash")))
 }
@@ -91,6 +159,8 @@ fn crash_at(
 ) -> Result<(), Failure> {
     let ran = host.run(number, || {
         let (mut world, script) = prepare(number, tally);
+        // As when the boundaries were looked for: taking notes is a step of the schedule.
+        world.fs.note_changes();
         world.die_after(boundary);
         let session = {
             let mut performer = Performer::new(&mut world, &script);
@@ -98,8 +168,8 @@ fn crash_at(
             performer.perform(session, &script.calls, false)?
         };
         world.fs.halt_after(0);
-        for image in images {
-            recover(&world, boundary, *image)
+        for (number, image) in images.iter().enumerate() {
+            recover(&world, boundary, *image, number as u64)
                 .map_err(|failure| failure.before(&format!("image {:?}", IMAGES[*image])))?;
         }
         // The dead process was there all the time, and tried.
@@ -113,15 +183,16 @@ fn crash_at(
     })
 }
 
-/// Recovers one image, in the middle of which some crash again.
-fn recover(dead: &World, boundary: u64, image: usize) -> Result<(), Failure> {
+/// Recovers one image, in the middle of which some crash again; `salt` tells images of one kind
+/// apart.
+fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), Failure> {
     let (crash, mode) = IMAGES[image];
-    let mut rng = Rng::new(boundary * IMAGES.len() as u64 + image as u64);
+    let mut rng = Rng::new((salt << 40) ^ (boundary * IMAGES.len() as u64 + image as u64));
     let mut world = dead.fork(dead.fs.crashed_copy(rng.next_u64(), mode));
     world.history.lock().crash(if dead.lost_a_sync() { Crash::Power } else { crash });
     world.side.lock().crash();
     world.tally.add(Count::Crashes, 1);
-    if rng.one_in(3) {
+    if rng.one_in(2) {
         world.fs.halt_after(rng.uniform(16));
         let opened = world.open().ok().map(Arc::new);
         world.tally.add(Count::InRecovery, u64::from(opened.is_none()));

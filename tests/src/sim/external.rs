@@ -27,7 +27,9 @@ use super::world::tell;
 use crate::stores::pumice::options;
 
 /// Where the files are made.
-const OUTSIDE: &str = "/ext";
+pub(super) const OUTSIDE: &str = "/ext";
+/// Room for the new keys of one packer.
+const FRESH_KEYS: u64 = 1000;
 /// Files for one family in one call, at most.
 const FILES_MAX: u64 = 3;
 
@@ -50,11 +52,14 @@ pub struct Packer {
     /// Stands in every value, so that no two are equal.
     mark: String,
     values: u64,
+    /// Keys from here on nobody has written.
+    fresh: u64,
 }
 
 impl Packer {
-    /// One whose choices follow from `rng`; `mark` tells its values from those of others.
-    pub fn new(session: &Session, rng: Rng, mark: &str) -> Self {
+    /// One whose choices follow from `rng`; `mark` tells its values from those of others, `number`
+    /// its new keys.
+    pub fn new(session: &Session, rng: Rng, mark: &str, number: u64) -> Self {
         Packer {
             rng,
             families: session.plan.families,
@@ -63,6 +68,7 @@ impl Packer {
             value_bytes_max: session.plan.value_bytes_max.min(200),
             mark: mark.to_string(),
             values: 0,
+            fresh: session.plan.keys + FRESH_KEYS * number,
         }
     }
 
@@ -80,11 +86,13 @@ impl Packer {
         families.into_iter().map(parcel).collect()
     }
 
-    /// Operations on a random range of keys.
+    /// Operations on a random range of keys, or on keys that are new: nothing overlaps those.
     fn file(&mut self, cf: usize) -> Vec<Op> {
-        let from = self.rng.uniform(self.keys);
-        let widest = if self.rng.one_in(4) { self.keys } else { 6 };
+        let fresh = self.rng.one_in(2);
+        let widest = if !fresh && self.rng.one_in(4) { self.keys } else { 6 };
         let span = 1 + self.rng.uniform(widest);
+        let from = if fresh { self.fresh } else { self.rng.uniform(self.keys) };
+        self.fresh += if fresh { span } else { 0 };
         let mut ops = Vec::new();
         if self.rng.one_in(4) {
             let begin = from + self.rng.uniform(span);
@@ -195,18 +203,22 @@ impl Session {
     }
 
     /// Ingests new keys into a side family that nobody else uses meanwhile; makes one if there is
-    /// none. No order key is among them, so nothing has to be flushed: what is promised of all
-    /// that was written before holds all the same.
+    /// none. No order key is among them, so nothing has to be flushed: what is promised of all that
+    /// was written before holds all the same.
     ///
     /// # Errors
     /// See [`Stop`].
     pub fn ingest_beside(&self, rng: &mut Rng) -> Result<(), Stop> {
         self.tally.add(Count::Ops, 1);
+        if self.side_handles.lock().is_empty() {
+            side::come_and_go(self, rng)?;
+        }
         let taken = self.side_handles.lock().pop_first();
-        let Some((name, family)) = taken else { return side::come_and_go(self, rng) };
+        let Some((name, family)) = taken else { return Ok(()) };
         let begun = self.history.lock().now();
         let count = 1 + rng.uniform(5);
         let entries: Vec<_> = (0..count).map(|_| self.side.lock().issue(&name)).collect();
+        self.side.lock().ingests_in_front(&name);
         let done = self.ingest_entries(&name, &family, &entries);
         tell(format_args!("{name}: ingested {} keys {:?}", entries.len(), done.as_ref().err()));
         self.side_handles.lock().insert(name.clone(), family);
@@ -224,19 +236,24 @@ impl Session {
         family: &ColumnFamily,
         entries: &[(Vec<u8>, Vec<u8>)],
     ) -> Result<(), Stop> {
-        let (base, _) = options(&self.plan.settings, self.fs.shared())
-            .map_err(pumice_base::Error::invalid_argument)?;
         let first = String::from_utf8_lossy(&entries[0].0).into_owned();
-        let path = PathBuf::from(format!("{OUTSIDE}/{name}-{first}.sst"));
-        self.fs.create_dir_all(Path::new(OUTSIDE))?;
         let put = |(key, value): &(Vec<u8>, Vec<u8>)| Op::Put {
             cf: 0,
             key: key.clone(),
             value: value.clone(),
         };
-        self.write_file(&base, &path, &entries.iter().map(put).collect::<Vec<_>>())?;
+        let ops: Vec<Op> = entries.iter().map(put).collect();
+        let path = self.make_side_file(name, &first, &ops)?;
         self.db.ingest_external_file_cf(&IngestExternalFileOptions::default(), family, &[&path])?;
         Ok(())
+    }
+
+    /// Options for a file of a side family; the folder of such files is there then.
+    pub(super) fn outside_options(&self) -> Result<Options, Stop> {
+        let (base, _) = options(&self.plan.settings, self.fs.shared())
+            .map_err(pumice_base::Error::invalid_argument)?;
+        self.fs.create_dir_all(Path::new(OUTSIDE))?;
+        Ok(base)
     }
 
     fn make_files(
@@ -265,7 +282,12 @@ impl Session {
         Ok(made)
     }
 
-    fn write_file(&self, options: &Options, path: &Path, ops: &[Op]) -> Result<(), Stop> {
+    pub(super) fn write_file(
+        &self,
+        options: &Options,
+        path: &Path,
+        ops: &[Op],
+    ) -> Result<(), Stop> {
         let mut writer = SstFileWriter::new(options)?;
         writer.open(path)?;
         if writer.finish().is_ok() {

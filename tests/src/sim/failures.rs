@@ -9,7 +9,7 @@ use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
 
 use super::host::Host;
-use super::script::{self, Performer};
+use super::script::{self, Call, Performer};
 use super::verdict::{Count, Failure, Tally};
 use super::world::{World, some_crash};
 
@@ -27,6 +27,8 @@ pub const WAYS: [(Option<FaultOp>, Fault); 8] = [
     (Some(FaultOp::Close), Fault::Eio),
 ];
 
+/// The number of the way in which closing fails.
+const CLOSING: usize = 7;
 /// More operations than any scenario does.
 const OPERATIONS_MAX: u64 = 3000;
 
@@ -37,8 +39,17 @@ const OPERATIONS_MAX: u64 = 3000;
 pub fn run(seed: u64, host: &mut Host, tally: &Arc<Tally>) -> Result<(), Failure> {
     let mut rng = Rng::new(seed ^ 0x73);
     let number = script::scenario_of(seed, &mut rng);
-    let way = rng.uniform(WAYS.len() as u64) as usize;
-    let mut range = if WAYS[way].0.is_none() { 150 } else { 40 };
+    let way = match script::scenario(number).1.calls.contains(&Call::Reopen) && rng.one_in(3) {
+        // What closes should meet failing closes.
+        true => CLOSING,
+        false => rng.uniform(WAYS.len() as u64) as usize,
+    };
+    // About as many operations as a scenario has of the kind.
+    let mut range = match WAYS[way].0 {
+        None => 150,
+        Some(FaultOp::Close) => 12,
+        Some(_) => 40,
+    };
     for _ in 0..3 {
         let i = rng.uniform(range);
         if !fail(number, way, i, rng.next_u64(), host, tally)? {

@@ -46,6 +46,7 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     if seed % 11 == 4 {
         plan::lengthen_keys(&mut plan);
     }
+    plan.behind = ingests(seed) && seed.is_multiple_of(2);
     let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
     let ingestion = ingests(seed).then(|| Rng::new(seed ^ 0x1de57));
     let mut life = Life { rng, world, generators: 0, ingestion };
@@ -110,7 +111,9 @@ impl Life {
             let (rng, number) = (self.rng.fork(), self.generators);
             start("writer", Box::new(move |session| write(session, rng, number)));
         }
-        for _ in 0..self.rng.uniform(3) {
+        // Ingestion is the business of snapshots, too.
+        let readers = self.rng.uniform(3).max(u64::from(self.ingestion.is_some()));
+        for _ in 0..readers {
             let rng = self.rng.fork();
             start("reader", Box::new(move |session| read(session, rng)));
         }
@@ -240,18 +243,22 @@ fn keep_up(session: &Session, mut rng: Rng) -> Result<(), Failure> {
 }
 
 fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
-    let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."));
+    let mut packer = Packer::new(session, rng.fork(), &format!("i{number}."), number);
     for _ in 0..1 + rng.uniform(6) {
         pause(&mut rng);
-        let done = match rng.one_in(3) {
-            true => session.ingest_beside(&mut rng),
-            false => session.ingest(&mut packer).map(drop),
+        let done = match rng.uniform(3) {
+            0 if !session.plan.behind || rng.one_in(3) => session.ingest_beside(&mut rng),
+            0 | 1 if session.plan.behind => session.ingest_behind(&mut rng),
+            _ => session.ingest(&mut packer).map(drop),
         };
-        if let Err(stop) = done {
-            session.excuse(stop)?;
-            if session.is_dead() {
-                return Ok(());
-            }
+        match done {
+            // What was just promised is all there is to go by when the power fails now.
+            Ok(()) if rng.one_in(5) && !session.is_dead() => session.die_after(rng.uniform(3)),
+            Ok(()) => {}
+            Err(stop) => session.excuse(stop)?,
+        }
+        if session.is_dead() {
+            return Ok(());
         }
     }
     Ok(())

@@ -63,6 +63,7 @@ pub fn small(families: usize, logging: Logging) -> Plan {
         value_bytes_max: 60,
         settings,
         info_log: false,
+        behind: false,
     }
 }
 

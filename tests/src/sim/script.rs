@@ -46,6 +46,10 @@ pub enum Call {
     Resume,
     /// Random files made outside.
     Ingest,
+    /// A file for a family beside those that the judge follows.
+    IngestBeside,
+    /// The same behind all that the family holds.
+    IngestBehind,
 }
 
 /// See the module head.
@@ -65,13 +69,12 @@ pub struct Script {
 pub const WORKLOADS: u64 = 280;
 /// From this one on they ingest.
 const INGESTING_WORKLOADS: u64 = 200;
-/// From this one on they have long keys, too.
+/// From this one on all have long keys, too; of those that ingest every other one.
 const LONG_WORKLOADS: u64 = 250;
 
-/// The T2 workload that a seed runs. One in five with short keys, as they were before there were
-/// others, became one with long keys.
+/// The T2 workload that a seed runs: two in five with long keys, two that ingest.
 pub fn workload_of(seed: u64, rng: &mut Rng) -> u64 {
-    if seed / 16 % 5 == 3 {
+    if matches!(seed / 16 % 5, 1 | 3) {
         return LONG_WORKLOADS + rng.uniform(WORKLOADS - LONG_WORKLOADS);
     }
     match life::ingests(seed) {
@@ -107,7 +110,7 @@ pub fn workload(number: u64) -> Script {
     option(4, "avoid_flush_during_recovery", "true");
     option(4, "write_buffer_size", "2048");
     plan.settings.table.push_str(";no_block_cache=true");
-    if number >= LONG_WORKLOADS {
+    if number >= LONG_WORKLOADS || (number >= INGESTING_WORKLOADS && number.is_multiple_of(2)) {
         plan::lengthen_keys(&mut plan);
     }
     let before = match rng.uniform(4) {
@@ -137,8 +140,14 @@ pub fn workload(number: u64) -> Script {
         }
     }
     if number >= INGESTING_WORKLOADS {
+        plan.behind = number.is_multiple_of(3);
         for _ in 0..1 + rng.uniform(2) {
-            calls.insert(rng.uniform(calls.len() as u64 + 1) as usize, Call::Ingest);
+            let call = match rng.uniform(3) {
+                0 => Call::Ingest,
+                1 if plan.behind => Call::IngestBehind,
+                _ => Call::IngestBeside,
+            };
+            calls.insert(rng.uniform(calls.len() as u64 + 1) as usize, call);
         }
     }
     Script { plan, before, calls, seed: number }
@@ -148,7 +157,7 @@ pub fn workload(number: u64) -> Script {
 type Scenario = (&'static str, Logging, &'static [(&'static str, &'static str)], &'static [Call]);
 
 /// What T3 makes fail.
-const SCENARIOS: [Scenario; 14] = [
+const SCENARIOS: [Scenario; 15] = [
     ("sync writes", Logging::Wal, &[], &[Call::Write { sync: true }; 4]),
     (
         "unsynced writes and a log sync",
@@ -223,6 +232,18 @@ const SCENARIOS: [Scenario; 14] = [
         &[],
         &[Call::Fill(3), Call::Ingest, Call::Ingest, Call::Fill(2), Call::Flush(1)],
     ),
+    (
+        "ingestion behind",
+        Logging::Wal,
+        &[],
+        &[
+            Call::IngestBehind,
+            Call::Write { sync: false },
+            Call::IngestBehind,
+            Call::IngestBeside,
+            Call::IngestBehind,
+        ],
+    ),
 ];
 
 /// Scenarios of T3.
@@ -235,6 +256,7 @@ pub fn scenario(number: u64) -> (&'static str, Script) {
     let (name, logging, options, calls) = SCENARIOS[(number % SCENARIO_COUNT) as usize];
     let mut plan = plan::small(2, logging);
     plan.keys = 8;
+    plan.behind = calls.contains(&Call::IngestBehind);
     for (option, value) in options {
         plan.settings = plan.settings.clone().with(option, value);
     }
@@ -369,9 +391,11 @@ impl<'a> Performer<'a> {
             Call::Ingest => {
                 self.generators += 1;
                 let mark = format!("p{}.", self.generators);
-                let mut packer = Packer::new(session, self.rng.fork(), &mark);
+                let mut packer = Packer::new(session, self.rng.fork(), &mark, self.generators);
                 session.ingest(&mut packer).map(drop)
             }
+            Call::IngestBeside => session.ingest_beside(&mut self.rng),
+            Call::IngestBehind => session.ingest_behind(&mut self.rng),
             Call::Reopen | Call::Die => Ok(()),
         }
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pumice_base::random::Rng;
+use pumice_testkit::Entry;
 
 use super::session::{Session, Stop};
 use super::verdict::{Count, Failure, Kind};
@@ -22,6 +23,12 @@ struct Side {
     issued: Found,
     acked: Found,
     durable: Found,
+    /// Durably deleted: key and last value.
+    deleted: Found,
+    /// Files that were ingested behind all others, or may have been, reach up to this key.
+    behind: Vec<u8>,
+    /// A file was ingested, or may have been, in front.
+    in_front: bool,
 }
 
 /// See the module head.
@@ -56,7 +63,8 @@ impl SideFamilies {
     pub fn issue(&mut self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let side = self.side(name);
         // Some before the last may be gone, so their number says nothing.
-        let last = side.issued.last_key_value().map(|(key, _)| String::from_utf8_lossy(key));
+        let last = side.issued.keys().chain(side.deleted.keys()).chain([&side.behind]).max();
+        let last = last.filter(|key| !key.is_empty()).map(|key| String::from_utf8_lossy(key));
         let n = last.map_or(0, |key| key.parse::<u64>().map_or(0, |n| n + 1));
         let entry = (format!("{n:05}").into_bytes(), format!("{name}-{n}").into_bytes());
         side.issued.insert(entry.0.clone(), entry.1.clone());
@@ -79,6 +87,53 @@ impl SideFamilies {
             side.durable = side.acked.clone();
         }
         side.durable.extend(entries.iter().cloned());
+    }
+    /// A file is about to be ingested in front of all there is.
+    pub fn ingests_in_front(&mut self, name: &str) {
+        self.side(name).in_front = true;
+    }
+    /// Whether one was.
+    pub fn has_front(&mut self, name: &str) -> bool {
+        self.side(name).in_front
+    }
+    /// A key that is there, and that no file behind reaches, is about to be deleted: its name.
+    pub fn delete(&mut self, name: &str) -> Option<Vec<u8>> {
+        let side = self.side(name);
+        let (key, _) = side.acked.last_key_value().filter(|(key, _)| **key > side.behind)?;
+        let key = key.clone();
+        side.acked.remove(&key);
+        side.durable.remove(&key);
+        Some(key)
+    }
+    /// Its deletion is durable.
+    pub fn deleted(&mut self, name: &str, key: &[u8]) {
+        let side = self.side(name);
+        let value = side.issued.remove(key).unwrap_or_default();
+        side.deleted.insert(key.to_vec(), value);
+    }
+    /// A file is about to be ingested behind: keys it may hold as well, with any value, since what
+    /// the family holds of them wins; and `new` keys of its own with their values. With `logged`
+    /// all that was acknowledged stays if the file does, otherwise what is durable does.
+    pub fn ingests_behind(
+        &mut self,
+        name: &str,
+        new: usize,
+        logged: bool,
+    ) -> (Vec<Vec<u8>>, Vec<Entry>) {
+        let side = self.side(name);
+        let staying = if logged { &side.acked } else { &side.durable };
+        let known = staying.keys().chain(side.deleted.keys());
+        let old = known.filter(|key| **key > side.behind).cloned().collect();
+        let new: Vec<_> = (0..new).map(|_| self.issue(name)).collect();
+        if let Some((last, _)) = new.last() {
+            self.side(name).behind.clone_from(last);
+        }
+        (old, new)
+    }
+    /// The files of a call did not become part of the family.
+    pub fn refused(&mut self, name: &str, entries: &[(Vec<u8>, Vec<u8>)]) {
+        let side = self.side(name);
+        entries.iter().for_each(|(key, _)| drop(side.issued.remove(key)));
     }
     /// The database crashed.
     pub fn crash(&mut self) {
@@ -109,10 +164,12 @@ impl SideFamilies {
                 None => {}
             }
         }
-        self.known.clear();
+        let before = std::mem::take(&mut self.known);
         for (name, held) in found {
             let (issued, acked, durable) = (held.clone(), held.clone(), held.clone());
-            let side = Side { created: true, issued, acked, durable, ..Side::default() };
+            let old = before.get(name).cloned().unwrap_or_default();
+            let side = Side { created: true, issued, acked, durable, ..old };
+            let side = Side { dropping: false, dropped: false, ..side };
             self.known.insert(name.clone(), side);
         }
         self.crashed = false;
@@ -129,7 +186,9 @@ impl Side {
         }
         for (key, value) in found {
             if self.issued.get(key) != Some(value) {
-                let text = format!("key {} was never written so", String::from_utf8_lossy(key));
+                let key = String::from_utf8_lossy(key);
+                let value = String::from_utf8_lossy(value);
+                let text = format!("key {key} was never written so: {value}");
                 return Err(Failure::new(Kind::Torn, text));
             }
         }

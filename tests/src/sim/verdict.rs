@@ -87,6 +87,8 @@ pub enum Count {
     Ddl,
     /// Ingestions acknowledged.
     Ingested,
+    /// Ingestions behind all there is acknowledged.
+    Behind,
     /// Ingestions refused, as their options allow.
     Refused,
     /// Directory listings without a file too many.
@@ -96,7 +98,7 @@ pub enum Count {
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 14] = [
+pub const COUNTS: [(Count, &str); 15] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -108,6 +110,7 @@ pub const COUNTS: [(Count, &str); 14] = [
     (Count::Upkeep, "upkeep"),
     (Count::Ddl, "ddl"),
     (Count::Ingested, "ingested"),
+    (Count::Behind, "behind"),
     (Count::Refused, "refused"),
     (Count::Listings, "listings"),
     (Count::RingOps, "ring_ops"),

@@ -37,7 +37,7 @@ pub fn strike(session: &Session, rng: &mut Rng) {
         session.fill_disk(rng.uniform(3000));
         return;
     }
-    if rng.one_in(8) {
+    if rng.uniform(8) < 2 {
         // Nothing that the engine does may depend on the time of day.
         let years = if rng.one_in(2) { -10 } else { 10 };
         let rule =

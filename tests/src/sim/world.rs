@@ -42,6 +42,9 @@ pub struct Plan {
     pub settings: Settings,
     /// Write the info log, which makes more files and more I/O.
     pub info_log: bool,
+    /// Families beside those that the judge follows keep their last level for files that are
+    /// ingested behind all others.
+    pub behind: bool,
 }
 
 impl Plan {
@@ -177,6 +180,7 @@ impl World {
         if !self.plan.info_log {
             base.db.info_log = Some(Arc::new(Forgetful));
         }
+        base.cf.cf_allow_ingest_behind = self.plan.behind;
         let fixed = families.len();
         let present = match self.fs.exists(&Path::new(DIR).join("CURRENT"))? {
             true => Db::list_column_families(&base.db, DIR)?,

@@ -21,7 +21,6 @@ use pumice_peer::{
 };
 use pumice_table::{
     DataBlockIndexType, IndexType, TableBuildContext, TableOptions, TableReadContext, dump,
-    properties,
 };
 use tempfile::TempDir;
 
@@ -59,18 +58,11 @@ fn context(change: impl FnOnce(&mut TableOptions)) -> TableBuildContext {
     let mut table =
         TableOptions { checksum: ChecksumType::None, format_version: FORMAT, ..Default::default() };
     change(&mut table);
-    TableBuildContext {
+    support::external(TableBuildContext {
         table: Arc::new(table),
         prefix_extractor: Some(Arc::new(FixedPrefix(PREFIX))),
-        user_collected: vec![
-            (properties::EXTERNAL_VERSION.into(), 2u32.to_le_bytes().to_vec()),
-            (properties::GLOBAL_SEQNO.into(), 0u64.to_le_bytes().to_vec()),
-        ],
-        db_id: "SST Writer".into(),
-        db_session_id: pumice_table::session_id([7, 9]),
-        original_file_number: 1,
         ..Default::default()
-    }
+    })
 }
 
 fn ours(context: TableBuildContext, entries: &Entries) -> support::Built {

@@ -5,6 +5,10 @@
 mod consulted;
 mod fifo;
 mod ingest;
+mod levels;
+mod offpeak;
+mod read_amp;
+mod sampling;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 
@@ -20,9 +24,7 @@ use pumice_filter::FilterPolicy;
 use pumice_peer::{
     Db, Options, Peer, ReadOptions, ReadSettings, SstFileWriter, WriteOptions, WriteSettings,
 };
-use pumice_table::{
-    Table, TableBuildContext, TableOptions, TableReadContext, TableReadOptions, properties,
-};
+use pumice_table::{Table, TableBuildContext, TableOptions, TableReadContext, TableReadOptions};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -307,18 +309,11 @@ fn rocksdb_reads_what_the_builder_writes() {
                 filter_policy: Some(FilterPolicy::bloom(10.0)),
                 ..Default::default()
             };
-            let context = TableBuildContext {
+            let context = support::external(TableBuildContext {
                 table: Arc::new(options),
                 compression,
-                user_collected: vec![
-                    (properties::EXTERNAL_VERSION.into(), 2u32.to_le_bytes().to_vec()),
-                    (properties::GLOBAL_SEQNO.into(), 0u64.to_le_bytes().to_vec()),
-                ],
-                db_id: "SST Writer".into(),
-                db_session_id: pumice_table::session_id([7, 9]),
-                original_file_number: 1,
                 ..Default::default()
-            };
+            });
             ingest_and_read(&peer, context, &format!("v{version} {compression:?} {checksum:?}"));
         }
     }

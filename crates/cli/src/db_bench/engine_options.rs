@@ -85,6 +85,7 @@ impl List<'_> {
             self.same("wal_compression", codec(&f.wal_compression)?);
         }
         self.same_if_given("use_fsync", f.use_fsync);
+        self.same_if_given("daily_offpeak_time_utc", &f.daily_offpeak_time_utc);
         self.same_if_given("use_direct_reads", f.use_direct_reads);
         let direct_writes = f.use_direct_io_for_flush_and_compaction;
         self.same_if_given("use_direct_io_for_flush_and_compaction", direct_writes);
@@ -173,6 +174,7 @@ impl List<'_> {
                 .collect();
             self.add("min_level_to_compress", "compression_per_level", levels.join(":"));
         }
+        self.same_if_given("sample_for_compression", f.sample_for_compression);
         let flags = [
             "compression_level",
             "compression_parallel_threads",
@@ -226,6 +228,7 @@ impl List<'_> {
             1 => self.same("prepopulate_block_cache", "kFlushOnly"),
             other => return Err(format!("prepopulate_block_cache {other} is not known")),
         }
+        self.same_if_given("read_amp_bytes_per_bit", f.read_amp_bytes_per_bit);
         self.filters();
         self.index()?;
         self.pinning()

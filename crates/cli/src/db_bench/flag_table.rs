@@ -137,6 +137,8 @@ flag_table! {
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
+    daily_offpeak_time_utc: String = "",
+        "Hours in which files get old for periodic_compaction_seconds early, HH:mm-HH:mm in UTC";
     periodic_compaction_seconds: u64 = u64::MAX - 1,
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
@@ -160,6 +162,8 @@ flag_table! {
         flag)";
     verify_compression: bool = false, "Decompress every written block and compare";
     enable_index_compression: bool = true, "Compress the index block";
+    sample_for_compression: u64 = 0,
+        "Sample every N-th block for compression with a fast and a slow codec; 0 for none";
     min_level_to_compress: i32 = -1, "If not negative, levels below it are not compressed";
     format_version: i32 = 7, "Format version of SST files";
     block_size: i32 = 4096, "Number of bytes in a block";
@@ -190,6 +194,8 @@ flag_table! {
     cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
     prepopulate_block_cache: i64 = 0,
         "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";
+    read_amp_bytes_per_bit: u32 = 0,
+        "With statistics: measure how much of the blocks read is used, one bit for so many bytes";
     pin_l0_filter_and_index_blocks_in_cache: bool = false, "Pin index/filter blocks of L0 files";
     pin_top_level_index_and_filter: bool = false,
         "Pin top-level index of partitioned index/filter blocks in block cache";

@@ -69,6 +69,7 @@ macro_rules! integer_flag {
 
 integer_flag!(i32, "int32");
 integer_flag!(i64, "int64");
+integer_flag!(u32, "uint32");
 integer_flag!(u64, "uint64");
 
 impl FlagValue for f64 {

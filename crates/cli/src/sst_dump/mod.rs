@@ -2,6 +2,8 @@
 //!
 //! Exit status 1 if any file is not readable, not intact, or not a table file.
 
+mod recompress;
+
 use crate::arguments::Arguments;
 use crate::ldb::{Output, parse_text, show_internal_key, show_plain};
 use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
@@ -10,22 +12,24 @@ use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_bytes;
 use pumice_table::{Table, TableReadContext, TableReadOptions, dump};
+use recompress::Trials;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 const USAGE: &str = "\
-sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify]
+sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompress]
     --file=<data_dir_OR_sst_file>
       Path to SST file or directory containing SST files
 
-    --command=check|scan|raw|verify|none
+    --command=check|scan|raw|verify|recompress|none
         check: Iterate over entries in files but don't print anything except if an error is
                encountered (default command)
         scan: Iterate over entries in files and print them to screen
         raw: Dump all the table contents to <file_name>_dump.txt
         verify: Iterate all the blocks in files verifying checksum to detect possible corruption
+        recompress: Build the tables anew in memory with other codecs and say how large they get
         none: Only what the flags below ask for
 
     --output_hex        Keys and values as hexadecimal digits
@@ -36,6 +40,18 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify]
     --show_properties   Print table properties after iterating over the file
     --show_summary      Print the sums of all files
     --verify_checksum   Verify checksums while reading (always done)
+
+    With --command=recompress:
+    --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
+    --compression_level=<n>      Level of the codecs
+    --compression_level_from=<n> --compression_level_to=<n>
+                                 Several levels of one codec
+    --set_block_size=<bytes>     Size of data blocks (16384)
+    --compression_max_dict_bytes, --compression_zstd_max_train_bytes,
+    --compression_max_dict_buffer_bytes, --compression_use_zstd_finalize_dict
+                                 Dictionaries
+    --compression_parallel_threads=<n>  Threads that compress
+    --verify_compression         Decompress every block and compare
 ";
 
 const FLAGS: &[&str] = &[
@@ -57,6 +73,7 @@ enum Command {
     Scan,
     Raw,
     Verify,
+    Recompress,
     None,
 }
 
@@ -69,6 +86,7 @@ struct Request {
     read_num: u64,
     show_properties: bool,
     show_summary: bool,
+    trials: Trials,
 }
 
 #[derive(Default)]
@@ -107,7 +125,7 @@ pub fn run(args: &[String]) -> ExitCode {
 }
 
 fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
-    if let Some(unknown) = arguments.first_unknown(FLAGS) {
+    if let Some(unknown) = arguments.first_unknown(&[FLAGS, recompress::FLAGS].concat()) {
         return Err(format!("Unrecognized argument '--{unknown}'"));
     }
     if let Some(word) = arguments.words.first() {
@@ -122,8 +140,9 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         "raw" => Command::Raw,
         "verify" => Command::Verify,
         "none" | "properties" => Command::None,
-        other @ ("recompress" | "identify") => {
-            return Err(format!("command {other} of RocksDB's sst_dump is not supported yet"));
+        "recompress" => Command::Recompress,
+        "identify" => {
+            return Err("command identify of RocksDB's sst_dump is not supported yet".into());
         }
         other => return Err(format!("Unknown command '{other}'")),
     };
@@ -144,6 +163,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         show_properties: arguments.flag("show_properties")
             || arguments.text("command") == Some("properties"),
         show_summary: arguments.flag("show_summary"),
+        trials: Trials::parse(arguments)?,
     })
 }
 
@@ -255,6 +275,7 @@ fn process(
             file.close()?;
             out.text(&format!("raw dump written to file {}\n", target.display()));
         }
+        Command::Recompress => request.trials.run(&table, out)?,
         Command::None => {}
     }
     let properties = table.properties();

@@ -2,7 +2,7 @@
 //!
 //! A rule names an operation and a path pattern, lets some calls pass, then fails some. The table
 //! also counts changing operations and can stop the world at a chosen one, which is how a test
-//! reaches every crash point.
+//! reaches every crash point; it can note what the changes are, which is how one chooses them.
 //!
 //! Thread safety: without rules a check is two atomic operations; with rules it takes a mutex.
 
@@ -11,7 +11,7 @@ use pumice_base::Result;
 use pumice_base::random::Rng;
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const EIO: i32 = 5;
@@ -203,6 +203,8 @@ struct Rules {
     rules: Vec<FaultRule>,
     log: Vec<String>,
     rng: Rng,
+    /// What changed, if that is to be noted.
+    changes: Option<Vec<(FaultOp, PathBuf)>>,
 }
 
 /// See the head of this file.
@@ -216,7 +218,8 @@ pub(super) struct FaultTable {
 
 impl FaultTable {
     pub(super) fn new(seed: u64) -> Self {
-        let rules = Rules { rules: Vec::new(), log: Vec::new(), rng: Rng::new(seed) };
+        let rng = Rng::new(seed);
+        let rules = Rules { rules: Vec::new(), log: Vec::new(), rng, changes: None };
         FaultTable {
             armed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
@@ -230,9 +233,18 @@ impl FaultTable {
         self.armed.store(true, Ordering::Release);
     }
     pub(super) fn clear(&self) {
-        self.rules.lock().rules.clear();
-        self.armed.store(false, Ordering::Release);
+        let mut state = self.rules.lock();
+        state.rules.clear();
+        self.armed.store(state.changes.is_some(), Ordering::Release);
+        drop(state);
         self.halt_at.store(u64::MAX, Ordering::Release);
+    }
+    pub(super) fn note_changes(&self) {
+        self.rules.lock().changes.get_or_insert_default();
+        self.armed.store(true, Ordering::Release);
+    }
+    pub(super) fn noted_changes(&self) -> Vec<(FaultOp, PathBuf)> {
+        self.rules.lock().changes.clone().unwrap_or_default()
     }
     pub(super) fn log(&self) -> Vec<String> {
         self.rules.lock().log.clone()
@@ -273,6 +285,9 @@ impl FaultTable {
     fn ask_rules(&self, op: FaultOp, operation: &str, path: &Path) -> Result<Verdict> {
         let (fault, number) = {
             let state = &mut *self.rules.lock();
+            if let Some(changes) = state.changes.as_mut().filter(|_| op.changes()) {
+                changes.push((op, path.to_path_buf()));
+            }
             let name = path.to_string_lossy();
             let hit = state.rules.iter_mut().find_map(|r| r.hit(op, &name).then_some(r.fault));
             let Some(fault) = hit else { return Ok(Verdict::Go) };

@@ -152,6 +152,14 @@ impl MemFs {
     pub fn change_count(&self) -> u64 {
         self.shared.faults.change_count()
     }
+    /// Notes from now on what the operations are that `change_count` counts.
+    pub fn note_changes(&self) {
+        self.shared.faults.note_changes();
+    }
+    /// The operations noted, in order, with their paths; those that failed are among them.
+    pub fn noted_changes(&self) -> Vec<(FaultOp, PathBuf)> {
+        self.shared.faults.noted_changes()
+    }
     /// Lets `changes` more changing operations happen; then every operation fails, as for a process
     /// that is dead. A crash or `clear_faults` ends that.
     pub fn halt_after(&self, changes: u64) {

@@ -400,3 +400,21 @@ fn synced_bytes_survive_ten_thousand_crashes() {
         assert!(left.iter().enumerate().all(fits), "seed {seed}");
     }
 }
+
+#[pumice_test_macros::test]
+fn changes_are_noted_on_request() {
+    let fs = new_fs();
+    create(&fs, "before").append(b"x").unwrap();
+    fs.note_changes();
+    let before = fs.change_count();
+    let mut file = create(&fs, "f");
+    file.append(b"x").unwrap();
+    fs.read_file(&path("f")).unwrap();
+    file.sync().unwrap();
+    fs.clear_faults();
+    fs.remove(&path("f")).unwrap();
+    let noted = fs.noted_changes();
+    assert_eq!(noted.len() as u64, fs.change_count() - before);
+    let expected = [FaultOp::Create, FaultOp::Write, FaultOp::Sync, FaultOp::Remove];
+    assert_eq!(noted, expected.map(|op| (op, path("f"))));
+}

@@ -38,6 +38,7 @@ fn show_marks(version: &Version, command: &Command) -> String {
         bottommost_delay: argument("delay"),
         ttl: argument("ttl"),
         periodic: argument("periodic"),
+        offpeak: pumice_manifest::Offpeak::new(argument("offpeak_start"), argument("offpeak_end")),
         allow_ingest_behind: command.args.contains_key("ingest_behind"),
     };
     let marks = FileMarks::compute(version, &rules);

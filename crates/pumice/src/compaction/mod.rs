@@ -26,16 +26,17 @@ use pumice_compress::{CompressionOptions, CompressionType};
 
 use crate::options::ColumnFamilyOptions;
 
-/// Compression of a file written to `level`, and its parameters.
+/// Compression of a file written to `level`, and its parameters. What is set for the bottommost
+/// level holds if the file is `deepest` (`CompactionPick::deepest`), the parameters also alone.
 pub(crate) fn compression_of(
     options: &ColumnFamilyOptions,
     level: usize,
     base_level: usize,
-    bottommost: bool,
+    deepest: bool,
 ) -> (CompressionType, CompressionOptions) {
-    if bottommost && options.bottommost_compression != CompressionType::Disable {
-        let own = &options.bottommost_compression_opts;
-        let parameters = if own.enabled { own } else { &options.compression_opts };
+    let own = &options.bottommost_compression_opts;
+    let parameters = if deepest && own.enabled { own } else { &options.compression_opts };
+    if deepest && options.bottommost_compression != CompressionType::Disable {
         return (options.bottommost_compression, parameters.clone());
     }
     let kind = match options.compression_per_level.len() {
@@ -45,5 +46,5 @@ pub(crate) fn compression_of(
             options.compression_per_level[index.min(len - 1)]
         }
     };
-    (kind, options.compression_opts.clone())
+    (kind, parameters.clone())
 }

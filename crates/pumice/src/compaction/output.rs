@@ -29,6 +29,8 @@ pub(crate) struct OutputSpec {
     pub level: usize,
     pub base_level: usize,
     pub bottommost: bool,
+    /// See `CompactionPick::deepest`.
+    pub deepest: bool,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -68,12 +70,8 @@ impl OutputFile {
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) = crate::compaction::compression_of(
-            &options,
-            spec.level,
-            spec.base_level,
-            spec.bottommost,
-        );
+        let (compression, compression_opts) =
+            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.deepest);
         let context = TableBuildContext {
             table: cf.table_options(),
             comparator: cf.icmp.clone(),
@@ -100,6 +98,7 @@ impl OutputFile {
             time_codec: db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
+            sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
         };
         let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
@@ -151,10 +150,15 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Bytes the file would have if it ended now, roughly.
+    /// Bytes of the data blocks if the file ended now, roughly.
     #[inline]
-    pub fn estimated_bytes(&self) -> u64 {
-        self.builder.estimated_file_size()
+    pub fn estimated_data_bytes(&self) -> u64 {
+        self.builder.estimated_data_size()
+    }
+
+    /// Bytes of everything behind them, rather too much than too little.
+    pub fn estimated_tail_bytes(&self) -> u64 {
+        self.builder.estimated_tail_size()
     }
 
     /// Nothing was added.

@@ -5,8 +5,8 @@
 
 use pumice_compress::CompressionType;
 use pumice_manifest::{
-    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, UserRange,
-    Version,
+    CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
+    UserRange, Version,
 };
 
 use crate::compaction::picker::{
@@ -37,7 +37,7 @@ impl CompactionPlan {
             targets: LevelTargets::compute(version, &shape),
             options: shape,
             fifo: fifo_rules(options),
-            rules: mark_rules(options),
+            rules: mark_rules(options, Offpeak::default()),
             scores: LevelScores::default(),
             marks: FileMarks::default(),
             running: RunningCompactions::default(),
@@ -48,10 +48,16 @@ impl CompactionPlan {
     }
 
     /// Takes over changed options or a new version.
-    pub fn refresh(&mut self, version: &Version, options: &ColumnFamilyOptions, freed_below: u64) {
+    pub fn refresh(
+        &mut self,
+        version: &Version,
+        options: &ColumnFamilyOptions,
+        offpeak: Offpeak,
+        freed_below: u64,
+    ) {
         self.options = shape(options);
         self.fifo = fifo_rules(options);
-        self.rules = mark_rules(options);
+        self.rules = mark_rules(options, offpeak);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
     }
@@ -196,13 +202,14 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
 
 /// Which files are to be compacted whatever the size of their level; now, and what snapshots need,
 /// are left open.
-fn mark_rules(options: &ColumnFamilyOptions) -> MarkRules {
+fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
     MarkRules {
         oldest_snapshot: 0,
         now: 0,
         bottommost_delay: u64::from(options.bottommost_file_compaction_delay),
         ttl: options.ttl,
         periodic: options.periodic_compaction_seconds,
+        offpeak,
         allow_ingest_behind: options.cf_allow_ingest_behind,
     }
 }

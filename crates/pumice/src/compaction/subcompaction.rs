@@ -59,6 +59,8 @@ pub(crate) struct SubcompactionResult {
 struct Writer<'a> {
     job: &'a JobContext,
     cut: OutputCut,
+    /// What follows the data blocks counts against the target.
+    is_upper_bound: bool,
     output: Option<OutputFile>,
     /// Lower bound of the tombstones that the next output is responsible for.
     low: Option<Vec<u8>>,
@@ -105,6 +107,7 @@ pub(crate) fn run(
             job.pick.max_output_file_size,
             job.pick.max_compaction_bytes,
         ),
+        is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
         low: start.clone(),
         end,
@@ -179,7 +182,7 @@ impl Writer<'_> {
                 let last = output.last_key();
                 let same = last.len() == ikey.len() && user_key(last) == key;
                 !same
-                    && self.cut.before(key, output.estimated_bytes())
+                    && self.cut.before(key, self.counted_bytes(output, ikey, value))
                     && self.job.cf.comparator().compare(user_key(last), key).is_ne()
             }
         };
@@ -194,6 +197,21 @@ impl Writer<'_> {
             Some(output) => output.add(ikey, value),
             None => Ok(()),
         }
+    }
+
+    /// What counts against the target of `output`, before the given entry.
+    #[inline]
+    fn counted_bytes(&self, output: &OutputFile, ikey: &[u8], value: &[u8]) -> u64 {
+        let data = output.estimated_data_bytes();
+        if self.is_upper_bound { self.whole_bytes(data, output, ikey, value) } else { data }
+    }
+
+    /// With the entry, and all that follows the data blocks; but for half of the target at most,
+    /// so that a file holds data however small its target.
+    #[cold]
+    fn whole_bytes(&self, data: u64, output: &OutputFile, ikey: &[u8], value: &[u8]) -> u64 {
+        let rest = output.estimated_tail_bytes() + (ikey.len() + value.len()) as u64;
+        data + rest.min(self.job.pick.target_output_file_size / 2)
     }
 
     fn open(&mut self) -> Result<()> {
@@ -211,6 +229,7 @@ impl Writer<'_> {
             level: self.job.pick.output_level,
             base_level: self.job.base_level,
             bottommost: self.job.pick.bottommost,
+            deepest: self.job.pick.deepest,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
             expected_bytes: self.job.expected_bytes,

@@ -100,7 +100,8 @@ impl DbInner {
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
         let freed = self.caught_up_below();
         let version = Arc::clone(&cf.version);
-        cf.plan.refresh(&version, &cf.data.options(), freed);
+        let offpeak = self.options().offpeak();
+        cf.plan.refresh(&version, &cf.data.options(), offpeak, freed);
         self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
     }
 

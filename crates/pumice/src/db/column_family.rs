@@ -256,6 +256,7 @@ pub(crate) fn new_memtable(
             arena_block_bytes,
             write_buffer_bytes: options.write_buffer_size,
             comparator: comparator.clone(),
+            max_range_deletions: options.memtable_max_range_deletions as usize,
             write_buffer_manager: manager,
         },
         id,

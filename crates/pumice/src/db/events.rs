@@ -463,8 +463,8 @@ impl TreeShape {
 
 fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
     let pick = &work.pick;
-    let bottommost = pick.bottommost;
-    let codec = compression_of(&work.cf.options(), pick.output_level, work.base_level, bottommost);
+    let options = work.cf.options();
+    let codec = compression_of(&options, pick.output_level, work.base_level, pick.deepest);
     let numbers = |files: &[Arc<FileMetaData>]| files.iter().map(|f| f.number).collect();
     CompactionJobInfo {
         cf_id: work.cf.id,

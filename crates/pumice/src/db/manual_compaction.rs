@@ -156,30 +156,34 @@ impl DbInner {
         let Some(deepest) = deepest else { return Ok(()) };
         if cf.options().compaction_style == CompactionStyle::Fifo {
             // Nothing changes level: what is due by size or age is done, whatever the range.
-            return self.compact_level(options, cf, (0, None), (begin, end), u64::MAX).map(drop);
+            return self
+                .compact_level(options, cf, (0, None), (begin, end), u64::MAX, false)
+                .map(drop);
         }
         let has_filter = cf.options().compaction_filter.is_some();
+        let (rewrite, optimized) = match options.bottommost_level_compaction {
+            BottommostLevelCompaction::Skip => (false, false),
+            BottommostLevelCompaction::IfHaveCompactionFilter => (has_filter, false),
+            BottommostLevelCompaction::Force => (true, false),
+            BottommostLevelCompaction::ForceOptimized => (true, true),
+        };
         let mut level = 0;
         let mut final_level = deepest;
         while level <= deepest {
             let last = level == deepest;
             if last && level > 0 {
-                let force = match options.bottommost_level_compaction {
-                    BottommostLevelCompaction::Skip => false,
-                    BottommostLevelCompaction::IfHaveCompactionFilter => has_filter,
-                    BottommostLevelCompaction::Force
-                    | BottommostLevelCompaction::ForceOptimized => true,
-                };
-                if force {
-                    let optimized = options.bottommost_level_compaction
-                        == BottommostLevelCompaction::ForceOptimized;
+                if rewrite {
                     let ignore = if optimized { first_new_file } else { u64::MAX };
-                    self.compact_level(options, cf, (level, Some(level)), (begin, end), ignore)?;
+                    let here = (level, Some(level));
+                    self.compact_level(options, cf, here, (begin, end), ignore, true)?;
                 }
                 break;
             }
             let output = if level == 0 { None } else { Some(level + 1) };
-            let wrote = self.compact_level(options, cf, (level, output), (begin, end), u64::MAX)?;
+            let (levels, range) = ((level, output), (begin, end));
+            // What is only in L0 goes down in one step, which has to be the rewriting one then.
+            let wrote =
+                self.compact_level(options, cf, levels, range, u64::MAX, last && rewrite)?;
             let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
             final_level = final_level.max(next);
             if last {
@@ -219,7 +223,8 @@ impl DbInner {
             .find(|level| version.range_overlaps(*level, &range))
     }
 
-    /// Compacts one level of the range; returns the level written to, if anything was.
+    /// Compacts one level of the range; returns the level written to, if anything was. With
+    /// `rewrite` no file changes level as it is.
     fn compact_level(
         self: &Arc<Self>,
         options: &CompactRangeOptions,
@@ -227,6 +232,7 @@ impl DbInner {
         levels: (usize, Option<usize>),
         range: (Option<&[u8]>, Option<&[u8]>),
         ignore_from_file: u64,
+        rewrite: bool,
     ) -> Result<Option<usize>> {
         let mut state = self.state.lock();
         let id = state.manual.next_id;
@@ -240,7 +246,7 @@ impl DbInner {
             begin: range.0.map(<[u8]>::to_vec),
             end: range.1.map(<[u8]>::to_vec),
             ignore_from_file,
-            forbid_move: family_options.compaction_filter.is_some(),
+            forbid_move: rewrite || family_options.compaction_filter.is_some(),
             exclusive: options.exclusive_manual_compaction,
             max_subcompactions: options.max_subcompactions as usize,
             running: false,

@@ -97,6 +97,13 @@ impl DbInner {
             let mut state = self.state.lock();
             self.store_options(changed);
             self.refresh_wal_settings(&state);
+            let ids: Vec<u32> = state.cfs.keys().copied().collect();
+            for id in ids {
+                if let Some(cf) = state.cfs.get_mut(&id) {
+                    self.refresh_scores(cf);
+                }
+                self.queue_compaction(&mut state, id);
+            }
             self.schedule_background(&mut state);
         }
         for (name, value) in changes {

@@ -56,6 +56,7 @@ pub(crate) fn write_level0(
         level: 0,
         base_level: 1,
         bottommost: false,
+        deepest: false,
         epoch,
         oldest_ancestor_time: pumice_port::time::wall_seconds(),
         expected_bytes: 0,

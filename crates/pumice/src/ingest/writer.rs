@@ -13,12 +13,14 @@ use pumice_base::dbformat::internal_key;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem};
+use pumice_port::helpers::HelperPool;
 use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY};
 use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 
 use crate::db::column_family::ColumnFamily;
 use crate::db::{events, identity};
 use crate::options::{ColumnFamilyOptions, Options};
+use crate::stats::record_build;
 
 /// Version of the files, as RocksDB writes it. Persisted.
 pub(super) const VERSION: u32 = 2;
@@ -120,6 +122,9 @@ impl SstFileWriter {
             db_host_id: events::host_id(&options.db),
             merge_operator_name: options.cf.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.cf.prefix_extractor.clone(),
+            sample_for_compression: options.cf.sample_for_compression,
+            helpers: Some(HelperPool::shared()),
+            time_codec: options.db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
             user_collected: vec![
                 (EXTERNAL_VERSION.to_string(), VERSION.to_le_bytes().to_vec()),
                 (GLOBAL_SEQNO.to_string(), 0u64.to_le_bytes().to_vec()),
@@ -249,6 +254,9 @@ impl SstFileWriter {
             // The first failure is the one to tell.
             drop(self.fs.remove(&self.info.file_path));
             return Err(error);
+        }
+        if let Some(statistics) = &self.db_options.statistics {
+            record_build(statistics, builder.stats());
         }
         self.info.file_size = builder.file_size();
         Ok(self.info.clone())

@@ -85,6 +85,9 @@ option_table! {
         /// flushes.
         prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable,
             mutable, saved;
+        /// With statistics: measure how much of the data blocks that are read is returned, with a
+        /// bit for so many bytes; 0 does not.
+        read_amp_bytes_per_bit: u32 = 0, mutable, saved;
     }
     components {
         /// Cache of blocks; None makes one of 32 MiB per column family unless `no_block_cache`.
@@ -95,8 +98,6 @@ option_table! {
         "num_file_reads_for_auto_readahead": u64 = "2", mutable, saved;
         /// Only for hash indexes (removed in RocksDB 7).
         "hash_index_allow_collision": bool = "true", mutable, unsaved;
-        /// Statistics of bytes used per block.
-        "read_amp_bytes_per_bit": u32 = "0", mutable, saved;
         /// Only with super blocks.
         "super_block_alignment_space_overhead_ratio": u64 = "128", mutable, unsaved;
         /// Only with a user-defined index.
@@ -160,6 +161,7 @@ impl BlockBasedTableOptions {
             optimize_filters_for_memory: self.optimize_filters_for_memory,
             detect_filter_construct_corruption: self.detect_filter_construct_corruption,
             prepopulate_block_cache: self.prepopulate_block_cache,
+            read_amp_bytes_per_bit: self.read_amp_bytes_per_bit,
             ..TableOptions::default()
         };
         options.validate_for_building()?;

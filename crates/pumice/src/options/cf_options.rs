@@ -40,6 +40,9 @@ option_table! {
         max_write_buffer_number: i32 = 2, mutable, saved, at_least(1);
         /// Memtables that one flush merges at least.
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1);
+        /// A memtable is full with so many range deletions, too; 0 for however many. Holds for
+        /// memtables to come.
+        memtable_max_range_deletions: u32 = 0, mutable, unsaved;
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
         arena_block_size: usize = 0, mutable, saved;
         /// Levels of the tree, L0 included.
@@ -72,6 +75,9 @@ option_table! {
         target_file_size_base: u64 = 64 << 20, mutable, saved, at_least(1);
         /// Factor of the file size from level to level.
         target_file_size_multiplier: i32 = 1, mutable, saved, at_least(1);
+        /// Compactions count all of a file against its target, with index and filter, so that files
+        /// hardly exceed it; otherwise only the data blocks.
+        target_file_size_is_upper_bound: bool = false, mutable, unsaved;
         /// Choose level targets from the bottom up, so that the last level holds most data.
         level_compaction_dynamic_level_bytes: bool = true, fixed, saved;
         /// Target bytes of the base level.
@@ -114,6 +120,10 @@ option_table! {
         force_consistency_checks: bool = true, fixed, saved, must_be_true;
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved;
+        /// One of so many data blocks is compressed with LZ4 and with ZSTD as well: what they would
+        /// make of the whole table goes into its properties (fast and slow compression estimated
+        /// data size). 0 for none.
+        sample_for_compression: u64 = 0, mutable, saved;
         /// Read every written table file back and check it.
         paranoid_file_checks: bool = false, mutable, saved;
     }
@@ -144,8 +154,6 @@ option_table! {
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
         "report_bg_io_stats": bool = "false", mutable, saved;
-        /// One in this many blocks is compressed for statistics.
-        "sample_for_compression": u64 = "0", mutable, saved;
         /// Blob files, see enable_blob_files.
         "min_blob_size": u64 = "0", mutable, saved;
         /// Blob files, see enable_blob_files.
@@ -178,16 +186,12 @@ option_table! {
         "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
         /// Eviction of blocks of obsolete files.
         "uncache_aggressiveness": u32 = "0", mutable, unsaved;
-        /// Flush after this many range deletions.
-        "memtable_max_range_deletions": u32 = "0", mutable, unsaved;
         /// Turned into a field of the write path (removed in RocksDB 10).
         "check_flush_compaction_key_order": bool = "true", mutable, unsaved;
         /// File sizes follow the next level's boundaries always (removed in RocksDB 10).
         "level_compaction_dynamic_file_size": bool = "true", mutable, unsaved;
         /// Removed in RocksDB 10.
         "ignore_max_compaction_bytes_for_input": bool = "true", mutable, unsaved;
-        /// A lower target for output files.
-        "target_file_size_is_upper_bound": bool = "false", mutable, unsaved;
         /// Memtable garbage collection.
         "experimental_mempurge_threshold": f64 = "0.000000", mutable, unsaved;
         /// Obsolete since RocksDB 5.

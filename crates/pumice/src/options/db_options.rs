@@ -100,6 +100,10 @@ option_table! {
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved;
+        /// Hours of low load, `HH:mm-HH:mm`: files that would be too old for
+        /// `periodic_compaction_seconds` before they come again are rewritten in them. Empty for
+        /// none.
+        daily_offpeak_time_utc: String = String::new(), mutable, unsaved;
         /// Host name stored in table files; `__hostname__` asks the system.
         db_host_id: String = "__hostname__".to_string(), fixed, saved;
         /// Automatic attempts to recover from a background error that may pass.
@@ -152,15 +156,16 @@ option_table! {
         "is_fd_close_on_exec": bool = "true", fixed, saved;
         /// Reporting of thread states.
         "enable_thread_tracking": bool = "false", fixed, saved;
-        /// Allocator statistics in the info log.
+        /// Reports of jemalloc in the info log; RocksDB, too, writes none with another allocator.
         "dump_malloc_stats": bool = "false", fixed, saved;
         /// Pumice never loads file statistics during open.
         "skip_stats_update_on_db_open": bool = "false", fixed, saved;
         /// Read-ahead of recovery, which reads whole blocks.
         "log_readahead_size": u64 = "0", fixed, saved;
-        /// Statistics history is not kept.
+        /// Snapshots of the statistics for `GetStatsHistory`, which is not built; nothing else has
+        /// them.
         "stats_persist_period_sec": u32 = "600", mutable, saved;
-        /// Statistics history is not kept.
+        /// See stats_persist_period_sec.
         "stats_history_buffer_size": u64 = "1048576", mutable, saved;
         /// Obsolete files are always deleted in the background.
         "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;
@@ -186,8 +191,6 @@ option_table! {
         "metadata_write_temperature": String = "kUnknown", fixed, unsaved;
         /// Placement hint of file systems with temperatures.
         "wal_write_temperature": String = "kUnknown", fixed, unsaved;
-        /// Hours of low load, a hint for periodic compaction.
-        "daily_offpeak_time_utc": String = "", mutable, unsaved;
         /// Access hint for compaction inputs (removed in RocksDB 10).
         "access_hint_on_compaction_start": String = "NORMAL", fixed, unsaved;
         /// Buffer of direct reads on Windows (removed in RocksDB 10).

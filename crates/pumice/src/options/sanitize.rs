@@ -7,6 +7,7 @@
 use pumice_base::{Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
+use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 
 use super::block_based::BlockBasedTableOptions;
@@ -38,6 +39,7 @@ impl DbOptions {
     /// InvalidArgument or NotSupported naming the option that cannot be used.
     pub fn sanitized(&self) -> Result<Self> {
         check_all(self)?;
+        offpeak(&self.daily_offpeak_time_utc)?;
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
@@ -51,6 +53,11 @@ impl DbOptions {
         Ok(o)
     }
 
+    /// `daily_offpeak_time_utc`; none if it is malformed, which an open database does not have.
+    pub fn offpeak(&self) -> Offpeak {
+        offpeak(&self.daily_offpeak_time_utc).unwrap_or_default()
+    }
+
     /// Flushes and compactions that may run at once (`GetBGJobLimits`): a quarter of
     /// `max_background_jobs` flushes, unless one of the older two options says otherwise.
     pub fn background_limits(&self) -> (usize, usize) {
@@ -62,6 +69,31 @@ impl DbOptions {
             (flushes.max(1), compactions.max(1))
         };
         (flushes as usize, compactions as usize)
+    }
+}
+
+/// The hours `text` names, `HH:mm-HH:mm`; none if it is empty.
+fn offpeak(text: &str) -> Result<Offpeak> {
+    if text.is_empty() {
+        return Ok(Offpeak::default());
+    }
+    let number = |text: &str, end: u64| -> Option<u64> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| digits && *number < end)
+    };
+    let seconds = |text: &str| -> Option<u64> {
+        let (hours, minutes) = text.split_once(':')?;
+        Some(number(hours, 24)? * 3600 + number(minutes, 60)? * 60)
+    };
+    let ends = text.split_once('-').and_then(|(start, end)| Some((seconds(start)?, seconds(end)?)));
+    match ends {
+        None => Err(Error::invalid_argument(
+            "daily_offpeak_time_utc should be set in the format HH:mm-HH:mm (e.g. 04:30-07:30)",
+        )),
+        Some((start, end)) if start == end => {
+            Err(Error::invalid_argument("start_time and end_time cannot be the same"))
+        }
+        Some((start, end)) => Ok(Offpeak::new(start, end)),
     }
 }
 

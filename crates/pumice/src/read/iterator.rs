@@ -5,7 +5,7 @@
 //!
 //! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version,
 //! tables, cached blocks), so it may outlive any other handle.
-//! Invariants: (1) moving forward with `place == Inner`, `inner` stands on the entry shown;
+//! Invariants: (1) moving forward with `place` being `shown`, `inner` stands on the entry shown;
 //! (2) otherwise the entry shown is `saved_key`/`saved_value` and `inner` stands beyond it in the
 //! direction of travel; (3) an error makes it invalid and stays in `status` until the next seek.
 //! Any move may read files and so may suspend.
@@ -33,6 +33,8 @@ const HIDDEN_PER_YIELD: u32 = 64;
 enum Place {
     Nowhere,
     Inner,
+    /// As `Inner`, of an iterator that tells tables which values are used.
+    Measured,
     Saved,
 }
 
@@ -61,6 +63,8 @@ pub struct DbIterator {
     skips_max: u64,
     range_dels: RangeDels,
     place: Place,
+    /// What `place` is on an entry of `inner`: `Inner` or `Measured`.
+    shown: Place,
     direction: Direction,
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
@@ -84,6 +88,7 @@ impl DbIterator {
         super_version: Arc<SuperVersion>,
         snapshot: Option<Snapshot>,
     ) -> Self {
+        let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
         DbIterator {
             inner,
             comparator: cf.comparator().clone(),
@@ -92,6 +97,7 @@ impl DbIterator {
             limits,
             range_dels,
             place: Place::Nowhere,
+            shown: if measured { Place::Measured } else { Place::Inner },
             direction: Direction::Forward,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
@@ -119,7 +125,7 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.place {
-            Place::Inner => dbformat::user_key(self.inner.key()),
+            Place::Inner | Place::Measured => dbformat::user_key(self.inner.key()),
             Place::Saved => &self.saved_key,
             Place::Nowhere => panic!("DbIterator::key() requires valid()"),
         }
@@ -133,6 +139,7 @@ impl DbIterator {
     pub fn value(&self) -> &[u8] {
         match self.place {
             Place::Inner => self.inner.value(),
+            Place::Measured => self.used_value(),
             Place::Saved => &self.saved_value,
             Place::Nowhere => panic!("DbIterator::value() requires valid()"),
         }
@@ -219,7 +226,7 @@ impl DbIterator {
     pub fn next(&mut self) {
         match (self.place, self.direction) {
             (Place::Nowhere, _) => {}
-            (Place::Inner, _) => {
+            (Place::Inner | Place::Measured, _) => {
                 self.saved_key.clear();
                 self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
                 self.inner.next();
@@ -243,7 +250,7 @@ impl DbIterator {
             return;
         }
         if self.direction == Direction::Forward {
-            if self.place == Place::Inner {
+            if self.place == self.shown {
                 self.saved_key.clear();
                 self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
             }
@@ -361,7 +368,7 @@ impl DbIterator {
             let hidden = self.range_dels.covers(&self.comparator, key, sequence);
             match ValueType::from_u8(tag) {
                 Some(ValueType::Value) if !hidden => {
-                    self.place = Place::Inner;
+                    self.place = self.shown;
                     return;
                 }
                 Some(ValueType::Merge) if !hidden => {
@@ -411,8 +418,22 @@ impl DbIterator {
         self.inner.seek(&self.seek_target);
     }
 
+    #[cold]
+    fn used_value(&self) -> &[u8] {
+        self.note_used();
+        self.inner.value()
+    }
+
+    /// The value of `inner` is returned or goes into what is.
+    fn note_used(&self) {
+        if self.shown == Place::Measured {
+            self.inner.note_use();
+        }
+    }
+
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
+        self.note_used();
         match plain_value(tag, self.inner.value()) {
             Ok(value) => {
                 self.saved_value.clear();
@@ -427,7 +448,7 @@ impl DbIterator {
     /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
     fn merge_forward(&mut self) {
         self.operands.clear();
-        self.operands.push(self.inner.value().to_vec());
+        self.operands.push(self.used_value().to_vec());
         self.inner.next();
         let mut base: Option<Vec<u8>> = None;
         while self.inner.valid() {
@@ -442,12 +463,12 @@ impl DbIterator {
             }
             match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {
-                    self.operands.push(self.inner.value().to_vec());
+                    self.operands.push(self.used_value().to_vec());
                     self.inner.next();
                 }
                 Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
                 _ => {
-                    match plain_value(tag, self.inner.value()) {
+                    match plain_value(tag, self.used_value()) {
                         Ok(value) => base = Some(value.to_vec()),
                         Err(error) => {
                             self.status = Err(error);
@@ -532,10 +553,11 @@ impl DbIterator {
                         visible = false;
                     }
                     Some(ValueType::Merge) => {
-                        self.operands.push(self.inner.value().to_vec());
+                        self.operands.push(self.used_value().to_vec());
                         visible = true;
                     }
                     _ => {
+                        self.note_used();
                         let value = plain_value(tag, self.inner.value())?;
                         self.saved_value.clear();
                         self.saved_value.extend_from_slice(value);

@@ -63,6 +63,13 @@ impl LevelIterator {
         }
     }
 
+    /// The value is returned to a user. Requires `valid`.
+    pub fn note_use(&self) {
+        if let Some(table) = &self.table {
+            table.note_use();
+        }
+    }
+
     fn note_prefix(&mut self, target: &[u8]) {
         if let Some(scope) = &self.scope {
             let prefix = scope.prefix(user_key(target));

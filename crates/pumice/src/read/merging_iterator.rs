@@ -74,6 +74,11 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.sources.iter_mut().map(|source| &mut source.iter)
     }
 
+    /// The source that the iterator stands on.
+    pub fn current_source(&self) -> Option<&I> {
+        self.current.map(|index| &self.sources[index as usize].iter)
+    }
+
     /// Source `a` comes out before source `b` in the present direction.
     #[inline]
     fn before(&self, a: u32, b: u32) -> bool {

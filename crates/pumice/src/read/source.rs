@@ -8,6 +8,7 @@ use pumice_memtable::MemTableIter;
 use pumice_table::{Extractor, TableIter};
 
 use crate::read::level_iterator::LevelIterator;
+use crate::read::merging_iterator::MergingIterator;
 
 /// A memtable, one L0 table, or one sorted level.
 pub enum Source {
@@ -37,6 +38,24 @@ impl Source {
             Source::Mem(_) => {}
             Source::Table(table) => table.scope_to_prefix(scope),
             Source::Level(level) => level.scope_to_prefix(scope),
+        }
+    }
+
+    /// The value is returned to a user. Requires `valid`.
+    pub fn note_use(&self) {
+        match self {
+            Source::Mem(_) => {}
+            Source::Table(table) => table.note_use(),
+            Source::Level(level) => level.note_use(),
+        }
+    }
+}
+
+impl MergingIterator<Source> {
+    /// The value is returned to a user. Requires `valid`.
+    pub fn note_use(&self) {
+        if let Some(source) = self.current_source() {
+            source.note_use();
         }
     }
 }

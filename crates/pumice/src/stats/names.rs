@@ -126,6 +126,8 @@ stat_names! {
         MergeOperationTotalTime = "rocksdb.merge.operation.time.nanos",
         FilterOperationTotalTime = "rocksdb.filter.operation.time.nanos",
         CompactionCpuTotalTime = "rocksdb.compaction.total.time.cpu_micros",
+        ReadAmpEstimateUsefulBytes = "rocksdb.read.amp.estimate.useful.bytes",
+        ReadAmpTotalReadBytes = "rocksdb.read.amp.total.read.bytes",
         FilesDeletedImmediately = "rocksdb.files.deleted.immediately",
         ErrorHandlerBgErrorCount = "rocksdb.error.handler.bg.error.count",
         ErrorHandlerBgIoErrorCount = "rocksdb.error.handler.bg.io.error.count",

@@ -97,6 +97,14 @@ impl TableStats for TableTickers {
         }
     }
 
+    fn read_amp_total(&self, bytes: usize) {
+        self.record_tick(Ticker::ReadAmpTotalReadBytes, bytes as u64);
+    }
+
+    fn read_amp_useful(&self, bytes: u64) {
+        self.record_tick(Ticker::ReadAmpEstimateUsefulBytes, bytes);
+    }
+
     fn wants_codec_times(&self) -> bool {
         self.statistics.wants_detailed_timers()
     }

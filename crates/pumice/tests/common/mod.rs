@@ -8,6 +8,15 @@ use pumice::{Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOpt
 /// Where the database is.
 pub const DIR: &str = "/db";
 
+/// Synced writes.
+pub const SYNC: WriteOptions = WriteOptions {
+    sync: true,
+    disable_wal: false,
+    no_slowdown: false,
+    low_pri: false,
+    ignore_missing_column_families: false,
+};
+
 /// Options for a database on `fs`.
 pub fn options(fs: &Arc<dyn FileSystem>) -> Options {
     let mut options = Options::default();

@@ -5,22 +5,17 @@
 //! writable again the way it is documented to (by itself, or by `resume`).
 #![allow(clippy::unwrap_used)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod every_io;
 mod manifest;
 mod space;
 mod support;
 
-use pumice::{CompactRangeOptions, Db, ErrorKind, FlushOptions, Severity, WriteOptions};
+use common::SYNC;
+use pumice::{CompactRangeOptions, Db, ErrorKind, FlushOptions, Severity};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use support::{DIR, Fixture, eventually, key};
-
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
 
 #[pumice_test_macros::test]
 fn a_failed_log_stops_writes_until_resume() {

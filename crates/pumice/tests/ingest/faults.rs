@@ -4,19 +4,13 @@
 
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, IngestExternalFileArg,
-    IngestExternalFileOptions, MemFs, Options, WriteOptions,
+    IngestExternalFileOptions, MemFs, Options,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultRule, FsyncFailure};
 
+use crate::common::SYNC;
 use crate::support::{DIR, assert_no_litter, table_of};
 
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
 /// Tries of a write while the database recovers.
 const TRIES: u32 = 2000;
 

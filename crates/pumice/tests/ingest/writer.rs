@@ -1,6 +1,9 @@
 //! `SstFileWriter`: what it accepts, what it says of the file.
 
-use pumice::{CompressionType, ErrorKind, Options, SstFileWriter};
+use std::sync::Arc;
+
+use pumice::{CompressionType, ErrorKind, Options, SstFileWriter, Statistics, Ticker};
+use pumice_port::helpers::HelperPool;
 
 use crate::support::{Record, contents, fresh, ingest, put, write_table};
 
@@ -87,4 +90,29 @@ fn a_failed_finish_removes_the_file() {
     fs.add_fault(FaultRule::once(FaultOp::Write, "/in/*", 0, Fault::Enospc));
     write_table(&options, "/in/1.sst", &[Record::Delete(b"k".to_vec())]).unwrap_err();
     assert!(!options.db.file_system.exists("/in/1.sst".as_ref()).unwrap());
+}
+
+/// Files made outside a database are built as those inside: with helpers, counted, and with the
+/// bytes of a serial build.
+#[pumice_test_macros::test]
+fn helpers_compress_external_files_too() {
+    let (_fs, mut options, _db) = fresh();
+    let statistics = Arc::new(Statistics::new());
+    options.db.statistics = Some(Arc::clone(&statistics));
+    options.cf.compression = CompressionType::Zlib;
+    let records: Vec<Record> =
+        (0..3000).map(|i| put(&format!("key{i:06}"), &format!("value {i} ").repeat(20))).collect();
+    let mut sizes = Vec::new();
+    for threads in [1, 4] {
+        options.cf.compression_opts.parallel_threads = threads;
+        let (calls, blocks) =
+            (HelperPool::shared().stats().calls, statistics.ticker(Ticker::NumberBlockCompressed));
+        let path = write_table(&options, "/in/1.sst", &records).unwrap();
+        let called = HelperPool::shared().stats().calls > calls;
+        assert_eq!(called, threads > 1, "{threads}");
+        let counted = statistics.ticker(Ticker::NumberBlockCompressed) - blocks;
+        assert!(counted > 100, "{counted}");
+        sizes.push((counted, options.db.file_system.file_size(&path).unwrap()));
+    }
+    assert_eq!(sizes[0], sizes[1]);
 }

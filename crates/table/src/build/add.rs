@@ -233,6 +233,7 @@ impl TableBuilder {
             key.fill(ikey);
             return Ok(());
         }
+        std::hint::cold_path();
         self.add_any::<O>(ikey, value)
     }
 
@@ -328,12 +329,12 @@ impl TableBuilder {
         self.properties.raw_key_size += self.keys.bytes() as u64;
         self.properties.num_data_blocks += 1;
         let entry = &mut self.entry;
-        self.separators.prepare(self.keys.last(), next_key, self.keys.get(0), entry);
+        self.separators.prepare(self.keys.last(), next_key, self.keys.first(), entry);
         if self.separators.wants_prefixes() {
             self.separators.note_prefixes(self.keys.user_keys(), entry);
         }
         if let Some(filter) = &mut self.filter {
-            filter.add_block(&self.keys);
+            filter.add_block(&mut self.keys);
         }
         if let Some(rule) = &mut self.cuts {
             rule.decide(entry, self.filter.as_ref().is_some_and(|filter| filter.wants_cut()));
@@ -346,6 +347,9 @@ impl TableBuilder {
         let run = self.data.finish();
         if let Some(hash) = &mut self.hash {
             run.change_block(|bytes, start| hash.add_to(bytes, start, &self.keys));
+        }
+        if let Some(sampling) = &mut self.sampling {
+            sampling.block(run.block())?;
         }
         let last = next_key.is_none();
         self.pipeline.submit(run, &mut self.entry, &mut self.sizes, tail, last)?;

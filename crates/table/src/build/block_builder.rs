@@ -134,13 +134,12 @@ impl BlockBuilder {
         common: usize,
     ) -> UsualEntry<'_> {
         let mut shared = common & self.share_mask;
-        match self.until_restart.checked_sub(1) {
-            Some(left) => self.until_restart = left,
-            None => {
-                self.restart();
-                self.until_restart -= 1;
-                shared = 0;
-            }
+        let (left, restart) = self.until_restart.overflowing_sub(1);
+        self.until_restart = left;
+        if restart {
+            self.restart();
+            self.until_restart -= 1;
+            shared = 0;
         }
         // The value's length takes one byte or two.
         let (header, value_header) = match value_len < 1 << 7 {
@@ -176,7 +175,7 @@ impl BlockBuilder {
     }
 
     /// The next entry is a restart point.
-    #[inline(never)]
+    #[cold]
     fn restart(&mut self) {
         if !self.is_empty() {
             self.restarts.push(self.run.block_len() as u32);

@@ -4,10 +4,15 @@
 //! counting) is done once per block over these, where the iterations overlap. The arena also is
 //! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
 //!
-//! One owner. Invariants: (1) the first `len` elements of `ends` ascend, and the last of them is
-//! `used`; (2) every key has at least its trailer; (3) the last key begins at `last_start`, which
-//! is 0 when there is none; (4) `bytes` has room behind `used` and `ends` behind `len`, already
-//! initialised, so that a key is copied into a slice of known length.
+//! ```text
+//! | (length, 4 bytes ‖ key) of each key | room |
+//! 0                                     used   bytes.len()
+//! ```
+//!
+//! One owner. Invariants: (1) the lengths up to `used` are those of the keys; (2) every key has at
+//! least its trailer; (3) the last key has the `last_len` bytes before `used`, 0 when there is no
+//! key; (4) the room is initialised, so that a key is copied into a slice of known length; (5)
+//! `ends` has an element per key that there was at the last `index`.
 
 use std::ops::Range;
 
@@ -15,14 +20,18 @@ use pumice_base::dbformat::{TRAILER_LEN, user_key};
 
 use crate::prefix::copy_key;
 
+/// Bytes of a key's length.
+const LEN: usize = 4;
+
 /// Internal keys in the order they were added.
 #[derive(Debug, Default)]
 pub(crate) struct BlockKeys {
     bytes: Vec<u8>,
     used: usize,
+    last_len: usize,
+    /// Number of keys. Not the type of the others: the compiler made one vector of two.
+    len: u32,
     ends: Vec<u32>,
-    len: usize,
-    last_start: usize,
 }
 
 /// Room for one more key.
@@ -30,28 +39,25 @@ pub(crate) struct NextKey<'a> {
     /// The last key, empty if there is none.
     pub last: &'a [u8],
     to: &'a mut [u8],
-    end_to: &'a mut u32,
     used: &'a mut usize,
-    len: &'a mut usize,
-    last_start: &'a mut usize,
+    last_len: &'a mut usize,
+    len: &'a mut u32,
 }
 
 impl<'a> NextKey<'a> {
     /// The key, of the length asked for, is the next one.
     #[inline(always)]
     pub fn push(self) -> UsualKey<'a> {
-        *self.last_start = *self.used;
+        *self.last_len = self.to.len() - LEN;
         *self.used += self.to.len();
         *self.len += 1;
-        UsualKey { to: self.to, end_to: self.end_to, end: *self.used as u32 }
+        UsualKey { to: self.to }
     }
 }
 
 /// A key to be filled in.
 pub(crate) struct UsualKey<'a> {
     to: &'a mut [u8],
-    end_to: &'a mut u32,
-    end: u32,
 }
 
 impl UsualKey<'_> {
@@ -61,8 +67,30 @@ impl UsualKey<'_> {
     /// If it is of another length.
     #[inline(always)]
     pub fn fill(self, ikey: &[u8]) {
-        *self.end_to = self.end;
-        copy_key(self.to, ikey);
+        put_key(self.to, ikey);
+    }
+}
+
+/// Fills `to` with the key and its length.
+#[inline(always)]
+fn put_key(to: &mut [u8], ikey: &[u8]) {
+    let (len_to, key_to) = to.split_at_mut(LEN);
+    len_to.copy_from_slice(&(ikey.len() as u32).to_le_bytes());
+    copy_key(key_to, ikey);
+}
+
+/// Keys with their lengths, one after another.
+struct Keys<'a>(&'a [u8]);
+
+impl<'a> Iterator for Keys<'a> {
+    type Item = &'a [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (len, rest) = self.0.split_first_chunk()?;
+        let (key, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
+        self.0 = rest;
+        Some(key)
     }
 }
 
@@ -71,38 +99,34 @@ impl BlockKeys {
     /// once.
     #[inline(always)]
     pub fn next_usual(&mut self, bytes: usize) -> Option<NextKey<'_>> {
-        let BlockKeys { bytes: all, used, ends, len, last_start } = self;
+        let BlockKeys { bytes: all, used, last_len, len, .. } = self;
         let (before, room) = all.split_at_mut_checked(*used)?;
-        let (last, to) = (before.get(*last_start..)?, room.get_mut(..bytes)?);
-        Some(NextKey { last, to, end_to: ends.get_mut(*len)?, used, len, last_start })
+        let last = &before[before.len().checked_sub(*last_len)?..];
+        Some(NextKey { last, to: room.get_mut(..LEN + bytes)?, used, last_len, len })
     }
 
     /// Appends a key.
     pub fn push(&mut self, ikey: &[u8]) {
         debug_assert!(ikey.len() >= TRAILER_LEN, "internal key shorter than its trailer");
-        let (start, end) = (self.used, self.used + ikey.len());
+        let (start, end) = (self.used, self.used + LEN + ikey.len());
         if end > self.bytes.len() {
             self.bytes.resize((2 * end).max(1024), 0);
         }
-        if self.len == self.ends.len() {
-            self.ends.resize((2 * self.len).max(64), 0);
-        }
-        copy_key(&mut self.bytes[start..end], ikey);
-        self.ends[self.len] = end as u32;
+        put_key(&mut self.bytes[start..end], ikey);
         self.len += 1;
-        (self.last_start, self.used) = (start, end);
+        (self.last_len, self.used) = (ikey.len(), end);
     }
 
     /// Number of keys.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Bytes of all keys.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.used
+        self.used - LEN * self.len()
     }
 
     /// No key.
@@ -111,48 +135,61 @@ impl BlockKeys {
         self.len == 0
     }
 
-    /// Key number `i`.
-    ///
-    /// # Panics
-    /// If there is no such key.
-    #[inline]
-    pub fn get(&self, i: usize) -> &[u8] {
-        let ends = &self.ends[..self.len];
-        let start = if i == 0 { 0 } else { ends[i - 1] as usize };
-        &self.bytes[start..ends[i] as usize]
+    fn all(&self) -> Keys<'_> {
+        Keys(&self.bytes[..self.used])
+    }
+
+    /// The first key; empty if there is none.
+    pub fn first(&self) -> &[u8] {
+        self.all().next().unwrap_or_default()
     }
 
     /// The last key; empty if there is none.
     #[inline]
     pub fn last(&self) -> &[u8] {
-        &self.bytes[self.last_start..self.used]
+        &self.bytes[self.used - self.last_len..self.used]
     }
 
     /// The user keys, in order; versions of a key repeat it.
     pub fn user_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.user_keys_in(0..self.len)
+        self.all().map(user_key)
     }
 
-    /// The user keys of a range, in order.
+    /// Finds the keys so far, for those who want one in the middle.
+    pub fn index(&mut self) {
+        let mut end = 0;
+        self.ends.clear();
+        for key in Keys(&self.bytes[..self.used]) {
+            end += LEN + key.len();
+            self.ends.push(end as u32);
+        }
+    }
+
+    /// Key number `i`. Requires `index`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there is no such key.
+    #[inline]
+    pub fn get(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
+        &self.bytes[start + LEN..self.ends[i] as usize]
+    }
+
+    /// The user keys of a range, in order. Requires `index` unless it begins with the first one.
+    ///
+    /// # Panics
+    /// If it begins behind the last one.
     #[inline]
     pub fn user_keys_in(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        let ends = &self.ends[..self.len];
-        let mut start = if range.start == 0 { 0 } else { ends[range.start - 1] as usize };
-        ends[range].iter().map(move |&end| {
-            let key = &self.bytes[start..end as usize];
-            start = end as usize;
-            user_key(key)
-        })
+        let start = if range.start == 0 { 0 } else { self.ends[range.start - 1] as usize };
+        Keys(&self.bytes[start..self.used]).take(range.len()).map(user_key)
     }
 
     /// Forgets the keys and keeps their memory.
     pub fn clear(&mut self) {
         self.used = 0;
+        self.last_len = 0;
         self.len = 0;
-        self.last_start = 0;
     }
 }
 
@@ -172,8 +209,12 @@ mod tests {
                     None => keys.push(key),
                 }
                 assert_eq!(keys.last(), key, "round {round}");
-                assert_eq!(keys.get(i), key);
+                assert_eq!(keys.len(), i + 1);
             }
+            keys.index();
+            assert_eq!(keys.first(), list[0]);
+            assert!(list.iter().enumerate().all(|(i, key)| keys.get(i) == key));
+            assert_eq!(keys.bytes(), list.iter().map(Vec::len).sum::<usize>());
             assert!(keys.user_keys().eq(list.iter().map(|key| user_key(key))));
             for from in 0..=list.len() {
                 let part = list[from..].iter().map(|key| user_key(key));

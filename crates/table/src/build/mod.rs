@@ -14,6 +14,7 @@
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything behind the data blocks |
 //! | `prepopulate` | blocks that go into the block cache at once |
+//! | `sampling` | estimates of other codecs |
 //!
 //! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
 //!
@@ -29,6 +30,7 @@ pub(crate) mod index_builder;
 mod pipeline;
 mod prepopulate;
 mod run;
+mod sampling;
 mod setup;
 mod sizes;
 mod stats;
@@ -38,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::Result;
-use pumice_compress::CompressionType;
+use pumice_compress::{CompressionDict, CompressionType};
 use pumice_env::BufferedWriter;
 
 use crate::build::add::{BlockEnd, EntryTotals};
@@ -53,8 +55,10 @@ use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
 use crate::build::prepopulate::Prepopulate;
+use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
+use crate::footer::FOOTER_LEN;
 use crate::options::TableBuildContext;
 use crate::properties::TableProperties;
 
@@ -62,6 +66,9 @@ pub use stats::BuildStats;
 
 /// Alignment of data blocks with `block_align`, at most.
 const PAGE_BYTES: usize = 4096;
+
+/// Room for properties, metaindex and footer, as RocksDB has it.
+const META_BYTES: u64 = (2 << 10) + (1 << 10) + FOOTER_LEN as u64;
 
 /// Builds one table.
 pub struct TableBuilder {
@@ -81,6 +88,7 @@ pub struct TableBuilder {
     /// Bytes of all index entries, roughly.
     index_bytes: u64,
     filter: Option<FilterBlockBuilder>,
+    sampling: Option<Box<Sampling>>,
     pipeline: Pipeline,
     sizes: SizeEstimate,
     /// Range tombstones: internal start key, end key.
@@ -132,6 +140,7 @@ impl TableBuilder {
             entry: IndexEntry::default(),
             index_bytes: 0,
             filter: FilterBlockBuilder::new(&context),
+            sampling: Sampling::new(&context)?,
             pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
@@ -218,6 +227,26 @@ impl TableBuilder {
             true => self.file_bytes,
             false => self.sizes.get() + self.data.estimated_bytes() as u64,
         }
+    }
+
+    /// The part of [`TableBuilder::estimated_file_size`] that is data blocks. Before `finish`.
+    #[inline]
+    pub fn estimated_data_size(&self) -> u64 {
+        self.sizes.data() + self.data.estimated_bytes() as u64
+    }
+
+    /// About what follows the data blocks, rather too much than too little: index and filter so
+    /// far, range tombstones, dictionary, and room for properties, metaindex and footer. Before
+    /// `finish`.
+    pub fn estimated_tail_size(&self) -> u64 {
+        let options = &self.context.compression_opts;
+        let dictionary = match CompressionDict::wanted(self.context.compression, options) {
+            true => u64::from(options.max_dict_bytes),
+            false => 0,
+        };
+        let tombstone = |(start, end): &(Vec<u8>, Vec<u8>)| (start.len() + end.len() + 8) as u64;
+        let tombstones: u64 = self.tombstones.iter().map(tombstone).sum();
+        self.sizes.tail() + tombstones + dictionary + META_BYTES
     }
 
     /// The properties. Complete after `finish`.

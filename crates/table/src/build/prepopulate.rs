@@ -33,6 +33,7 @@ pub(crate) struct Prepopulate {
     first_keys: bool,
     /// The reader looks for metadata in the cache that is not a partition.
     all_metadata: bool,
+    read_amp_bytes_per_bit: u32,
     stats: Option<Arc<dyn TableStats>>,
 }
 
@@ -52,6 +53,7 @@ impl Prepopulate {
             comparator: context.comparator.clone(),
             first_keys: options.index_type == IndexType::BinarySearchWithFirstKey,
             all_metadata: options.cache_index_and_filter_blocks,
+            read_amp_bytes_per_bit: options.read_amp_bytes_per_bit,
             stats: context.stats.clone(),
         }))
     }
@@ -65,7 +67,11 @@ impl Prepopulate {
         if self.comparator.user.is_bytewise() {
             block.build_entry_table();
         }
-        self.insert(offset, CachedBlock::entries(block, BlockKind::Data));
+        let mut block = CachedBlock::entries(block, BlockKind::Data);
+        if let Some(stats) = &self.stats {
+            block.measure(self.read_amp_bytes_per_bit, offset, &**stats);
+        }
+        self.insert(offset, block);
     }
 
     /// The blocks of the index. `top` is its top level, or only block.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A block that is stored as it is never moves: it is built where it is hashed and where it is
-//! written from, and the vector goes to the file when it has the size of the writer's buffer.
+//! written from, and the vector goes to the file when it is long enough ([`RUN_BYTES_MAX`]).
 //! Blocks that are compressed leave the vector one at a time ([`Run::take_block`]), so it holds no
 //! finished ones.
 //!
@@ -15,9 +15,15 @@
 
 use crate::handle::BLOCK_TRAILER_LEN;
 
+/// Finished blocks are written when they have more bytes than this, or than the writer's buffer:
+/// more than the writer would copy, and few enough to stay in the second-level cache until then.
+pub(crate) const RUN_BYTES_MAX: usize = 128 << 10;
+
 /// The first room made, and how many times as large the next one is.
 const ROOM_MIN: usize = 8 << 10;
 const ROOM_GROWTH: usize = 4;
+/// The next room made if finished blocks stay: that of a run of usual blocks.
+const RUN_ROOM: usize = RUN_BYTES_MAX + (32 << 10);
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -73,17 +79,15 @@ impl Run {
 
     #[cold]
     fn grow(&mut self, bytes: usize) {
-        let wanted = (self.len + bytes).max(ROOM_GROWTH * self.bytes.len()).max(ROOM_MIN);
+        let next = match self.bytes.len() {
+            now if self.start > 0 && now < RUN_ROOM => RUN_ROOM,
+            now => (ROOM_GROWTH * now).max(ROOM_MIN),
+        };
+        let wanted = next.max(self.len + bytes);
         // Zeros from the allocator: room that is never used costs no page faults.
         let mut room = vec![0; wanted];
         room[..self.len].copy_from_slice(&self.bytes[..self.len]);
         self.bytes = room;
-    }
-
-    /// Appends to the block.
-    pub fn extend(&mut self, bytes: &[u8]) {
-        self.reserve(bytes.len());
-        self.extend_in_room(bytes.len()).copy_from_slice(bytes);
     }
 
     /// The block is what `change` makes of it. `change` gets the whole vector and where the block
@@ -106,9 +110,11 @@ impl Run {
 
     /// The block is finished and stays; `zeros` follow its trailer. The next one begins behind.
     pub fn keep_block(&mut self, trailer: &[u8; BLOCK_TRAILER_LEN], zeros: usize) {
-        self.extend(trailer);
-        self.reserve(zeros);
-        self.extend_in_room(zeros).fill(0);
+        self.reserve(BLOCK_TRAILER_LEN + zeros);
+        self.extend_in_room(BLOCK_TRAILER_LEN).copy_from_slice(trailer);
+        if zeros > 0 {
+            self.extend_in_room(zeros).fill(0);
+        }
         self.start = self.len;
     }
 

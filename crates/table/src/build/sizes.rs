@@ -27,7 +27,9 @@ pub(crate) struct SizeEstimate {
     start: u64,
     /// Blocks are stored as they are.
     exact: bool,
-    cached: u64,
+    /// Everything before what follows the data blocks, and that, as of the last block.
+    data: u64,
+    tail: u64,
 }
 
 impl SizeEstimate {
@@ -42,7 +44,8 @@ impl SizeEstimate {
             settled_stored: 0,
             start,
             exact,
-            cached: start,
+            data: start,
+            tail: 0,
         }
     }
 
@@ -56,7 +59,7 @@ impl SizeEstimate {
         self.raw[at] = raw;
         self.stored[at] = stored;
         self.emitted += 1;
-        self.cached = self.start + self.data_bytes() + tail;
+        (self.data, self.tail) = (self.start + self.data_bytes(), tail);
     }
 
     /// Block `number` takes `bytes` in the file; told before block `number + LAG` is emitted.
@@ -67,7 +70,7 @@ impl SizeEstimate {
 
     /// `bytes` of blocks wait for a dictionary; nothing is emitted yet.
     pub fn waiting(&mut self, bytes: u64, tail: u64) {
-        self.cached = self.start + bytes + tail;
+        (self.data, self.tail) = (self.start + bytes, tail);
     }
 
     /// Data blocks emitted.
@@ -78,7 +81,18 @@ impl SizeEstimate {
     /// The estimate as of the last block.
     #[inline]
     pub fn get(&self) -> u64 {
-        self.cached
+        self.data + self.tail
+    }
+
+    /// The part of [`SizeEstimate::get`] that is data blocks.
+    #[inline]
+    pub fn data(&self) -> u64 {
+        self.data
+    }
+
+    /// The part of it that follows the data blocks.
+    pub fn tail(&self) -> u64 {
+        self.tail
     }
 
     fn data_bytes(&self) -> u64 {

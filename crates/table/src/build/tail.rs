@@ -152,6 +152,9 @@ impl TableBuilder {
         }
         self.properties.raw_value_size = self.totals.value_bytes();
         self.properties.compression = self.compression_name()?;
+        if let Some(sampling) = &self.sampling {
+            sampling.note(&mut self.properties);
+        }
         let mut block = MetaBlockBuilder::new(u32::MAX);
         for (name, value) in self.properties.encode() {
             block.add(&name, &value);

@@ -356,6 +356,11 @@ impl Block {
         self.keys_end as usize
     }
 
+    /// Offset behind the last value.
+    pub(crate) fn entries_end(&self) -> usize {
+        self.restarts_at as usize
+    }
+
     /// Values are stored apart from keys, so that walking needs to know restart points.
     #[inline]
     pub(crate) fn separated(&self) -> bool {

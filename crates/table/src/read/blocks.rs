@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
+use pumice_base::dbformat::user_key;
 use pumice_base::{Error, Result};
 use pumice_cache::{CacheKey, Priority};
 
@@ -13,8 +14,8 @@ use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
-use crate::read::file::TableFile;
-use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
+use crate::read::file::{Searched, TableFile};
+use crate::read::index::{IndexBlock, IndexEncoding, partial};
 use crate::read::table::Table;
 
 /// An index or filter block: held by the table, or found through the cache each time.
@@ -55,7 +56,7 @@ impl Table {
     }
 
     /// As [`Table::index_partition`], for one lookup; `None`: it is to be searched as it lies in
-    /// the file ([`Table::with_raw_index`]).
+    /// the file ([`Table::search_in_passing`]).
     #[inline]
     pub(crate) fn index_partition_for_one(
         &self,
@@ -70,7 +71,7 @@ impl Table {
         let block = match self.cached(handle, BlockKind::Index)? {
             Some(block) => block,
             None if self.does_without(handle, options) => return Ok(None),
-            None => self.read_block(handle, BlockKind::Index, options)?,
+            None => self.read_block(handle, BlockKind::Index, options, options.fill_cache)?,
         };
         Ok(Some(MetaRef::Pinned(block)))
     }
@@ -84,31 +85,62 @@ impl Table {
         if options.cache_only || !verifies {
             return false;
         }
-        let cache = self.cache.as_ref().filter(|_| options.fill_cache);
-        // What it will be charged is not known before it is decoded: about what it takes in the
-        // file.
-        !cache.is_some_and(|cache| cache.admits(&self.cache_key(handle), handle.size as usize))
+        !self.admits(handle, BlockKind::Index, options)
     }
 
-    /// Reads an index block and lets `search` have it as it is. Suspends.
-    pub(crate) fn with_raw_index<R>(
+    /// A block that was missed is worth a place in the cache, if there is one.
+    fn admits(&self, handle: BlockHandle, kind: BlockKind, options: &TableReadOptions) -> bool {
+        let cache = self.cache.as_ref().filter(|_| options.fill_cache);
+        cache.is_some_and(|cache| {
+            // What it will be charged is not known before it is decoded: about what it takes in
+            // the file.
+            cache.admits(&self.cache_key(handle), handle.size as usize, self.priority(kind))
+        })
+    }
+
+    /// With what priority blocks of a kind are cached.
+    fn priority(&self, kind: BlockKind) -> Priority {
+        let high = self.options.cache_index_and_filter_blocks_with_high_priority;
+        if kind != BlockKind::Data && high { Priority::High } else { Priority::Low }
+    }
+
+    /// A data block for one lookup: one that was missed and is not worth a place in a full cache is
+    /// read and not kept.
+    #[inline]
+    pub(crate) fn data_block_for_one(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
-        search: impl FnOnce(RawIndex<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let verify = options.verify_checksums;
-        let contents = self.file.read_in_passing(handle, BlockKind::Index, verify)?;
-        let index = RawIndex::new(&contents, self.index_encoding);
-        let found = search(index.map_err(|what| self.bad_index(handle, what))?);
-        TableFile::recycle(contents);
-        found
+    ) -> Result<PinnedBlock> {
+        match self.cached(handle, BlockKind::Data)? {
+            Some(block) => Ok(block),
+            None => self.read_data_for_one(handle, options),
+        }
     }
 
-    /// An error about an index block.
     #[cold]
-    pub(crate) fn bad_index(&self, handle: BlockHandle, what: &str) -> Error {
-        self.file.bad_block(handle, BlockKind::Index, what)
+    #[inline(never)]
+    fn read_data_for_one(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+    ) -> Result<PinnedBlock> {
+        let keep = !options.cache_only && self.admits(handle, BlockKind::Data, options);
+        self.read_block(handle, BlockKind::Data, options, keep)
+    }
+
+    /// Reads an index block in which `target` belongs, for one lookup. Suspends.
+    pub(crate) fn search_in_passing(
+        &self,
+        handle: BlockHandle,
+        options: &TableReadOptions,
+        target: &[u8],
+    ) -> Result<Searched<BlockHandle>> {
+        let usual =
+            self.index_encoding == IndexEncoding::USUAL && self.comparator.user.is_bytewise();
+        self.file.search_in_passing(handle, options.verify_checksums, |block| {
+            if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+        })
     }
 
     /// The block of `meta`.
@@ -181,7 +213,7 @@ impl Table {
     ) -> Result<PinnedBlock> {
         match self.cached(handle, kind)? {
             Some(block) => Ok(block),
-            None => self.read_block(handle, kind, options),
+            None => self.read_block(handle, kind, options, options.fill_cache),
         }
     }
 
@@ -196,7 +228,7 @@ impl Table {
         verify_checksums: bool,
     ) -> Result<PinnedBlock> {
         let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
-        self.read_block(handle, kind, &options)
+        self.read_block(handle, kind, &options, true)
     }
 
     #[cold]
@@ -206,6 +238,7 @@ impl Table {
         handle: BlockHandle,
         kind: BlockKind,
         options: &TableReadOptions,
+        keep: bool,
     ) -> Result<PinnedBlock> {
         if options.cache_only {
             if let Some(missed) = &options.missed {
@@ -222,7 +255,7 @@ impl Table {
         } else {
             self.decode(self.file.read(handle, kind, verify)?, handle, kind)?
         };
-        self.admit(block, handle, options.fill_cache)
+        self.admit(block, handle, keep)
     }
 
     /// Puts a block that was read into the cache, if there is one and `fill` is set.
@@ -232,6 +265,9 @@ impl Table {
         handle: BlockHandle,
         fill: bool,
     ) -> Result<PinnedBlock> {
+        if self.measures_use && fill {
+            self.measure(&mut block, handle.offset);
+        }
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };
@@ -239,9 +275,7 @@ impl Table {
             block.block.build_entry_table();
         }
         let (kind, charge) = (block.kind(), block.charge());
-        let high = self.options.cache_index_and_filter_blocks_with_high_priority;
-        let priority = if kind != BlockKind::Data && high { Priority::High } else { Priority::Low };
-        let pinned = cache.insert(self.cache_key(handle), block, charge, priority);
+        let pinned = cache.insert(self.cache_key(handle), block, charge, self.priority(kind));
         if let Some(stats) = &self.file.stats {
             match &pinned {
                 Ok(_) => stats.cache_add(kind, charge),

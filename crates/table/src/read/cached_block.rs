@@ -13,6 +13,7 @@ use pumice_filter::FilterReader;
 use crate::handle::BlockKind;
 use crate::read::block::Block;
 use crate::read::index::IndexBlock;
+use crate::read::read_amp::ReadAmp;
 
 /// The cache of decoded blocks that tables share.
 pub type BlockCache = Cache<CachedBlock>;
@@ -22,6 +23,8 @@ pub type BlockCache = Cache<CachedBlock>;
 pub(crate) enum Decoded {
     /// Entries, or nothing more than bytes.
     Plain,
+    /// Entries whose use is measured.
+    Measured(Box<ReadAmp>),
     /// An index; the bytes are not kept.
     Index(Box<IndexBlock>),
     /// A filter over the bytes.
@@ -67,9 +70,23 @@ impl CachedBlock {
     pub fn charge(&self) -> usize {
         let decoded = match &self.decoded {
             Decoded::Index(index) => index.memory_bytes(),
+            Decoded::Measured(read_amp) => read_amp.memory_bytes(),
             Decoded::Plain | Decoded::Filter(_) => 0,
         };
         self.block.memory_bytes() + decoded + size_of::<Self>() - size_of::<Block>()
+    }
+
+    /// From now on `read_amp` says what of the entries was used.
+    pub(crate) fn set_read_amp(&mut self, read_amp: ReadAmp) {
+        self.decoded = Decoded::Measured(Box::new(read_amp));
+    }
+
+    /// What of the entries was used, if that is measured.
+    pub(crate) fn read_amp(&self) -> Option<&ReadAmp> {
+        match &self.decoded {
+            Decoded::Measured(read_amp) => Some(read_amp),
+            _ => None,
+        }
     }
 
     /// The index, if it is one.

@@ -13,6 +13,8 @@
 //! `back[back_at]`; (4) `replaced` up to `back[i].replaced_end` is what the keys up to `back[i]`
 //! replaced; its length is not above the interval's.
 
+use std::ops::Range;
+
 use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{TRAILER_LEN, trailer};
 
@@ -149,6 +151,11 @@ impl BlockCursor {
     /// Where in the block the value begins. Requires `valid`.
     pub fn value_offset(&self) -> usize {
         self.value_at
+    }
+
+    /// Where in the block the entry lies, and its value. Requires `valid`.
+    pub fn place(&self) -> (Range<usize>, Range<usize>) {
+        (self.current..self.next, self.value_at..self.value_end)
     }
 
     /// Moves to the first entry.

@@ -13,7 +13,7 @@ use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
 use pumice_base::coding::get_fixed32;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
-use pumice_compress::{CompressionType, Decompressor, Dictionary};
+use pumice_compress::{CompressionType, Decompressor, Dictionary, SnappyPrefix};
 use pumice_env::RandomAccessFile;
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
@@ -68,6 +68,13 @@ pub(crate) struct TableFile {
     pub max_block_bytes: usize,
     pub dictionary: Option<Dictionary>,
     pub stats: Option<Arc<dyn TableStats>>,
+}
+
+/// How a search of a block in passing ended.
+pub(crate) enum Searched<R> {
+    Found(R),
+    /// The block has to be searched as a whole: its contents.
+    Contents(Vec<u8>),
 }
 
 impl TableFile {
@@ -129,35 +136,49 @@ impl TableFile {
         verify: bool,
         passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
-        let len = self.stored_len(handle, kind)?;
-        // A block may keep the buffer, and its charge then shows how large that once was: in a
-        // simulation nothing of an earlier one may show.
-        let keeps = !pumice_port::sim::is_running();
-        let mut stored = if keeps { READ_BUFFER.with(Cell::take) } else { Vec::new() };
-        stored.resize(len, 0);
-        let contents = self.read_stored(handle, kind, verify, &mut stored, passing);
-        if keeps && stored.capacity() <= KEPT_BUFFER_BYTES {
-            stored.clear();
-            READ_BUFFER.with(|kept| kept.set(stored));
-        }
-        contents
+        self.with_stored(handle, kind, verify, |stored| {
+            self.take_contents(handle, kind, stored, passing)
+        })
     }
 
-    fn read_stored(
+    /// Reads an index block for a search that mostly ends before the block does: `search` has it to
+    /// decompress step by step, if its codec can do that. Where it finds nothing, or cannot be
+    /// asked, the contents are returned, for the caller to give back with `recycle`.
+    pub fn search_in_passing<R>(
+        &self,
+        handle: BlockHandle,
+        verify: bool,
+        search: impl FnOnce(&mut SnappyPrefix<'_>) -> Result<Option<R>>,
+    ) -> Result<Searched<R>> {
+        let kind = BlockKind::Index;
+        self.with_stored(handle, kind, verify, |stored| {
+            let mut buffer = CONTENTS.with(Cell::take);
+            let (payload, trailer) = stored.split_at(handle.size as usize);
+            if trailer.first() == Some(&(CompressionType::Snappy as u8)) {
+                let start = self.start_of_codec();
+                let found = SnappyPrefix::new(payload, buffer, self.max_block_bytes)
+                    .and_then(|mut block| Ok((search(&mut block)?, block)));
+                let (found, block) = found.map_err(|error| self.in_block(&error, handle, kind))?;
+                if let Some(found) = found {
+                    self.count_unpacked(payload.len(), block.made().len(), start);
+                    Self::recycle(block.into_buffer());
+                    return Ok(Searched::Found(found));
+                }
+                buffer = block.into_buffer();
+            }
+            let contents = self.take_contents(handle, kind, stored, Some(buffer))?;
+            Ok(Searched::Contents(contents))
+        })
+    }
+
+    /// The contents of a stored block, as `read_into` returns them.
+    fn take_contents(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
-        verify: bool,
         stored: &mut Vec<u8>,
         passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
-        let got = self.file.read_at(handle.offset, stored)?;
-        if got != stored.len() {
-            let what = format!("truncated block read: {got} of {} bytes", stored.len());
-            return Err(self.bad_block(handle, kind, &what));
-        }
-        self.count_read(kind, got);
-        self.check(handle, kind, verify, stored)?;
         if stored.get(handle.size as usize) == Some(&(CompressionType::None as u8)) {
             stored.truncate(handle.size as usize);
             if let Some(contents) = passing {
@@ -169,6 +190,46 @@ impl TableFile {
             return Ok(std::mem::take(stored));
         }
         self.unpack(handle, kind, stored, passing.unwrap_or_default())
+    }
+
+    /// Reads a block, verifies it, and lets `f` have it as it is stored, trailer included. `f` may
+    /// keep the buffer.
+    fn with_stored<R>(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        f: impl FnOnce(&mut Vec<u8>) -> Result<R>,
+    ) -> Result<R> {
+        let len = self.stored_len(handle, kind)?;
+        // A block may keep the buffer, and its charge then shows how large that once was: in a
+        // simulation nothing of an earlier one may show.
+        let keeps = !pumice_port::sim::is_running();
+        let mut stored = if keeps { READ_BUFFER.with(Cell::take) } else { Vec::new() };
+        stored.resize(len, 0);
+        let done = self.fill(handle, kind, verify, &mut stored).and_then(|()| f(&mut stored));
+        if keeps && stored.capacity() <= KEPT_BUFFER_BYTES {
+            stored.clear();
+            READ_BUFFER.with(|kept| kept.set(stored));
+        }
+        done
+    }
+
+    /// Reads all of `stored` and verifies it.
+    fn fill(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        stored: &mut [u8],
+    ) -> Result<()> {
+        let got = self.file.read_at(handle.offset, stored)?;
+        if got != stored.len() {
+            let what = format!("truncated block read: {got} of {} bytes", stored.len());
+            return Err(self.bad_block(handle, kind, &what));
+        }
+        self.count_read(kind, got);
+        self.check(handle, kind, verify, stored)
     }
 
     /// Tells the statistics about bytes read.
@@ -262,8 +323,7 @@ impl TableFile {
         };
         let applies = kind == BlockKind::Data || planted::is(Bug::DictionaryForIndex);
         let dictionary = if applies { self.dictionary.as_ref() } else { None };
-        let timed = self.stats.as_ref().is_some_and(|stats| stats.wants_codec_times());
-        let start = timed.then(pumice_port::time::now_nanos);
+        let start = self.start_of_codec();
         DECOMPRESSOR
             .with(|cell| {
                 cell.borrow_mut().decompress_with(
@@ -275,11 +335,22 @@ impl TableFile {
                 )
             })
             .map_err(|error| self.in_block(&error, handle, kind))?;
+        self.count_unpacked(payload.len(), contents.len(), start);
+        Ok(contents)
+    }
+
+    /// The time, if the statistics want to know how long codecs take.
+    fn start_of_codec(&self) -> Option<u64> {
+        let timed = self.stats.as_ref().is_some_and(|stats| stats.wants_codec_times());
+        timed.then(pumice_port::time::now_nanos)
+    }
+
+    /// Tells the statistics that bytes were decompressed, since `start` if that is known.
+    fn count_unpacked(&self, from: usize, to: usize, start: Option<u64>) {
         if let Some(stats) = &self.stats {
             let nanos = start.map(|start| pumice_port::time::now_nanos() - start);
-            stats.decompressed(payload.len(), contents.len(), nanos);
+            stats.decompressed(from, to, nanos);
         }
-        Ok(contents)
     }
 
     fn in_block(&self, error: &Error, handle: BlockHandle, kind: BlockKind) -> Error {

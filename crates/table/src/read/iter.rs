@@ -214,6 +214,15 @@ impl TableIter {
         }
     }
 
+    /// The value is returned to a user. Requires `valid`.
+    #[cold]
+    pub fn note_use(&self) {
+        if let Some(block) = &self.block {
+            let (entry, value) = self.cursor.place();
+            self.table.note_use(block, entry, value);
+        }
+    }
+
     /// The block of the current value, to pin it. Requires `valid`.
     pub fn current_block(&self) -> Option<&PinnedBlock> {
         self.block.as_ref()

@@ -1,9 +1,9 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
-//! `open` makes a [`table::Table`]; `table` answers point lookups (`behind`
-//! goes on where versions span blocks), `iter` iterates. Under them:
-//! `file` (checksums, decompression), `block` and `index` (decoded blocks), `scan` and `cursor`
-//! (walking a block), `cached_block` (what the block cache holds).
+//! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups, `iter`
+//! iterates. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
+//! `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds), `read_amp`
+//! (what of it is used).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -16,5 +16,7 @@ pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;
 pub(crate) mod open;
+pub(crate) mod partitioned;
+pub(crate) mod read_amp;
 pub(crate) mod scan;
 pub(crate) mod table;

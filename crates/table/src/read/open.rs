@@ -168,6 +168,7 @@ impl Opener {
                 first_keys: index_type == IndexType::BinarySearchWithFirstKey,
             },
             index_partitioned: index_type == IndexType::TwoLevel,
+            measures_use: options.read_amp_bytes_per_bit > 0,
             index: MetaBlock::InCache(index_handle),
             index_partitions: None,
             filter: None,

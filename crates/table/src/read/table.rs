@@ -27,7 +27,7 @@ use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::TableFile;
-use crate::read::index::{IndexBlock, IndexEncoding, RawIndex};
+use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::scan::{Landing, Next, find_version};
 
 /// Partitions of an index or filter that the table holds, by number in the top level; `None` if
@@ -68,6 +68,8 @@ pub struct Table {
     pub(crate) global: GlobalSeqno,
     pub(crate) index_encoding: IndexEncoding,
     pub(crate) index_partitioned: bool,
+    /// `read_amp_bytes_per_bit` is set.
+    pub(crate) measures_use: bool,
     pub(crate) index: MetaBlock,
     pub(crate) index_partitions: HeldPartitions,
     pub(crate) filter: Option<TableFilter>,
@@ -203,7 +205,7 @@ impl Table {
 
     /// Visits blocks of `index` from number `at` on.
     #[inline]
-    fn get_in<F>(
+    pub(super) fn get_in<F>(
         &self,
         index: &IndexBlock,
         at: usize,
@@ -226,36 +228,6 @@ impl Table {
         }
     }
 
-    /// As [`Table::get_in`] from where `target` belongs, in an index that is not decoded.
-    #[cold]
-    #[inline(never)]
-    fn get_in_raw<F>(
-        &self,
-        (index, place): (RawIndex<'_>, BlockHandle),
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<Visit>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        let bad = |what: &'static str| self.bad_index(place, what);
-        let mut position = index.seek(&self.comparator, target).map_err(bad)?;
-        let mut last = Visit::BlockEnded;
-        while let Some(handle) = position.handle() {
-            if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
-                return Ok(Visit::Done);
-            }
-            let visit = self.visit_at(handle, options, target, f)?;
-            if let Visit::Done = visit {
-                return Ok(Visit::Done);
-            }
-            last = self.next_visit(last, visit)?;
-            position.advance().map_err(bad)?;
-        }
-        Ok(last)
-    }
-
     /// Visits one data block.
     #[inline]
     pub(super) fn visit_at<F>(
@@ -268,45 +240,12 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let block = self.block(handle, BlockKind::Data, options)?;
+        let block = self.data_block_for_one(handle, options)?;
         match self.visit(&block, handle, target, f)? {
             // With user keys as separators the versions of a key never span two blocks.
             visit if !self.index_encoding.user_keys => Ok(visit),
             _ => Ok(Visit::Done),
         }
-    }
-
-    fn get_partitioned<F>(
-        &self,
-        top: &IndexBlock,
-        options: &TableReadOptions,
-        target: &[u8],
-        f: &mut F,
-    ) -> Result<()>
-    where
-        F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
-    {
-        let mut last = Visit::BlockEnded;
-        for at in top.seek(&self.comparator, target)..top.len() {
-            let visit = match self.index_partition_for_one(top, at, options)? {
-                Some(partition) => {
-                    let index = self.index_of(&partition)?;
-                    let first = index.seek(&self.comparator, target);
-                    self.get_in(index, first, options, target, f)?
-                }
-                None => {
-                    let handle = top.handle(at);
-                    let search =
-                        |index: RawIndex<'_>| self.get_in_raw((index, handle), options, target, f);
-                    self.with_raw_index(handle, options, search)?
-                }
-            };
-            if let Visit::Done = visit {
-                return Ok(());
-            }
-            last = self.next_visit(last, visit)?;
-        }
-        Ok(())
     }
 
     /// Looks the target up in one data block.
@@ -341,6 +280,10 @@ impl Table {
             let trailer = self.global.apply(u64::from_le_bytes(position.trailer));
             let key = self.parse(user, trailer, handle)?;
             let value = &block.data()[position.entry.value_at..position.entry.value_end];
+            if self.measures_use {
+                let entry = &position.entry;
+                self.note_use(pin, position.offset..entry.next, entry.value_at..entry.value_end);
+            }
             if !f(key, value, pin) {
                 return Ok(Visit::Done);
             }
@@ -376,6 +319,10 @@ impl Table {
             }
             let trailer = pumice_base::dbformat::trailer(ikey);
             let key = self.parse(user_key(ikey), trailer, handle)?;
+            if self.measures_use {
+                let (entry, value) = cursor.place();
+                self.note_use(pin, entry, value);
+            }
             if !f(key, cursor.value(block), pin) {
                 return Ok(Visit::Done);
             }

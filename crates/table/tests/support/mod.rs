@@ -9,6 +9,7 @@ use pumice_cache::{Cache, CacheOptions};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, RandomAccessFile, WriterOptions};
 use pumice_table::{
     BlockCache, Table, TableBuildContext, TableBuilder, TableProperties, TableReadContext,
+    properties,
 };
 
 /// A table that was built: its bytes and what the builder says about it.
@@ -35,6 +36,20 @@ pub fn build<'a>(
     let bytes = fs.read_file(path).unwrap();
     assert_eq!(bytes.len() as u64, builder.file_size());
     Built { bytes, properties: builder.properties().clone(), tail_size: builder.tail_size() }
+}
+
+/// What makes of `context` that of a table which RocksDB ingests.
+pub fn external(context: TableBuildContext) -> TableBuildContext {
+    TableBuildContext {
+        user_collected: vec![
+            (properties::EXTERNAL_VERSION.into(), 2u32.to_le_bytes().to_vec()),
+            (properties::GLOBAL_SEQNO.into(), 0u64.to_le_bytes().to_vec()),
+        ],
+        db_id: "SST Writer".into(),
+        db_session_id: pumice_table::session_id([7, 9]),
+        original_file_number: 1,
+        ..context
+    }
 }
 
 /// A file whose contents are given.

@@ -1,6 +1,8 @@
-//! A file in memory that says what happened to it, and fails or panics when told.
+//! A file in memory that says what happened to it, and fails or panics when told; or one that takes
+//! bytes and forgets them, for benchmarks.
 #![allow(dead_code, missing_docs)]
 
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,15 +30,25 @@ pub struct Record {
 pub struct RecordedFile {
     record: Arc<Mutex<Record>>,
     sick: Option<(usize, Sickness)>,
+    /// Its bytes go into the record.
+    keeps: bool,
+    bytes: u64,
 }
 
 impl RecordedFile {
     /// A writer with a buffer of 4 KiB over a file that is sick at `append` number `sick.0`.
     pub fn writer(sick: Option<(usize, Sickness)>) -> (BufferedWriter, Arc<Mutex<Record>>) {
         let record = Arc::new(Mutex::new(Record::default()));
-        let file = Box::new(RecordedFile { record: Arc::clone(&record), sick });
+        let file = RecordedFile { record: Arc::clone(&record), sick, keeps: true, bytes: 0 };
+        let file = Box::new(file);
         let options = WriterOptions { buffer_bytes_max: 4096, ..WriterOptions::default() };
         (BufferedWriter::new(file, options), record)
+    }
+
+    /// A writer with the usual buffer over a file that forgets what is written to it.
+    pub fn forgetting() -> BufferedWriter {
+        let file = RecordedFile { record: Arc::default(), sick: None, keeps: false, bytes: 0 };
+        BufferedWriter::new(Box::new(file), WriterOptions::default())
     }
 }
 
@@ -61,7 +73,10 @@ impl WritableFile for RecordedFile {
             Some((at, _)) => assert!(number < at, "append after the injected error"),
             None => {}
         }
-        record.bytes.extend_from_slice(data);
+        self.bytes += black_box(data).len() as u64;
+        if self.keeps {
+            record.bytes.extend_from_slice(data);
+        }
         Ok(())
     }
     fn flush(&mut self) -> Result<()> {
@@ -90,7 +105,7 @@ impl WritableFile for RecordedFile {
         Err(Error::not_supported("syncer"))
     }
     fn len(&self) -> u64 {
-        self.record.lock().bytes.len() as u64
+        self.bytes
     }
     fn path(&self) -> &Path {
         Path::new("/recorded.sst")

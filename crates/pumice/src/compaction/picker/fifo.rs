@@ -110,7 +110,9 @@ impl FifoRules {
             return None;
         }
         let inputs = ctx.merge_newest(self.merge_trigger.max(2), self.merge_below?)?;
-        ctx.complete(Start::new(CompactionReason::FifoReduceNumFiles, 0, inputs))
+        let pick = ctx.complete(Start::new(CompactionReason::FifoReduceNumFiles, 0, inputs))?;
+        // There is no other level, so nothing is meant for the last one.
+        Some(CompactionPick { deepest: false, ..pick })
     }
 }
 
@@ -126,6 +128,7 @@ fn deletion(reason: CompactionReason, inputs: InputLevel) -> CompactionPick {
         is_trivial_move: false,
         is_deletion: true,
         bottommost: true,
+        deepest: false,
         target_output_file_size: 0,
         max_output_file_size: 0,
         max_compaction_bytes: 0,

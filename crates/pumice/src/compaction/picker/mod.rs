@@ -117,6 +117,9 @@ pub struct CompactionPick {
     /// Nothing older than the inputs overlaps them: tombstones can go and sequence numbers be
     /// zeroed.
     pub bottommost: bool,
+    /// No level behind that of the outputs has files: what is set for the bottommost level's
+    /// compression holds, whether or not `bottommost` is true.
+    pub deepest: bool,
     /// Size at which an output should end.
     pub target_output_file_size: u64,
     /// Size at which an output must end.

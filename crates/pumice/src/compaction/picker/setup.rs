@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::planted::{self, Bug};
 use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
@@ -120,6 +121,7 @@ impl PickContext<'_> {
             is_trivial_move: false,
             is_deletion: false,
             bottommost,
+            deepest: start.output_level + 1 >= self.version.num_non_empty_levels(),
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
@@ -198,7 +200,7 @@ impl PickContext<'_> {
             _ => 0,
         };
         // What is ingested behind later is older than anything here.
-        !self.options.reserved_last_level
+        (!self.options.reserved_last_level || planted::is(Bug::ReservedLevelForgotten))
             && !self.version.range_exists_after(output_level, index, range)
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pumice_manifest::testing as text;
 use pumice_manifest::{
-    FileMarks, FileMetaData, LevelScores, LevelTargets, MarkRules, Version, VersionBuilder,
-    VersionEdit,
+    FileMarks, FileMetaData, LevelScores, LevelTargets, MarkRules, Offpeak, Version,
+    VersionBuilder, VersionEdit,
 };
 
 use super::{
@@ -90,6 +90,7 @@ impl Tree {
             bottommost_delay: 0,
             ttl: command.number("ttl").unwrap_or(0),
             periodic: command.number("periodic").unwrap_or(0),
+            offpeak: Offpeak::default(),
             allow_ingest_behind: false,
         };
         let marks = FileMarks::compute(&self.version, &rules);

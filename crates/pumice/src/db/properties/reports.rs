@@ -73,14 +73,23 @@ impl DbInner {
     }
 }
 
-/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Those between
-/// that RocksDB knows besides (memory charged to the cache) have no entries here.
-const ROLES: [(&str, &str); 5] = [
+/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Most have no
+/// entries here, since they are memory charged to the cache; maps name them all the same.
+const ROLES: [(&str, &str); 14] = [
     ("DataBlock", "data-block"),
     ("FilterBlock", "filter-block"),
     ("FilterMetaBlock", "filter-meta-block"),
+    ("DeprecatedFilterBlock", "deprecated-filter-block"),
     ("IndexBlock", "index-block"),
     ("OtherBlock", "other-block"),
+    ("WriteBuffer", "write-buffer"),
+    ("CompressionDictionaryBuildingBuffer", "compression-dictionary-building-buffer"),
+    ("FilterConstruction", "filter-construction"),
+    ("BlockBasedTableReader", "block-based-table-reader"),
+    ("FileMetadata", "file-metadata"),
+    ("BlobValue", "blob-value"),
+    ("BlobCache", "blob-cache"),
+    ("Misc", "misc"),
 ];
 
 /// Number of the role in `ROLES`.
@@ -89,8 +98,8 @@ fn role_of(block: &CachedBlock) -> usize {
         BlockKind::Data => 0,
         BlockKind::Filter => 1,
         BlockKind::FilterIndex => 2,
-        BlockKind::Index => 3,
-        _ => 4,
+        BlockKind::Index => 4,
+        _ => 5,
     }
 }
 
@@ -197,6 +206,8 @@ fn add_properties(sum: &mut TableProperties, table: &TableProperties) {
         (&mut sum.top_level_index_size, table.top_level_index_size),
         (&mut sum.filter_size, table.filter_size),
         (&mut sum.num_filter_entries, table.num_filter_entries),
+        (&mut sum.slow_compression_size, table.slow_compression_size),
+        (&mut sum.fast_compression_size, table.fast_compression_size),
     ] {
         *mine = mine.saturating_add(theirs);
     }
@@ -232,5 +243,8 @@ fn properties_text(p: &TableProperties) -> String {
     push(&mut out, format_args!("filter block size={}; ", p.filter_size));
     push(&mut out, format_args!("# entries for filter={}; ", p.num_filter_entries));
     push(&mut out, format_args!("(estimated) table size={table_size}; "));
+    let (slow, fast) = (p.slow_compression_size, p.fast_compression_size);
+    push(&mut out, format_args!("slow compression estimated data size={slow}; "));
+    push(&mut out, format_args!("fast compression estimated data size={fast}; "));
     out
 }

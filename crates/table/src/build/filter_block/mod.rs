@@ -70,7 +70,7 @@ impl FilterBlockBuilder {
     }
 
     /// Adds the keys of a data block. Call [`FilterBlockBuilder::block_ends`] after each.
-    pub fn add_block(&mut self, keys: &BlockKeys) {
+    pub fn add_block(&mut self, keys: &mut BlockKeys) {
         match self {
             FilterBlockBuilder::Full(full) => full.add_block(keys),
             FilterBlockBuilder::Partitioned(partitioned) => partitioned.add_block(keys),

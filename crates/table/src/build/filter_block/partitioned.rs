@@ -151,7 +151,11 @@ impl PartitionedFilterBlock {
     }
 
     /// Adds the keys of a data block.
-    pub fn add_block(&mut self, keys: &BlockKeys) {
+    pub fn add_block(&mut self, keys: &mut BlockKeys) {
+        let most = self.current.hashes.len() + self.rule.entries_per_key() * keys.len();
+        if self.rule.has_prefixes() || most > self.keys_per_partition {
+            keys.index();
+        }
         let mut at = 0;
         while !self.coupled && at < keys.len() {
             if self.is_full() {

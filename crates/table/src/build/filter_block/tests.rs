@@ -62,7 +62,7 @@ fn build(context: &TableBuildContext, blocks: &[Vec<Vec<u8>>], user_keys: bool) 
     for (i, block) in blocks.iter().enumerate() {
         keys.clear();
         block.iter().for_each(|key| keys.push(key));
-        builder.add_block(&keys);
+        builder.add_block(&mut keys);
         let next = blocks.get(i + 1).and_then(|next| next.first());
         builder.block_ends(builder.wants_cut(), next.map(|key| &key[..]));
     }
@@ -176,7 +176,7 @@ fn nothing_comes_of_nothing() {
         let mut builder = FilterBlockBuilder::new(&context).unwrap();
         let mut keys = BlockKeys::default();
         blocks_of(10, 1, 10)[0].iter().for_each(|key| keys.push(key));
-        builder.add_block(&keys);
+        builder.add_block(&mut keys);
         let mut write = |_: &mut Vec<u8>| -> Result<BlockHandle> { panic!("nothing to write") };
         assert!(builder.finish(true, true, &mut write).unwrap().is_none());
     }
@@ -275,7 +275,7 @@ fn changed_hashes_are_detected() {
             let mut builder = FilterBlockBuilder::new(&context).unwrap();
             let mut keys = BlockKeys::default();
             blocks_of(100, 1, 100)[0].iter().for_each(|key| keys.push(key));
-            builder.add_block(&keys);
+            builder.add_block(&mut keys);
             match &mut builder {
                 FilterBlockBuilder::Full(full) => full.builder.damage_entry(7),
                 FilterBlockBuilder::Partitioned(partitioned) => partitioned.damage_entry(7),

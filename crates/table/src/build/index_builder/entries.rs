@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use pumice_base::coding::{put_varint32, put_varsigned64, varint_len};
+use pumice_base::coding::varint_len;
 use pumice_base::dbformat::TRAILER_LEN;
 use pumice_base::planted::{self, Bug};
 
@@ -134,20 +134,11 @@ impl Entries {
             block.reserve(self.estimated_bytes() + 8 * self.len());
         }
         let mut restarts = Vec::with_capacity(range.len() / form.restart_interval + 1);
-        let mut value = Vec::new();
         for (place, i) in range.enumerate() {
             if place.is_multiple_of(form.restart_interval) {
                 restarts.push(block.len() as u32);
             }
-            let shape = self.shape(i, place, form);
-            self.encode_value(i, &shape, form, &mut value);
-            put_varint32(block, shape.shared as u32);
-            put_varint32(block, (shape.key.len() - shape.shared) as u32);
-            if !form.delta_handles {
-                put_varint32(block, value.len() as u32);
-            }
-            block.extend_from_slice(&shape.key[shape.shared..]);
-            block.extend_from_slice(&value);
+            self.encode_entry(i, &self.shape(i, place, form), form, block);
         }
         if restarts.is_empty() {
             restarts.push(0);
@@ -158,19 +149,58 @@ impl Entries {
         block.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
     }
 
-    fn encode_value(&self, i: usize, shape: &Shape<'_>, form: Form, value: &mut Vec<u8>) {
-        value.clear();
-        let handle = self.handles[i];
+    fn encode_entry(&self, i: usize, shape: &Shape<'_>, form: Form, block: &mut Vec<u8>) {
+        let (handle, mut value) = (self.handles[i], Varints::default());
         match shape.previous_size {
-            Some(size) => put_varsigned64(value, handle.size.wrapping_sub(size) as i64),
-            None => handle.encode_to(value),
+            Some(size) => value.push(zigzag(handle.size, size)),
+            None => {
+                value.push(handle.offset);
+                value.push(handle.size);
+            }
         }
+        let mut first: &[u8] = &[];
         if form.first_keys {
             let next = planted::is(Bug::FirstKeyOfNextBlock) && i + 1 < self.len();
-            let first = self.first_key(i + usize::from(next));
-            put_varint32(value, first.len() as u32);
-            value.extend_from_slice(first);
+            first = self.first_key(i + usize::from(next));
+            value.push(first.len() as u64);
         }
+        let mut header = Varints::default();
+        header.push(shape.shared as u64);
+        header.push((shape.key.len() - shape.shared) as u64);
+        if !form.delta_handles {
+            header.push((value.len + first.len()) as u64);
+        }
+        header.append_to(block);
+        block.extend_from_slice(&shape.key[shape.shared..]);
+        value.append_to(block);
+        block.extend_from_slice(first);
+    }
+}
+
+/// Up to three varints.
+#[derive(Default)]
+struct Varints {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Varints {
+    #[inline(always)]
+    fn push(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes[self.len] = number as u8 | 0x80;
+            (self.len, number) = (self.len + 1, number >> 7);
+        }
+        self.bytes[self.len] = number as u8;
+        self.len += 1;
+    }
+
+    /// With a copy of fixed length, which needs no call.
+    #[inline(always)]
+    fn append_to(&self, block: &mut Vec<u8>) {
+        let end = block.len() + self.len;
+        block.extend_from_slice(&self.bytes);
+        block.truncate(end);
     }
 }
 

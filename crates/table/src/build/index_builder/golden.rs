@@ -220,8 +220,8 @@ fn check_index(case: &Case, table: &Table) -> FileIndex {
     let all: Vec<BlockKeys> = blocks.iter().map(|block| keys_of(block.clone())).collect();
     let mut hashed = 0;
     for (i, keys) in all.iter().enumerate() {
-        let next = all.get(i + 1).map(|keys| keys.get(0));
-        separators.prepare(keys.last(), next, keys.get(0), &mut entry);
+        let next = all.get(i + 1).map(|keys| keys.first());
+        separators.prepare(keys.last(), next, keys.first(), &mut entry);
         separators.note_prefixes(keys.user_keys(), &mut entry);
         entry.cut_after = found.cuts.contains(&(i + 1));
         builder.push(&entry, found.data[i]);

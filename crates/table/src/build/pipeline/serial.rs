@@ -1,6 +1,6 @@
 //! The pipeline of one thread: a block is compressed and written before the next one begins.
-//! Without a codec a block is only sealed, and stays where it was built until the run has the size
-//! of the writer's buffer; then the run is written, without a copy.
+//! Without a codec a block is only sealed, and stays where it was built until the run is long
+//! enough; then the run is written, without a copy.
 //!
 //! One owner.
 
@@ -11,7 +11,7 @@ use pumice_compress::CompressionType;
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
-use crate::build::run::Run;
+use crate::build::run::{RUN_BYTES_MAX, Run};
 use crate::build::sizes::SizeEstimate;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
@@ -66,7 +66,8 @@ impl Serial {
     ) -> Result<()> {
         let stored = self.sink.keep(run, entry);
         sizes.emitted(stored, stored, tail);
-        if last || run.finished().len() > self.sink.out.writer.buffer_bytes_max() {
+        let max = self.sink.out.writer.buffer_bytes_max().min(RUN_BYTES_MAX);
+        if last || run.finished().len() > max {
             self.sink.out.writer.append_run(run.finished())?;
             run.clear();
         }

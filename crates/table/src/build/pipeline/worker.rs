@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_compress::{
     CompressionDict, CompressionOptions, CompressionType, Compressor, Decompressor,
@@ -184,6 +185,10 @@ impl Worker {
         let Some(compressor) = &mut self.compressor else { return Ok(Packed::default()) };
         if !compressor.compress(raw, out)? {
             return Ok(packed);
+        }
+        if planted::is(Bug::CodecDamagesBlock) {
+            let middle = out.len() / 2;
+            out[middle] ^= 1;
         }
         packed.kind = compressor.kind();
         packed.outcome = Outcome::Compressed;

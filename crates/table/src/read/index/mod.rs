@@ -18,12 +18,14 @@
 //!
 //! Separators ascend; a block that breaks this is refused, so that a search may trust the order.
 //! Also used for the top level of partitioned indexes and filters. Immutable after construction.
-//! Decoding is in `decode`; `raw` searches a block that is not worth it.
+//! Decoding is in `decode`; `raw` searches a block that is not worth it, `partial` one that is not
+//! even worth decompressing to its end.
 
 mod columns;
 mod decode;
 #[cfg(test)]
 mod model;
+pub(crate) mod partial;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,12 @@ pub(crate) struct IndexEncoding {
     pub delta_handles: bool,
     /// The first key of the block follows the handle (index type 3).
     pub first_keys: bool,
+}
+
+impl IndexEncoding {
+    /// What tables have since format version 4, unless a user key can be in two blocks.
+    pub(crate) const USUAL: Self =
+        IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };
 }
 
 /// Bytes of a key that a search reads from its word.

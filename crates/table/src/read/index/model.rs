@@ -9,7 +9,8 @@ use pumice_base::coding::{put_varint32, put_varint64};
 use pumice_base::comparator::CustomComparator;
 use pumice_base::dbformat::internal_key;
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, ValueType};
+use pumice_base::{Comparator, Error, ValueType};
+use pumice_compress::{CompressionOptions, CompressionType, Compressor, SnappyPrefix};
 use std::sync::Arc;
 
 /// Shorter keys first, then bytes.
@@ -303,6 +304,83 @@ fn search_raw(block: &[u8], case: &Case, target: &[u8]) {
             if at.advance().is_err() {
                 break;
             }
+        }
+    }
+}
+
+/// A search in the compressed block that stops early.
+fn search_partial(block: &[u8], target: &[u8]) -> Result<Option<BlockHandle>, Error> {
+    let options = CompressionOptions::default();
+    let mut compressor = Compressor::new(CompressionType::Snappy, &options).unwrap();
+    let mut framed = Vec::new();
+    if !compressor.compress(block, &mut framed).unwrap() {
+        // Not worth it: as literals.
+        framed.clear();
+        put_varint32(&mut framed, block.len() as u32);
+        for literal in block.chunks(60) {
+            framed.push((literal.len() as u8 - 1) << 2);
+            framed.extend_from_slice(literal);
+        }
+    }
+    let mut prefix = SnappyPrefix::new(&framed, Vec::new(), 1 << 20)?;
+    partial::find(&mut prefix, user_key(target))
+}
+
+/// A search that stops early finds what the list of entries has, or nothing; what it has to find
+/// are targets inside of blocks as builders write them, also at their ends.
+#[pumice_test_macros::test]
+fn partial_searches_find_what_whole_ones_do() {
+    let (mut found, mut left) = (0, 0);
+    for seed in 0..2000 {
+        let mut rng = Rng::new(9000 + seed);
+        let n_max = if seed % 10 == 0 { 400 } else { 40 };
+        let mut case = random_case(&mut rng, n_max);
+        let bytewise = matches!(case.cmp.user, Comparator::Bytewise);
+        if case.encoding != IndexEncoding::USUAL || !bytewise || case.entries.is_empty() {
+            continue;
+        }
+        let interval = [1, 1, 1, 2, 16][rng.uniform(5) as usize];
+        case.encode(interval);
+        let far = case.entries.iter().any(|entry| entry.handle.end().unwrap() >= 1 << 28);
+        for _ in 0..20 {
+            let near = rng.uniform(case.entries.len() as u64) as usize;
+            let mut user = case.entries[near].key.clone();
+            match rng.uniform(4) {
+                0 => user.push([0, 1, 0xff][rng.uniform(3) as usize]),
+                1 => user.truncate(rng.uniform(user.len() as u64 + 1) as usize),
+                2 => user = user_key_of(&mut rng, &[], 12),
+                _ => {}
+            }
+            let want = case.entries.iter().find(|entry| entry.key >= user);
+            let target = internal_key(&user, 3, ValueType::Value);
+            let got = search_partial(&case.block, &target).unwrap();
+            if got.is_some() || (interval == 1 && !far) {
+                assert_eq!(got, want.map(|entry| entry.handle), "seed {seed}, {user:?}");
+            }
+            *(if got.is_some() { &mut found } else { &mut left }) += 1;
+        }
+    }
+    assert!(found > 400 && left > 400, "{found} found, {left} left");
+}
+
+/// Every bit of usual blocks: an error, nothing, or some handle.
+#[pumice_test_macros::test]
+fn partial_searches_survive_damage() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(7000 + seed);
+        let mut case = random_case(&mut rng, 12);
+        if case.encoding != IndexEncoding::USUAL {
+            continue;
+        }
+        case.encode(1);
+        let target = internal_key(b"ab", 3, ValueType::Value);
+        for at in 0..case.block.len() {
+            for bit in 0..8 {
+                let mut bad = case.block.clone();
+                bad[at] ^= 1 << bit;
+                search_partial(&bad, &target).unwrap();
+            }
+            search_partial(&case.block[..at], &target).unwrap();
         }
     }
 }

@@ -131,6 +131,7 @@ impl Simulation {
             bottommost_delay: 0,
             ttl: 0,
             periodic: 0,
+            offpeak: pumice_manifest::Offpeak::default(),
             allow_ingest_behind: false,
         };
         let marks = FileMarks::compute(&self.version, &rules);

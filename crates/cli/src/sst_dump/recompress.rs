@@ -1,0 +1,167 @@
+//! `sst_dump --command=recompress`: how large a table would be with other codecs and levels, and
+//! how long building it takes, in the words of RocksDB's tool (7.8).
+//!
+//! The table is built anew in memory from its point entries, by the engine's builder: with
+//! `--compression_parallel_threads` helpers join in, with `--verify_compression` each block is
+//! decompressed and compared. Nothing is written to disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice::{CompressionOptions, CompressionType};
+use pumice_base::Result;
+use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
+use pumice_port::helpers::HelperPool;
+use pumice_port::time;
+use pumice_table::{Table, TableBuildContext, TableBuilder, TableOptions, TableReadOptions};
+
+use crate::arguments::Arguments;
+use crate::ldb::Output;
+
+/// The flags of this command.
+pub const FLAGS: &[&str] = &[
+    "set_block_size",
+    "compression_types",
+    "compression_level",
+    "compression_level_from",
+    "compression_level_to",
+    "compression_max_dict_bytes",
+    "compression_zstd_max_train_bytes",
+    "compression_max_dict_buffer_bytes",
+    "compression_use_zstd_finalize_dict",
+    "compression_parallel_threads",
+    "verify_compression",
+];
+
+/// RocksDB's tool takes blocks of this size if nothing is said.
+const BLOCK_BYTES: usize = 16 << 10;
+/// What is tried if nothing is said.
+const ALL: [CompressionType; 7] = [
+    CompressionType::None,
+    CompressionType::Snappy,
+    CompressionType::Zlib,
+    CompressionType::Bzip2,
+    CompressionType::Lz4,
+    CompressionType::Lz4hc,
+    CompressionType::Zstd,
+];
+
+/// What to try.
+pub struct Trials {
+    codecs: Vec<CompressionType>,
+    levels: Vec<i32>,
+    options: CompressionOptions,
+    block_bytes: usize,
+    verify: bool,
+}
+
+impl Trials {
+    /// What the flags ask for.
+    ///
+    /// # Errors
+    /// A complaint about them.
+    pub fn parse(arguments: &Arguments) -> std::result::Result<Self, String> {
+        let codec = |name: &str| {
+            let known = CompressionType::from_option_name(name).filter(|kind| ALL.contains(kind));
+            known.ok_or_else(|| format!("{name} is not a valid CompressionType"))
+        };
+        let codecs = match arguments.text("compression_types") {
+            None => ALL.to_vec(),
+            Some(names) => names.split(',').map(codec).collect::<std::result::Result<_, _>>()?,
+        };
+        let level = arguments.number::<i32>("compression_level")?;
+        let from = arguments.number::<i32>("compression_level_from")?;
+        let to = arguments.number::<i32>("compression_level_to")?;
+        let mut options = CompressionOptions::default();
+        let levels = match (level, from, to) {
+            (level, None, None) => vec![level.unwrap_or(options.level)],
+            (None, Some(from), Some(to)) if codecs.len() == 1 && from <= to => {
+                (from..=to).collect()
+            }
+            _ => {
+                return Err("--compression_level_from and --compression_level_to go together, \
+                            with one codec, from the smaller to the larger"
+                    .to_string());
+            }
+        };
+        let number = |flag| arguments.number::<u32>(flag).map(Option::unwrap_or_default);
+        options.max_dict_bytes = number("compression_max_dict_bytes")?;
+        options.zstd_max_train_bytes = number("compression_zstd_max_train_bytes")?;
+        options.max_dict_buffer_bytes =
+            arguments.number("compression_max_dict_buffer_bytes")?.unwrap_or(0);
+        options.use_zstd_dict_trainer = !arguments.flag("compression_use_zstd_finalize_dict");
+        options.parallel_threads = number("compression_parallel_threads")?.max(1);
+        let block_bytes = arguments.number("set_block_size")?.unwrap_or(BLOCK_BYTES);
+        let verify = arguments.flag("verify_compression");
+        Ok(Trials { codecs, levels, options, block_bytes, verify })
+    }
+
+    /// Tries all on `table`.
+    ///
+    /// # Errors
+    /// Those of reading the table and of building another.
+    pub fn run(&self, table: &Arc<Table>, out: &mut Output) -> Result<()> {
+        out.text(&format!("Block Size: {}\n", self.block_bytes));
+        for codec in &self.codecs {
+            out.text(&format!("Compression: {:<24}\n", codec.option_name()));
+            for level in &self.levels {
+                let options = CompressionOptions { level: *level, ..self.options.clone() };
+                out.text(&format!("Compression level: {level} "));
+                out.text(&self.rebuild(table, *codec, options)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the table; the line about it.
+    fn rebuild(
+        &self,
+        table: &Arc<Table>,
+        compression: CompressionType,
+        compression_opts: CompressionOptions,
+    ) -> Result<String> {
+        let options = TableOptions {
+            block_size: self.block_bytes,
+            verify_compression: self.verify,
+            ..TableOptions::default()
+        };
+        let context = TableBuildContext {
+            table: Arc::new(options),
+            comparator: table.comparator().clone(),
+            compression,
+            compression_opts,
+            helpers: Some(HelperPool::shared()),
+            ..TableBuildContext::default()
+        };
+        let fs = MemFs::new(0);
+        let file = fs.create(Path::new("/recompressed.sst"), &FileOptions::default())?;
+        let begun = time::now_micros();
+        let mut builder =
+            TableBuilder::new(context, BufferedWriter::new(file, WriterOptions::default()))?;
+        let reads = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+        let mut iter = table.iter(&reads);
+        iter.seek_to_first();
+        while iter.valid() {
+            builder.add(iter.key(), iter.value())?;
+            iter.next();
+        }
+        iter.status()?;
+        builder.finish_file(false, false)?;
+        let micros = time::now_micros().saturating_sub(begun);
+        let blocks = builder.properties().num_data_blocks;
+        let stats = builder.stats();
+        // Index blocks are compressed and counted, too.
+        let raw = blocks.saturating_sub(stats.blocks_compressed);
+        let percent = |count: u64| (count as f64 * 100.0 / blocks.max(1) as f64).min(100.0);
+        let (compressed, none) = (stats.blocks_compressed, 0);
+        Ok(format!(
+            "Size: {:10} Blocks: {blocks:6} Time Taken: {micros:10} microsecs \
+             Compressed: {compressed:6} ({:5.1}%) Not compressed (ratio): {raw:6} ({:5.1}%) \
+             Not compressed (abort): {none:6} ({:5.1}%)\n",
+            builder.file_size(),
+            percent(compressed),
+            percent(raw),
+            percent(none),
+        ))
+    }
+}

@@ -321,7 +321,8 @@ impl DbInner {
         let mut expected = 0u64;
         for (_, file) in work.pick.input_files() {
             let Some(stats) = file.stats.get() else { return Ok(()) };
-            expected += stats.num_entries - stats.num_range_deletions.min(stats.num_entries);
+            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
+            expected = expected.saturating_add(points);
         }
         if expected != sum.counts.entries_in {
             return Err(Error::corruption(format!(

@@ -62,7 +62,9 @@ fn at_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
 /// Opens and checks the file `path`, to become file `number` of `cf`.
 ///
 /// # Errors
-/// RocksDB's, with its texts: Corruption, InvalidArgument, NotSupported, I/O.
+/// RocksDB's, with its texts: Corruption, InvalidArgument, NotSupported, I/O. Beyond RocksDB, keys
+/// out of order: the first and the last are always compared, all of them where every block is
+/// checked.
 pub(super) fn examine(
     db: &DbInner,
     cf: &CfData,
@@ -93,6 +95,13 @@ pub(super) fn examine(
     let Some((smallest, largest)) = bounds(cf, &table)? else {
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
+    if cf.icmp.compare(&smallest, &largest).is_gt() {
+        // Such boundaries in a MANIFEST would be refused whenever the database is opened.
+        return Err(out_of_order(&table));
+    }
+    if options.verify_checksums_before_ingest {
+        verify_entries(cf, &table)?;
+    }
     let (path, properties) = (path.to_path_buf(), properties.clone());
     Ok(ExternalFile { path, number, bytes, smallest, largest, stored_seqno, properties })
 }
@@ -147,6 +156,46 @@ fn check_properties(
     Ok(stored)
 }
 
+/// Looks at every entry: keys ascend, each is there once and can take the file's sequence number,
+/// and they are as many as the properties say, which compactions hold their input against.
+fn verify_entries(cf: &CfData, table: &Arc<Table>) -> Result<()> {
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    let (mut last, mut entries) = (None::<Vec<u8>>, 0u64);
+    iter.seek_to_first();
+    while iter.valid() {
+        unsequenced(iter.key())?;
+        let user = user_key(iter.key());
+        match &mut last {
+            Some(last) if cf.comparator().compare(last, user).is_ge() => {
+                return Err(out_of_order(table));
+            }
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(user);
+            }
+            None => last = Some(user.to_vec()),
+        }
+        entries += 1;
+        iter.next();
+    }
+    iter.status()?;
+    let properties = table.properties();
+    let said = properties.num_entries.checked_sub(properties.num_range_deletions);
+    if said == Some(entries) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "External file has {entries} entries, its properties say {} and {} range deletions",
+        properties.num_entries, properties.num_range_deletions
+    )))
+}
+
+#[cold]
+fn out_of_order(table: &Table) -> Error {
+    Error::corruption(format!("External file {:06} has keys out of order", table.file_number()))
+}
+
 /// Smallest and largest internal key of all that is in the table.
 fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
@@ -154,13 +203,13 @@ fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>>
     let mut found: Option<(Vec<u8>, Vec<u8>)> = None;
     iter.seek_to_first();
     if iter.valid() {
-        let smallest = unsequenced(iter.key())?;
+        let smallest = unsequenced(iter.key())?.to_vec();
         iter.seek_to_last();
         if !iter.valid() {
             iter.status()?;
             return Err(Error::corruption("Can not find largest key in sst file"));
         }
-        found = Some((smallest, unsequenced(iter.key())?));
+        found = Some((smallest, unsequenced(iter.key())?.to_vec()));
     }
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
@@ -183,11 +232,12 @@ fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>>
     Ok(found)
 }
 
-fn unsequenced(ikey: &[u8]) -> Result<Vec<u8>> {
+/// Checks that the key has no sequence number of its own.
+fn unsequenced(ikey: &[u8]) -> Result<&[u8]> {
     let key = pumice_base::dbformat::parse_internal_key(ikey)
         .map_err(|error| error.with_context("Corrupted key in external file. "))?;
     if key.sequence != 0 {
         return Err(Error::corruption("External file has non zero sequence number"));
     }
-    Ok(ikey.to_vec())
+    Ok(ikey)
 }

@@ -6,6 +6,9 @@ mod behind;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+#[path = "../../../table/tests/hostile/forge.rs"]
+mod forge;
+mod hostile;
 mod moments;
 mod placing;
 mod refusals;

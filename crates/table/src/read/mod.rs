@@ -1,12 +1,13 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
-//! `open` makes a [`table::Table`]; `table` and `partitioned` answer point lookups, `iter`
+//! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups, `iter`
 //! iterates, `estimates` tells sizes. Under them: `file` (checksums, decompression), `block` and
 //! `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block` (what the block
 //! cache holds), `read_amp` (what of it is used).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
+mod behind;
 pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;

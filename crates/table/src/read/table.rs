@@ -15,7 +15,7 @@ use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, ErrorKind, InternalKeyComparator, Result, ValueType};
+use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
 
 use crate::extractor::Extractor;
 use crate::footer::Footer;
@@ -208,7 +208,7 @@ impl Table {
     pub(super) fn get_in<F>(
         &self,
         index: &IndexBlock,
-        mut at: usize,
+        at: usize,
         options: &TableReadOptions,
         target: &[u8],
         f: &mut F,
@@ -216,30 +216,15 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let mut last = Visit::BlockEnded;
-        while at < index.len() {
-            if index.begins_above(at, &self.comparator, user_key(target)) {
-                return Ok(Visit::Done);
-            }
-            let visit = self.visit_at(index.handle(at), options, target, f)?;
-            if let Visit::Done = visit {
-                return Ok(Visit::Done);
-            }
-            last = self.next_visit(last, visit)?;
-            at += 1;
+        if at >= index.len() {
+            return Ok(Visit::Passed);
         }
-        Ok(last)
-    }
-
-    /// What `visit`, which is not `Done`, makes of a lookup that was at `last` before.
-    #[cold]
-    pub(super) fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
-        match (last, visit) {
-            (Visit::Passed, Visit::Passed) => Err(Error::corruption(format!(
-                "blocks out of order: two are before a key that the index puts there, in {}",
-                self.file.name()
-            ))),
-            (_, visit) => Ok(visit),
+        if index.begins_above(at, &self.comparator, user_key(target)) {
+            return Ok(Visit::Done);
+        }
+        match self.visit_at(index.handle(at), options, target, f)? {
+            Visit::Done => Ok(Visit::Done),
+            visit => self.get_behind((index, at), visit, options, target, f),
         }
     }
 

@@ -224,7 +224,7 @@ fn properties_text(p: &TableProperties) -> String {
         "index block size (user-key? {}, delta-value? {})",
         p.index_key_is_user_key, p.index_value_is_delta_encoded
     );
-    let table_size = p.data_size + p.index_size + p.filter_size;
+    let table_size = p.data_size.saturating_add(p.index_size).saturating_add(p.filter_size);
     push(&mut out, format_args!("# data blocks={}; ", p.num_data_blocks));
     push(&mut out, format_args!("# entries={}; ", p.num_entries));
     push(&mut out, format_args!("# deletions={}; ", p.num_deletions));

@@ -1,9 +1,9 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
-//! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups, `iter`
-//! iterates. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
-//! `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds), `read_amp`
-//! (what of it is used).
+//! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
+//! `iter` iterates. Under them: `file` (checksums, decompression), `block` and `index` (decoded
+//! blocks), `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds),
+//! `read_amp` (what of it is used).
 //!
 //! Thread safety: see each module. Nothing here writes.
 

@@ -129,7 +129,8 @@ pub struct TableOptions {
     pub initial_auto_readahead_size: usize,
     /// Largest automatic readahead, bytes.
     pub max_auto_readahead_size: usize,
-    /// Largest size that a compressed block may decompress to.
+    /// Largest size that a compressed block may decompress to, where the properties of its table do
+    /// not say that there is more in it.
     pub max_block_bytes: usize,
     /// Cut filter partitions by their own size, not where index partitions end.
     pub decouple_partitioned_filters: bool,

@@ -5,6 +5,7 @@
 mod consulted;
 mod fifo;
 mod ingest;
+mod large_values;
 mod levels;
 mod offpeak;
 mod read_amp;

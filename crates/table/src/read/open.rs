@@ -137,6 +137,8 @@ impl Opener {
 
     fn finish(mut self) -> Result<Arc<Table>> {
         let properties = self.read_properties()?;
+        let most = block_bytes_max(&properties);
+        self.file.max_block_bytes = self.file.max_block_bytes.max(most);
         self.check_identity(&properties)?;
         if properties.collected(properties::EMBEDDED_BLOBS).is_some() {
             return Err(Error::not_supported(format!(
@@ -530,4 +532,18 @@ pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
     let mut src = Decoder::new(value);
     let handle = BlockHandle::decode(&mut src)?;
     (handle.size <= u64::MAX - BLOCK_TRAILER_LEN as u64).then_some(handle)
+}
+
+/// What no block of the table takes decompressed, by its own account: all entries in one block, or
+/// the index. Restart points and lengths take less than a handle.
+fn block_bytes_max(properties: &TableProperties) -> usize {
+    let entries = properties.num_entries.saturating_add(properties.num_data_blocks);
+    let bytes = [
+        properties.raw_key_size,
+        properties.raw_value_size,
+        properties.index_size,
+        entries.saturating_mul(BlockHandle::MAX_ENCODED_LEN as u64),
+    ];
+    let sum = bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+    usize::try_from(sum).unwrap_or(usize::MAX).min(u32::MAX as usize)
 }

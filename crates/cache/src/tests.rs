@@ -295,12 +295,12 @@ fn a_full_cache_admits_what_comes_back_in_time() {
     }
     let admitted = (0..1000).filter(|n| cache.admits(&key(10_000 + n), 1, Priority::High)).count();
     assert!(admitted < 50, "{admitted}");
-    for (half_sweeps, comes) in [(0, true), (1, true), (4, false), (16, false), (40, false)] {
-        let first = cache.admits(&key(20_000 + half_sweeps), 1, Priority::High);
+    for (quarters, comes) in [(0, true), (1, true), (4, false), (16, false), (80, false)] {
+        let first = cache.admits(&key(20_000 + quarters), 1, Priority::High);
         // An unhit entry of high priority costs the clock four sweeps, so a cacheful of them, too.
-        churn(&cache, half_sweeps * 1000 / 8);
-        let again = cache.admits(&key(20_000 + half_sweeps), 1, Priority::High);
-        assert_eq!((first, again), (false, comes), "{half_sweeps} half sweeps");
+        churn(&cache, quarters * 1000 / 16);
+        let again = cache.admits(&key(20_000 + quarters), 1, Priority::High);
+        assert_eq!((first, again), (false, comes), "{quarters} quarters of a sweep");
     }
     cache.erase_all();
     assert!(cache.admits(&key(30_000), 1, Priority::High), "room again");

@@ -333,7 +333,7 @@ fn partial_searches_find_what_whole_ones_do() {
     let (mut found, mut left) = (0, 0);
     for seed in 0..2000 {
         let mut rng = Rng::new(9000 + seed);
-        let n_max = if seed % 10 == 0 { 400 } else { 40 };
+        let n_max = if seed % 10 == 0 { 400 } else { 80 };
         let mut case = random_case(&mut rng, n_max);
         let bytewise = matches!(case.cmp.user, Comparator::Bytewise);
         if case.encoding != IndexEncoding::USUAL || !bytewise || case.entries.is_empty() {
@@ -342,6 +342,8 @@ fn partial_searches_find_what_whole_ones_do() {
         let interval = [1, 1, 1, 2, 16][rng.uniform(5) as usize];
         case.encode(interval);
         let far = case.entries.iter().any(|entry| entry.handle.end().unwrap() >= 1 << 28);
+        // The restart array gives the last entry its window.
+        let has_window = case.entries.len() >= 20;
         for _ in 0..20 {
             let near = rng.uniform(case.entries.len() as u64) as usize;
             let mut user = case.entries[near].key.clone();
@@ -354,7 +356,7 @@ fn partial_searches_find_what_whole_ones_do() {
             let want = case.entries.iter().find(|entry| entry.key >= user);
             let target = internal_key(&user, 3, ValueType::Value);
             let got = search_partial(&case.block, &target).unwrap();
-            if got.is_some() || (interval == 1 && !far) {
+            if got.is_some() || (interval == 1 && !far && has_window) {
                 assert_eq!(got, want.map(|entry| entry.handle), "seed {seed}, {user:?}");
             }
             *(if got.is_some() { &mut found } else { &mut left }) += 1;

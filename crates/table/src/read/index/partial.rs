@@ -18,6 +18,11 @@ use crate::prefix::{prefix_word, word_at};
 
 /// Bytes that are decompressed at a time.
 const STEP: usize = 256;
+/// Longest key that is looked at here.
+const KEY_MAX: usize = 64;
+/// An entry is looked at when so many bytes from its start are there: two lengths, the key, and
+/// eight bytes of the handle. The last few of a small block never have so many behind them.
+const WINDOW: usize = 2 + KEY_MAX + 8;
 
 /// The handle of the first entry whose separator is at or after user key `target`. `None`: the
 /// block has to be searched as a whole.
@@ -63,24 +68,24 @@ enum Passed {
 impl Place {
     /// Passes the entries before `target`, whose first bytes are a word.
     fn pass(&mut self, block: &[u8], (word, target): (u64, &[u8])) -> Passed {
-        while let Some(&[shared, key_len]) = block.get(self.at..).and_then(|b| b.first_chunk()) {
-            if shared != 0 || key_len >= 0x80 {
+        while let Some(window) = block.get(self.at..).and_then(|rest| rest.first_chunk::<WINDOW>())
+        {
+            let (shared, key_len) = (window[0], usize::from(window[1]));
+            if shared != 0 || key_len > KEY_MAX {
                 return Passed::Odd;
             }
-            let (key_at, key_len) = (self.at + 2, usize::from(key_len));
-            let value_at = key_at + key_len;
-            let Some(value) = block.get(value_at..).and_then(|b| b.first_chunk()) else { break };
-            let Some(value_len) = handle_len(u64::from_le_bytes(*value)) else {
+            let (key, value) = window[2..].split_at(key_len);
+            let Some(value_len) = value.first_chunk().and_then(|value| handle_len(*value)) else {
                 return Passed::Odd;
             };
-            let first = word_at(block, key_at, key_len);
-            if first > word || first == word && block[key_at..value_at] >= *target {
+            let first = word_at(&window[2..], 0, key_len);
+            if first > word || first == word && key >= target {
                 return match parse_plain(block, self.at, block.len()) {
                     Some((entry, next)) => Passed::UpTo(entry.handle, next),
-                    None => Passed::All,
+                    None => Passed::Odd,
                 };
             }
-            self.at = value_at + value_len;
+            self.at += 2 + key_len + value_len;
             self.entries += 1;
         }
         Passed::All
@@ -89,8 +94,8 @@ impl Place {
 
 /// The length of two varints that begin with these bytes, if they end in them.
 #[inline]
-fn handle_len(bytes: u64) -> Option<usize> {
-    let ends = !bytes & 0x8080_8080_8080_8080;
+fn handle_len(bytes: [u8; 8]) -> Option<usize> {
+    let ends = !u64::from_le_bytes(bytes) & 0x8080_8080_8080_8080;
     let second = ends & ends.wrapping_sub(1);
     (second != 0).then(|| second.trailing_zeros() as usize / 8 + 1)
 }

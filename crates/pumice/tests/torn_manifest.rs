@@ -36,6 +36,8 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         let (fs, shared) = memory();
         let options = options(&shared);
         let db = Db::open(&options, DIR).unwrap();
+        // The first flush's log would go in the background, one of the changes that are counted.
+        db.disable_file_deletions();
         for n in 0..6 {
             db.put(&SYNC, &long_key(n), b"before").unwrap();
         }
@@ -48,13 +50,15 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         let before = shared.file_size(&path).unwrap() as usize;
         fs.halt_after(changes);
         // One change of the disk more each time, until the MANIFEST grows.
-        assert!(db.flush(&FlushOptions::default()).is_err(), "the flush needs a sync at its end");
+        let flushed = db.flush(&FlushOptions::default()).is_ok();
         drop(db);
         let fs = copy(&fs).0;
         let grown = fs.file_size(&path).unwrap() as usize > before;
-        grown.then_some((fs, options, expected, before))
+        (grown && !flushed).then_some((fs, options, expected, before))
     };
-    (1..200).find_map(run).unwrap()
+    // What is left of the first flush may take a change in one run and none in the next, so that the
+    // moment between append and sync is passed over: then from the start.
+    (0..20).flat_map(|_| 1..60).find_map(run).expect("the flush needs a sync at its end")
 }
 
 /// The database as it was while it was being changed.

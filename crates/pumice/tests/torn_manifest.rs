@@ -56,8 +56,8 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         let grown = fs.file_size(&path).unwrap() as usize > before;
         (grown && !flushed).then_some((fs, options, expected, before))
     };
-    // What is left of the first flush may take a change in one run and none in the next, so that the
-    // moment between append and sync is passed over: then from the start.
+    // What is left of the first flush may take a change in one run and none in the next, so that
+    // the moment between append and sync is passed over: then from the start.
     (0..20).flat_map(|_| 1..60).find_map(run).expect("the flush needs a sync at its end")
 }
 

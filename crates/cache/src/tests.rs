@@ -346,3 +346,43 @@ fn handles_race_with_the_end_of_the_cache() {
         assert_eq!(live.load(Relaxed), 0, "round {round}");
     }
 }
+
+/// The share of hits in the second half of 400,000 reads of 50,000 keys, the more skewed the higher
+/// `power`, through a cache for `room` entries; all keys are others after each `moves` reads. With
+/// `all` every miss is inserted, else what the cache admits.
+fn hits(room: usize, power: i32, moves: u64, all: bool) -> f64 {
+    const READS: u64 = 400_000;
+    let cache = new_cache::<()>(room, 1);
+    let mut rng = Rng::new(5);
+    let mut hits = 0;
+    for read in 0..READS {
+        let place = (rng.uniform(1 << 32) as f64 / (1u64 << 32) as f64).powi(power);
+        let key = key((place * 50_000.0) as u64 + read / moves * 1_000_000);
+        if cache.lookup(&key).is_some() {
+            hits += u64::from(read >= READS / 2);
+        } else if all || cache.admits(&key, 1, Priority::Low) {
+            drop(cache.insert(key, (), 1, Priority::Low).unwrap());
+        }
+    }
+    hits as f64 / (READS / 2) as f64
+}
+
+/// What is read often gets into a full cache and stays there: with skewed reads admission gains
+/// hits. It loses some where the keys that are read change altogether within a few reads for each
+/// place in the cache.
+#[pumice_test_macros::test]
+fn admission_serves_skewed_reads() {
+    for (moves, least) in [(u64::MAX, 0.01), (100_000, -0.02), (20_000, -0.13)] {
+        for room in [300, 5000] {
+            for power in [2, 5, 10] {
+                let at_once = hits(room, power, moves, true);
+                let admitted = hits(room, power, moves, false);
+                println!("move {moves} room {room} power {power}: {at_once:.3} {admitted:.3}");
+                assert!(
+                    admitted - at_once >= least,
+                    "{moves} {room} {power}: {at_once} {admitted}"
+                );
+            }
+        }
+    }
+}

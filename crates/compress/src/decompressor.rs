@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 
 use flate2::{Decompress, FlushDecompress, Status};
 use pumice_base::coding::get_varint64;
-use pumice_base::{Error, Result};
+use pumice_base::{Error, ErrorKind, Result, SubCode};
 use zstd_safe::{DCtx, DDict};
 
 use crate::lz4;
@@ -59,8 +59,9 @@ impl Decompressor {
     /// Replaces `out` by the block whose payload of type `kind` is `framed`.
     ///
     /// # Errors
-    /// `Corruption` for malformed payloads and for blocks above `limit` bytes; `NotSupported` for
-    /// Xpress. `out` is then empty.
+    /// `Corruption` for malformed payloads and for blocks above `limit` bytes; `Aborted` with
+    /// subcode `MemoryLimit` if there is no memory for one; `NotSupported` for Xpress. `out` is
+    /// then empty.
     pub fn decompress(
         &mut self,
         kind: CompressionType,
@@ -108,8 +109,7 @@ impl Decompressor {
                 _ => None,
             }
         };
-        // Blocks are kept for long: no slack.
-        out.reserve_exact(size);
+        make_room(out, size)?;
         #[allow(unsafe_code)]
         // SAFETY: every arm of `fill` returns what its codec reports to have written from the
         // start of `dst` (invariant 1 of `uninit`).
@@ -169,6 +169,15 @@ fn max_expansion(kind: CompressionType) -> u64 {
     }
 }
 
+/// Room for exactly `size` bytes in all: blocks are kept for long. The system may have no memory
+/// for what a block claims.
+pub(crate) fn make_room(out: &mut Vec<u8>, size: usize) -> Result<()> {
+    out.try_reserve_exact(size.saturating_sub(out.len())).map_err(|_| {
+        Error::new(ErrorKind::Aborted, format!("no memory for a block of {size} bytes"))
+            .with_subcode(SubCode::MemoryLimit)
+    })
+}
+
 /// Refuses sizes that the limit or the codec rules out.
 pub(crate) fn check_size(
     kind: CompressionType,
@@ -190,6 +199,7 @@ fn unsnappy(stream: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<()> {
     let kind = CompressionType::Snappy;
     let size = snap::raw::decompress_len(stream).map_err(|_| malformed(kind, "truncated size"))?;
     let size = check_size(kind, size as u64, stream.len(), limit)?;
+    make_room(out, size)?;
     out.resize(size, 0);
     match snap::raw::Decoder::new().decompress(stream, out) {
         Ok(written) if written == size => Ok(()),

@@ -12,7 +12,7 @@
 use pumice_base::Result;
 use pumice_base::coding::get_varint64;
 
-use crate::decompressor::{check_size, malformed};
+use crate::decompressor::{check_size, make_room, malformed};
 use crate::options::CompressionType;
 
 /// Bytes that one copy of a usual element writes.
@@ -34,13 +34,15 @@ impl<'a> SnappyPrefix<'a> {
     /// block; what is in it does not matter.
     ///
     /// # Errors
-    /// `Corruption` for a size above `limit` or beyond what the stream can expand to.
+    /// `Corruption` for a size above `limit` or beyond what the stream can expand to; `Aborted` if
+    /// there is no memory for it.
     pub fn new(framed: &'a [u8], mut buffer: Vec<u8>, limit: usize) -> Result<Self> {
         let kind = CompressionType::Snappy;
         let (size, skip) = get_varint64(framed).ok_or_else(|| malformed(kind, "truncated size"))?;
         let stream = &framed[skip..];
         let size = check_size(kind, size, stream.len(), limit)?;
         if buffer.len() < size + CHUNK {
+            make_room(&mut buffer, size + CHUNK)?;
             buffer.resize(size + CHUNK, 0);
         }
         Ok(SnappyPrefix { stream, out: buffer, made: 0, size })

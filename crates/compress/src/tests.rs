@@ -331,3 +331,17 @@ fn blocks_that_do_not_fit_leave_no_trace() {
         }
     }
 }
+
+/// A size that the limit and the codec allow and that memory does not: an error, and no abort.
+#[test]
+fn a_block_for_which_there_is_no_memory_is_an_error() {
+    let mut framed = Vec::new();
+    put_varint64(&mut framed, 1 << 62);
+    framed.extend_from_slice(b"BZh9");
+    let mut out = Vec::new();
+    let error = Decompressor::new()
+        .decompress(CompressionType::Bzip2, &framed, &mut out, usize::MAX)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
+    assert!(out.is_empty());
+}

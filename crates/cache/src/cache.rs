@@ -85,12 +85,16 @@ impl<V: Send + Sync + 'static> Cache<V> {
 
     /// The entry under `key`, which would be charged about `charge` bytes and inserted with this
     /// priority, was missed, and the caller can do without inserting it: true if it should all the
-    /// same. Always so while there is room; in a full cache the policy in `admission` decides. To
-    /// be called once per miss.
+    /// same. Always so while there is room; in a full cache the policy in `admission` decides. One
+    /// larger than the cache is worth it only for its insertion to fail, with
+    /// `strict_capacity_limit`. To be called once per miss.
     pub fn admits(&self, key: &CacheKey, charge: usize, priority: Priority) -> bool {
         let table = self.table();
         if !table.is_full(charge) {
             return true;
+        }
+        if charge > table.capacity() {
+            return self.strict;
         }
         let hash = key.hash();
         self.admission.of(priority).decide(hash, || table.note_miss(hash, priority))

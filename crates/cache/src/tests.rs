@@ -306,6 +306,20 @@ fn a_full_cache_admits_what_comes_back_in_time() {
     assert!(cache.admits(&key(30_000), 1, Priority::High), "room again");
 }
 
+/// What cannot have a place at all: with a strict limit its insertion shall tell, whatever its key;
+/// without one nothing is evicted in vain.
+#[pumice_test_macros::test]
+fn an_entry_larger_than_the_cache_is_admitted_only_to_be_refused() {
+    for strict_capacity_limit in [false, true] {
+        let options = CacheOptions { capacity: 100, strict_capacity_limit, ..Default::default() };
+        let cache = Cache::<u64>::new(options);
+        for n in 0..200 {
+            assert_eq!(cache.admits(&key(n), 101, Priority::Low), strict_capacity_limit, "{n}");
+        }
+        assert_eq!(cache.insert(key(1), 1, 101, Priority::Low).is_err(), strict_capacity_limit);
+    }
+}
+
 /// After any amount of churn no displacement count is left behind: searches stay short.
 #[pumice_test_macros::test]
 fn churn_leaves_no_displacements() {

@@ -16,7 +16,7 @@ use super::{context, peer, support};
 const KEYS: u64 = 300;
 
 /// Settings of the column family and of its tables.
-const SETTINGS: [(&str, &str); 36] = [
+const SETTINGS: [(&str, &str); 38] = [
     ("", "filter_policy=bloomfilter:10"),
     ("", "filter_policy=bloomfilter:10:true"),
     ("", "filter_policy=bloomfilter:0"),
@@ -50,6 +50,8 @@ const SETTINGS: [(&str, &str); 36] = [
         "compression=kNoCompression;compression_per_level=kNoCompression:kNoCompression:kZSTD",
         "block_align=true",
     ),
+    ("compression=kZSTD;compression_opts={max_compressed_bytes_per_kb=0}", ""),
+    ("compression=kZSTD;compression_opts={max_compressed_bytes_per_kb=-5}", ""),
     ("compression=kZlibCompression;compression_opts={level=12}", ""),
     ("compression=kZlibCompression;compression_opts={level=-2}", ""),
     ("compression=kZlibCompression;compression_opts={strategy=1}", ""),
@@ -169,4 +171,112 @@ fn options_files_with_ribbon_filters_are_read() {
     let read = parse_options_file(&text, FileRules::default()).unwrap();
     let policy = read.column_families[0].options.table_factory.filter_policy;
     assert_eq!(policy, Some(FilterPolicy::ribbon(9.5, 3)));
+}
+
+/// Kinds of tables that have nothing but range tombstones: no data block, so an empty index.
+const KINDS: [(&str, &str); 7] = [
+    ("", ""),
+    ("", "format_version=5;filter_policy=bloomfilter:10"),
+    ("", "index_type=kBinarySearchWithFirstKey;filter_policy=ribbonfilter:10:-1"),
+    ("", "index_type=kTwoLevelIndexSearch;cache_index_and_filter_blocks=true"),
+    ("", "index_type=kTwoLevelIndexSearch;partition_filters=true;filter_policy=bloomfilter:10"),
+    ("prefix_extractor=fixed:3", "index_type=kHashSearch;filter_policy=bloomfilter:10"),
+    (
+        "compression=kZSTD;compression_opts={max_dict_bytes=4096;parallel_threads=3}",
+        "data_block_index_type=kDataBlockBinaryAndHash;format_version=7",
+    ),
+];
+
+/// The keys that a half of them is left of.
+fn left() -> Vec<Vec<u8>> {
+    (KEYS / 2..KEYS).map(key).collect()
+}
+
+/// One engine writes keys into the last level and a table of one range tombstone above; the other
+/// one reads what is left, and compacts it.
+#[pumice_test_macros::test]
+fn tables_of_range_tombstones_alone_go_both_ways() {
+    let Some(peer) = peer() else { return };
+    for (family, table) in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        let what = format!("{family} {table}");
+
+        let mut mine = pumice::Options::default();
+        mine.db.create_if_missing = true;
+        mine.cf.disable_auto_compactions = true;
+        mine.set_from_text(family).unwrap();
+        mine.set("table_factory", &format!("{{{table}}}")).unwrap();
+        let mut options = theirs::Options::new(&peer);
+        options.set_many("create_if_missing=true;disable_auto_compactions=true").unwrap();
+        options.set_many(family).unwrap();
+        options.set_table(table).unwrap();
+
+        let db = pumice::Db::open(&mine, &first).unwrap();
+        let wo = pumice::WriteOptions::default();
+        (0..KEYS).for_each(|n| db.put(&wo, &key(n), &value(n)).unwrap());
+        db.compact_range(&Default::default(), None, None).unwrap();
+        db.delete_range(&wo, &key(0), &key(KEYS / 2)).unwrap();
+        db.flush(&pumice::FlushOptions::default()).unwrap();
+        db.close().unwrap();
+        drop(db);
+        assert_eq!(read_by_theirs(&peer, &options, &first), left(), "{what}");
+
+        let db = theirs::Db::open(&options, &second).unwrap();
+        let cf = db.default_column_family().clone();
+        let wo = theirs::WriteOptions::new(&peer, &theirs::WriteSettings::default());
+        (0..KEYS).for_each(|n| db.put(&wo, &cf, &key(n), &value(n)).unwrap());
+        db.flush(&cf).unwrap();
+        db.compact_range(&cf, None, None, &theirs::CompactRangeSettings::default());
+        db.delete_range(&wo, &cf, &key(0), &key(KEYS / 2)).unwrap();
+        db.flush(&cf).unwrap();
+        drop((cf, db));
+        assert_eq!(read_by_us(&mine, &second), left(), "{what}");
+    }
+}
+
+fn read_by_theirs(peer: &Peer, options: &theirs::Options, path: &Path) -> Vec<Vec<u8>> {
+    let db = theirs::Db::open(options, path).unwrap();
+    let cf = db.default_column_family().clone();
+    let ro = theirs::ReadOptions::new(peer, &theirs::ReadSettings::default());
+    let keys = || {
+        let mut iter = db.iter(&ro, &cf);
+        let mut keys = Vec::new();
+        iter.seek_to_first();
+        while iter.valid() {
+            keys.push(iter.key().to_vec());
+            iter.next();
+        }
+        iter.status().unwrap();
+        keys
+    };
+    let before = keys();
+    db.compact_range(&cf, None, None, &theirs::CompactRangeSettings::default());
+    assert_eq!(keys(), before);
+    before
+}
+
+fn read_by_us(options: &pumice::Options, path: &Path) -> Vec<Vec<u8>> {
+    let db = pumice::Db::open(options, path).unwrap();
+    let keys = || {
+        let mut iter = db.iter(&pumice::ReadOptions::default()).unwrap();
+        let mut keys = Vec::new();
+        iter.seek_to_first();
+        while iter.valid() {
+            keys.push(iter.key().to_vec());
+            iter.next();
+        }
+        iter.status().unwrap();
+        keys
+    };
+    let before = keys();
+    for n in 0..KEYS {
+        let found = db.get(&pumice::ReadOptions::default(), &key(n)).unwrap();
+        assert_eq!(found.is_some(), n >= KEYS / 2);
+    }
+    db.verify_checksum().unwrap();
+    db.compact_range(&Default::default(), None, None).unwrap();
+    assert_eq!(keys(), before);
+    db.close().unwrap();
+    before
 }

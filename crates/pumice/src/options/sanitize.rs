@@ -186,6 +186,18 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     table.sanitize();
     check_table(options, &table)?;
     table.to_table_options()?;
+    check_codecs(options)
+}
+
+/// Whether tables can be written with the codecs that are configured, so that no flush finds out.
+fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
+    let kinds = std::iter::once(&options.compression).chain(&options.compression_per_level);
+    for kind in kinds.chain([&options.bottommost_compression]) {
+        options.compression_opts.check(*kind)?;
+        if options.bottommost_compression_opts.enabled {
+            options.bottommost_compression_opts.check(*kind)?;
+        }
+    }
     Ok(())
 }
 
@@ -208,8 +220,19 @@ fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) ->
     if table.no_block_cache && table.block_cache.is_some() {
         return refuse("no_block_cache is set, but block_cache is not empty");
     }
-    if table.block_align && options.compression != CompressionType::None {
-        return refuse("Enable block_align, but compression enabled");
+    if table.block_align {
+        let packs = |kind: &CompressionType| {
+            !matches!(kind, CompressionType::None | CompressionType::Disable)
+        };
+        if packs(&options.compression) {
+            return refuse("Enable block_align, but compression enabled");
+        }
+        if packs(&options.bottommost_compression) {
+            return refuse("Enable block_align, but bottommost_compression enabled");
+        }
+        if options.compression_per_level.iter().any(packs) {
+            return refuse("Enable block_align, but compression_per_level enabled");
+        }
     }
     if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
         && table.data_block_hash_table_util_ratio <= 0.0

@@ -179,10 +179,8 @@ impl Session {
         let made = made.inspect_err(|_| self.history.lock().refused(id))?;
         let args: Vec<IngestExternalFileArg> = made
             .iter()
-            .map(|(cf, files)| IngestExternalFileArg {
-                column_family: self.families[*cf].clone(),
-                external_files: files.clone(),
-                options: how.clone(),
+            .map(|(cf, files)| {
+                IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how)
             })
             .collect();
         tell(format_args!("batch {id}: ingests {made:?}, {how:?}"));

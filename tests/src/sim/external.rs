@@ -134,6 +134,7 @@ impl Packer {
             link_files: transfer == 2,
             write_global_seqno: self.rng.one_in(6),
             verify_checksums_before_ingest: self.rng.one_in(4),
+            fill_cache: transfer != 0,
             allow_blocking_flush: !self.rng.one_in(10),
             allow_global_seqno: !self.rng.one_in(20),
             fail_if_not_bottommost_level: self.rng.one_in(20),

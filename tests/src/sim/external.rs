@@ -180,9 +180,7 @@ impl Session {
         let made = made.inspect_err(|_| self.history.lock().refused(id))?;
         let args: Vec<IngestExternalFileArg> = made
             .iter()
-            .map(|(cf, files)| {
-                IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how)
-            })
+            .map(|(cf, files)| IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how))
             .collect();
         tell(format_args!("batch {id}: ingests {made:?}, {how:?}"));
         let done = self.db.ingest_external_files(&args);

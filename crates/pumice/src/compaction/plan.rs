@@ -10,8 +10,8 @@ use pumice_manifest::{
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, FifoRules, InputLevel, ManualPick, ManualRange, PickContext, PriorityCache,
-    RunningCompactions,
+    self, CompactionPick, FifoRules, InputLevel, ManualPick, ManualRange, PickContext,
+    PriorityCache, RunningCompactions,
 };
 use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle};
 

@@ -230,9 +230,8 @@ impl DbInner {
         let mut ids = BTreeSet::new();
         for request in prepared {
             let super_version = request.cf.super_version.load_full();
-            let overlaps = |range: &UserRange<'_>| {
-                place::memtables_overlap(request.cf, &super_version, range)
-            };
+            let overlaps =
+                |range: &UserRange<'_>| place::memtables_overlap(request.cf, &super_version, range);
             let needed = match &request.replaces {
                 Some(range) => overlaps(range),
                 None => request.files.iter().any(|file| overlaps(&file.external.range())),
@@ -577,9 +576,7 @@ fn check_request(Request { cf, arg }: &Request<'_>) -> Result<()> {
         ));
     }
     if options.move_files && options.link_files {
-        return Err(Error::invalid_argument(
-            "`move_files` and `link_files` can not both be true.",
-        ));
+        return Err(Error::invalid_argument("`move_files` and `link_files` can not both be true."));
     }
     checksums::check_lists(arg)?;
     if cf.is_dropped() {

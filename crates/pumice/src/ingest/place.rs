@@ -210,11 +210,8 @@ fn file_overlaps(
     if tombstones_overlap(table.range_tombstones_ref(), range, cf.comparator()) {
         return Ok(true);
     }
-    let options = TableReadOptions {
-        total_order_seek: true,
-        fill_cache,
-        ..TableReadOptions::default()
-    };
+    let options =
+        TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
     iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
     iter.status()?;

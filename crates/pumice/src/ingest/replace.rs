@@ -102,9 +102,9 @@ fn busy() -> Error {
 
 /// `inner` lies in `outer`.
 fn contains(outer: &UserRange<'_>, inner: &UserRange<'_>, cmp: &Comparator) -> bool {
-    let begins = outer.begin.is_none_or(|begin| {
-        inner.begin.is_some_and(|inner| cmp.compare(begin, inner).is_le())
-    });
+    let begins = outer
+        .begin
+        .is_none_or(|begin| inner.begin.is_some_and(|inner| cmp.compare(begin, inner).is_le()));
     let ends = outer.end.is_none_or(|end| inner.is_before_key(end, cmp));
     begins && ends
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pumice::{
-    BlockCache, ColumnFamilyOptions, Db, ErrorKind, IngestExternalFileArg, IngestExternalFileOptions, Options, WriteOptions,
+    BlockCache, ColumnFamilyOptions, Db, ErrorKind, IngestExternalFileArg,
+    IngestExternalFileOptions, Options, WriteOptions,
 };
 
 use crate::support::{DIR, fresh, get, table_of};

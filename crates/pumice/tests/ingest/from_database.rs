@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use pumice::{
-    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, IngestExternalFileArg, IngestExternalFileOptions, MemFs,
-    Options, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, IngestExternalFileArg,
+    IngestExternalFileOptions, MemFs, Options, WriteOptions,
 };
 
 use crate::support::{DIR, assert_no_litter, contents, files, flush, fresh, get};

@@ -1,7 +1,8 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
-//! `iter` iterates, `estimates` tells sizes, `verify` reads everything. Under them: `file` (checksums, decompression), `block`
+//! `iter` iterates, `estimates` tells sizes, `verify` reads
+//! everything, `uncache` takes what is cached away. Under them: `file` (checksums, decompression), `block`
 //! and `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block` (what the
 //! block cache holds), `read_amp` (what of it is used).
 //!
@@ -21,4 +22,5 @@ pub(crate) mod partitioned;
 pub(crate) mod read_amp;
 pub(crate) mod scan;
 pub(crate) mod table;
+mod uncache;
 mod verify;

@@ -279,7 +279,11 @@ fn dictionary_codec(property: &str) -> CompressionType {
 
 /// Reads a block from the tail if it is there, else from the file.
 pub(crate) fn read(
-    file: &TableFile, tail: &Tail, handle: BlockHandle, kind: BlockKind) -> Result<Vec<u8>> {
+    file: &TableFile,
+    tail: &Tail,
+    handle: BlockHandle,
+    kind: BlockKind,
+) -> Result<Vec<u8>> {
     let len = file.stored_len(handle, kind)?;
     match tail.get(handle.offset, len) {
         Some(stored) => file.open_stored(handle, kind, true, stored),

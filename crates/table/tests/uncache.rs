@@ -87,7 +87,7 @@ fn every_kind_of_block_goes() {
                 index_type,
                 partition_filters: index_type == IndexType::TwoLevel,
                 cache_index_and_filter_blocks: cached,
-                metadata_cache_options: pinning,
+                metadata_pinning: pinning,
                 ..options(&cache)
             };
             let (one, two) = (table(&options, 1), table(&options, 2));
@@ -139,7 +139,7 @@ fn nothing_is_read_for_it() {
         let cache = support::cache(8 << 20);
         let options = TableOptions {
             index_type: IndexType::TwoLevel,
-            metadata_cache_options: MetadataPinning {
+            metadata_pinning: MetadataPinning {
                 top_level_index: PinningTier::All,
                 ..Default::default()
             },

@@ -1,8 +1,8 @@
 //! One external file: opened, checked, its bounds found.
 //!
 //! Nothing here touches the database's directory. What is found is found without the block cache,
-//! which might hold blocks of another file under this one's id; only then it may be filled. Suspends
-//! on I/O.
+//! which might hold blocks of another file under this one's id; only then it may be filled.
+//! Suspends on I/O.
 //!
 //! Invariant of [`ExternalFile`]: `smallest` and `largest` bound every entry and every range
 //! tombstone of the file; their sequence is 0, except in the sentinel that ends a tombstone, and in

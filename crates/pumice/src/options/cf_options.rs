@@ -114,8 +114,8 @@ option_table! {
         bottommost_file_compaction_delay: u32 = 0, mutable, unsaved;
         /// Take the blocks of a file that is not needed any more out of the block cache, as long as
         /// at least 0.99 to the power of this less one of those looked for are there; 1 ends at the
-        /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not for
-        /// databases that share a cache with a copy of themselves.
+        /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not
+        /// for databases that share a cache with a copy of themselves.
         uncache_aggressiveness: u32 = 0, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;

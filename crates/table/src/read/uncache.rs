@@ -3,7 +3,8 @@
 //! Nothing is read for that: only blocks are found whose index block is in memory. How long it goes
 //! on looking for blocks that may not be there is what `uncache_aggressiveness` says.
 //!
-//! Thread safety: shared; whoever still reads the table reads what it lacks again. Does not suspend.
+//! Thread safety: shared; whoever still reads the table reads what it lacks again. Does not
+//! suspend.
 
 use pumice_cache::CacheKey;
 
@@ -54,8 +55,8 @@ impl Patience {
 }
 
 impl Table {
-    /// Takes the table's blocks out of the block cache: filter, data and index, as long as enough of
-    /// what is looked for is found. With `aggressiveness` 1 the first block that is missing ends
+    /// Takes the table's blocks out of the block cache: filter, data and index, as long as enough
+    /// of what is looked for is found. With `aggressiveness` 1 the first block that is missing ends
     /// it; with a larger one it goes on while at least 0.99 to the power of `aggressiveness - 1` of
     /// them are there. 0 does nothing. Blocks that the table has pinned are not looked for: they go
     /// in any case.

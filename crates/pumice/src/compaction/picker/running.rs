@@ -1,8 +1,8 @@
 //! The compactions under way in one column family.
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
-//! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go without
-//! being compacted.
+//! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go
+//! without being compacted.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use pumice_base::Result;
 
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
-use crate::build::pipeline::worker::{Outcome, Packed};
+use crate::build::pipeline::worker::{Outcome, Packed, release_large};
 use crate::build::prepopulate::Prepopulate;
 use crate::build::run::Run;
 use crate::build::stats::BuildStats;
@@ -46,6 +46,8 @@ impl Sink {
         }
         let handle = self.write_packed(raw, out, packed)?;
         self.index.push(entry, handle);
+        release_large(raw);
+        release_large(out);
         Ok(self.out.offset - start)
     }
 

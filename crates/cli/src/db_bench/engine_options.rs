@@ -128,6 +128,7 @@ impl List<'_> {
         self.same("compaction_pri", pri);
         self.add("subcompactions", "max_subcompactions", f.subcompactions);
         self.same("disable_auto_compactions", f.disable_auto_compactions);
+        self.same("uncache_aggressiveness", f.uncache_aggressiveness);
         self.same("num_levels", f.num_levels);
         self.same("target_file_size_base", f.target_file_size_base);
         self.same("target_file_size_multiplier", f.target_file_size_multiplier);

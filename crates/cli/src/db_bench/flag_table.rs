@@ -116,6 +116,8 @@ flag_table! {
     compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";
     compaction_pri: i32 = 3, "Priority of files to compaction: by size or by data age";
     disable_auto_compactions: bool = false, "Do not auto trigger compactions";
+    uncache_aggressiveness: u32 = 0,
+        "How hard blocks of deleted files are looked for in the block cache; 0 not at all";
     num_levels: i32 = 7, "The total number of levels";
     target_file_size_base: i64 = 64 << 20, "Target file size at level-1";
     target_file_size_multiplier: i32 = 1, "A multiplier to compute target level-N file size";

@@ -243,7 +243,6 @@ pub const NAMES: &[&str] = &[
     "truth_db",
     "tryfromenv",
     "two_write_queues",
-    "uncache_aggressiveness",
     "uniform_cv_threshold",
     "universal_allow_trivial_move",
     "universal_compression_size_percent",

@@ -112,6 +112,11 @@ option_table! {
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
         bottommost_file_compaction_delay: u32 = 0, mutable, unsaved;
+        /// Take the blocks of a file that is not needed any more out of the block cache, as long as
+        /// at least 0.99 to the power of this less one of those looked for are there; 1 ends at the
+        /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not
+        /// for databases that share a cache with a copy of themselves.
+        uncache_aggressiveness: u32 = 0, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
         /// Versions of a key that an iterator steps over before it seeks instead.
@@ -184,8 +189,6 @@ option_table! {
         "memtable_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
         /// See memtable_op_scan_flush_trigger.
         "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
-        /// Eviction of blocks of obsolete files.
-        "uncache_aggressiveness": u32 = "0", mutable, unsaved;
         /// Turned into a field of the write path (removed in RocksDB 10).
         "check_flush_compaction_key_order": bool = "true", mutable, unsaved;
         /// File sizes follow the next level's boundaries always (removed in RocksDB 10).

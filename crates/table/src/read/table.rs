@@ -113,6 +113,11 @@ impl Table {
         self.file_number
     }
 
+    /// Bytes of the file.
+    pub fn file_size(&self) -> u64 {
+        self.file.len
+    }
+
     /// The key order.
     pub fn comparator(&self) -> &InternalKeyComparator {
         &self.comparator

@@ -1,8 +1,8 @@
 //! The memtable: recent writes in memory, sorted.
 //!
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) <
-//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations) and
-//! `range_del`, `bloom` (a filter in front) < `memtable` (counters, flush policy, dispatch) < `iter`.
+//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations),
+//! `range_del` and `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads go on from any thread during writes without locks (skip list). Writes

@@ -47,8 +47,8 @@ option_table! {
         /// quarter) and counted with the memtable's memory: of prefixes, if there is a
         /// `prefix_extractor`. 0 for none. Holds for memtables to come.
         memtable_prefix_bloom_size_ratio: f64 = 0.0, mutable, saved;
-        /// The memtable's filter, which `memtable_prefix_bloom_size_ratio` asks for, has whole keys,
-        /// too. Holds for memtables to come.
+        /// The memtable's filter has whole keys, too (`memtable_prefix_bloom_size_ratio` asks for
+        /// it). Holds for memtables to come.
         memtable_whole_key_filtering: bool = false, mutable, saved;
         /// A merge of a key that has so many operands in a row in the memtable is resolved as it is
         /// written: the log has the operand, the memtable the value, where that needs nothing that

@@ -200,8 +200,9 @@ impl TableCache {
 
     /// The table of `file` if it is open: reads nothing.
     pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
-        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
-        kept.map(TableRef::Kept).or_else(|| self.open.lookup(file.number).map(TableRef::Held))
+        kept_table(file)
+            .map(TableRef::Kept)
+            .or_else(|| self.open.lookup(file.number).map(TableRef::Held))
     }
 
     /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.

@@ -1,5 +1,5 @@
-//! Code of the user's that panics in a background job: whoever waits for the job hears of it, the
-//! database takes no more writes, what it has can be read, and reopening cures it.
+//! Code of the user's that panics in a background job or in a write: whoever waits for it hears of
+//! it, the database takes no more writes, what it has can be read, and reopening cures it.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pumice::stats::listener::FlushJobInfo;
 use pumice::{
-    CompactRangeOptions, CompactionFilter, Db, Error, ErrorKind, EventListener, FileSystem,
-    FilterDecision, FlushOptions, MemFs, MergeOperator, Options, ReadOptions, Severity,
-    WriteOptions,
+    CompactRangeOptions, CompactionFilter, Comparator, CustomComparator, Db, Error, ErrorKind,
+    EventListener, FileSystem, FilterDecision, FlushOptions, MemFs, MergeOperator, Options,
+    ReadOptions, Severity, WriteOptions,
 };
+use pumice_port::thread;
 
 const DIR: &str = "/db";
 const KEYS: u32 = 3000;
@@ -45,6 +46,16 @@ impl MergeOperator for Bomb {
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, all: &[&[u8]]) -> Option<Vec<u8>> {
         self.step();
         Some([existing.unwrap_or_default(), &all.concat()].concat())
+    }
+}
+
+impl CustomComparator for Bomb {
+    fn name(&self) -> &str {
+        "bomb"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        self.step();
+        a.cmp(b)
     }
 }
 
@@ -160,4 +171,38 @@ fn in_a_listener() {
     drop(test.db.flush(&FlushOptions::default()));
     let error = test.db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
     test.check_after(&error);
+}
+
+/// The order of keys panics while a writer writes for others, too.
+#[pumice_test_macros::test]
+fn in_a_write() {
+    let (fs, bomb) = (MemFs::new(1), Arc::new(Bomb::default()));
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    options.cf.comparator = Comparator::Custom(Arc::clone(&bomb) as Arc<dyn CustomComparator>);
+    let db = Arc::new(Db::open(&options, DIR).unwrap());
+    let put = |db: &Db, key: &str| db.put(&WriteOptions::default(), key.as_bytes(), b"v");
+    put(&db, "first").unwrap();
+    bomb.0.store(true, Ordering::Relaxed);
+    let writers: Vec<_> = (0..4)
+        .map(|n| {
+            let db = Arc::clone(&db);
+            thread::spawn("writer", move || put(&db, &format!("{n}")).unwrap_err())
+        })
+        .collect();
+    for writer in writers {
+        let error = writer.join().unwrap();
+        assert!(error.to_string().contains("panicked: boom"), "{error}");
+    }
+    bomb.0.store(false, Ordering::Relaxed);
+    assert_eq!(put(&db, "late").unwrap_err().severity(), Severity::Unrecoverable);
+    let get = |db: &Db, key: &str| db.get(&ReadOptions::default(), key.as_bytes()).unwrap();
+    assert!(get(&db, "first").is_some() && get(&db, "late").is_none());
+    drop(db.close());
+    drop(db);
+    let db = Db::open(&options, DIR).unwrap();
+    assert!(get(&db, "first").is_some() && get(&db, "late").is_none());
+    put(&db, "late").unwrap();
+    db.close().unwrap();
 }

@@ -9,10 +9,10 @@
 //! adds to memtables: no entry of the key comes between the reading and the writing.
 //! With `strict_max_successive_merges` it reads tables, and so may suspend.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pumice_base::SequenceNumber;
+use pumice_port::thread;
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
@@ -56,7 +56,7 @@ impl DbInner {
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
         // Errors are for readers: a write does not fail for what it could do without. A panic of
         // the operator would take leadership with it, and all writers would wait for ever.
-        let merged = catch_unwind(AssertUnwindSafe(|| {
+        let merged = thread::contain("A merge operator", || {
             // Everything up to here, what this group has written before included, though nobody
             // else may see that yet.
             let found = get::get_for_merge(cf, view, &options, sequence, key);
@@ -65,7 +65,7 @@ impl DbInner {
             self.tick(Ticker::BytesRead, value.len() as u64);
             let operator = cf.merge_operator();
             full_merge(operator.as_deref(), key, Some(&value), &[operand.to_vec()]).ok()
-        }));
+        });
         merged.ok().flatten().filter(|merged| merged.len() <= MERGED_BYTES_MAX)
     }
 }

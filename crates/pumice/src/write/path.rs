@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
-use pumice_port::fiber;
+use pumice_port::{fiber, thread};
 
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
@@ -107,10 +107,15 @@ impl DbInner {
             if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
-                pumice_port::thread::yield_now();
+                thread::yield_now();
             }
             self.queue.take_followers(rep.len(), options, &mut followers);
-            self.write_group(options, rep, &followers)
+            // With a panic of the comparator, say, leadership must not be lost.
+            let written = thread::contain("A write", || self.write_group(options, rep, &followers));
+            written.unwrap_or_else(|panic| {
+                self.poison(&panic);
+                Err(panic)
+            })
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
             return result;

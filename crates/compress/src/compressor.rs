@@ -22,7 +22,7 @@ use crate::zstd::Zstd;
 const MAX_RAW: usize = (1 << 31) - 1;
 /// Snappy blocks above this are made of parts, for which a small buffer will do.
 const SNAPPY_WHOLE_MAX: usize = 1 << 20;
-/// What Snappy takes at a time: matches never reach beyond it, so that parts are as good as a whole.
+/// What Snappy takes at a time: matches never reach beyond it, so parts are as good as a whole.
 const SNAPPY_PART: usize = 1 << 16;
 /// RocksDB's block size (100 kB) and effort for bzip2.
 const BZIP2_LEVEL: u32 = 1;

@@ -57,7 +57,7 @@ fn a_block_of_any_size_is_written() {
         assert_read_here(&bytes, &value, &what);
         let mut options = PeerOptions::new(&peer);
         options.set("create_if_missing", "true").unwrap();
-        let db = Db::open(&options, dir.path().join("db")).unwrap();
+        let db = Db::open(&options, &dir.path().join("db")).unwrap();
         db.ingest(db.default_column_family(), &[path.as_path()], true).unwrap();
         let read = ReadOptions::new(&peer, &ReadSettings::default());
         for (key, want) in [(&b"large"[..], &value[..]), (b"small", b"v")] {

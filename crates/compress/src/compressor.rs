@@ -50,8 +50,9 @@ impl Compressor {
     /// A compressor of type `kind`.
     ///
     /// # Errors
-    /// `NotSupported` for Xpress and for zlib parameters this build cannot honour;
-    /// `InvalidArgument` for parameters the codec refuses and for [`CompressionType::Disable`].
+    /// `NotSupported` for Xpress and as [`CompressionOptions::check`]; `InvalidArgument` for
+    /// [`CompressionType::Disable`]. Zlib parameters that zlib refuses make a compressor that
+    /// leaves every block as it is, as RocksDB's.
     pub fn new(kind: CompressionType, options: &CompressionOptions) -> Result<Self> {
         Self::make(kind, options, None)
     }
@@ -76,14 +77,16 @@ impl Compressor {
         options: &CompressionOptions,
         dict: Option<&CompressionDict>,
     ) -> Result<Self> {
+        options.check(kind)?;
         let codec = match kind {
             CompressionType::None => Codec::None,
+            CompressionType::Zlib if options.zlib_refuses() => Codec::None,
             CompressionType::Snappy => {
                 Codec::Snappy(Box::new(snap::raw::Encoder::new()), Vec::new())
             }
             CompressionType::Zlib => {
                 let bytes = dict.map(CompressionDict::shared_bytes).unwrap_or_default();
-                Codec::Zlib(Box::new(new_deflate(options)?), bytes)
+                Codec::Zlib(Box::new(new_deflate(options)), bytes)
             }
             CompressionType::Bzip2 => Codec::Bzip2,
             CompressionType::Lz4 | CompressionType::Lz4hc => {
@@ -172,19 +175,13 @@ fn failed(codec: &str, reason: impl std::fmt::Display) -> Error {
     Error::corruption(format!("{codec} compression failed: {reason}"))
 }
 
-fn new_deflate(options: &CompressionOptions) -> Result<Compress> {
-    if options.strategy != 0 {
-        return Err(Error::not_supported(format!("zlib strategy {}", options.strategy)));
-    }
-    if !(-15..=-9).contains(&options.window_bits) {
-        return Err(Error::not_supported(format!("zlib window_bits {}", options.window_bits)));
-    }
+/// Requires parameters that zlib takes.
+fn new_deflate(options: &CompressionOptions) -> Compress {
     let level = match options.level {
         DEFAULT_LEVEL | -1 => Compression::default(),
-        level @ 0..=9 => Compression::new(level as u32),
-        level => return Err(Error::invalid_argument(format!("zlib level {level}"))),
+        level => Compression::new(level as u32),
     };
-    Ok(Compress::new_with_window_bits(level, false, options.window_bits.unsigned_abs() as u8))
+    Compress::new_with_window_bits(level, false, options.window_bits.unsigned_abs() as u8)
 }
 
 fn snappy(

@@ -1,5 +1,7 @@
 //! Names and parameters of the codecs. The numbers are persisted: never renumber.
 
+use pumice_base::{Error, Result};
+
 /// "Use the codec's own default level."
 pub const DEFAULT_LEVEL: i32 = 32767;
 
@@ -81,9 +83,9 @@ impl CompressionType {
 pub struct CompressionOptions {
     /// Level of the codec; [`DEFAULT_LEVEL`] for its default. LZ4: below 0 is the acceleration.
     pub level: i32,
-    /// Zlib: minus the logarithm of the window of a raw deflate stream.
+    /// Zlib: minus the logarithm of the window of a raw deflate stream, 9 to 15.
     pub window_bits: i32,
-    /// Zlib: the deflate strategy; only 0 is supported.
+    /// Zlib: the deflate strategy, 0 to 4, a hint that is not used.
     pub strategy: i32,
     /// Size of a table's dictionary; 0 for none.
     pub max_dict_bytes: u32,
@@ -163,6 +165,27 @@ impl CompressionOptions {
             return 1;
         }
         self.parallel_threads.clamp(1, MAX_PARALLEL_THREADS)
+    }
+
+    /// Whether readers understand what codec `kind` writes with these parameters. Positive
+    /// `window_bits` put a header before each stream, which RocksDB writes and cannot read.
+    ///
+    /// # Errors
+    /// `NotSupported`.
+    pub fn check(&self, kind: CompressionType) -> Result<()> {
+        if kind == CompressionType::Zlib && self.window_bits > 0 {
+            let why = format!("zlib window_bits {}, only negative ones", self.window_bits);
+            return Err(Error::not_supported(why));
+        }
+        Ok(())
+    }
+
+    /// Zlib refuses these parameters, so that its blocks stay uncompressed, as in RocksDB.
+    pub(crate) fn zlib_refuses(&self) -> bool {
+        let levels = -1..=9;
+        !(levels.contains(&self.level) || self.level == DEFAULT_LEVEL)
+            || !(-15..=-9).contains(&self.window_bits)
+            || !(0..=4).contains(&self.strategy)
     }
 
     /// The largest stored size at which a block of `raw` bytes is worth compressing.

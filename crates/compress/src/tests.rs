@@ -137,13 +137,29 @@ fn levels_and_parameters() {
     assert_eq!(size(Zstd, &checked), size(Zstd, &default) + 4);
     let window = CompressionOptions { window_bits: -15, ..default.clone() };
     assert!(size(Zlib, &window) <= size(Zlib, &default));
-    for bad in [
-        CompressionOptions { strategy: 1, ..default.clone() },
-        CompressionOptions { window_bits: 14, ..default.clone() },
-        at(10),
+    let strategy = CompressionOptions { strategy: 1, ..default.clone() };
+    assert_eq!(size(Zlib, &strategy), size(Zlib, &default), "a hint");
+    let window = CompressionOptions { window_bits: 14, ..default };
+    assert!(Compressor::new(Zlib, &window).is_err() && Compressor::new(Snappy, &window).is_ok());
+}
+
+/// Where zlib refuses its parameters RocksDB stores blocks as they are.
+#[test]
+fn parameters_that_zlib_refuses_leave_blocks_raw() {
+    let default = CompressionOptions::default();
+    let raw = compressible(50_000, 4);
+    for refused in [
+        CompressionOptions { level: 10, ..default.clone() },
+        CompressionOptions { level: -2, ..default.clone() },
+        CompressionOptions { strategy: 5, ..default.clone() },
+        CompressionOptions { window_bits: 0, ..default.clone() },
+        CompressionOptions { window_bits: -8, ..default.clone() },
+        CompressionOptions { window_bits: i32::MIN, ..default },
     ] {
-        assert!(Compressor::new(Zlib, &bad).is_err(), "{bad:?}");
-        assert!(Compressor::new(Snappy, &bad).is_ok());
+        let mut out = vec![1];
+        let mut compressor = Compressor::new(Zlib, &refused).unwrap();
+        assert!(!compressor.compress(&raw, &mut out).unwrap(), "{refused:?}");
+        assert_eq!((compressor.kind(), out), (Zlib, vec![1]));
     }
 }
 

@@ -106,8 +106,9 @@ impl BloomBuilder {
 
     /// How many entries a filter of at most `bytes` bytes serves.
     pub fn approximate_entries(&self, bytes: usize) -> usize {
-        let data = bytes.saturating_sub(METADATA_LEN) / LINE * LINE;
-        (data as u64 * 8000 / u64::from(self.millibits_per_key)) as usize
+        // No filter is larger, and the product stays below 2^64.
+        let data = (bytes.saturating_sub(METADATA_LEN) / LINE * LINE) as u64;
+        (data.min(MAX_DATA) * 8000 / u64::from(self.millibits_per_key)) as usize
     }
 
     fn data_len(&self, entries: usize) -> usize {

@@ -71,7 +71,8 @@ impl LegacyBloomBuilder {
 
     /// How many entries a filter of at most `bytes` bytes serves.
     pub fn approximate_entries(&self, bytes: usize) -> usize {
-        let lines = bytes.saturating_sub(METADATA_LEN) / LINE;
+        // No filter is larger.
+        let lines = (bytes.saturating_sub(METADATA_LEN) / LINE).min(MAX_BITS as usize / 8 / LINE);
         // The number of lines is odd.
         let lines = if lines.is_multiple_of(2) { lines.saturating_sub(1) } else { lines };
         lines * LINE * 8 / self.bits_per_key as usize

@@ -78,7 +78,8 @@ impl FilterPolicy {
         FilterPolicy { millibits_per_key: millibits(bits), kind }
     }
 
-    /// The policy of a configured text, `None` for `nullptr` and the empty text.
+    /// The policy of a configured text, `None` for `nullptr` and the empty text. Numbers are
+    /// written as RocksDB takes them: digits, a point, a minus sign in front.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown policy or malformed numbers.
@@ -93,14 +94,29 @@ impl FilterPolicy {
         let extra = parts.next();
         let policy = match name {
             // The flag once chose the block-based filter, which no longer exists.
-            "bloomfilter" if matches!(extra, None | Some("true" | "false")) => Self::bloom(bits),
-            "ribbonfilter" => {
+            "bloomfilter" | "rocksdb.BloomFilter"
+                if matches!(extra, None | Some("true" | "false")) =>
+            {
+                Self::bloom(bits)
+            }
+            "ribbonfilter" | "rocksdb.RibbonFilter" => {
                 let level = if extra.is_some() { number(extra) } else { Some(0) };
                 Self::ribbon(bits, level.ok_or_else(bad)?)
             }
             _ => return Err(bad()),
         };
         if parts.next().is_some() { Err(bad()) } else { Ok(Some(policy)) }
+    }
+
+    /// The same policy with Ribbon filters from level `bloom_before_level` on; `None` if it has no
+    /// Ribbon filters.
+    pub fn with_bloom_before_level(self, bloom_before_level: i32) -> Option<Self> {
+        match self.kind {
+            FilterKind::Bloom => None,
+            FilterKind::Ribbon { .. } => {
+                Some(FilterPolicy { kind: FilterKind::Ribbon { bloom_before_level }, ..self })
+            }
+        }
     }
 
     /// The text in the `rocksdb.filter.policy` property of a table.
@@ -155,7 +171,10 @@ fn millibits(bits: f64) -> u32 {
 }
 
 fn number<T: FromStr>(text: Option<&str>) -> Option<T> {
-    text?.trim().parse().ok()
+    let text = text?;
+    // Rust reads more than that: exponents, infinity, plus signs.
+    let plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-'));
+    text.parse().ok().filter(|_| plain)
 }
 
 /// The text in OPTIONS files.
@@ -191,6 +210,11 @@ mod tests {
         assert_eq!(parse("bloomfilter:10"), FilterPolicy::bloom(10.0));
         assert_eq!(parse("bloomfilter:10:true"), FilterPolicy::bloom(10.0));
         assert_eq!(parse("ribbonfilter:12"), FilterPolicy::ribbon(12.0, 0));
+        assert_eq!(parse("rocksdb.BloomFilter:10:false"), FilterPolicy::bloom(10.0));
+        assert_eq!(parse("rocksdb.RibbonFilter:12:3"), FilterPolicy::ribbon(12.0, 3));
+        assert_eq!(parse("bloomfilter:.5"), FilterPolicy::bloom(0.5));
+        assert_eq!(parse("bloomfilter:10."), FilterPolicy::bloom(10.0));
+        assert_eq!(parse("bloomfilter:-1").millibits_per_key(), 0);
         assert_eq!(parse("ribbonfilter:12:3").kind(), FilterKind::Ribbon { bloom_before_level: 3 });
         assert_eq!(parse("ribbonfilter:12:3").name(), "ribbonfilter");
         for none in ["", "nullptr"] {
@@ -203,6 +227,13 @@ mod tests {
             "cuckoo:10",
             "ribbonfilter:10:x",
             "bloomfilter:10:false:1",
+            "bloomfilter:1e1",
+            "bloomfilter:+10",
+            "bloomfilter: 10",
+            "bloomfilter:nan",
+            "bloomfilter:inf",
+            "bloomfilter:1.2.3",
+            "ribbonfilter:10:2.5",
         ] {
             assert!(FilterPolicy::parse(bad).is_err(), "{bad}");
         }

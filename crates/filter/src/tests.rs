@@ -447,3 +447,15 @@ proptest! {
         prop_assert!(hashes.iter().all(|&hash| reader.may_match_hash(&filter, hash)));
     }
 }
+
+/// However large a partition may be, it has no more keys than the largest filter serves.
+#[test]
+fn entries_of_huge_filters() {
+    for (policy, version) in [("bloomfilter:1", 5), ("bloomfilter:100", 5), ("bloomfilter:1", 4)] {
+        let policy = FilterPolicy::parse(policy).unwrap().unwrap();
+        let builder = policy.builder(&format(version)).unwrap();
+        let most = builder.approximate_entries(usize::MAX);
+        assert_eq!(most, builder.approximate_entries(1 << 40));
+        assert!((1 << 28..1 << 36).contains(&most), "{most}");
+    }
+}

@@ -198,12 +198,15 @@ impl TableCache {
         self.table_slow(file, level)
     }
 
+    /// The table of `file` if it is open: reads nothing.
+    pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
+        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
+        kept.map(TableRef::Kept).or_else(|| self.open.lookup(file.number).map(TableRef::Held))
+    }
+
     /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.
     pub(crate) fn memory(&self, file: &FileMetaData) -> usize {
-        match kept_table(file) {
-            Some(table) => table.approximate_memory(),
-            None => self.open.lookup(file.number).map_or(0, |table| table.approximate_memory()),
-        }
+        self.opened(file).map_or(0, |table| table.approximate_memory())
     }
 
     #[cold]

@@ -35,7 +35,7 @@ fn flush(db: &Db) -> pumice::Result<()> {
 /// Every table on disk is in the version; jobs delete files after they report, so look again.
 fn assert_no_garbage(fs: &MemFs, db: &Db) {
     let mut counts = (0, 0);
-    for _ in 0..100 {
+    for _ in 0..3000 {
         let names = fs.list(Path::new(DIR)).unwrap();
         let on_disk = names.iter().filter(|name| name.ends_with(".sst")).count();
         counts = (on_disk, db.live_files_metadata().len());
@@ -180,7 +180,7 @@ fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
     fs.set_quota(None);
     // Bounded by tries, not by time: each try waits for the next automatic resume.
     let mut resumed = false;
-    for _ in 0..200 {
+    for _ in 0..2400 {
         if put(&db, "after", "1").is_ok() {
             resumed = true;
             break;

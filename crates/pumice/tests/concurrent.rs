@@ -384,7 +384,9 @@ fn everything_at_once() {
         })
         .collect();
     let until = time::now_micros() + RUN_MICROS;
-    while time::now_micros() < until && world.running() {
+    // However slow the machine is, every writer gets somewhere; the watchdog knows when to give up.
+    let got_somewhere = || world.acknowledged.iter().all(|n| n.load(Ordering::Acquire) > 100);
+    while world.running() && (time::now_micros() < until || !got_somewhere()) {
         thread::sleep(Duration::from_millis(20));
     }
     world.stop.store(true, Ordering::Release);

@@ -211,7 +211,7 @@ fn a_compaction_inside_level_0_is_not_split() {
         db.put(&WriteOptions::default(), &key(n), value).unwrap();
         db.flush(&FlushOptions::default()).unwrap();
     }
-    let wait = WaitForCompactOptions { timeout_micros: 20_000_000, ..Default::default() };
+    let wait = WaitForCompactOptions { timeout_micros: 600_000_000, ..Default::default() };
     db.wait_for_compact(&wait).unwrap();
     assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
     db.close().unwrap();

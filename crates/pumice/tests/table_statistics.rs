@@ -375,7 +375,7 @@ fn compactions_of_marked_files_are_counted() {
     writer.delete_range(&key(1, 0), &key(1, 1000)).unwrap();
     writer.finish().unwrap();
     db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in/1.sst"]).unwrap();
-    let wait = WaitForCompactOptions { timeout_micros: 20_000_000, ..Default::default() };
+    let wait = WaitForCompactOptions { timeout_micros: 600_000_000, ..Default::default() };
     db.wait_for_compact(&wait).unwrap();
     assert!(!get(&db, &key(1, 0)) && get(&db, &key(1, 1000)));
     assert!(counted.ticker(Ticker::CompactReadBytesMarked) > 10_000);

@@ -430,7 +430,8 @@ fn ldb_reads_our_logs() {
     // Lengths around the block's end, and several blocks.
     let lengths = (1..40).map(|i| 32_720 + i).chain([0, 1, 100_000, 300_000]);
     let records: Vec<Vec<u8>> = (1..).zip(lengths).map(|(s, bytes)| batch(s, bytes)).collect();
-    let dir = std::path::PathBuf::from("/dev/shm/pumice-wal-ldb");
+    let dir = format!("/dev/shm/pumice-wal-ldb-{}", std::process::id());
+    let dir = std::path::PathBuf::from(dir);
     PosixFs.create_dir_all(&dir).unwrap();
     let path = dir.join("000007.log");
     for bytes in

@@ -12,6 +12,7 @@ mod offpeak;
 mod read_amp;
 mod round_robin;
 mod sampling;
+mod settings;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
 

@@ -280,11 +280,38 @@ impl OptionValue for Option<FilterPolicy> {
         if matches!(text, "rocksdb.BuiltinBloomFilter" | "rocksdb.internal.BuiltinFilter") {
             return Ok(None);
         }
-        FilterPolicy::parse(text)
-            .map_err(|_| Refusal::expected("a filter such as bloomfilter:10:false", text))
+        let refusal = || Refusal::expected("a filter such as bloomfilter:10:false", text);
+        // RocksDB 10 writes Ribbon filters so: `{id=ribbonfilter:10:3;bloom_before_level=3;}`.
+        let (id, members) = object_id(text)?;
+        let mut policy = FilterPolicy::parse(&id).map_err(|_| refusal())?;
+        for (name, value) in members {
+            policy = match (name.as_str(), policy) {
+                ("bloom_before_level", Some(ribbon)) => {
+                    let changed = ribbon.with_bloom_before_level(i32::parse(&value)?);
+                    Some(changed.ok_or_else(refusal)?)
+                }
+                _ => return Err(Refusal::UnknownName(name)),
+            };
+        }
+        Ok(policy)
     }
     fn format(&self) -> String {
         self.as_ref().map_or(NULL.to_string(), FilterPolicy::to_string)
+    }
+    /// `bloom_before_level` alone changes the policy that there is.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        let level = match (text.contains('='), &*self) {
+            (true, Some(_)) => members(text)?,
+            _ => Vec::new(),
+        };
+        *self = match (level.as_slice(), &*self) {
+            ([(name, level)], Some(policy)) if name == "bloom_before_level" => {
+                let changed = policy.with_bloom_before_level(i32::parse(level)?);
+                Some(changed.ok_or_else(|| Refusal::expected("a member of a Bloom filter", text))?)
+            }
+            _ => Self::parse(text)?,
+        };
+        Ok(())
     }
 }
 

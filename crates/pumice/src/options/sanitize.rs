@@ -26,6 +26,8 @@ const MIN_OPEN_FILES: i32 = 20;
 const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
 /// Largest arena block that is derived from the memtable's size.
 const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
+/// Largest part of a memtable that its filter takes.
+const MAX_MEMTABLE_BLOOM_RATIO: f64 = 0.25;
 /// Arena blocks are multiples of this.
 const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
 /// `ttl` and, with a compaction filter, `periodic_compaction_seconds` when nothing else is said: 30
@@ -110,6 +112,8 @@ impl ColumnFamilyOptions {
             let derived = (o.write_buffer_size / 8).min(MAX_DERIVED_ARENA_BLOCK_BYTES);
             o.arena_block_size = derived.next_multiple_of(ARENA_ALIGNMENT_BYTES);
         }
+        o.memtable_prefix_bloom_size_ratio =
+            o.memtable_prefix_bloom_size_ratio.clamp(0.0, MAX_MEMTABLE_BLOOM_RATIO);
         o.max_write_buffer_number = o.max_write_buffer_number.max(2);
         o.min_write_buffer_number_to_merge =
             o.min_write_buffer_number_to_merge.min(o.max_write_buffer_number - 1);
@@ -186,6 +190,18 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     table.sanitize();
     check_table(options, &table)?;
     table.to_table_options()?;
+    check_codecs(options)
+}
+
+/// Whether tables can be written with the codecs that are configured, so that no flush finds out.
+fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
+    let kinds = std::iter::once(&options.compression).chain(&options.compression_per_level);
+    for kind in kinds.chain([&options.bottommost_compression]) {
+        options.compression_opts.check(*kind)?;
+        if options.bottommost_compression_opts.enabled {
+            options.bottommost_compression_opts.check(*kind)?;
+        }
+    }
     Ok(())
 }
 
@@ -208,8 +224,19 @@ fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) ->
     if table.no_block_cache && table.block_cache.is_some() {
         return refuse("no_block_cache is set, but block_cache is not empty");
     }
-    if table.block_align && options.compression != CompressionType::None {
-        return refuse("Enable block_align, but compression enabled");
+    if table.block_align {
+        let packs = |kind: &CompressionType| {
+            !matches!(kind, CompressionType::None | CompressionType::Disable)
+        };
+        if packs(&options.compression) {
+            return refuse("Enable block_align, but compression enabled");
+        }
+        if packs(&options.bottommost_compression) {
+            return refuse("Enable block_align, but bottommost_compression enabled");
+        }
+        if options.compression_per_level.iter().any(packs) {
+            return refuse("Enable block_align, but compression_per_level enabled");
+        }
     }
     if table.data_block_index_type == DataBlockIndexType::BinaryAndHash
         && table.data_block_hash_table_util_ratio <= 0.0

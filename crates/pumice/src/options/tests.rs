@@ -463,6 +463,7 @@ fn contradictions_are_brought_into_order() {
         level0_stop_writes_trigger: 0,
         soft_pending_compaction_bytes_limit: 0,
         max_bytes_for_level_multiplier: -1.0,
+        memtable_prefix_bloom_size_ratio: 0.3,
         num_levels: 12,
         ..ColumnFamilyOptions::default()
     };
@@ -471,6 +472,9 @@ fn contradictions_are_brought_into_order() {
     assert_eq!(s.arena_block_size, 8 << 10);
     assert_eq!((s.max_write_buffer_number, s.min_write_buffer_number_to_merge), (2, 1));
     assert_eq!((s.level0_slowdown_writes_trigger, s.level0_stop_writes_trigger), (4, 4));
+    assert_eq!(s.memtable_prefix_bloom_size_ratio, 0.25);
+    cf.memtable_prefix_bloom_size_ratio = -1.0;
+    assert_eq!(cf.sanitized().unwrap().memtable_prefix_bloom_size_ratio, 0.0);
     assert_eq!(s.soft_pending_compaction_bytes_limit, s.hard_pending_compaction_bytes_limit);
     assert_eq!(s.max_bytes_for_level_multiplier, 1.0);
     assert_eq!(s.max_bytes_for_level_multiplier_additional.len(), 12);
@@ -537,4 +541,35 @@ fn info_log_lines_name_values() {
     o.set("write_buffer_size", "1M").unwrap();
     let lines: Vec<String> = docs::info_log_lines(&o.cf).collect();
     assert!(lines.iter().any(|l| l.trim_start() == "Options.write_buffer_size: 1048576"));
+}
+
+/// RocksDB 10 writes a Ribbon policy into OPTIONS files as an object with a member, which it can
+/// also change alone.
+#[pumice_test_macros::test]
+fn ribbon_policies_are_read_as_rocksdb_writes_them() {
+    let mut o = ColumnFamilyOptions::default();
+    let mut after = |text: &str| {
+        o.set("table_factory", &format!("{{filter_policy={text}}}")).map(|()| {
+            o.table_factory.filter_policy.map_or("none".to_string(), |policy| policy.to_string())
+        })
+    };
+    for (text, policy) in [
+        ("{id=ribbonfilter:10:3;bloom_before_level=3;}", "ribbonfilter:10:3"),
+        ("{id=ribbonfilter:9.5:0;bloom_before_level=-1;}", "ribbonfilter:9.5:-1"),
+        ("{bloom_before_level=5}", "ribbonfilter:9.5:5"),
+        ("{id=bloomfilter:9.9:false;}", "bloomfilter:9.9:false"),
+        ("rocksdb.RibbonFilter:8", "ribbonfilter:8:0"),
+        ("nullptr", "none"),
+    ] {
+        assert_eq!(after(text).unwrap(), policy, "{text}");
+    }
+    for text in [
+        "{id=bloomfilter:10;bloom_before_level=3;}",
+        "{id=ribbonfilter:10;bits=3;}",
+        "{id=ribbonfilter:10;bloom_before_level=x;}",
+        "{bloom_before_level=5}",
+    ] {
+        assert!(after(text).is_err(), "{text}");
+        assert_eq!(after("nullptr").unwrap(), "none");
+    }
 }

@@ -135,11 +135,14 @@ impl BlockEnd {
     pub fn new(options: &TableOptions) -> Self {
         let share = 100 - options.block_size_deviation.min(100) as usize;
         let reserve = MAX_ENTRY_OVERHEAD + 4 + BLOCK_TRAILER_LEN;
+        let almost_full = (options.block_size * share).div_ceil(100);
         BlockEnd {
             surely_open: options.block_size.saturating_sub(reserve),
-            almost_full: (options.block_size * share).div_ceil(100),
+            almost_full,
             block_size: options.block_size,
-            deviation: options.block_size_deviation > 0,
+            // So RocksDB has it: a block that may end at any fill ends when it is full, and one
+            // without tolerance early only where it would not fit its page.
+            deviation: almost_full > 0,
             align: options.block_align,
         }
     }

@@ -107,8 +107,12 @@ impl TableBuilder {
     ///
     /// # Errors
     /// `InvalidArgument` or `NotSupported` for settings that cannot be written.
-    pub fn new(context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
+    pub fn new(mut context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
         setup::check_settings(&context)?;
+        if context.compression_opts.max_compressed_bytes_per_kb <= 0 {
+            // Nothing gets that small. RocksDB makes such tables without a codec, too.
+            context.compression = CompressionType::None;
+        }
         let options = &context.table;
         let codec = Codec {
             kind: context.compression,

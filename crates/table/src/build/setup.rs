@@ -3,8 +3,8 @@
 //!
 //! Pure functions.
 
+use pumice_base::Result;
 use pumice_base::hash::hash64;
-use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
 use pumice_port::helpers::Urgency;
 
@@ -14,12 +14,9 @@ use crate::properties::{self, TableProperties};
 
 /// Refuses settings that contradict each other or cannot be written.
 pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
-    let options = &context.table;
-    options.validate_for_building()?;
-    if options.block_align && context.compression != CompressionType::None {
-        return Err(Error::invalid_argument("Enable block_align, but compression enabled"));
-    }
-    Ok(())
+    // A database refuses `block_align` with a codec. Here it is no contradiction: the options of a
+    // table are read one after the other while others may change them.
+    context.table.validate_for_building()
 }
 
 /// Who helps: nobody without a pool, or for codecs that are faster than the hand-over.

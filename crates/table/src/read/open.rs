@@ -12,7 +12,7 @@ use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
-use crate::extractor::Extractor;
+use crate::Extractor;
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;

@@ -17,7 +17,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
 
-use crate::extractor::Extractor;
+use crate::Extractor;
 use crate::footer::Footer;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, TableReadOptions};

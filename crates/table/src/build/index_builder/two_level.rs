@@ -90,7 +90,8 @@ impl Partitions {
     }
 
     fn is_full(&self, now: usize, after: usize) -> bool {
-        now >= self.target || (after > self.target && now > self.almost_full)
+        let may_end_early = self.almost_full > 0 && now > self.almost_full;
+        now >= self.target || (may_end_early && after > self.target)
     }
 
     /// The entries of each partition.

@@ -10,6 +10,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
+use crate::build::PAGE_BYTES;
 use crate::build::run::Run;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
@@ -57,6 +58,13 @@ impl BlockWriter {
     /// Bytes up to a multiple of `align`; 0 for no alignment.
     fn padding(&self, align: usize) -> usize {
         if align == 0 { 0 } else { (align - (self.offset % align as u64) as usize) % align }
+    }
+
+    /// Appends zeros up to a multiple of `align`, at most a page, bytes.
+    #[cold]
+    pub fn pad(&mut self, align: usize) -> Result<()> {
+        let zeros = [0; PAGE_BYTES];
+        self.append(&zeros[..self.padding(align)])
     }
 
     /// Appends a block that is never compressed.

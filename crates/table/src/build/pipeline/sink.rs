@@ -18,7 +18,7 @@ pub(crate) struct Sink {
     pub out: BlockWriter,
     pub index: IndexBuilder,
     pub stats: BuildStats,
-    /// Data blocks begin at multiples of this, in tables without a codec; 0 for no alignment.
+    /// Data blocks begin at multiples of this; 0 for no alignment.
     pub align: usize,
     /// Bit n: a block was stored with compression type n.
     pub types_used: u16,
@@ -46,6 +46,9 @@ impl Sink {
         }
         let handle = self.write_packed(raw, out, packed)?;
         self.index.push(entry, handle);
+        if self.align > 0 {
+            self.out.pad(self.align)?;
+        }
         release_large(raw);
         release_large(out);
         Ok(self.out.offset - start)

@@ -11,7 +11,7 @@ use pumice_base::dbformat::internal_key;
 use pumice_base::{Result, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::RandomAccessFile;
-use pumice_table::{IndexType, Table, TableBuildContext, TableOptions};
+use pumice_table::{IndexShortening, IndexType, Table, TableBuildContext, TableOptions};
 
 /// A file in memory that counts its reads.
 struct Counted {
@@ -100,5 +100,46 @@ fn damage_in_any_block_is_found() {
             let error = table.verify_checksums_ahead(readahead).unwrap_err();
             assert!(error.is_corruption(), "{readahead}, {at}: {error}");
         }
+    }
+}
+
+/// Blocks are compressed however large they are, and read whatever the limit for those whose size
+/// nothing tells: also an index that has each key twice.
+#[pumice_test_macros::test]
+fn blocks_above_the_limit_are_compressed_and_read() {
+    for index_type in
+        [IndexType::BinarySearch, IndexType::TwoLevel, IndexType::BinarySearchWithFirstKey]
+    {
+        let options = TableOptions {
+            block_size: 1,
+            index_type,
+            index_shortening: IndexShortening::None,
+            max_block_bytes: 100,
+            verify_compression: true,
+            ..Default::default()
+        };
+        let compression = CompressionType::Lz4;
+        let context =
+            TableBuildContext { table: Arc::new(options), compression, ..Default::default() };
+        let keys: Vec<Vec<u8>> = (0..100u64)
+            .map(|n| {
+                let user = format!("{n:05}{}", "key".repeat(300));
+                internal_key(user.as_bytes(), 1, ValueType::Value)
+            })
+            .collect();
+        let entries = keys.iter().map(|key| (&key[..], &b""[..]));
+        let built = support::build(context.clone(), entries);
+        let raw: usize = keys.iter().map(Vec::len).sum();
+        assert!(built.bytes.len() < raw / 2, "{index_type:?}: data and index are compressed");
+        let table = support::open(support::read_context(&context), &built.bytes).unwrap();
+        table.verify_checksums().unwrap();
+        let mut iter = table.iter(&Default::default());
+        iter.seek_to_first();
+        for key in &keys {
+            assert_eq!(iter.key(), key);
+            iter.next();
+        }
+        assert!(!iter.valid());
+        iter.status().unwrap();
     }
 }

@@ -492,8 +492,7 @@ pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
 fn block_bytes_max(properties: &TableProperties) -> usize {
     let entries = properties.num_entries.saturating_add(properties.num_data_blocks);
     let bytes = [
-        // Twice: the largest index has a separator and a first key for each block.
-        properties.raw_key_size.saturating_mul(2),
+        properties.raw_key_size,
         properties.raw_value_size,
         properties.index_size,
         entries.saturating_mul(BlockHandle::MAX_ENCODED_LEN as u64),

@@ -134,8 +134,8 @@ impl<'a> Lookup<'a> {
         });
     }
 
-    /// Looks in a table file; unless `OPEN`, only if it is open.
-    fn table<const OPEN: bool>(
+    /// Looks in a table file.
+    fn table(
         &mut self,
         cache: &TableCache,
         options: &TableReadOptions,
@@ -143,10 +143,7 @@ impl<'a> Lookup<'a> {
         file: &FileMetaData,
         (seek_key, hash): (&[u8], u64),
     ) -> Result<()> {
-        let table = match OPEN {
-            true => cache.table_at(file, level)?,
-            false => cache.opened(file).ok_or_else(|| Error::incomplete("no blocking io"))?,
-        };
+        let table = cache.table_at(file, level)?;
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {
@@ -198,7 +195,7 @@ pub(crate) fn attempt(
     key: &[u8],
 ) -> Attempt {
     let mut lookup = Lookup::new(cf, key, sequence);
-    if let Err(error) = search::<true>(&mut lookup, cache, super_version, options) {
+    if let Err(error) = search(&mut lookup, cache, super_version, options) {
         return match options.missed.as_ref().and_then(|missed| missed.take()) {
             Some((table, block)) => Attempt::Needs(table, block),
             None => Attempt::Settled(Err(error)),
@@ -220,12 +217,12 @@ pub(crate) fn get(
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
     let mut lookup = Lookup::new(cf, key, sequence);
-    search::<true>(&mut lookup, cache, super_version, options)?;
+    search(&mut lookup, cache, super_version, options)?;
     lookup.answer()
 }
 
 /// The value that a merge at `sequence` finds, and may replace by a plain one. With `cache_only`
-/// nothing is read from files, not even to open a table.
+/// nothing is read from files, not even to open one that the key might be in.
 ///
 /// # Errors
 /// As [`get`]; Incomplete if something is not in memory; NotSupported if the value has columns
@@ -238,12 +235,17 @@ pub(crate) fn get_for_merge(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
-    let mut lookup = Lookup::new(cf, key, sequence);
     let cache = cf.tables();
-    match options.cache_only {
-        true => search::<false>(&mut lookup, &cache, super_version, options)?,
-        false => search::<true>(&mut lookup, &cache, super_version, options)?,
+    if options.cache_only {
+        let seek_key = dbformat::seek_key(key, sequence);
+        let levels = super_version.version.levels().iter();
+        let mut files = levels.flat_map(|level| level.candidates(&cf.icmp, &seek_key));
+        if !files.all(|file| cache.opened(file).is_some()) {
+            return Err(Error::incomplete("no blocking io"));
+        }
     }
+    let mut lookup = Lookup::new(cf, key, sequence);
+    search(&mut lookup, &cache, super_version, options)?;
     if lookup.entity {
         return Err(Error::not_supported("a wide-column entity becomes no plain value"));
     }
@@ -251,7 +253,7 @@ pub(crate) fn get_for_merge(
 }
 
 #[inline(always)]
-fn search<const OPEN: bool>(
+fn search(
     lookup: &mut Lookup<'_>,
     cache: &TableCache,
     super_version: &SuperVersion,
@@ -281,7 +283,7 @@ fn search<const OPEN: bool>(
         }
         if number == 0 {
             for file in level.candidates(icmp, seek_key) {
-                lookup.table::<OPEN>(cache, options, number, file, (seek_key, hash))?;
+                lookup.table(cache, options, number, file, (seek_key, hash))?;
                 if !lookup.is_open() {
                     return Ok(());
                 }
@@ -294,7 +296,7 @@ fn search<const OPEN: bool>(
             if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
                 break;
             }
-            lookup.table::<OPEN>(cache, options, number, file, (seek_key, hash))?;
+            lookup.table(cache, options, number, file, (seek_key, hash))?;
             if !lookup.is_open() {
                 return Ok(());
             }

@@ -7,6 +7,7 @@ mod fifo;
 mod ingest;
 mod large_values;
 mod levels;
+mod odd_keys;
 mod offpeak;
 mod read_amp;
 mod round_robin;

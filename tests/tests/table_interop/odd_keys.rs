@@ -89,15 +89,41 @@ struct Answers {
     forward: Entries,
     backward: Entries,
     seeks: Vec<[Option<Vec<u8>>; 2]>,
+    /// Seeks that are to stay within the prefix of their target; none where a key has no prefix.
+    scoped: Vec<[Option<Vec<u8>>; 2]>,
     gets: Vec<Option<Vec<u8>>>,
 }
 
-fn expected(list: &Entries, targets: &[Vec<u8>], order: &Comparator) -> Answers {
+/// The bytes of prefixes if every one of the keys has one, which RocksDB takes for granted.
+fn prefix_len(family: &str, list: &Entries) -> Option<usize> {
+    let shortest = list.iter().map(|(key, _)| key.len()).min()?;
+    match (family.contains("fixed:2"), family.contains("capped:3")) {
+        (true, _) => (shortest >= 2).then_some(2),
+        (_, capped) => capped.then_some(3),
+    }
+}
+
+/// Where `target` is a key with a prefix of so many bytes at most.
+fn prefix(key: &[u8], len: usize) -> &[u8] {
+    &key[..key.len().min(len)]
+}
+
+fn expected(
+    list: &Entries,
+    targets: &[Vec<u8>],
+    scoped: &[Vec<u8>],
+    prefix_len: usize,
+    order: &Comparator,
+) -> Answers {
     let seek = |target: &Vec<u8>| {
         let at = list.partition_point(|(key, _)| order.compare(key, target).is_lt());
         let behind = list.partition_point(|(key, _)| order.compare(key, target).is_le());
         let key = |i: usize| list.get(i).map(|(key, _)| key.clone());
         [key(at), behind.checked_sub(1).and_then(key)]
+    };
+    let within = |target: &Vec<u8>| {
+        let same = |key: &Vec<u8>| prefix(key, prefix_len) == prefix(target, prefix_len);
+        seek(target).map(|key| key.filter(same))
     };
     let get = |target: &Vec<u8>| {
         list.iter().find(|(key, _)| key == target).map(|(_, value)| value.clone())
@@ -106,6 +132,7 @@ fn expected(list: &Entries, targets: &[Vec<u8>], order: &Comparator) -> Answers 
         forward: list.clone(),
         backward: list.iter().rev().cloned().collect(),
         seeks: targets.iter().map(seek).collect(),
+        scoped: scoped.iter().map(within).collect(),
         gets: targets.iter().map(get).collect(),
     }
 }
@@ -113,7 +140,7 @@ fn expected(list: &Entries, targets: &[Vec<u8>], order: &Comparator) -> Answers 
 /// The answers of an iterator and of gets; a macro, since the two engines' have the same methods and
 /// no common type.
 macro_rules! ask {
-    ($iter:expr, $targets:expr, $get:expr) => {{
+    ($iter:expr, $targets:expr, $prefixed:expr, $scoped:expr, $get:expr) => {{
         let mut iter = $iter;
         let (mut forward, mut backward) = (Entries::new(), Entries::new());
         iter.seek_to_first();
@@ -128,15 +155,23 @@ macro_rules! ask {
             iter.prev();
         }
         iter.status().unwrap();
-        let mut seeks = Vec::new();
-        for target in $targets {
-            iter.seek(target);
-            let at = iter.valid().then(|| iter.key().to_vec());
-            iter.seek_for_prev(target);
-            seeks.push([at, iter.valid().then(|| iter.key().to_vec())]);
-            iter.status().unwrap();
+        let mut found = [Vec::new(), Vec::new()];
+        for (mut iter, targets, found) in [iter, $prefixed]
+            .into_iter()
+            .zip([$targets, $scoped])
+            .zip(&mut found)
+            .map(|((i, t), f)| (i, t, f))
+        {
+            for target in targets {
+                iter.seek(target);
+                let at = iter.valid().then(|| iter.key().to_vec());
+                iter.seek_for_prev(target);
+                found.push([at, iter.valid().then(|| iter.key().to_vec())]);
+                iter.status().unwrap();
+            }
         }
-        Answers { forward, backward, seeks, gets: $targets.iter().map($get).collect() }
+        let [seeks, scoped] = found;
+        Answers { forward, backward, seeks, scoped, gets: $targets.iter().map($get).collect() }
     }};
 }
 
@@ -162,6 +197,7 @@ fn read_by_theirs(
     options: &theirs::Options,
     dir: &Path,
     targets: &[Vec<u8>],
+    scoped: &[Vec<u8>],
 ) -> Answers {
     let db = theirs::Db::open(options, &dir.join("theirs")).unwrap();
     let cf = db.default_column_family().clone();
@@ -173,26 +209,41 @@ fn read_by_theirs(
         let mut value = Vec::new();
         db.get(&ro, &cf, key, &mut value).unwrap().then_some(value)
     };
-    ask!(db.iter(&ro, &cf), targets, get)
+    let same = theirs::ReadSettings { prefix_same_as_start: true, ..Default::default() };
+    let same = theirs::ReadOptions::new(peer, &same);
+    ask!(db.iter(&ro, &cf), targets, db.iter(&same, &cf), scoped, get)
 }
 
-fn read_by_us(options: &pumice::Options, dir: &Path, targets: &[Vec<u8>]) -> Answers {
+fn read_by_us(
+    options: &pumice::Options,
+    dir: &Path,
+    targets: &[Vec<u8>],
+    scoped: &[Vec<u8>],
+) -> Answers {
     let db = pumice::Db::open(options, dir.join("ours")).unwrap();
     db.ingest_external_file(&Default::default(), &[dir.join("theirs.sst")]).unwrap();
     db.verify_checksum().unwrap();
     let ro = pumice::ReadOptions { total_order_seek: true, ..Default::default() };
     let get = |key: &Vec<u8>| db.get(&ro, key).unwrap().map(|value| value.to_vec());
-    let answers = ask!(db.iter(&ro).unwrap(), targets, get);
+    let same = pumice::ReadOptions { prefix_same_as_start: true, ..Default::default() };
+    let answers = ask!(db.iter(&ro).unwrap(), targets, db.iter(&same).unwrap(), scoped, get);
     db.close().unwrap();
     answers
 }
 
-fn run(peer: &Peer, seed: u64) {
+/// How many seeks the prefix of their target cut short.
+fn run(peer: &Peer, seed: u64) -> usize {
     let mut rng = Rng::new(seed);
     let reverse = rng.one_in(3);
     let order = if reverse { Comparator::ReverseBytewise } else { Comparator::Bytewise };
-    let list = entries(&mut rng, &order);
+    let mut list = entries(&mut rng, &order);
     let settings = settings(&mut rng, reverse);
+    if rng.one_in(2) {
+        list.retain(|(key, _)| key.len() >= 2);
+        if list.is_empty() {
+            list.push((b"ab".to_vec(), b"alone".to_vec()));
+        }
+    }
     println!("seed {seed}: {} keys, {settings:?}", list.len());
     let mut targets: Vec<Vec<u8>> = (0..300).map(|_| random_key(&mut rng, &list[0].0)).collect();
     for _ in 0..300 {
@@ -205,7 +256,13 @@ fn run(peer: &Peer, seed: u64) {
         }
         targets.push(key);
     }
-    let want = expected(&list, &targets, &order);
+    let len = prefix_len(&settings.0, &list);
+    let fixed = settings.0.contains("fixed");
+    let scoped: Vec<_> = match len {
+        Some(len) => targets.iter().filter(|key| !fixed || key.len() >= len).cloned().collect(),
+        None => Vec::new(),
+    };
+    let want = expected(&list, &targets, &scoped, len.unwrap_or(0), &order);
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let (mine, yours) = (our_options(&settings), theirs_options(peer, &settings));
     let mut ours = pumice::SstFileWriter::new(&mine).unwrap();
@@ -219,8 +276,8 @@ fn run(peer: &Peer, seed: u64) {
     ours.finish().unwrap();
     writer.finish().unwrap();
     let answers = [
-        read_by_theirs(peer, &yours, dir.path(), &targets),
-        read_by_us(&mine, dir.path(), &targets),
+        read_by_theirs(peer, &yours, dir.path(), &targets, &scoped),
+        read_by_us(&mine, dir.path(), &targets, &scoped),
     ];
     for (who, got) in ["RocksDB reads ours", "we read RocksDB's"].iter().zip(answers) {
         assert!(got.forward == want.forward, "seed {seed}: {who} forward");
@@ -229,12 +286,18 @@ fn run(peer: &Peer, seed: u64) {
             assert_eq!(got.gets[i], want.gets[i], "seed {seed}: {who}: get {target:?}");
             assert_eq!(got.seeks[i], want.seeks[i], "seed {seed}: {who}: seek {target:?}");
         }
+        for (i, target) in scoped.iter().enumerate() {
+            assert_eq!(got.scoped[i], want.scoped[i], "seed {seed}: {who}: by prefix {target:?}");
+        }
     }
+    let seeks = scoped.iter().zip(&want.scoped).filter(|(_, found)| found[0].is_none());
+    seeks.filter(|(target, _)| order.compare(target, &list[list.len() - 1].0).is_le()).count()
 }
 
 #[pumice_test_macros::test]
 fn odd_keys_go_both_ways() {
     let Some(peer) = peer() else { return };
     let count = std::env::var("PUMICE_ODD_KEYS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-    (0..count).for_each(|seed| run(&peer, seed));
+    let cut: usize = (0..count).map(|seed| run(&peer, seed)).sum();
+    assert!(cut > 1000, "prefixes are hardly asked for: {cut}");
 }

@@ -12,6 +12,7 @@ pub mod comparator;
 pub mod dbformat;
 pub mod error;
 pub mod extension;
+pub mod extractor;
 pub mod hash;
 pub mod histogram;
 pub mod iterator;

@@ -1,14 +1,16 @@
 //! Compresses blocks with reusable contexts.
 //!
 //! Thread safety: one thread at a time. Every codec gets no more room than the size at which the
-//! block would be stored raw anyway, so hopeless blocks end early.
+//! block would be stored raw anyway, so hopeless blocks end early. A compressor keeps no more
+//! memory after a large block than after a small one; the room is untouched as far as it is not
+//! used, and where the system has none for it, that is an error.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use pumice_base::coding::put_varint32;
-use pumice_base::{Error, Result};
+use pumice_base::{Error, ErrorKind, Result, SubCode};
 
 use crate::dictionary::{CompressionDict, Digest};
 use crate::lz4::{Lz4, Mode};
@@ -18,6 +20,10 @@ use crate::zstd::Zstd;
 
 /// RocksDB never compresses blocks of this size or more.
 const MAX_RAW: usize = (1 << 31) - 1;
+/// Snappy blocks above this are made of parts, for which a small buffer will do.
+const SNAPPY_WHOLE_MAX: usize = 1 << 20;
+/// What Snappy takes at a time: matches never reach beyond it, so that parts are as good as a whole.
+const SNAPPY_PART: usize = 1 << 16;
 /// RocksDB's block size (100 kB) and effort for bzip2.
 const BZIP2_LEVEL: u32 = 1;
 const BZIP2_EFFORT: u32 = 30;
@@ -114,7 +120,8 @@ impl Compressor {
     /// block must be stored uncompressed: it would not get small enough, or is too large.
     ///
     /// # Errors
-    /// `Corruption` if the codec fails for any reason but lack of room.
+    /// `Corruption` if the codec fails for any reason but lack of room; `Aborted` with subcode
+    /// `MemoryLimit` if there is no memory for what may come out.
     pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let limit = self.options.size_limit(raw.len());
         if raw.len() >= MAX_RAW || matches!(self.codec, Codec::None) {
@@ -140,8 +147,12 @@ impl Compressor {
         let mut failure = None;
         let codec = &mut self.codec;
         if let Codec::Snappy(encoder, buffer) = codec {
-            return snappy(encoder, buffer, raw, room, out);
+            return match raw.len() <= SNAPPY_WHOLE_MAX {
+                true => snappy(encoder, buffer, raw, room, out),
+                false => snappy_parts(encoder, buffer, raw, room, out),
+            };
         }
+        out.try_reserve(room).map_err(|_| no_memory(raw.len()))?;
         let fill = |dst: &mut [MaybeUninit<u8>]| match codec {
             Codec::Lz4(lz4) => lz4.compress(raw, dst),
             Codec::Zstd(zstd) => zstd.compress(raw, dst, &mut failure),
@@ -189,6 +200,44 @@ fn snappy(
         out.extend_from_slice(&buffer[..written]);
     }
     Ok(written <= room)
+}
+
+/// The same stream as of [`snappy`], with a buffer for one part at a time.
+fn snappy_parts(
+    encoder: &mut snap::raw::Encoder,
+    buffer: &mut Vec<u8>,
+    raw: &[u8],
+    room: usize,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let start = out.len();
+    let worst = snap::raw::max_compress_len(SNAPPY_PART);
+    if buffer.len() < worst {
+        buffer.resize(worst, 0);
+    }
+    put_varint32(out, raw.len() as u32);
+    for part in raw.chunks(SNAPPY_PART) {
+        let written = encoder.compress(part, buffer).map_err(|e| failed("Snappy", e))?;
+        // The part's own size comes first; only the block's is wanted.
+        let size_len = varint_len(part.len());
+        if out.len() - start + written - size_len > room {
+            return Ok(false);
+        }
+        out.try_reserve(written).map_err(|_| no_memory(raw.len()))?;
+        out.extend_from_slice(&buffer[size_len..written]);
+    }
+    Ok(true)
+}
+
+/// Bytes of `n` as a varint.
+fn varint_len(n: usize) -> usize {
+    (usize::BITS - n.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
+#[cold]
+fn no_memory(raw: usize) -> Error {
+    Error::new(ErrorKind::Aborted, format!("no memory to compress a block of {raw} bytes"))
+        .with_subcode(SubCode::MemoryLimit)
 }
 
 fn deflate(
@@ -247,6 +296,44 @@ fn bzip2(raw: &[u8], dst: &mut [MaybeUninit<u8>], failure: &mut Option<Error>) -
         Err(error) => {
             *failure = Some(failed("BZip2", error));
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use pumice_base::random::Rng;
+
+    use super::{SNAPPY_PART, snappy, snappy_parts};
+
+    /// Parts make the stream that the whole makes, and end for want of room where it does.
+    #[test]
+    fn snappy_in_parts_is_snappy() {
+        let mut encoder = snap::raw::Encoder::new();
+        let mut rng = Rng::new(5);
+        let part = SNAPPY_PART;
+        for len in [1, 13, 16, part - 1, part, part + 1, part + 15, 3 * part, 5 * part + 77] {
+            for noise in [false, true] {
+                let raw: Vec<u8> = match noise {
+                    true => rng.bytes(len),
+                    false => (0..len).map(|i| (i / 7 % 50) as u8).collect(),
+                };
+                let (mut whole, mut parts) = (b"before".to_vec(), b"before".to_vec());
+                let (mut one, mut two) = (Vec::new(), Vec::new());
+                assert!(snappy(&mut encoder, &mut one, &raw, usize::MAX, &mut whole).unwrap());
+                let all = usize::MAX;
+                assert!(snappy_parts(&mut encoder, &mut two, &raw, all, &mut parts).unwrap());
+                assert!(whole == parts, "{len} {noise}");
+                assert!(two.len() < 80_000, "the buffer is for one part");
+                let room = whole.len() - b"before".len();
+                for (room, fits) in [(room, true), (room - 1, false)] {
+                    let mut out = Vec::new();
+                    let done = snappy_parts(&mut encoder, &mut two, &raw, room, &mut out);
+                    assert_eq!(done.unwrap(), fits);
+                }
+            }
         }
     }
 }

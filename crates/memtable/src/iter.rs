@@ -2,12 +2,15 @@
 //!
 //! Thread safety: `Send`; it owns a reference to its memtable, so it may outlive everything else.
 //! A skip-list iterator sees entries inserted after it was made; a vector iterator is a snapshot
-//! of the moment it was made. Invariant: `at` belongs to `table`'s representation.
+//! of the moment it was made. Scoped to prefixes, a seek for a prefix that the memtable's filter
+//! denies ends nowhere. Invariant: `at` belongs to `table`'s representation.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::Result;
+use pumice_base::dbformat::user_key;
+use pumice_base::extractor::Extractor;
 use pumice_base::iterator::InternalIterator;
 
 use crate::entry::{EntryRef, Target};
@@ -27,6 +30,8 @@ enum Cursor {
 pub struct MemTableIter {
     table: Arc<MemTable>,
     at: Cursor,
+    /// Seeks ask the filter, which is there and has the prefixes that are meant.
+    scoped: bool,
 }
 
 // SAFETY: nodes are immutable, shared, and kept by `table`, which is Send and Sync.
@@ -52,7 +57,29 @@ impl MemTableIter {
                 Cursor::Item { items, index }
             }
         };
-        MemTableIter { table, at }
+        MemTableIter { table, at, scoped: false }
+    }
+
+    /// From now on, a seek may leave out what has not the prefix of its target under `scope`; with
+    /// None it finds everything.
+    pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
+        let bloom = self.table.bloom.as_ref();
+        // The memtable may be from a time when the column family had another extractor.
+        self.scoped = scope.is_some_and(|scope| bloom.is_some_and(|b| b.has_prefixes_of(scope)));
+    }
+
+    /// A seek for internal key `target` may find something.
+    #[inline]
+    fn may_find(&self, target: &[u8]) -> bool {
+        !self.scoped
+            || self.table.bloom.as_ref().is_none_or(|b| b.may_hold_prefix(user_key(target)))
+    }
+
+    fn leave(&mut self) {
+        match &mut self.at {
+            Cursor::Node(node) => *node = std::ptr::null_mut(),
+            Cursor::Item { items, index } => *index = items.len(),
+        }
     }
 
     #[inline]
@@ -143,10 +170,10 @@ impl InternalIterator for MemTableIter {
         self.go(Move::Last);
     }
     fn seek(&mut self, target: &[u8]) {
-        self.go(Move::Seek(target));
+        if self.may_find(target) { self.go(Move::Seek(target)) } else { self.leave() }
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
-        self.go(Move::SeekForPrev(target));
+        if self.may_find(target) { self.go(Move::SeekForPrev(target)) } else { self.leave() }
     }
     #[inline]
     fn next(&mut self) {

@@ -1,8 +1,8 @@
 //! The memtable: recent writes in memory, sorted.
 //!
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) <
-//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations) and
-//! `range_del` < `memtable` (counters, flush policy, dispatch) < `iter`.
+//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations),
+//! `range_del` and `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads go on from any thread during writes without locks (skip list). Writes
@@ -11,6 +11,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arena;
+mod bloom;
 mod entry;
 mod index;
 mod iter;
@@ -21,6 +22,7 @@ mod skiplist;
 mod vector;
 mod write_buffer_manager;
 
+pub use bloom::BloomOptions;
 pub use iter::MemTableIter;
 pub use memtable::{MemTable, MemTableOptions, MemTableRep, MemTableWriter};
 pub use write_buffer_manager::{StallWaiter, WriteBufferManager};

@@ -1,4 +1,5 @@
-//! The memtable: one representation, range tombstones beside it, and when to flush.
+//! The memtable: one representation, a filter before it, range tombstones beside it, and when to
+//! flush.
 //!
 //! Thread safety: see the crate's head. Invariants: (1) `add`, `writer` and `add_concurrent` never
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
@@ -14,6 +15,7 @@ use pumice_base::{
 use pumice_port::sync::MutexGuard;
 
 use crate::arena::{Arena, Lane};
+use crate::bloom::{Bloom, BloomOptions};
 use crate::entry::{EntryRef, LEN_MAX, Target};
 use crate::iter::MemTableIter;
 use crate::order::{KeyOrder, with_order};
@@ -59,6 +61,13 @@ pub struct MemTableOptions {
     pub comparator: InternalKeyComparator,
     /// Full with so many range tombstones, too; 0: however many.
     pub max_range_deletions: usize,
+    /// The filter that lookups ask first.
+    pub bloom: BloomOptions,
+    /// So many merge operands of one key in a row are resolved by whoever writes the next one; 0:
+    /// never. Only kept here, for the writer.
+    pub max_successive_merges: usize,
+    /// They are resolved even if tables must be read. Only kept here, as well.
+    pub strict_max_successive_merges: bool,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
@@ -71,6 +80,9 @@ impl Default for MemTableOptions {
             write_buffer_bytes: 64 << 20,
             comparator: InternalKeyComparator::default(),
             max_range_deletions: 0,
+            bloom: BloomOptions::default(),
+            max_successive_merges: 0,
+            strict_max_successive_merges: false,
             write_buffer_manager: None,
         }
     }
@@ -97,11 +109,14 @@ pub(crate) enum Rep {
 /// See the head of the module.
 pub struct MemTable {
     pub(crate) rep: Rep,
+    pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
     range_dels: RangeDels,
     write_buffer_bytes: usize,
     /// `usize::MAX` for no limit.
     max_range_deletions: usize,
+    max_successive_merges: usize,
+    strict_max_successive_merges: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
     id: u64,
@@ -118,12 +133,17 @@ impl MemTable {
     /// sequence of at least `earliest_seq`.
     pub fn new(options: MemTableOptions, id: u64, earliest_seq: SequenceNumber) -> Arc<Self> {
         let arena = Arena::new(options.block_bytes(), options.write_buffer_manager.clone());
+        let bloom = Bloom::new(options.bloom);
+        if let Some(bloom) = &bloom {
+            arena.charge(bloom.bytes());
+        }
         let rep = match options.rep {
             MemTableRep::SkipList { .. } => Rep::SkipList(SkipList::new(arena)),
             MemTableRep::Vector { reserve } => Rep::Vector(VectorRep::new(arena, reserve)),
         };
         Arc::new(MemTable {
             rep,
+            bloom,
             comparator: options.comparator,
             range_dels: RangeDels::new(),
             write_buffer_bytes: options.write_buffer_bytes,
@@ -131,6 +151,8 @@ impl MemTable {
                 0 => usize::MAX,
                 limit => limit,
             },
+            max_successive_merges: options.max_successive_merges,
+            strict_max_successive_merges: options.strict_max_successive_merges,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
             id,
@@ -198,6 +220,9 @@ impl MemTable {
             return Ok(());
         }
         check_lengths(key, value)?;
+        if let Some(bloom) = &self.bloom {
+            bloom.add_concurrent(key);
+        }
         let trailer = pack(seq, t as u8);
         #[cfg(debug_assertions)]
         self.concurrent_writers.fetch_add(1, Relaxed);
@@ -224,6 +249,11 @@ impl MemTable {
     where
         F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
     {
+        if let Some(bloom) = &self.bloom
+            && !bloom.may_hold(key)
+        {
+            return;
+        }
         let trailer = pack(seq, VALUE_TYPE_FOR_SEEK);
         with_order!(self.comparator(), order => {
             let target = Target::new(order, key, trailer);
@@ -255,6 +285,20 @@ impl MemTable {
         f: &mut dyn FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
     ) {
         self.get_with(key, seq, f);
+    }
+
+    /// How many of the newest entries of `key` up to `seq` are merge operands, counted up to
+    /// `limit`. Range tombstones are not looked at.
+    pub fn count_successive_merges(&self, key: &[u8], seq: SequenceNumber, limit: usize) -> usize {
+        let mut count = 0;
+        if limit > 0 {
+            self.get_with(key, seq, |_, value_type, _| {
+                let merge = value_type == ValueType::Merge;
+                count += usize::from(merge);
+                merge && count < limit
+            });
+        }
+        count
     }
 
     /// An iterator over the point entries.
@@ -309,6 +353,15 @@ impl MemTable {
     /// The number given when made.
     pub fn id(&self) -> u64 {
         self.id
+    }
+    /// [`MemTableOptions::max_successive_merges`].
+    #[inline]
+    pub fn max_successive_merges(&self) -> usize {
+        self.max_successive_merges
+    }
+    /// [`MemTableOptions::strict_max_successive_merges`].
+    pub fn strict_max_successive_merges(&self) -> bool {
+        self.strict_max_successive_merges
     }
     fn sum(&self, counter: impl Fn(&Lane) -> &AtomicU64) -> u64 {
         self.arena().lanes().map(|lane| counter(lane).load(Relaxed)).sum()
@@ -433,6 +486,9 @@ impl MemTableWriter<'_> {
             return Ok(());
         }
         check_lengths(key, value)?;
+        if let Some(bloom) = &self.table.bloom {
+            bloom.add(key);
+        }
         let trailer = pack(seq, t as u8);
         let held = &mut self.held;
         let inserted = with_order!(self.table.comparator(), order => {

@@ -17,12 +17,13 @@ mod scope;
 use crate::task::{self, Scheduler, Task, WaitReason};
 use crate::time;
 pub(crate) use packet::{Outcome, Packet, Promise};
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, Severity};
 pub(crate) use scope::Children;
 pub use scope::{Scope, ScopedJoinHandle, scope};
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -121,14 +122,11 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the task. Suspends.
     ///
     /// # Errors
-    /// `Aborted` with the panic's message when the task panicked.
+    /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked.
     pub fn join(self) -> Result<T> {
         self.packet.wait();
         self.started.finish();
-        self.packet.take().map_err(|panic| {
-            let message = panic_message(panic.as_ref());
-            Error::aborted(format!("{} panicked: {message}", self.name))
-        })
+        self.packet.take().map_err(|panic| panicked(&self.name, panic.as_ref()))
     }
     /// The task, for waking it.
     pub fn task(&self) -> TaskRef {
@@ -157,6 +155,23 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
         (_, Some(text)) => text,
         _ => "(not a text)",
     }
+}
+
+fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
+    let error = Error::aborted(format!("{what} panicked: {}", panic_message(panic)));
+    error.with_severity(Severity::Unrecoverable)
+}
+
+/// Calls `f` and makes an error of its panic, so that whoever waits for what `f` does hears of it.
+/// In a simulation the panic goes on: there it is a finding.
+///
+/// # Errors
+/// As [`JoinHandle::join`].
+pub fn contain<T>(what: &str, f: impl FnOnce() -> T) -> Result<T> {
+    if crate::sim::is_running() {
+        return Ok(f());
+    }
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| panicked(what, panic.as_ref()))
 }
 
 /// Starts a task named `name` (the kernel keeps 15 bytes of a thread's name, a loop 40 of a

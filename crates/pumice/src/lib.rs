@@ -85,7 +85,7 @@ pub use db::requests::{
     WaitForCompactOptions, WriteOptions,
 };
 pub use ingest::{
-    ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, SstFileWriter,
+    ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
 pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Options};
 pub use read::iterator::DbIterator;

@@ -106,12 +106,12 @@ impl OpenTables {
         self.max_open_files.store(limit, Ordering::Relaxed);
     }
 
-    /// Forgets the table of a deleted file.
-    pub fn erase(&self, number: FileNumber) {
+    /// Forgets the table of a deleted file, which is returned if it was open here.
+    pub fn erase(&self, number: FileNumber) -> Option<Arc<Table>> {
         let mut recent = self.recent.lock();
-        if let Some((used, _)) = recent.by_number.remove(&number) {
-            recent.by_use.remove(&used);
-        }
+        let (used, table) = recent.by_number.remove(&number)?;
+        recent.by_use.remove(&used);
+        Some(table)
     }
 
     fn lookup(&self, number: FileNumber) -> Option<Arc<Table>> {
@@ -142,6 +142,11 @@ impl OpenTables {
         drop(recent);
         drop(closed);
     }
+}
+
+/// The table that the metadata of `file` keeps open.
+pub(crate) fn kept_table(file: &FileMetaData) -> Option<&Arc<Table>> {
+    file.table.get()?.downcast_ref::<Arc<Table>>()
 }
 
 impl TableCache {
@@ -187,21 +192,21 @@ impl TableCache {
         file: &'a FileMetaData,
         level: usize,
     ) -> Result<TableRef<'a>> {
-        if let Some(kept) = file.table.get()
-            && let Some(table) = kept.downcast_ref::<Arc<Table>>()
-        {
+        if let Some(table) = kept_table(file) {
             return Ok(TableRef::Kept(table));
         }
         self.table_slow(file, level)
     }
 
+    /// The table of `file` if it is open: reads nothing.
+    pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
+        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
+        kept.map(TableRef::Kept).or_else(|| self.open.lookup(file.number).map(TableRef::Held))
+    }
+
     /// Memory that the table of `file` holds outside of the block cache; 0 if it is not open.
     pub(crate) fn memory(&self, file: &FileMetaData) -> usize {
-        let kept = file.table.get().and_then(|kept| kept.downcast_ref::<Arc<Table>>());
-        match kept {
-            Some(table) => table.approximate_memory(),
-            None => self.open.lookup(file.number).map_or(0, |table| table.approximate_memory()),
-        }
+        self.opened(file).map_or(0, |table| table.approximate_memory())
     }
 
     #[cold]

@@ -93,8 +93,17 @@ fn options(rng: &mut Rng, fs: &MemFs, comparator: &Comparator) -> Options {
     options.cf.disable_auto_compactions = rng.one_in(4);
     options.cf.merge_operator = merge_operator_by_name("stringappend");
     options.cf.prefix_extractor = extractor(rng);
+    options.cf.memtable_prefix_bloom_size_ratio = bloom_ratio(rng);
+    options.cf.memtable_whole_key_filtering = rng.one_in(2);
+    options.cf.max_successive_merges = rng.uniform(4) as usize;
+    options.cf.strict_max_successive_merges = rng.one_in(2);
     filters(rng, &mut options);
     options
+}
+
+/// Memtables with a filter that is large for their few keys, so that it denies much, or without.
+fn bloom_ratio(rng: &mut Rng) -> f64 {
+    [0.0, 0.05, 0.2][rng.uniform(3) as usize]
 }
 
 /// Filters of every layout, with many partitions, or none.
@@ -355,7 +364,16 @@ impl Test {
     }
 
     fn maintain(&mut self) {
-        match self.rng.uniform(11) {
+        match self.rng.uniform(12) {
+            11 => {
+                self.options.cf.memtable_prefix_bloom_size_ratio = bloom_ratio(&mut self.rng);
+                self.options.cf.max_successive_merges = self.rng.uniform(4) as usize;
+                let changes = ["memtable_prefix_bloom_size_ratio", "max_successive_merges"];
+                let values = changes.map(|name| self.options.cf.get(name).unwrap());
+                let family = self.db.default_column_family();
+                let changes = [(changes[0], &values[0][..]), (changes[1], &values[1][..])];
+                self.db.set_options(family, &changes).unwrap();
+            }
             10 => {
                 let name = BUILTIN[self.rng.uniform(5) as usize];
                 self.options.cf.prefix_extractor = builtin_slice_transform(name);

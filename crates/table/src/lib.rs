@@ -13,7 +13,6 @@
 mod build;
 mod data_block_hash;
 pub mod dump;
-mod extractor;
 pub mod footer;
 mod handle;
 mod metaindex;
@@ -25,7 +24,6 @@ mod stats;
 mod unique_id;
 
 pub use build::{BuildStats, TableBuilder};
-pub use extractor::Extractor;
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,
@@ -33,6 +31,7 @@ pub use options::{
     TableReason,
 };
 pub use properties::TableProperties;
+pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 pub use read::index::IndexBlock;

@@ -134,6 +134,7 @@ impl Packer {
             link_files: transfer == 2,
             write_global_seqno: self.rng.one_in(6),
             verify_checksums_before_ingest: self.rng.one_in(4),
+            fill_cache: transfer != 0,
             allow_blocking_flush: !self.rng.one_in(10),
             allow_global_seqno: !self.rng.one_in(20),
             fail_if_not_bottommost_level: self.rng.one_in(20),
@@ -179,11 +180,7 @@ impl Session {
         let made = made.inspect_err(|_| self.history.lock().refused(id))?;
         let args: Vec<IngestExternalFileArg> = made
             .iter()
-            .map(|(cf, files)| IngestExternalFileArg {
-                column_family: self.families[*cf].clone(),
-                external_files: files.clone(),
-                options: how.clone(),
-            })
+            .map(|(cf, files)| IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how))
             .collect();
         tell(format_args!("batch {id}: ingests {made:?}, {how:?}"));
         let done = self.db.ingest_external_files(&args);

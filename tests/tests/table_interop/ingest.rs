@@ -9,11 +9,11 @@ use pumice_peer::Peer;
 
 use super::peer;
 
-type State = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A record of an external file.
 #[derive(Clone)]
-enum Record {
+pub enum Record {
     Put(&'static str, &'static str),
     Merge(&'static str, &'static str),
     Delete(&'static str),
@@ -23,7 +23,7 @@ enum Record {
 use Record::{Delete, DeleteRange, Merge, Put};
 
 /// One engine on one directory.
-trait Engine {
+pub trait Engine {
     fn write(&mut self, record: &Record);
     fn flush(&mut self);
     fn compact(&mut self);
@@ -54,7 +54,7 @@ struct Ours {
     db: pumice::Db,
 }
 
-fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
+pub fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
     open_theirs_with(peer, path, format, false)
 }
 

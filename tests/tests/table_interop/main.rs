@@ -5,6 +5,7 @@
 mod consulted;
 mod fifo;
 mod ingest;
+mod ingest_own;
 mod large_values;
 mod levels;
 mod odd_keys;

@@ -75,6 +75,11 @@ impl List<'_> {
             other => return Err(format!("memtablerep {other} is not supported yet")),
         };
         self.add("memtablerep", "memtable_factory", memtable);
+        let ratio = f.memtable_bloom_size_ratio;
+        if f.is_given("memtable_bloom_size_ratio") {
+            self.add("memtable_bloom_size_ratio", "memtable_prefix_bloom_size_ratio", ratio);
+        }
+        self.same_if_given("memtable_whole_key_filtering", f.memtable_whole_key_filtering);
         // A vector takes one writer at a time, so RocksDB's db_bench needs the flag off, too.
         let concurrent = f.allow_concurrent_memtable_write && memtable != "vector";
         self.same("allow_concurrent_memtable_write", concurrent);
@@ -94,6 +99,8 @@ impl List<'_> {
         if !f.merge_operator.is_empty() {
             self.same("merge_operator", &f.merge_operator);
         }
+        self.same_if_given("max_successive_merges", f.max_successive_merges);
+        self.same_if_given("strict_max_successive_merges", f.strict_max_successive_merges);
         self.same("stats_dump_period_sec", f.stats_dump_period_sec);
         self.same("max_background_jobs", f.max_background_jobs);
         self.same_if_given("max_background_flushes", f.max_background_flushes);
@@ -128,6 +135,7 @@ impl List<'_> {
         self.same("compaction_pri", pri);
         self.add("subcompactions", "max_subcompactions", f.subcompactions);
         self.same("disable_auto_compactions", f.disable_auto_compactions);
+        self.same("uncache_aggressiveness", f.uncache_aggressiveness);
         self.same("num_levels", f.num_levels);
         self.same("target_file_size_base", f.target_file_size_base);
         self.same("target_file_size_multiplier", f.target_file_size_multiplier);

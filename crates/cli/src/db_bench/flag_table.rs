@@ -98,6 +98,8 @@ flag_table! {
     max_write_buffer_number: i32 = 2, "The number of in-memory memtables";
     min_write_buffer_number_to_merge: i32 = 1, "Minimum number of memtables that are flushed";
     memtablerep: String = "skip_list", "skip_list or vector";
+    memtable_bloom_size_ratio: f64 = 0.0, "Ratio of memtable size used for bloom filter. 0 is none";
+    memtable_whole_key_filtering: bool = false, "Try to use whole key bloom filter in memtables";
     allow_concurrent_memtable_write: bool = true, "Allow multi-writers to update mem tables";
     enable_pipelined_write: bool = true, "Allow WAL and memtable writes to be pipelined";
     manual_wal_flush: bool = false, "If true, buffer WAL until buffer is full or a manual flush";
@@ -107,6 +109,10 @@ flag_table! {
     bytes_per_sync: u64 = 0, "Sync table files while they are written, every so many bytes";
     wal_bytes_per_sync: u64 = 0, "Sync WAL files while they are written, every so many bytes";
     merge_operator: String = "", "The merge operator to use: put, stringappend, uint64add, max";
+    max_successive_merges: i32 = 0,
+        "Maximum number of successive merge operations on a key in the memtable";
+    strict_max_successive_merges: bool = false,
+        "Whether to issue filesystem reads to keep within max_successive_merges";
     stats_dump_period_sec: i32 = 600, "Gap between stats dumps in the info log, in seconds";
     max_background_jobs: i32 = 2, "The maximum number of concurrent background jobs";
     max_background_flushes: i32 = -1, "The maximum number of concurrent flushes; -1 follows jobs";
@@ -116,6 +122,8 @@ flag_table! {
     compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";
     compaction_pri: i32 = 3, "Priority of files to compaction: by size or by data age";
     disable_auto_compactions: bool = false, "Do not auto trigger compactions";
+    uncache_aggressiveness: u32 = 0,
+        "How hard blocks of deleted files are looked for in the block cache; 0 not at all";
     num_levels: i32 = 7, "The total number of levels";
     target_file_size_base: i64 = 64 << 20, "Target file size at level-1";
     target_file_size_multiplier: i32 = 1, "A multiplier to compute target level-N file size";

@@ -12,7 +12,7 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::sync::Mutex;
-use pumice_port::time;
+use pumice_port::{thread, time};
 
 use crate::compaction::picker::{CompactionPick, CompactionReason};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
@@ -45,7 +45,8 @@ impl DbInner {
             worked = true;
             state.running_compactions += 1;
             drop(state);
-            let result = self.compact(&work);
+            let compacted = thread::contain("Compaction", || self.compact(&work));
+            let result = compacted.and_then(|result| result);
             state = self.state.lock();
             state.running_compactions -= 1;
             self.compaction_ended(&mut state, &work, &result);
@@ -280,13 +281,16 @@ impl DbInner {
         for range in &ranges[1..] {
             let (job, (start, end)) = (Arc::clone(job), range.clone());
             let part = move || subcompaction::run(&job, start, end);
-            match pumice_port::thread::try_spawn("pumice:sub", part) {
+            match thread::try_spawn("pumice:sub", part) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => own.push(range.clone()),
             }
         }
-        let mut results: Vec<_> =
-            own.into_iter().map(|(start, end)| subcompaction::run(job, start, end)).collect();
+        let run = |(start, end)| {
+            thread::contain("Compaction", || subcompaction::run(job, start, end))
+                .and_then(|result| result)
+        };
+        let mut results: Vec<_> = own.into_iter().map(run).collect();
         for handle in handles {
             results.push(handle.join().and_then(|result| result));
         }

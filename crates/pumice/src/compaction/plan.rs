@@ -10,8 +10,8 @@ use pumice_manifest::{
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
-    RunningCompactions,
+    self, CompactionPick, FifoRules, InputLevel, ManualPick, ManualRange, PickContext,
+    PriorityCache, RunningCompactions,
 };
 use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle};
 
@@ -169,9 +169,15 @@ impl CompactionPlan {
         id
     }
 
-    /// Keeps compactions from writing to `range` of `level` until [`Self::unreserve`].
-    pub fn reserve(&mut self, level: usize, range: &UserRange<'_>) -> u64 {
-        self.running.reserve(level, range)
+    /// Keeps compactions from writing to `range` of `level`, and from the files `replaced`, until
+    /// [`Self::unreserve`].
+    pub fn reserve(
+        &mut self,
+        level: usize,
+        range: &UserRange<'_>,
+        replaced: Vec<InputLevel>,
+    ) -> u64 {
+        self.running.reserve(level, range, replaced)
     }
 
     /// Ends [`Self::reserve`]; the caller refreshes the plan.

@@ -16,9 +16,9 @@ use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
 use pumice_filter::RateBalance;
 use pumice_manifest::FileMetaData;
-use pumice_memtable::{MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
 use pumice_port::sync::Mutex;
-use pumice_table::TableOptions;
+use pumice_table::{Extractor, TableOptions};
 
 use crate::compaction::plan::CompactionPlan;
 use crate::db::DbInner;
@@ -234,6 +234,16 @@ impl CfState {
     }
 }
 
+/// The filter of a new memtable.
+fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
+    let ratio = options.memtable_prefix_bloom_size_ratio;
+    BloomOptions {
+        bytes: (options.write_buffer_size as f64 * ratio) as usize,
+        prefix: options.prefix_extractor.as_ref().map(Extractor::new),
+        whole_keys: options.memtable_whole_key_filtering,
+    }
+}
+
 /// A new memtable for a column family.
 pub(crate) fn new_memtable(
     options: &ColumnFamilyOptions,
@@ -257,6 +267,9 @@ pub(crate) fn new_memtable(
             write_buffer_bytes: options.write_buffer_size,
             comparator: comparator.clone(),
             max_range_deletions: options.memtable_max_range_deletions as usize,
+            bloom: memtable_bloom(options),
+            max_successive_merges: options.max_successive_merges,
+            strict_max_successive_merges: options.strict_max_successive_merges,
             write_buffer_manager: manager,
         },
         id,

@@ -114,8 +114,9 @@ impl DbInner {
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
         self.controller.forget(family.stall);
+        let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
-            self.table_left(state, file);
+            self.table_left(state, file, uncache);
         }
         self.publish_families(state);
         self.refresh_wal_settings(state);

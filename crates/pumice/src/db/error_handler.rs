@@ -5,7 +5,7 @@
 //! | Soft | retryable read or space failure of a compaction | compaction pauses | the next try |
 //! | Hard | failed flush, full disk, failed log write | writes stop, reads go on | `resume` |
 //! | Fatal | failed MANIFEST write | as Hard, and no file is deleted | `resume` |
-//! | Unrecoverable | corruption, memory out of step with the log | writes stop | reopening |
+//! | Unrecoverable | corruption, memory out of step with the log, a panic | writes stop | reopening |
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
 //! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
@@ -81,6 +81,9 @@ impl ErrorState {
 
 /// How bad an error is, by its kind and what it interrupted.
 fn severity(error: &Error, reason: Reason) -> Severity {
+    if error.severity() == Severity::Unrecoverable {
+        return Severity::Unrecoverable; // A panic.
+    }
     match error.kind() {
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped | ErrorKind::Aborted => {

@@ -18,7 +18,7 @@ use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::pool::Priority;
 use pumice_port::sync::Mutex;
-use pumice_port::time;
+use pumice_port::{thread, time};
 
 use crate::compaction::compression_of;
 use crate::compaction::job::CompactionWork;
@@ -112,7 +112,9 @@ impl DbInner {
 
     fn tell(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
-            call(&**listener);
+            if let Err(error) = thread::contain("A listener", || call(&**listener)) {
+                self.poison(&error);
+            }
         }
     }
 

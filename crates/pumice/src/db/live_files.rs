@@ -49,6 +49,10 @@ pub struct LiveFile {
     pub oldest_ancester_time: u64,
     /// Unix time of its creation, 0 unknown.
     pub file_creation_time: u64,
+    /// Checksum of the whole file, empty if unknown: only ingestions are told one.
+    pub file_checksum: Vec<u8>,
+    /// Name of the function of `file_checksum`, empty if unknown.
+    pub file_checksum_func_name: String,
 }
 
 impl DbInner {
@@ -84,6 +88,8 @@ impl DbInner {
             epoch_number: file.epoch_number,
             oldest_ancester_time: file.oldest_ancester_time,
             file_creation_time: file.file_creation_time,
+            file_checksum: file.file_checksum.clone(),
+            file_checksum_func_name: file.file_checksum_func_name.clone(),
         }
     }
 

@@ -9,6 +9,10 @@
 //! deletions are disabled, or the database is closed: a deletion holds the slot of LOCK to its end,
 //! since the next opener may give the same names to new files. Closing deletes one last time.
 //!
+//! With its file the blocks of a table leave the block cache, if `uncache_aggressiveness` of its
+//! column family wants that. Not those of a table that a reader of an old version was the first to
+//! open.
+//!
 //! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
 
 use std::collections::BTreeSet;
@@ -21,14 +25,26 @@ use pumice_base::{FileNumber, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
 use pumice_port::pool::Priority;
+use pumice_table::Table;
 
 use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
+use crate::table_cache::kept_table;
+
+/// A table that left its version.
+struct ObsoleteTable {
+    number: FileNumber,
+    file: Weak<FileMetaData>,
+    /// `uncache_aggressiveness` of its column family then.
+    uncache: u32,
+    /// The table, if its metadata kept it open then and its blocks are to be uncached.
+    open: Option<Arc<Table>>,
+}
 
 /// Files that were needed once.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
-    tables: Vec<(FileNumber, Weak<FileMetaData>)>,
+    tables: Vec<ObsoleteTable>,
     other: Vec<PathBuf>,
     manifests: Vec<FileNumber>,
 }
@@ -56,15 +72,22 @@ impl DbInner {
             // A moved file is still there, on another level.
             let cf = state.cfs.get(id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
-                self.table_left(state, file);
+                let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
+                self.table_left(state, file, uncache);
             }
         }
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
-    /// Table `file` left its version: it goes when nobody can read it any more. State lock held.
-    pub(crate) fn table_left(&self, state: &mut DbState, file: &Arc<FileMetaData>) {
-        state.obsolete.tables.push((file.number, Arc::downgrade(file)));
+    /// Table `file` left its version: it goes when nobody can read it any more, and its blocks out
+    /// of the cache as `uncache` says, [`Table::uncache`]. State lock held.
+    pub(crate) fn table_left(&self, state: &mut DbState, file: &Arc<FileMetaData>, uncache: u32) {
+        state.obsolete.tables.push(ObsoleteTable {
+            number: file.number,
+            file: Arc::downgrade(file),
+            uncache,
+            open: kept_table(file).filter(|_| uncache > 0).cloned(),
+        });
         let Some(me) = self.me.get().map(Weak::clone) else { return };
         file.on_release.set(Box::new(move || {
             if let Some(db) = me.upgrade() {
@@ -123,19 +146,18 @@ impl DbInner {
                 return;
             }
             state.running_deletions += 1;
-            state.obsolete.tables.retain(|(number, file)| {
-                let free = file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead);
-                if free {
-                    tables.push(*number);
-                }
-                !free
-            });
+            let free = |table: &mut ObsoleteTable| {
+                table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead)
+            };
+            tables.extend(state.obsolete.tables.extract_if(.., free));
             doomed.append(&mut state.obsolete.other);
             let manifests = std::mem::take(&mut state.obsolete.manifests);
             doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
         }
-        for number in tables {
-            self.open_tables.erase(number);
+        for ObsoleteTable { number, uncache, open, .. } in tables {
+            if let Some(table) = self.open_tables.erase(number).or(open) {
+                table.uncache(uncache);
+            }
             let path = filename::table_file(&self.path, number);
             self.delete_file(&path);
             self.note_table_deleted(number);

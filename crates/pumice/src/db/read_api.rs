@@ -37,7 +37,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
 }
 
 /// Table options of a point read: no allocation.
-fn point_options(options: &ReadOptions) -> TableReadOptions {
+pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
         verify_checksums: options.verify_checksums,
         fill_cache: options.fill_cache,

@@ -11,7 +11,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{ErrorKind, FileNumber, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
-use pumice_port::time;
+use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
 use crate::db::column_family::CfData;
@@ -54,7 +54,8 @@ impl DbInner {
                 works.push(next);
             }
             drop(state);
-            if let Err(error) = self.flush(&works) {
+            let flushed = thread::contain("Flush", || self.flush(&works)).and_then(|done| done);
+            if let Err(error) = flushed {
                 self.background_error(&error, Reason::Flush);
             }
             state = self.state.lock();
@@ -156,7 +157,10 @@ impl DbInner {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let (number, epoch) = (work.number, work.epoch);
-        let written = write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush);
+        let written = thread::contain("Flush", || {
+            write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush)
+        });
+        let written = written.and_then(|written| written);
         if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
             self.discard_output(&mut self.state.lock(), work.number);
         }

@@ -1,21 +1,26 @@
 //! One external file: opened, checked, its bounds found.
 //!
-//! Nothing here touches the database's directory or the block cache. Suspends on I/O.
+//! Nothing here touches the database's directory. What is found is found without the block cache,
+//! which might hold blocks of another file under this one's id; only then it may be filled.
+//! Suspends on I/O.
 //!
 //! Invariant of [`ExternalFile`]: `smallest` and `largest` bound every entry and every range
-//! tombstone of the file; their sequence is 0, except in the sentinel that ends a tombstone.
+//! tombstone of the file; their sequence is 0, except in the sentinel that ends a tombstone, and in
+//! files that keep their sequence numbers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::coding::{get_fixed32, get_fixed64};
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, sequence_and_type, user_key};
+use pumice_base::dbformat::{
+    MAX_SEQUENCE, ParsedInternalKey, internal_key, sequence_and_type, user_key,
+};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_manifest::{UserRange, is_open_end};
 use pumice_table::properties::{
     EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO,
 };
-use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions};
+use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
@@ -32,6 +37,8 @@ pub(super) struct ExternalFile {
     pub largest: Vec<u8>,
     /// The sequence number stored in it.
     pub stored_seqno: SequenceNumber,
+    /// Smallest and largest sequence number of the entries, which they keep.
+    pub own_sequences: Option<(SequenceNumber, SequenceNumber)>,
     pub properties: TableProperties,
 }
 
@@ -43,6 +50,11 @@ impl ExternalFile {
             end: Some(user_key(&self.largest)),
             end_open: is_open_end(&self.largest),
         }
+    }
+
+    /// The newest sequence number that its entries keep, 0 if they get one.
+    pub fn largest_sequence(&self) -> SequenceNumber {
+        self.own_sequences.map_or(0, |(_, largest)| largest)
     }
 
     /// Its boundaries once all its entries have `sequence`.
@@ -72,27 +84,18 @@ pub(super) fn examine(
     path: &Path,
     number: FileNumber,
 ) -> Result<ExternalFile> {
-    let handle = db.fs.open_random(path)?;
-    let bytes = handle.len();
-    let mut table_options = (*cf.table_options()).clone();
-    // What is read now must not stay: the entries have other sequence numbers later.
-    table_options.block_cache = None;
-    table_options.no_block_cache = true;
-    let context = TableReadContext {
-        options: Arc::new(table_options),
-        comparator: cf.icmp.clone(),
-        file_number: number,
-        largest_seqno: 0,
-        skip_filters: true,
-        ..TableReadContext::default()
-    };
-    let table = Table::open(context, handle, bytes)?;
+    let table = open(db, cf, path, number, false)?;
     let properties = table.properties();
     let stored_seqno = check_properties(cf, options, properties)?;
+    let own_sequences = match options.allow_db_generated_files {
+        true => Some(sequences(&table)?),
+        false => None,
+    };
     if options.verify_checksums_before_ingest {
-        table.verify_checksums()?;
+        table.verify_checksums_ahead(options.verify_checksums_readahead_size)?;
     }
-    let Some((smallest, largest)) = bounds(cf, &table)? else {
+    let among = own_sequences.unwrap_or((0, 0));
+    let Some((smallest, largest)) = bounds(cf, &table, among, false)? else {
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
     if cf.icmp.compare(&smallest, &largest).is_gt() {
@@ -100,10 +103,100 @@ pub(super) fn examine(
         return Err(out_of_order(&table));
     }
     if options.verify_checksums_before_ingest {
-        verify_entries(cf, &table)?;
+        verify_entries(cf, &table, own_sequences)?;
+    }
+    if options.fill_cache && unique_id_of(properties).is_some() {
+        // Blocks are cached as they are in the file, without the sequence number it will get.
+        bounds(cf, &open(db, cf, path, number, true)?, among, true)?;
     }
     let (path, properties) = (path.to_path_buf(), properties.clone());
-    Ok(ExternalFile { path, number, bytes, smallest, largest, stored_seqno, properties })
+    let bytes = table.file_size();
+    Ok(ExternalFile {
+        path,
+        number,
+        bytes,
+        smallest,
+        largest,
+        stored_seqno,
+        own_sequences,
+        properties,
+    })
+}
+
+/// Opens the table; `cached` puts what that reads into the block cache, and needs an id of its own.
+fn open(
+    db: &DbInner,
+    cf: &CfData,
+    path: &Path,
+    number: FileNumber,
+    cached: bool,
+) -> Result<Arc<Table>> {
+    let handle = db.fs.open_random(path)?;
+    let bytes = handle.len();
+    let mut table_options = (*cf.table_options()).clone();
+    if !cached {
+        table_options.block_cache = None;
+        table_options.no_block_cache = true;
+    }
+    let context = TableReadContext {
+        options: Arc::new(table_options),
+        comparator: cf.icmp.clone(),
+        file_number: number,
+        largest_seqno: 0,
+        prefix_extractor: cf.options().prefix_extractor.clone(),
+        skip_filters: !cached,
+        max_file_size_for_l0_meta_pin: 0,
+        ..TableReadContext::default()
+    };
+    Table::open(context, handle, bytes)
+}
+
+/// Smallest and largest sequence number of all that is in the table: what the properties say, or
+/// what is found.
+fn sequences(table: &Arc<Table>) -> Result<(SequenceNumber, SequenceNumber)> {
+    let properties = table.properties();
+    let (smallest, largest) = (properties.key_smallest_seqno, properties.key_largest_seqno);
+    if largest == 0 {
+        return Ok((0, 0));
+    }
+    if largest != UNKNOWN_SEQNO && smallest != UNKNOWN_SEQNO {
+        return check_sequences(smallest, largest);
+    }
+    let (mut smallest, mut largest) = (MAX_SEQUENCE, 0);
+    let mut note = |sequence: SequenceNumber| {
+        smallest = smallest.min(sequence);
+        largest = largest.max(sequence);
+    };
+    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+    let mut iter = table.iter(&options);
+    iter.seek_to_first();
+    while iter.valid() {
+        note(parse(iter.key())?.sequence);
+        iter.next();
+    }
+    iter.status()?;
+    for fragment in table.range_tombstones_ref().into_iter().flat_map(|list| list.fragments()) {
+        fragment.seqs.iter().for_each(|&sequence| note(sequence));
+    }
+    if largest < smallest {
+        return Ok((0, 0)); // No entries, which is refused elsewhere.
+    }
+    check_sequences(smallest, largest)
+}
+
+fn check_sequences(
+    smallest: SequenceNumber,
+    largest: SequenceNumber,
+) -> Result<(SequenceNumber, SequenceNumber)> {
+    if largest >= MAX_SEQUENCE {
+        return Err(Error::invalid_argument("Unknown largest seqno for db generated file."));
+    }
+    if smallest > largest {
+        return Err(Error::corruption(format!(
+            "External file has smallest sequence number {smallest} and largest {largest}"
+        )));
+    }
+    Ok((smallest, largest))
 }
 
 /// Checks what the properties say; returns the stored sequence number.
@@ -114,7 +207,9 @@ fn check_properties(
 ) -> Result<SequenceNumber> {
     let version = properties.collected(EXTERNAL_VERSION).and_then(get_fixed32);
     let stored = properties.collected(GLOBAL_SEQNO).and_then(get_fixed64);
+    let foreign = options.allow_db_generated_files;
     let stored = match version {
+        None if foreign => 0,
         None => return Err(Error::corruption("External file version not found")),
         Some(VERSION) => stored
             .ok_or_else(|| Error::corruption("External file global sequence number not found"))?,
@@ -140,14 +235,14 @@ fn check_properties(
     if properties.user_timestamps_persisted == 0 {
         return Err(Error::not_supported("External file with user-defined timestamps stripped"));
     }
-    if !matches!(properties.key_largest_seqno, 0 | UNKNOWN_SEQNO) {
+    if !foreign && !matches!(properties.key_largest_seqno, 0 | UNKNOWN_SEQNO) {
         return Err(Error::corruption(format!(
             "External file has non zero largest sequence number {}",
             properties.key_largest_seqno
         )));
     }
     let family = properties.column_family_id;
-    if family != UNKNOWN_COLUMN_FAMILY && family != u64::from(cf.id) {
+    if !foreign && family != UNKNOWN_COLUMN_FAMILY && family != u64::from(cf.id) {
         return Err(Error::invalid_argument("External file column family id don't match"));
     }
     if properties.num_entries == 0 && properties.num_range_deletions == 0 {
@@ -156,25 +251,31 @@ fn check_properties(
     Ok(stored)
 }
 
-/// Looks at every entry: keys ascend, each is there once and can take the file's sequence number,
-/// and they are as many as the properties say, which compactions hold their input against.
-fn verify_entries(cf: &CfData, table: &Arc<Table>) -> Result<()> {
+/// Looks at every entry: keys ascend, each is there once and can take the file's sequence number
+/// or has one among `own`, and they are as many as the properties say, which compactions hold their
+/// input against.
+fn verify_entries(
+    cf: &CfData,
+    table: &Arc<Table>,
+    own: Option<(SequenceNumber, SequenceNumber)>,
+) -> Result<()> {
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
     let (mut last, mut entries) = (None::<Vec<u8>>, 0u64);
     iter.seek_to_first();
     while iter.valid() {
-        unsequenced(iter.key())?;
-        let user = user_key(iter.key());
+        sequenced(iter.key(), own.unwrap_or((0, 0)))?;
+        let descends = |last: &Vec<u8>| match own {
+            Some(_) => cf.icmp.compare(last, iter.key()).is_ge(),
+            None => cf.comparator().compare(user_key(last), user_key(iter.key())).is_ge(),
+        };
         match &mut last {
-            Some(last) if cf.comparator().compare(last, user).is_ge() => {
-                return Err(out_of_order(table));
-            }
+            Some(last) if descends(last) => return Err(out_of_order(table)),
             Some(last) => {
                 last.clear();
-                last.extend_from_slice(user);
+                last.extend_from_slice(iter.key());
             }
-            None => last = Some(user.to_vec()),
+            None => last = Some(iter.key().to_vec()),
         }
         entries += 1;
         iter.next();
@@ -196,30 +297,37 @@ fn out_of_order(table: &Table) -> Error {
     Error::corruption(format!("External file {:06} has keys out of order", table.file_number()))
 }
 
-/// Smallest and largest internal key of all that is in the table.
-fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
+/// Smallest and largest internal key of all that is in the table. Sequence numbers must be `among`
+/// these.
+fn bounds(
+    cf: &CfData,
+    table: &Arc<Table>,
+    among: (SequenceNumber, SequenceNumber),
+    fill_cache: bool,
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let options = TableReadOptions { fill_cache, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
     let mut found: Option<(Vec<u8>, Vec<u8>)> = None;
     iter.seek_to_first();
     if iter.valid() {
-        let smallest = unsequenced(iter.key())?.to_vec();
+        let smallest = sequenced(iter.key(), among)?.to_vec();
         iter.seek_to_last();
         if !iter.valid() {
             iter.status()?;
             return Err(Error::corruption("Can not find largest key in sst file"));
         }
-        found = Some((smallest, unsequenced(iter.key())?.to_vec()));
+        found = Some((smallest, sequenced(iter.key(), among)?.to_vec()));
     }
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
     for fragment in tombstones.fragments() {
-        if fragment.seqs.iter().any(|&sequence| sequence != 0) {
+        let newest = fragment.seqs.iter().copied().max().unwrap_or(0);
+        if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {
             return Err(Error::corruption(
                 "External file has a range deletion with non zero sequence number.",
             ));
         }
-        let first = internal_key(&fragment.start, 0, ValueType::RangeDeletion);
+        let first = internal_key(&fragment.start, newest, ValueType::RangeDeletion);
         let last = internal_key(&fragment.end, MAX_SEQUENCE, ValueType::RangeDeletion);
         found = Some(match found {
             None => (first, last),
@@ -232,12 +340,22 @@ fn bounds(cf: &CfData, table: &Arc<Table>) -> Result<Option<(Vec<u8>, Vec<u8>)>>
     Ok(found)
 }
 
-/// Checks that the key has no sequence number of its own.
-fn unsequenced(ikey: &[u8]) -> Result<&[u8]> {
-    let key = pumice_base::dbformat::parse_internal_key(ikey)
-        .map_err(|error| error.with_context("Corrupted key in external file. "))?;
-    if key.sequence != 0 {
-        return Err(Error::corruption("External file has non zero sequence number"));
+fn parse(ikey: &[u8]) -> Result<ParsedInternalKey<'_>> {
+    pumice_base::dbformat::parse_internal_key(ikey)
+        .map_err(|error| error.with_context("Corrupted key in external file. "))
+}
+
+/// Checks that the key's sequence number is in the file's range: 0 in files that get one.
+fn sequenced(ikey: &[u8], among: (SequenceNumber, SequenceNumber)) -> Result<&[u8]> {
+    let sequence = parse(ikey)?.sequence;
+    if (among.0..=among.1).contains(&sequence) {
+        return Ok(ikey);
     }
-    Ok(ikey)
+    Err(Error::corruption(match among {
+        (0, 0) => "External file has non zero sequence number".to_string(),
+        (smallest, largest) => format!(
+            "External file has sequence number {sequence}, its properties say {smallest} to \
+             {largest}"
+        ),
+    }))
 }

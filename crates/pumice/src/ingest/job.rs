@@ -13,7 +13,6 @@
 //! from the directory only if no MANIFEST can name it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,14 +25,17 @@ use pumice_port::sync::MutexGuard;
 use pumice_port::time;
 use pumice_table::unique_id_of;
 
+use crate::compaction::picker::InputLevel;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
 use crate::db::{DbInner, DbState};
-use crate::ingest::IngestExternalFileOptions;
+use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
+use crate::ingest::replace;
 use crate::ingest::transfer::{self, Transferred};
+use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::CompactionStyle;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
@@ -47,8 +49,7 @@ const BEHIND_EPOCH: u64 = 1;
 /// The files for one column family.
 pub(crate) struct Request<'a> {
     pub cf: Arc<CfData>,
-    pub files: &'a [PathBuf],
-    pub options: &'a IngestExternalFileOptions,
+    pub arg: &'a IngestExternalFileArg,
 }
 
 /// A request whose files have been checked and brought in.
@@ -56,6 +57,10 @@ struct Prepared<'a> {
     cf: &'a Arc<CfData>,
     options: &'a IngestExternalFileOptions,
     files: Vec<Incoming>,
+    /// What of the tree the files replace.
+    replaces: Option<UserRange<'a>>,
+    /// The files of the tree that go for it, once that is known.
+    replaced: Vec<InputLevel>,
     /// Numbers of files in each batch, see `place`.
     batches: Vec<usize>,
 }
@@ -63,6 +68,7 @@ struct Prepared<'a> {
 struct Incoming {
     external: ExternalFile,
     transferred: Transferred,
+    checksum: FileChecksum,
     placed: Placed,
 }
 
@@ -150,27 +156,34 @@ impl DbInner {
         request: &'a Request<'_>,
         under_way: &mut UnderWay<'_>,
     ) -> Result<Prepared<'a>> {
-        let (cf, options) = (&request.cf, request.options);
-        let mut files = Vec::with_capacity(request.files.len());
-        for path in request.files {
+        let Request { cf, arg } = request;
+        let options = &arg.options;
+        let replaces = arg.atomic_replace_range.as_ref();
+        let replaces = replaces.map(|range| replace::range_of(range, options)).transpose()?;
+        let mut files = Vec::with_capacity(arg.external_files.len());
+        for path in &arg.external_files {
             self.check_writable()?;
             files.push(examine(self, cf, options, path, under_way.new_number())?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
         let overlapping = place::any_overlap(&ranges, cf.comparator());
+        if let Some(range) = &replaces {
+            replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
+        }
         place::check_demand(options, overlapping)?;
         let batches = place::batches(&ranges, cf.comparator());
         let use_fsync = self.options().use_fsync;
         let mut incoming = Vec::with_capacity(files.len());
-        for external in files {
+        for (at, external) in files.into_iter().enumerate() {
             let to = filename::table_file(&self.path, external.number);
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let transferred = transfer::transfer(&*self.fs, options, use_fsync, from, &to, &stop)?;
+            let checksum = checksums::of_file(&*self.fs, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
-            incoming.push(Incoming { external, transferred, placed });
+            incoming.push(Incoming { external, transferred, checksum, placed });
         }
-        Ok(Prepared { cf, options, files: incoming, batches })
+        Ok(Prepared { cf, options, files: incoming, replaces, replaced: Vec::new(), batches })
     }
 
     /// Places the files and makes them part of the database.
@@ -217,10 +230,13 @@ impl DbInner {
         let mut ids = BTreeSet::new();
         for request in prepared {
             let super_version = request.cf.super_version.load_full();
-            let overlaps = |file: &Incoming| {
-                place::memtables_overlap(request.cf, &super_version, &file.external.range())
+            let overlaps =
+                |range: &UserRange<'_>| place::memtables_overlap(request.cf, &super_version, range);
+            let needed = match &request.replaces {
+                Some(range) => overlaps(range),
+                None => request.files.iter().any(|file| overlaps(&file.external.range())),
             };
-            if request.files.iter().any(overlaps) {
+            if needed {
                 if !request.options.allow_blocking_flush {
                     return Err(Error::invalid_argument("External file requires flush"));
                 }
@@ -269,10 +285,12 @@ impl DbInner {
         let mut overlaps = Vec::with_capacity(prepared.len());
         for request in prepared.iter() {
             let version = Arc::clone(&request.cf.super_version.load().version);
+            let fill_cache = request.options.fill_cache;
             let of = |file: &Incoming| {
-                place::shallowest_overlap(request.cf, &version, &file.external.range())
+                let range = file.external.range();
+                place::shallowest_overlap(request.cf, &version, &range, fill_cache)
             };
-            let levels = match request.options.ingest_behind {
+            let levels = match request.options.ingest_behind || request.replaces.is_some() {
                 true => vec![None; request.files.len()],
                 false => request.files.iter().map(of).collect::<Result<Vec<_>>>()?,
             };
@@ -286,8 +304,10 @@ impl DbInner {
             let cf = cf.ok_or_else(dropped)?;
             let used = request.place(cf, &overlaps, snapshots, first)?;
             last = last.max(used);
+            let mut replaced = request.replaced.clone();
             for file in &request.files {
-                let id = cf.plan.reserve(file.placed.level, &file.external.range());
+                let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));
+                let id = cf.plan.reserve(level, &file.external.range(), gone);
                 reserved.push((request.cf.id, id));
             }
         }
@@ -384,7 +404,7 @@ impl DbInner {
 
     fn tell_ingested(&self, request: &Prepared<'_>, micros: u64) {
         let mut told = Vec::with_capacity(request.files.len());
-        for Incoming { external, placed, transferred } in &request.files {
+        for Incoming { external, placed, transferred, .. } in &request.files {
             let bytes = external.bytes;
             let copied = *transferred == Transferred::Copied;
             let job = CompactionStats {
@@ -422,20 +442,26 @@ impl Prepared<'_> {
         let version = Arc::clone(&cf.version);
         let options = self.options;
         let fifo = cf.data.options().compaction_style == CompactionStyle::Fifo;
+        let own_sequences = options.allow_db_generated_files;
         let mut demand = Demand {
-            sequenced: self.batches.len() > 1
+            sequenced: (self.batches.len() > 1 && !own_sequences)
                 || (options.snapshot_consistency
                     && snapshots
                     && !planted::is(Bug::IngestIgnoresSnapshots)),
             // FIFO compaction knows no other level.
             below: fifo.then_some(0),
             only_last_level: options.fail_if_not_bottommost_level,
+            own_sequences,
+            replaces: self.replaces.is_some(),
         };
         let tree = Tree {
             version: &version,
             base_level: cf.plan.base_level(),
             running: cf.plan.running(),
         };
+        if let Some(range) = &self.replaces {
+            self.replaced = replace::replaced(&tree, range)?;
+        }
         let mut last = first;
         let mut at = 0;
         for &len in &self.batches {
@@ -450,7 +476,7 @@ impl Prepared<'_> {
                 if sequence != file.external.stored_seqno && !options.allow_global_seqno {
                     return Err(Error::invalid_argument("Global seqno is required, but disabled"));
                 }
-                last = last.max(sequence);
+                last = last.max(sequence).max(file.external.largest_sequence());
                 uppermost = uppermost.min(level);
                 let epoch = if options.ingest_behind { BEHIND_EPOCH } else { cf.next_epoch };
                 cf.next_epoch += u64::from(!options.ingest_behind);
@@ -464,10 +490,15 @@ impl Prepared<'_> {
 
     fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
         let new_files = self.files.iter().map(|file| (file.placed.level, file.metadata()));
+        let of_level = |input: &InputLevel| {
+            let level = input.level;
+            input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
+        };
         VersionEdit {
             column_family: self.cf.id,
             last_sequence: Some(last_sequence),
             new_files: new_files.collect(),
+            deleted_files: self.replaced.iter().flat_map(of_level).collect(),
             ..VersionEdit::default()
         }
     }
@@ -481,19 +512,23 @@ impl Incoming {
         let now = time::wall_seconds();
         let tail_start = properties.tail_start_offset;
         let lone_tombstone = properties.num_range_deletions == 1 && properties.num_entries == 1;
+        let (smallest_seq, largest_seq) =
+            external.own_sequences.unwrap_or((placed.sequence, placed.sequence));
         let meta = FileMetaData {
             number: external.number,
             file_size: external.bytes,
             smallest,
             largest,
-            smallest_seq: placed.sequence,
-            largest_seq: placed.sequence,
+            smallest_seq,
+            largest_seq,
             epoch_number: placed.epoch,
             oldest_ancester_time: now,
             file_creation_time: now,
             unique_id: unique_id_of(properties).unwrap_or([0, 0]),
             tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
             marked_for_compaction: lone_tombstone,
+            file_checksum: self.checksum.value.clone(),
+            file_checksum_func_name: self.checksum.function.clone(),
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(properties));
@@ -510,24 +545,42 @@ fn check_requests(requests: &[Request<'_>]) -> Result<()> {
     if !requests.iter().all(|request| ids.insert(request.cf.id)) {
         return Err(Error::invalid_argument("ingestion args have duplicate column families"));
     }
-    for (at, Request { cf, files, options }) in requests.iter().enumerate() {
-        if files.is_empty() {
+    let fill_cache = requests[0].arg.options.fill_cache;
+    for (at, Request { arg, .. }) in requests.iter().enumerate() {
+        if arg.external_files.is_empty() {
             return Err(Error::invalid_argument(format!("external_files[{at}] is empty")));
         }
-        if options.move_files && options.link_files {
+        if arg.options.fill_cache != fill_cache {
             return Err(Error::invalid_argument(
-                "`move_files` and `link_files` can not both be true.",
+                "fill_cache should be the same across ingestion options.",
             ));
         }
-        if options.ingest_behind && !cf.options().cf_allow_ingest_behind {
-            return Err(Error::invalid_argument(format!(
-                "Can't ingest_behind file in ColumnFamily {} with cf_allow_ingest_behind=false",
-                cf.name
-            )));
-        }
-        if cf.is_dropped() {
-            return Err(dropped());
-        }
+    }
+    requests.iter().try_for_each(check_request)
+}
+
+fn check_request(Request { cf, arg }: &Request<'_>) -> Result<()> {
+    let options = &arg.options;
+    if options.ingest_behind && !cf.options().cf_allow_ingest_behind {
+        return Err(Error::invalid_argument(format!(
+            "Can't ingest_behind file in ColumnFamily {} with cf_allow_ingest_behind=false",
+            cf.name
+        )));
+    }
+    if let Some(range) = &arg.atomic_replace_range {
+        replace::range_of(range, options)?;
+    }
+    if options.allow_db_generated_files && options.write_global_seqno {
+        return Err(Error::not_supported(
+            "write_global_seqno is deprecated and does not work with allow_db_generated_files.",
+        ));
+    }
+    if options.move_files && options.link_files {
+        return Err(Error::invalid_argument("`move_files` and `link_files` can not both be true."));
+    }
+    checksums::check_lists(arg)?;
+    if cf.is_dropped() {
+        return Err(dropped());
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 //! | `writer` | [`SstFileWriter`] makes such files |
 //! | `external` | opens and checks one, finds its bounds |
 //! | `transfer` | links or copies it into the directory, durably |
+//! | `checksums` | of whole files: what the caller gave against what is there |
+//! | `replace` | which files of the tree a replaced key range takes away |
 //! | `place` | level and sequence number, from the tree alone |
 //! | `job` | the call: everything above in order, and the one change of the MANIFEST |
 //!
@@ -19,9 +21,11 @@
 //! (3) a file enters the MANIFEST only when its bytes and its name are durable; (4) a file never
 //! goes to a level at or below one that holds, or is about to hold, an entry in its range.
 
+mod checksums;
 mod external;
 pub(crate) mod job;
 mod place;
+mod replace;
 pub(crate) mod transfer;
 mod writer;
 
@@ -58,8 +62,21 @@ pub struct IngestExternalFileOptions {
     pub write_global_seqno: bool,
     /// Read and check every block first.
     pub verify_checksums_before_ingest: bool,
+    /// Bytes read at a time by that, and for checksums of whole files; 0 for a default.
+    pub verify_checksums_readahead_size: usize,
+    /// Compute the checksums that the call gives for whole files, and compare. Without, they are
+    /// believed.
+    pub verify_file_checksum: bool,
     /// Fail with TryAgain rather than put a file above the last level.
     pub fail_if_not_bottommost_level: bool,
+    /// Take files that a database wrote, with the sequence numbers that their entries have. They
+    /// may share no key with what is there. Of files that share keys with each other a later one
+    /// must hold the newer versions: those of deeper levels come first.
+    pub allow_db_generated_files: bool,
+    /// What is read on the way may stay in the block cache: index, filter and the ends of the
+    /// files, and blocks of the database that are looked at to find a place. The same for all
+    /// column families of a call.
+    pub fill_cache: bool,
 }
 
 impl Default for IngestExternalFileOptions {
@@ -74,9 +91,23 @@ impl Default for IngestExternalFileOptions {
             ingest_behind: false,
             write_global_seqno: false,
             verify_checksums_before_ingest: false,
+            verify_checksums_readahead_size: 0,
+            verify_file_checksum: true,
             fail_if_not_bottommost_level: false,
+            allow_db_generated_files: false,
+            fill_cache: true,
         }
     }
+}
+
+/// A range of user keys, the limit not included; without both ends, all keys. One end alone is
+/// NotSupported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeOpt {
+    /// The first key.
+    pub start: Option<Vec<u8>>,
+    /// The first key behind it.
+    pub limit: Option<Vec<u8>>,
 }
 
 /// The files for one column family of a [`Db::ingest_external_files`] call.
@@ -88,6 +119,33 @@ pub struct IngestExternalFileArg {
     pub external_files: Vec<PathBuf>,
     /// How.
     pub options: IngestExternalFileOptions,
+    /// Checksums of the files, as `files_checksum_func_names` say. They are kept in the MANIFEST,
+    /// unless `write_global_seqno` changes the files. Empty, or one for each file.
+    pub files_checksums: Vec<Vec<u8>>,
+    /// Functions of those checksums: `FileChecksumCrc32c` (four bytes, big end first).
+    pub files_checksum_func_names: Vec<String>,
+    /// Everything in this range goes in the same moment, without a tombstone: table files inside
+    /// are dropped as a whole, and one that is partly inside is InvalidArgument. The new files must
+    /// lie inside. Needs `snapshot_consistency = false`: snapshots lose the old entries too.
+    pub atomic_replace_range: Option<RangeOpt>,
+}
+
+impl IngestExternalFileArg {
+    /// `files` into `column_family`, without checksums, and replacing nothing.
+    pub fn new(
+        column_family: &ColumnFamily,
+        files: Vec<PathBuf>,
+        options: &IngestExternalFileOptions,
+    ) -> Self {
+        IngestExternalFileArg {
+            column_family: column_family.clone(),
+            external_files: files,
+            options: options.clone(),
+            files_checksums: Vec::new(),
+            files_checksum_func_names: Vec::new(),
+            atomic_replace_range: None,
+        }
+    }
 }
 
 impl Db {
@@ -116,11 +174,8 @@ impl Db {
         cf: &ColumnFamily,
         files: &[P],
     ) -> Result<()> {
-        self.ingest_external_files(&[IngestExternalFileArg {
-            column_family: cf.clone(),
-            external_files: files.iter().map(|file| file.as_ref().to_path_buf()).collect(),
-            options: options.clone(),
-        }])
+        let files = files.iter().map(|file| file.as_ref().to_path_buf()).collect();
+        self.ingest_external_files(&[IngestExternalFileArg::new(cf, files, options)])
     }
 
     /// [`Db::ingest_external_file`] into several column families, each named once: all files of
@@ -134,11 +189,7 @@ impl Db {
             if !arg.column_family.belongs_to(self.inner()) {
                 return Err(Error::invalid_argument("column family handle of another database"));
             }
-            requests.push(Request {
-                cf: Arc::clone(&arg.column_family.data),
-                files: &arg.external_files,
-                options: &arg.options,
-            });
+            requests.push(Request { cf: Arc::clone(&arg.column_family.data), arg });
         }
         self.inner().ingest(&requests)
     }

@@ -22,6 +22,9 @@ use crate::db::column_family::CfData;
 use crate::ingest::IngestExternalFileOptions;
 use crate::read::super_version::SuperVersion;
 
+const NOT_WITH_OWN_SEQUENCES: &str = "An ingested file overlaps with existing data in the DB and \
+                                      has been assigned a non-zero sequence number, which is not \
+                                      allowed when 'allow_db_generated_files' is enabled.";
 const TO_L0_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range of Lmax \
                              does not overlap with files to ingest.";
 const ABOVE_LAST_REFUSED: &str = "Files cannot be ingested to Lmax. Please make sure key range \
@@ -53,13 +56,18 @@ pub(super) struct Demand {
     pub below: Option<usize>,
     /// See [`IngestExternalFileOptions::fail_if_not_bottommost_level`].
     pub only_last_level: bool,
+    /// Files keep the sequence numbers of their entries.
+    pub own_sequences: bool,
+    /// Nothing of the tree is left in the range of any file.
+    pub replaces: bool,
 }
 
 impl Tree<'_> {
     /// The place of a file that covers `range`; `overlap` is the first level with entries in it.
     ///
     /// # Errors
-    /// TryAgain if the place is not the last level and that is demanded.
+    /// TryAgain if the place is not the last level and that is demanded; InvalidArgument if a file
+    /// needs a sequence number that is to keep its own.
     pub fn place(
         &self,
         range: &UserRange<'_>,
@@ -67,17 +75,36 @@ impl Tree<'_> {
         demand: Demand,
     ) -> Result<Place> {
         let levels = self.version.num_levels();
-        if demand.below == Some(0) {
+        if demand.below == Some(0) && !demand.own_sequences {
             if demand.only_last_level && levels > 1 {
                 return Err(Error::new(ErrorKind::TryAgain, TO_L0_REFUSED));
             }
             return Ok(Place { level: 0, sequenced: true });
         }
+        let place = self.deepest(range, overlap, demand);
+        if demand.only_last_level && place.level + 1 < levels {
+            return Err(Error::new(ErrorKind::TryAgain, ABOVE_LAST_REFUSED));
+        }
+        if demand.own_sequences && place.sequenced {
+            return Err(Error::invalid_argument(NOT_WITH_OWN_SEQUENCES));
+        }
+        Ok(place)
+    }
+
+    /// The deepest level for `range`, and whether something in it lies at or below the level where
+    /// the search ended. For files that keep their sequence numbers it goes through all levels.
+    fn deepest(&self, range: &UserRange<'_>, overlap: Option<usize>, demand: Demand) -> Place {
+        let levels = self.version.num_levels();
+        let end = demand.below.unwrap_or(levels);
         let mut place = Place { level: 0, sequenced: demand.sequenced };
-        for level in 0..demand.below.unwrap_or(levels) {
+        for level in 0..if demand.own_sequences { levels } else { end } {
             let unused =
                 level > 0 && level < self.base_level && self.version.files(level).is_empty();
             if unused {
+                continue;
+            }
+            if demand.replaces {
+                place.level = if level < end { level } else { place.level };
                 continue;
             }
             let overlaps = overlap == Some(level) && !planted::is(Bug::IngestLevelTooDeep);
@@ -85,14 +112,12 @@ impl Tree<'_> {
                 place.sequenced = true;
                 break;
             }
-            if level == 0 || !self.version.range_overlaps(level, range) {
+            let fits = level == 0 || !self.version.range_overlaps(level, range);
+            if level < end && fits {
                 place.level = level;
             }
         }
-        if demand.only_last_level && place.level + 1 < levels {
-            return Err(Error::new(ErrorKind::TryAgain, ABOVE_LAST_REFUSED));
-        }
-        Ok(place)
+        place
     }
 
     /// The place of a file that goes behind all others.
@@ -161,11 +186,12 @@ pub(super) fn shallowest_overlap(
     cf: &CfData,
     version: &Version,
     range: &UserRange<'_>,
+    fill_cache: bool,
 ) -> Result<Option<usize>> {
     for level in version.levels() {
         let files = level.files().iter();
         for file in files.filter(|f| UserRange::of_file(f).overlaps(range, cf.comparator())) {
-            if file_overlaps(cf, file, range)? {
+            if file_overlaps(cf, file, range, fill_cache)? {
                 return Ok(Some(level.number()));
             }
         }
@@ -173,13 +199,19 @@ pub(super) fn shallowest_overlap(
     Ok(None)
 }
 
-fn file_overlaps(cf: &CfData, file: &FileMetaData, range: &UserRange<'_>) -> Result<bool> {
+fn file_overlaps(
+    cf: &CfData,
+    file: &FileMetaData,
+    range: &UserRange<'_>,
+    fill_cache: bool,
+) -> Result<bool> {
     let tables = cf.tables();
     let table = tables.table(file)?;
     if tombstones_overlap(table.range_tombstones_ref(), range, cf.comparator()) {
         return Ok(true);
     }
-    let options = TableReadOptions { total_order_seek: true, ..TableReadOptions::default() };
+    let options =
+        TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
     iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
     iter.status()?;
@@ -194,7 +226,10 @@ pub(super) fn memtables_overlap(
 ) -> bool {
     std::iter::once(&super_version.mem).chain(&super_version.imm).any(|mem| {
         let mut iter = mem.iter();
-        iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
+        match range.begin {
+            Some(begin) => iter.seek(&seek_key(begin, MAX_SEQUENCE)),
+            None => iter.seek_to_first(),
+        }
         (iter.valid() && !range.is_before_key(user_key(iter.key()), cf.comparator()))
             || tombstones_overlap(mem.range_tombstones().as_deref(), range, cf.comparator())
     })
@@ -227,7 +262,7 @@ pub(super) fn check_demand(options: &IngestExternalFileOptions, overlapping: boo
             "Files with overlapping ranges cannot be ingested with ingestion behind mode.",
         ));
     }
-    if overlapping && !options.allow_global_seqno {
+    if overlapping && !options.allow_global_seqno && !options.allow_db_generated_files {
         return Err(Error::invalid_argument(
             "Global seqno is required, but disabled (because external files key range overlaps).",
         ));

@@ -43,6 +43,19 @@ option_table! {
         /// A memtable is full with so many range deletions, too; 0 for however many. Holds for
         /// memtables to come.
         memtable_max_range_deletions: u32 = 0, mutable, unsaved;
+        /// A Bloom filter in each memtable, of so large a part of `write_buffer_size` (at most a
+        /// quarter) and counted with the memtable's memory: of prefixes, if there is a
+        /// `prefix_extractor`. 0 for none. Holds for memtables to come.
+        memtable_prefix_bloom_size_ratio: f64 = 0.0, mutable, saved;
+        /// The memtable's filter has whole keys, too (`memtable_prefix_bloom_size_ratio` asks for
+        /// it). Holds for memtables to come.
+        memtable_whole_key_filtering: bool = false, mutable, saved;
+        /// A merge of a key that has so many operands in a row in the memtable is resolved as it is
+        /// written: the log has the operand, the memtable the value, where that needs nothing that
+        /// is not in memory. 0 for never. Holds for memtables to come.
+        max_successive_merges: usize = 0, mutable, saved;
+        /// `max_successive_merges` holds even if the write must read tables.
+        strict_max_successive_merges: bool = false, mutable, unsaved;
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
         arena_block_size: usize = 0, mutable, saved;
         /// Levels of the tree, L0 included.
@@ -112,6 +125,11 @@ option_table! {
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
         bottommost_file_compaction_delay: u32 = 0, mutable, unsaved;
+        /// Take the blocks of a file that is not needed any more out of the block cache, as long as
+        /// at least 0.99 to the power of this less one of those looked for are there; 1 ends at the
+        /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not
+        /// for databases that share a cache with a copy of themselves.
+        uncache_aggressiveness: u32 = 0, mutable, unsaved;
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
         /// Versions of a key that an iterator steps over before it seeks instead.
@@ -138,18 +156,10 @@ option_table! {
         "max_write_buffer_number_to_maintain": i32 = "0", fixed, unsaved;
         /// Universal compaction only.
         "compaction_options_universal": Verbatim = "", mutable, unsaved;
-        /// Bloom filter in the memtable.
-        "memtable_prefix_bloom_size_ratio": f64 = "0.000000", mutable, saved;
-        /// See memtable_prefix_bloom_size_ratio.
-        "memtable_whole_key_filtering": bool = "false", mutable, saved;
         /// Huge pages for the memtable.
         "memtable_huge_page_size": u64 = "0", mutable, saved;
         /// Locality of old Bloom filters.
         "bloom_locality": u32 = "0", fixed, saved;
-        /// Resolution of merges during writes.
-        "max_successive_merges": u64 = "0", mutable, saved;
-        /// See max_successive_merges.
-        "strict_max_successive_merges": bool = "false", mutable, unsaved;
         /// Locks of in-place updates, which are not built.
         "inplace_update_num_locks": u64 = "10000", mutable, saved;
         /// Disk times of background jobs are always measured.
@@ -184,8 +194,6 @@ option_table! {
         "memtable_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
         /// See memtable_op_scan_flush_trigger.
         "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
-        /// Eviction of blocks of obsolete files.
-        "uncache_aggressiveness": u32 = "0", mutable, unsaved;
         /// Turned into a field of the write path (removed in RocksDB 10).
         "check_flush_compaction_key_order": bool = "true", mutable, unsaved;
         /// File sizes follow the next level's boundaries always (removed in RocksDB 10).

@@ -26,6 +26,8 @@ const MIN_OPEN_FILES: i32 = 20;
 const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
 /// Largest arena block that is derived from the memtable's size.
 const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
+/// Largest part of a memtable that its filter takes.
+const MAX_MEMTABLE_BLOOM_RATIO: f64 = 0.25;
 /// Arena blocks are multiples of this.
 const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
 /// `ttl` and, with a compaction filter, `periodic_compaction_seconds` when nothing else is said: 30
@@ -110,6 +112,8 @@ impl ColumnFamilyOptions {
             let derived = (o.write_buffer_size / 8).min(MAX_DERIVED_ARENA_BLOCK_BYTES);
             o.arena_block_size = derived.next_multiple_of(ARENA_ALIGNMENT_BYTES);
         }
+        o.memtable_prefix_bloom_size_ratio =
+            o.memtable_prefix_bloom_size_ratio.clamp(0.0, MAX_MEMTABLE_BLOOM_RATIO);
         o.max_write_buffer_number = o.max_write_buffer_number.max(2);
         o.min_write_buffer_number_to_merge =
             o.min_write_buffer_number_to_merge.min(o.max_write_buffer_number - 1);

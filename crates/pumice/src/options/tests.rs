@@ -463,6 +463,7 @@ fn contradictions_are_brought_into_order() {
         level0_stop_writes_trigger: 0,
         soft_pending_compaction_bytes_limit: 0,
         max_bytes_for_level_multiplier: -1.0,
+        memtable_prefix_bloom_size_ratio: 0.3,
         num_levels: 12,
         ..ColumnFamilyOptions::default()
     };
@@ -471,6 +472,9 @@ fn contradictions_are_brought_into_order() {
     assert_eq!(s.arena_block_size, 8 << 10);
     assert_eq!((s.max_write_buffer_number, s.min_write_buffer_number_to_merge), (2, 1));
     assert_eq!((s.level0_slowdown_writes_trigger, s.level0_stop_writes_trigger), (4, 4));
+    assert_eq!(s.memtable_prefix_bloom_size_ratio, 0.25);
+    cf.memtable_prefix_bloom_size_ratio = -1.0;
+    assert_eq!(cf.sanitized().unwrap().memtable_prefix_bloom_size_ratio, 0.0);
     assert_eq!(s.soft_pending_compaction_bytes_limit, s.hard_pending_compaction_bytes_limit);
     assert_eq!(s.max_bytes_for_level_multiplier, 1.0);
     assert_eq!(s.max_bytes_for_level_multiplier_additional.len(), 12);

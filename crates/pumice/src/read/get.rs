@@ -40,12 +40,22 @@ struct Lookup<'a> {
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
     operands: Vec<Vec<u8>>,
+    /// What was found came from a wide-column entity, of which it is the default column.
+    entity: bool,
     answer: Answer,
 }
 
 impl<'a> Lookup<'a> {
     fn new(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
-        Lookup { cf, key, sequence, covered_below: 0, operands: Vec::new(), answer: Answer::Open }
+        Lookup {
+            cf,
+            key,
+            sequence,
+            covered_below: 0,
+            operands: Vec::new(),
+            entity: false,
+            answer: Answer::Open,
+        }
     }
 
     /// Takes the next older version; true to go on.
@@ -81,6 +91,7 @@ impl<'a> Lookup<'a> {
                 false
             }
             other => {
+                self.entity = other == ValueType::WideColumnEntity;
                 match plain_value(other as u8, value) {
                     Ok(value) => self.finish(Some(value)),
                     Err(error) => self.answer = Answer::Failed(error),
@@ -123,8 +134,8 @@ impl<'a> Lookup<'a> {
         });
     }
 
-    /// Looks in a table file.
-    fn table(
+    /// Looks in a table file; unless `OPEN`, only if it is open.
+    fn table<const OPEN: bool>(
         &mut self,
         cache: &TableCache,
         options: &TableReadOptions,
@@ -132,7 +143,10 @@ impl<'a> Lookup<'a> {
         file: &FileMetaData,
         (seek_key, hash): (&[u8], u64),
     ) -> Result<()> {
-        let table = cache.table_at(file, level)?;
+        let table = match OPEN {
+            true => cache.table_at(file, level)?,
+            false => cache.opened(file).ok_or_else(|| Error::incomplete("no blocking io"))?,
+        };
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {
@@ -184,7 +198,7 @@ pub(crate) fn attempt(
     key: &[u8],
 ) -> Attempt {
     let mut lookup = Lookup::new(cf, key, sequence);
-    if let Err(error) = search(&mut lookup, cache, super_version, options) {
+    if let Err(error) = search::<true>(&mut lookup, cache, super_version, options) {
         return match options.missed.as_ref().and_then(|missed| missed.take()) {
             Some((table, block)) => Attempt::Needs(table, block),
             None => Attempt::Settled(Err(error)),
@@ -206,12 +220,38 @@ pub(crate) fn get(
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
     let mut lookup = Lookup::new(cf, key, sequence);
-    search(&mut lookup, cache, super_version, options)?;
+    search::<true>(&mut lookup, cache, super_version, options)?;
+    lookup.answer()
+}
+
+/// The value that a merge at `sequence` finds, and may replace by a plain one. With `cache_only`
+/// nothing is read from files, not even to open a table.
+///
+/// # Errors
+/// As [`get`]; Incomplete if something is not in memory; NotSupported if the value has columns
+/// that a plain one could not have.
+#[cold]
+pub(crate) fn get_for_merge(
+    cf: &CfData,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    sequence: SequenceNumber,
+    key: &[u8],
+) -> Result<Option<PinnedSlice>> {
+    let mut lookup = Lookup::new(cf, key, sequence);
+    let cache = cf.tables();
+    match options.cache_only {
+        true => search::<false>(&mut lookup, &cache, super_version, options)?,
+        false => search::<true>(&mut lookup, &cache, super_version, options)?,
+    }
+    if lookup.entity {
+        return Err(Error::not_supported("a wide-column entity becomes no plain value"));
+    }
     lookup.answer()
 }
 
 #[inline(always)]
-fn search(
+fn search<const OPEN: bool>(
     lookup: &mut Lookup<'_>,
     cache: &TableCache,
     super_version: &SuperVersion,
@@ -241,7 +281,7 @@ fn search(
         }
         if number == 0 {
             for file in level.candidates(icmp, seek_key) {
-                lookup.table(cache, options, number, file, (seek_key, hash))?;
+                lookup.table::<OPEN>(cache, options, number, file, (seek_key, hash))?;
                 if !lookup.is_open() {
                     return Ok(());
                 }
@@ -254,7 +294,7 @@ fn search(
             if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
                 break;
             }
-            lookup.table(cache, options, number, file, (seek_key, hash))?;
+            lookup.table::<OPEN>(cache, options, number, file, (seek_key, hash))?;
             if !lookup.is_open() {
                 return Ok(());
             }

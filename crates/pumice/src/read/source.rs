@@ -35,7 +35,7 @@ impl Source {
     /// everything.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         match self {
-            Source::Mem(_) => {}
+            Source::Mem(mem) => mem.scope_to_prefix(scope),
             Source::Table(table) => table.scope_to_prefix(scope),
             Source::Level(level) => level.scope_to_prefix(scope),
         }

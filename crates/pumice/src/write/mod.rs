@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod controller;
+pub(crate) mod merge;
 pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod switch;

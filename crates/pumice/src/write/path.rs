@@ -219,6 +219,13 @@ impl DbInner {
                 at = Some((column_family, cf.super_version.load_full()));
             }
             let Some((_, super_version)) = &at else { continue };
+            if value_type == ValueType::Merge
+                && let Some(cf) = key_space.by_id(column_family)
+                && let Some(merged) = self.merged(cf, super_version, sequence, (key, value))
+            {
+                super_version.mem.add(sequence, ValueType::Value, key, &merged)?;
+                continue;
+            }
             super_version.mem.add(sequence, value_type, key, value)?;
         }
         self.note_full_memtable(&at);

@@ -4,7 +4,7 @@
 
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, IngestExternalFileArg,
-    IngestExternalFileOptions, MemFs, Options,
+    IngestExternalFileOptions, MemFs, Options, RangeOpt,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultRule, FsyncFailure};
 
@@ -45,6 +45,8 @@ fn options_on(fs: &MemFs) -> Options {
 struct Life {
     options: Options,
     move_files: bool,
+    /// The files replace everything from `a` to `e`.
+    replace: bool,
 }
 
 impl Life {
@@ -60,11 +62,19 @@ impl Life {
         let fs = &*self.options.db.file_system;
         fs.create_dir_all("/in".as_ref()).unwrap();
         for (n, cf) in families.iter().enumerate() {
-            db.put_cf(&SYNC, cf, b"a", b"old").unwrap();
-            db.put_cf(&SYNC, cf, b"c", b"old").unwrap();
+            if self.replace {
+                // In a file of its own: one that is partly in the range cannot be replaced.
+                db.put_cf(&SYNC, cf, b"z", b"beside").unwrap();
+                db.flush_cfs(&Default::default(), &[cf]).unwrap();
+            }
+            for key in ["a", "aa", "c"] {
+                db.put_cf(&SYNC, cf, key.as_bytes(), b"old").unwrap();
+            }
             db.flush_cfs(&Default::default(), &[cf]).unwrap();
             db.put_cf(&SYNC, cf, b"b", b"old").unwrap();
-            db.put_cf(&SYNC, cf, b"z", b"beside").unwrap();
+            if !self.replace {
+                db.put_cf(&SYNC, cf, b"z", b"beside").unwrap();
+            }
             table_of(&self.options, &format!("/in/{n}-1.sst"), &["a", "b"], "new");
             table_of(&self.options, &format!("/in/{n}-2.sst"), &["b", "c", "d"], "newer");
         }
@@ -77,13 +87,17 @@ impl Life {
         let args: Vec<_> = families
             .iter()
             .enumerate()
-            .map(|(n, cf)| IngestExternalFileArg {
-                column_family: cf.clone(),
-                external_files: (1..3).map(|f| format!("/in/{n}-{f}.sst").into()).collect(),
-                options: IngestExternalFileOptions {
+            .map(|(n, cf)| {
+                let files = (1..3).map(|f| format!("/in/{n}-{f}.sst").into()).collect();
+                let how = IngestExternalFileOptions {
                     move_files: self.move_files,
+                    snapshot_consistency: !self.replace,
                     ..Default::default()
-                },
+                };
+                let range = RangeOpt { start: Some(b"a".into()), limit: Some(b"e".into()) };
+                let mut arg = IngestExternalFileArg::new(cf, files, &how);
+                arg.atomic_replace_range = self.replace.then_some(range);
+                arg
             })
             .collect();
         db.ingest_external_files(&args)
@@ -101,6 +115,8 @@ impl Life {
                 false => (&b"old"[..], &b"old"[..], None),
             };
             assert_eq!(value("a").as_deref(), Some(a), "{what}: family {n}");
+            let gone = there && self.replace;
+            assert_eq!(value("aa").is_none(), gone, "{what}: family {n}");
             assert_eq!(value("c").as_deref(), Some(c), "{what}: family {n}");
             assert_eq!(value("d"), d, "{what}: family {n}");
             assert_eq!(value("b").as_deref(), Some(later.unwrap_or(c)), "{what}: family {n}");
@@ -119,10 +135,10 @@ impl Life {
 }
 
 /// Lets `mishap` happen at operation `i`. False when the ingestion ended before that.
-fn happen(i: u64, mishap: Mishap, move_files: bool) -> bool {
-    let what = format!("operation {i}, {mishap:?}, move {move_files}");
+fn happen(i: u64, mishap: Mishap, move_files: bool, replace: bool) -> bool {
+    let what = format!("operation {i}, {mishap:?}, move {move_files}, replace {replace}");
     let fs = MemFs::new(i);
-    let life = Life { options: options_on(&fs), move_files };
+    let life = Life { options: options_on(&fs), move_files, replace };
     let (db, families) = life.prepare();
     let before = fs.change_count();
     match mishap {
@@ -171,9 +187,9 @@ fn happen(i: u64, mishap: Mishap, move_files: bool) -> bool {
 }
 
 fn happen_everywhere(mishap: Mishap) {
-    for move_files in [false, true] {
+    for (move_files, replace) in [(false, false), (true, false), (false, true)] {
         let mut i = 0;
-        while happen(i, mishap, move_files) {
+        while happen(i, mishap, move_files, replace) {
             i += 1;
             assert!(i < 1000, "the ingestion never ends");
         }

@@ -3,15 +3,19 @@
 #![allow(clippy::unwrap_used)]
 
 mod behind;
+mod caching;
+mod checksums;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
 #[path = "../../../table/tests/hostile/forge.rs"]
 mod forge;
+mod from_database;
 mod hostile;
 mod moments;
 mod placing;
 mod refusals;
+mod replacing;
 mod support;
 mod views;
 mod writer;

@@ -59,10 +59,12 @@ fn life(seed: u64, read: fn(&Db, &ColumnFamily) -> (u32, u32)) {
         .collect();
     for round in 1..=ROUNDS {
         let path = table_of(&options, &format!("/in/{round}.sst"), &["a"], &round.to_string());
-        let arg = |cf: &ColumnFamily| IngestExternalFileArg {
-            column_family: cf.clone(),
-            external_files: vec![path.clone()],
-            options: IngestExternalFileOptions::default(),
+        let arg = |cf: &ColumnFamily| {
+            IngestExternalFileArg::new(
+                cf,
+                vec![path.clone()],
+                &IngestExternalFileOptions::default(),
+            )
         };
         db.ingest_external_files(&[arg(&other), arg(db.default_column_family())]).unwrap();
         let value = round.to_string();

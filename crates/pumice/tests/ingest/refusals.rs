@@ -35,11 +35,7 @@ fn wrong_calls() {
     let how = IngestExternalFileOptions::default;
     refused(db.ingest_external_files(&[]), invalid, "ingestion arg list is empty");
     refused(ingest(&db, &[]), invalid, "external_files[0] is empty");
-    let arg = IngestExternalFileArg {
-        column_family: cf.clone(),
-        external_files: vec![path.clone()],
-        options: how(),
-    };
+    let arg = IngestExternalFileArg::new(&cf, vec![path.clone()], &how());
     let twice = db.ingest_external_files(&[arg.clone(), arg]);
     refused(twice, invalid, "ingestion args have duplicate column families");
     let both = IngestExternalFileOptions { move_files: true, link_files: true, ..how() };

@@ -181,10 +181,8 @@ fn several_column_families_in_one_call() {
     db.put_cf(&WRITE, &other, b"k", b"old").unwrap();
     let one = table_of(&options, "/in/1.sst", &["k", "l"], "default's");
     let two = table_of(&options, "/in/2.sst", &["k", "m"], "other's");
-    let arg = |cf: &pumice::ColumnFamily, path: &std::path::PathBuf| IngestExternalFileArg {
-        column_family: cf.clone(),
-        external_files: vec![path.clone()],
-        options: IngestExternalFileOptions::default(),
+    let arg = |cf: &pumice::ColumnFamily, path: &std::path::PathBuf| {
+        IngestExternalFileArg::new(cf, vec![path.clone()], &IngestExternalFileOptions::default())
     };
     db.ingest_external_files(&[arg(db.default_column_family(), &one), arg(&other, &two)]).unwrap();
     let check = |db: &Db, other: &pumice::ColumnFamily| {

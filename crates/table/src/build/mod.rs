@@ -117,7 +117,6 @@ impl TableBuilder {
         let codec = Codec {
             kind: context.compression,
             options: Arc::new(context.compression_opts.clone()),
-            max_block_bytes: options.max_block_bytes,
             verify: options.verify_compression,
             timed: if context.time_codec { 1 } else { Codec::TIMED },
             dictionary: None,

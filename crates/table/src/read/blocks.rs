@@ -172,7 +172,7 @@ impl Table {
         Error::corruption(format!("block of another kind in the cache for {}", self.file.name()))
     }
 
-    fn cache_key(&self, handle: BlockHandle) -> CacheKey {
+    pub(crate) fn cache_key(&self, handle: BlockHandle) -> CacheKey {
         CacheKey(self.cache_base[0], self.cache_base[1] ^ handle.offset)
     }
 

@@ -52,6 +52,11 @@ impl Tail {
         Tail { start, bytes }
     }
 
+    /// The bytes, whose memory is used again.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// The given range if it is inside.
     pub fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;

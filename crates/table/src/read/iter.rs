@@ -16,7 +16,7 @@ use std::sync::Arc;
 use pumice_base::{Error, InternalIterator, Result};
 use pumice_env::ReadaheadBuffer;
 
-use crate::extractor::Extractor;
+use crate::Extractor;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
 use crate::read::blocks::MetaBlock;

@@ -12,7 +12,7 @@ use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Dictionary};
 use pumice_env::RandomAccessFile;
 
-use crate::extractor::Extractor;
+use crate::Extractor;
 use crate::footer::{FOOTER_LEN, Footer};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
@@ -278,7 +278,12 @@ fn dictionary_codec(property: &str) -> CompressionType {
 }
 
 /// Reads a block from the tail if it is there, else from the file.
-fn read(file: &TableFile, tail: &Tail, handle: BlockHandle, kind: BlockKind) -> Result<Vec<u8>> {
+pub(crate) fn read(
+    file: &TableFile,
+    tail: &Tail,
+    handle: BlockHandle,
+    kind: BlockKind,
+) -> Result<Vec<u8>> {
     let len = file.stored_len(handle, kind)?;
     match tail.get(handle.offset, len) {
         Some(stored) => file.open_stored(handle, kind, true, stored),
@@ -473,58 +478,6 @@ impl Table {
         });
         Ok(())
     }
-
-    /// Reads every block of the table and verifies its checksum and form.
-    ///
-    /// # Errors
-    /// The first failure.
-    pub fn verify_checksums(&self) -> Result<()> {
-        let no_tail = Tail::default();
-        let contents = read(&self.file, &no_tail, self.footer.metaindex, BlockKind::MetaIndex)?;
-        let handles = MetaIndex::decode_all(contents).map_err(|what| {
-            self.file.bad_block(self.footer.metaindex, BlockKind::MetaIndex, what)
-        })?;
-        for (name, handle) in handles {
-            let kind = MetaIndex::kind_of(&name);
-            if kind == BlockKind::Properties {
-                // Verified, with its exception, when the table was opened.
-                continue;
-            }
-            let contents = read(&self.file, &no_tail, handle, kind)?;
-            if kind == BlockKind::FilterIndex {
-                let top = self.decode(contents, handle, kind)?;
-                for partition in top.as_index().into_iter().flat_map(|index| index.handles()) {
-                    read(&self.file, &no_tail, partition, BlockKind::Filter)?;
-                }
-            }
-        }
-        let options = TableReadOptions { fill_cache: false, ..Default::default() };
-        let top = self.meta(&self.index, BlockKind::Index, &options)?;
-        let mut verified_to = 0;
-        for handle in top.get().as_index().into_iter().flat_map(|index| index.handles()) {
-            if !self.index_partitioned {
-                self.verify_data(handle, &mut verified_to)?;
-                continue;
-            }
-            let contents = read(&self.file, &no_tail, handle, BlockKind::Index)?;
-            let partition = self.decode(contents, handle, BlockKind::Index)?;
-            for handle in partition.as_index().into_iter().flat_map(|index| index.handles()) {
-                self.verify_data(handle, &mut verified_to)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Verifies a data block; they follow each other in the file, so that none is read twice.
-    fn verify_data(&self, handle: BlockHandle, verified_to: &mut u64) -> Result<()> {
-        if handle.offset < *verified_to {
-            return Err(self.file.bad_block(handle, BlockKind::Data, "blocks out of order"));
-        }
-        let contents = read(&self.file, &Tail::default(), handle, BlockKind::Data)?;
-        self.decode(contents, handle, BlockKind::Data)?;
-        *verified_to = handle.end().unwrap_or(u64::MAX);
-        Ok(())
-    }
 }
 
 /// A handle stored as a value.
@@ -539,7 +492,8 @@ pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
 fn block_bytes_max(properties: &TableProperties) -> usize {
     let entries = properties.num_entries.saturating_add(properties.num_data_blocks);
     let bytes = [
-        properties.raw_key_size,
+        // Twice: the largest index has a separator and a first key for each block.
+        properties.raw_key_size.saturating_mul(2),
         properties.raw_value_size,
         properties.index_size,
         entries.saturating_mul(BlockHandle::MAX_ENCODED_LEN as u64),

@@ -17,7 +17,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
 
-use crate::extractor::Extractor;
+use crate::Extractor;
 use crate::footer::Footer;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{TableOptions, TableReadOptions};
@@ -111,6 +111,11 @@ impl Table {
     /// Number of the file, for messages.
     pub fn file_number(&self) -> u64 {
         self.file_number
+    }
+
+    /// Bytes of the file.
+    pub fn file_size(&self) -> u64 {
+        self.file.len
     }
 
     /// The key order.

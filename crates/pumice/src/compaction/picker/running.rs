@@ -1,7 +1,8 @@
 //! The compactions under way in one column family.
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
-//! entries are flagged as being compacted. A reservation is an entry without inputs.
+//! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go
+//! without being compacted.
 
 use std::sync::Arc;
 
@@ -49,9 +50,18 @@ impl RunningCompactions {
         id
     }
 
-    /// Reserves `range` on `level` for files that come from outside the tree. Returns the id for
-    /// [`Self::unregister`].
-    pub fn reserve(&mut self, level: usize, range: &UserRange<'_>) -> u64 {
+    /// Reserves `range` on `level` for files that come from outside the tree; `replaced` are files
+    /// that go in the same moment. Returns the id for [`Self::unregister`].
+    pub fn reserve(
+        &mut self,
+        level: usize,
+        range: &UserRange<'_>,
+        replaced: Vec<InputLevel>,
+    ) -> u64 {
+        for file in replaced.iter().flat_map(|input| &input.files) {
+            debug_assert!(!file.is_being_compacted());
+            file.set_being_compacted(true);
+        }
         let id = self.next_id;
         self.next_id += 1;
         self.entries.push(Entry {
@@ -60,7 +70,7 @@ impl RunningCompactions {
             begin: range.begin.unwrap_or_default().to_vec(),
             end: range.end.unwrap_or_default().to_vec(),
             end_open: range.end_open,
-            inputs: Vec::new(),
+            inputs: replaced,
         });
         id
     }

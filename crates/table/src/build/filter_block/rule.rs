@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use pumice_filter::{FilterBuilder, KeyHashes};
 
+use crate::Extractor;
 use crate::build::block_keys::BlockKeys;
-use crate::extractor::Extractor;
 use crate::options::TableBuildContext;
 
 /// Which parts of keys are filtered.

@@ -7,7 +7,7 @@ use pumice_base::Result;
 
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
-use crate::build::pipeline::worker::{Outcome, Packed};
+use crate::build::pipeline::worker::{Outcome, Packed, release_large};
 use crate::build::prepopulate::Prepopulate;
 use crate::build::run::Run;
 use crate::build::stats::BuildStats;
@@ -49,6 +49,8 @@ impl Sink {
         if self.align > 0 {
             self.out.pad(self.align)?;
         }
+        release_large(raw);
+        release_large(out);
         Ok(self.out.offset - start)
     }
 

@@ -19,8 +19,6 @@ use crate::build::stats::BuildStats;
 pub(crate) struct Codec {
     pub kind: CompressionType,
     pub options: Arc<CompressionOptions>,
-    /// Blocks above this stay uncompressed, so that readers with the same limit can read them.
-    pub max_block_bytes: usize,
     /// Every block is decompressed and compared.
     pub verify: bool,
     /// Every so many blocks one is timed.
@@ -76,8 +74,18 @@ impl Codec {
             back: Vec::new(),
             dictionary: self.dictionary.as_ref().and_then(|dictionary| dictionary.read.clone()),
         });
-        let (max_block_bytes, timed) = (self.max_block_bytes, self.timed);
-        Ok(Worker { compressor, verify, max_block_bytes, timed, blocks: 0 })
+        Ok(Worker { compressor, verify, timed: self.timed, blocks: 0 })
+    }
+}
+
+/// Buffers above this are given back when their block is in the file.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// Gives the memory of a large block back, which the next one will hardly need.
+#[inline]
+pub(crate) fn release_large(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT_BYTES {
+        *buffer = Vec::new();
     }
 }
 
@@ -89,18 +97,14 @@ struct Verify {
 }
 
 impl Verify {
-    fn check(
-        &mut self,
-        kind: CompressionType,
-        stored: &[u8],
-        raw: &[u8],
-        max: usize,
-    ) -> Result<()> {
+    fn check(&mut self, kind: CompressionType, stored: &[u8], raw: &[u8]) -> Result<()> {
         let dictionary = self.dictionary.as_deref();
         self.decompressor
-            .decompress_with(kind, stored, dictionary, &mut self.back, max)
+            .decompress_with(kind, stored, dictionary, &mut self.back, raw.len())
             .map_err(|error| Error::corruption(format!("Could not decompress: {error}")))?;
-        if self.back == raw {
+        let same = self.back == raw;
+        release_large(&mut self.back);
+        if same {
             return Ok(());
         }
         Err(Error::corruption("Decompressed block did not match pre-compression block"))
@@ -152,7 +156,6 @@ impl Packed {
 pub(crate) struct Worker {
     compressor: Option<Compressor>,
     verify: Option<Verify>,
-    max_block_bytes: usize,
     timed: u32,
     blocks: u32,
 }
@@ -165,7 +168,7 @@ impl Worker {
     /// `Corruption` if the codec fails, or verification finds that it did not do its work.
     #[inline]
     pub fn pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<Packed> {
-        if self.compressor.is_none() || raw.len() > self.max_block_bytes {
+        if self.compressor.is_none() {
             return Ok(Packed::default());
         }
         let timed = self.blocks.is_multiple_of(self.timed);
@@ -193,7 +196,7 @@ impl Worker {
         packed.kind = compressor.kind();
         packed.outcome = Outcome::Compressed;
         if let Some(verify) = &mut self.verify {
-            verify.check(packed.kind, out, raw, self.max_block_bytes)?;
+            verify.check(packed.kind, out, raw)?;
         }
         Ok(packed)
     }

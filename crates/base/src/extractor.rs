@@ -1,12 +1,12 @@
-//! Prefix extractors as tables use them: the built-in ones without a virtual call.
+//! Prefix extractors as tables and memtables use them: the built-in ones without a virtual call.
 //!
 //! Immutable and shared. A name identifies an extractor wherever it is persisted, so one that
 //! bears a built-in name is taken for that one.
 
 use std::sync::Arc;
 
-use pumice_base::Comparator;
-use pumice_base::extension::SliceTransform;
+use crate::Comparator;
+use crate::extension::SliceTransform;
 
 /// Maps user keys to prefixes.
 #[derive(Clone)]
@@ -88,9 +88,9 @@ impl Extractor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pumice_base::extension::FixedPrefix;
+    use crate::extension::FixedPrefix;
 
-    #[pumice_test_macros::test]
+    #[test]
     fn names_and_prefixes() {
         let keys: [&[u8]; 4] = [b"", b"ab", b"abc", b"abcd"];
         let cases = [
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    #[pumice_test_macros::test]
+    #[test]
     fn ranges_within_a_prefix() {
         let order = Comparator::Bytewise;
         let fixed = Extractor::Fixed(2);

@@ -1,0 +1,163 @@
+//! Code of the user's that panics in a background job: whoever waits for the job hears of it, the
+//! database takes no more writes, what it has can be read, and reopening cures it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pumice::stats::listener::FlushJobInfo;
+use pumice::{
+    CompactRangeOptions, CompactionFilter, Db, Error, ErrorKind, EventListener, FileSystem,
+    FilterDecision, FlushOptions, MemFs, MergeOperator, Options, ReadOptions, Severity,
+    WriteOptions,
+};
+
+const DIR: &str = "/db";
+const KEYS: u32 = 3000;
+
+/// Everything that a job calls; panics once it is armed.
+#[derive(Default)]
+struct Bomb(AtomicBool);
+
+impl Bomb {
+    fn step(&self) {
+        assert!(!self.0.load(Ordering::Relaxed), "boom");
+    }
+}
+
+impl CompactionFilter for Bomb {
+    fn name(&self) -> &str {
+        "bomb"
+    }
+    fn filter(&self, _level: i32, key: &[u8], _value: &[u8]) -> FilterDecision {
+        if key > b"0001500".as_slice() {
+            self.step();
+        }
+        FilterDecision::Keep
+    }
+}
+
+impl MergeOperator for Bomb {
+    fn name(&self) -> &str {
+        "bomb"
+    }
+    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, all: &[&[u8]]) -> Option<Vec<u8>> {
+        self.step();
+        Some([existing.unwrap_or_default(), &all.concat()].concat())
+    }
+}
+
+impl EventListener for Bomb {
+    fn on_flush_begin(&self, _info: &FlushJobInfo) {
+        self.step();
+    }
+}
+
+/// A database with something in level 0 and in memory, and what is to go off in it.
+struct Test {
+    fs: MemFs,
+    options: Options,
+    bomb: Arc<Bomb>,
+    db: Db,
+}
+
+impl Test {
+    fn new(set: impl FnOnce(&mut Options, Arc<Bomb>)) -> Self {
+        let (fs, bomb) = (MemFs::new(1), Arc::new(Bomb::default()));
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = fs.shared();
+        options.cf.merge_operator = Some(Arc::clone(&bomb) as Arc<dyn MergeOperator>);
+        options.cf.disable_auto_compactions = true;
+        options.cf.target_file_size_base = 20_000;
+        let mut opened = options.clone();
+        set(&mut opened, Arc::clone(&bomb));
+        let db = Db::open(&opened, DIR).unwrap();
+        let test = Test { fs, options, bomb, db };
+        for round in 0..3 {
+            for n in 0..KEYS {
+                let (key, value) = (format!("{n:07}"), format!("{round} {n:060}"));
+                test.db.put(&WriteOptions::default(), key.as_bytes(), value.as_bytes()).unwrap();
+            }
+            test.db.flush(&FlushOptions::default()).unwrap();
+        }
+        let write = WriteOptions::default();
+        // A flush merges what is in one memtable.
+        test.db.put(&write, b"0000007", format!("2 {:060}", 7).as_bytes()).unwrap();
+        test.db.merge(&write, b"0000007", b"+").unwrap();
+        test.db.put(&write, b"0000008", b"last").unwrap();
+        test.bomb.0.store(true, Ordering::Relaxed);
+        test
+    }
+
+    fn check(db: &Db, merged: bool) {
+        let get = |n: u32| db.get(&ReadOptions::default(), format!("{n:07}").as_bytes()).unwrap();
+        assert_eq!(get(8).as_deref(), Some(&b"last"[..]));
+        for n in (0..KEYS).filter(|n| ![7, 8].contains(n)) {
+            assert_eq!(get(n).as_deref(), Some(format!("2 {n:060}").as_bytes()), "{n}");
+        }
+        if merged {
+            assert_eq!(get(7).as_deref(), Some(format!("2 {:060}+", 7).as_bytes()));
+        }
+    }
+
+    /// What is left after `error`.
+    fn check_after(self, error: &Error) {
+        let told = |error: &Error| {
+            assert!(error.to_string().contains("panicked: boom"), "{error}");
+            assert_eq!(
+                (error.kind(), error.severity()),
+                (ErrorKind::Aborted, Severity::Unrecoverable)
+            );
+        };
+        told(error);
+        told(&self.db.put(&WriteOptions::default(), b"k", b"v").unwrap_err());
+        told(&self.db.flush(&FlushOptions::default()).unwrap_err());
+        Test::check(&self.db, false);
+        let live = self.db.live_files_metadata().len();
+        drop(self.db.close());
+        drop(self.db);
+        let names = self.fs.list(Path::new(DIR)).unwrap();
+        assert_eq!(names.iter().filter(|name| name.ends_with(".sst")).count(), live, "{names:?}");
+        self.bomb.0.store(false, Ordering::Relaxed);
+        let db = Db::open(&self.options, DIR).unwrap();
+        Test::check(&db, true);
+        db.flush(&FlushOptions::default()).unwrap();
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        Test::check(&db, true);
+        db.close().unwrap();
+    }
+}
+
+/// A compaction in one part, and in several, each a task of its own.
+#[pumice_test_macros::test]
+fn in_a_compaction() {
+    for parts in [1, 4] {
+        let test = Test::new(|options, bomb| {
+            options.cf.compaction_filter = Some(bomb);
+            options.db.max_subcompactions = parts;
+        });
+        // What is in memory would be merged by the flush that comes first.
+        let range = (Some(&b"0001000"[..]), Some(&b"0002900"[..]));
+        let request = CompactRangeOptions::default();
+        let error = test.db.compact_range(&request, range.0, range.1).unwrap_err();
+        test.check_after(&error);
+    }
+}
+
+#[pumice_test_macros::test]
+fn in_a_flush() {
+    let test = Test::new(|_, _| ());
+    let error = test.db.flush(&FlushOptions::default()).unwrap_err();
+    test.check_after(&error);
+}
+
+#[pumice_test_macros::test]
+fn in_a_listener() {
+    let test = Test::new(|options, bomb| options.db.listeners.push(bomb));
+    // Whether the flush itself gets through is not said.
+    drop(test.db.flush(&FlushOptions::default()));
+    let error = test.db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
+    test.check_after(&error);
+}

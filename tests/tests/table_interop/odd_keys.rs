@@ -1,6 +1,6 @@
-//! Keys that separators, shared prefixes and hashes might stumble over: of few different bytes, zeros
-//! and 0xff among them, long, prefixes of each other. Tables of each engine are ingested by the
-//! other, which finds all of them, walks over them both ways and seeks between them.
+//! Keys that separators, shared prefixes and hashes might stumble over: of few different bytes,
+//! zeros and 0xff among them, long, prefixes of each other. Tables of each engine are ingested by
+//! the other, which finds all of them, walks over them both ways and seeks between them.
 //!
 //! Skipped aloud where the library is missing.
 
@@ -137,8 +137,8 @@ fn expected(
     }
 }
 
-/// The answers of an iterator and of gets; a macro, since the two engines' have the same methods and
-/// no common type.
+/// The answers of iterators and of gets; a macro, since those of the two engines have the same
+/// methods and no common type.
 macro_rules! ask {
     ($iter:expr, $targets:expr, $prefixed:expr, $scoped:expr, $get:expr) => {{
         let mut iter = $iter;

@@ -8,6 +8,7 @@ mod ingest;
 mod ingest_own;
 mod large_values;
 mod levels;
+mod odd_keys;
 mod offpeak;
 mod read_amp;
 mod round_robin;

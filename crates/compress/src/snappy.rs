@@ -4,10 +4,16 @@
 //! library has whole blocks only; this is its stream format read a second time, for that use alone.
 //! Format: <https://github.com/google/snappy/blob/main/format_description.txt>.
 //!
-//! Thread safety: used by one thread. Invariants: `made <= size`, and `out` is at least `size +
-//! CHUNK` long, so that a whole chunk may be copied to `made`; bytes of `out` behind `made` mean
-//! nothing. What a stream says is held against `size` and `made` before
+//! Thread safety: used by one thread. What a stream says is held against `size` and `made` before
 //! it is done. Does not verify what follows the part that was asked for.
+//!
+//! Invariants:
+//! 1. `made <= size <= out.len()`. All of `out` is initialised; its bytes behind `made` mean
+//!    nothing and are never shown, so a whole chunk may be copied to `made` where it fits.
+//! 2. `usual_elements` begins a round only with `ROUND_IN` bytes of the stream and `ROUND_OUT` of
+//!    the block to go. A round takes a literal of at most [`CHUNK`] bytes and then a copy of as
+//!    many, or either alone, so it reads below the one and writes below the other.
+#![allow(unsafe_code)]
 
 use pumice_base::Result;
 use pumice_base::coding::get_varint64;
@@ -17,6 +23,12 @@ use crate::options::CompressionType;
 
 /// Bytes that one copy of a usual element writes.
 const CHUNK: usize = 16;
+/// What a round of usual elements may read: two tags, a literal, a distance.
+const ROUND_IN: usize = 1 + CHUNK + 3;
+/// What it may write.
+const ROUND_OUT: usize = 2 * CHUNK;
+/// By how much a literal at the end may be longer than what is asked for.
+const END_SLACK: usize = 32;
 /// Longest element whose length is in its tag.
 const SHORT_LITERAL_MAX: usize = 60;
 
@@ -41,9 +53,9 @@ impl<'a> SnappyPrefix<'a> {
         let (size, skip) = get_varint64(framed).ok_or_else(|| malformed(kind, "truncated size"))?;
         let stream = &framed[skip..];
         let size = check_size(kind, size, stream.len(), limit)?;
-        if buffer.len() < size + CHUNK {
-            make_room(&mut buffer, size + CHUNK)?;
-            buffer.resize(size + CHUNK, 0);
+        if buffer.len() < size {
+            make_room(&mut buffer, size)?;
+            buffer.resize(size, 0);
         }
         Ok(SnappyPrefix { stream, out: buffer, made: 0, size })
     }
@@ -69,8 +81,14 @@ impl<'a> SnappyPrefix<'a> {
     ///
     /// # Errors
     /// `Corruption` for a malformed stream; what is made by then stays.
+    #[inline]
     pub fn extend(&mut self, wanted: usize) -> Result<()> {
         let wanted = wanted.min(self.size);
+        if self.made < wanted { self.extend_to(wanted) } else { Ok(()) }
+    }
+
+    /// [`SnappyPrefix::extend`] where that is more than is there.
+    fn extend_to(&mut self, wanted: usize) -> Result<()> {
         while self.made < wanted {
             self.usual_elements(wanted);
             if self.made < wanted && self.element().is_none() {
@@ -81,44 +99,79 @@ impl<'a> SnappyPrefix<'a> {
         Ok(())
     }
 
-    /// Does elements of at most [`CHUNK`] bytes, each with one copy of that size, until `wanted`
-    /// bytes are made or one is not of this kind. What is copied too much, the next overwrites.
+    /// What is left of the stream.
     #[inline]
+    pub fn stream(&self) -> &'a [u8] {
+        self.stream
+    }
+
+    /// The last `len` bytes of the block, if they are inside of one literal at the end of the
+    /// stream. Nothing is decompressed for it, so it is a guess: a literal's header of the right
+    /// length stands at the right distance from the end, but whether an element begins there is
+    /// only known once everything before it is decompressed.
+    pub fn stored_end(&self, len: usize) -> Option<&'a [u8]> {
+        let end = self.stream.len();
+        let is_literal = |long: usize| match u16::try_from(long - 1) {
+            Ok(less) if long > 256 => {
+                let at = end.checked_sub(long + 3)?;
+                let [low, high] = less.to_le_bytes();
+                (self.stream[at..at + 3] == [61 << 2, low, high]).then_some(long)
+            }
+            Ok(less) if long > SHORT_LITERAL_MAX => {
+                let at = end.checked_sub(long + 2)?;
+                (self.stream[at..at + 2] == [60 << 2, less as u8]).then_some(long)
+            }
+            _ => None,
+        };
+        let _long = (len.max(1)..len.checked_add(END_SLACK)?).find_map(is_literal)?;
+        self.stream.get(end - len..)
+    }
+
+    /// Does literals and copies of at most [`CHUNK`] bytes, each with one copy of that size, until
+    /// `wanted` bytes are made or one is not of this kind or too near to an end. What is copied too
+    /// much, the next overwrites.
     fn usual_elements(&mut self, wanted: usize) {
-        let (mut stream, mut made) = (self.stream, self.made);
-        let out = self.out.as_mut_slice();
-        while made < wanted
-            && let Some(&[tag, a, b, ..]) = stream.first_chunk::<{ CHUNK + 1 }>()
-        {
-            let long = usize::from(tag >> 2) + 1;
-            let (len, used, chunk) = if tag & 3 == 0 {
-                let Some(chunk) = stream[1..].first_chunk::<CHUNK>() else { break };
-                (long, 1 + long, *chunk)
-            } else {
-                let (len, back, used) = match tag & 3 {
-                    1 => (4 + ((long - 1) & 7), usize::from(tag >> 5) << 8 | usize::from(a), 2),
-                    2 => (long, usize::from(a) | usize::from(b) << 8, 3),
-                    _ => break,
-                };
-                let Some(from) = made.checked_sub(back) else { break };
-                let Some(chunk) = out.get(from..).and_then(|from| from.first_chunk()) else {
-                    break;
-                };
-                // Its own bytes are not there yet.
-                if len > back {
+        let Some(last_in) = self.stream.len().checked_sub(ROUND_IN) else { return };
+        let Some(last_out) = self.size.checked_sub(ROUND_OUT) else { return };
+        let (stream, out) = (self.stream.as_ptr(), self.out.as_mut_ptr());
+        let (mut at, mut made) = (0, self.made);
+        let wanted = wanted.min(last_out + 1);
+        while made < wanted && at <= last_in {
+            // SAFETY: invariant 2: of `ROUND_IN` bytes this is the first.
+            let mut tag = usize::from(unsafe { *stream.add(at) });
+            if tag & 3 == 0 {
+                let less = tag >> 2;
+                if less >= CHUNK {
                     break;
                 }
-                (len, used, *chunk)
+                // SAFETY: invariant 2: `1 + CHUNK` bytes of the round's input, the first `CHUNK` of
+                // its output, which is inside of `out` by invariant 1; stream and `out` are apart.
+                unsafe { copy_chunk(stream.add(at + 1), out.add(made)) };
+                made += less + 1;
+                at += less + 2;
+                // SAFETY: invariant 2: at most `1 + CHUNK` behind the round's first byte.
+                tag = usize::from(unsafe { *stream.add(at) });
+            }
+            // SAFETY: invariant 2: at most two more behind that one.
+            let [low, high] = unsafe { stream.add(at + 1).cast::<[u8; 2]>().read() };
+            let (len, back, used) = match tag & 3 {
+                1 => (4 + (tag >> 2 & 7), (tag & 0xe0) << 3 | usize::from(low), 2),
+                2 => ((tag >> 2) + 1, usize::from(u16::from_le_bytes([low, high])), 3),
+                0 => continue,
+                _ => break,
             };
-            let Some(to) = out.get_mut(made..).and_then(|to| to.first_chunk_mut()) else { break };
-            if len > CHUNK || len > self.size - made {
+            // A copy that overlaps itself has to be done byte by byte.
+            if back > made || len > back || len > CHUNK {
                 break;
             }
-            *to = chunk;
+            // SAFETY: `back` is at most `made`; the chunk there and the one at `made` end within
+            // the round's output (invariant 2) and so within `out` (invariant 1).
+            unsafe { copy_chunk(out.add(made - back), out.add(made)) };
             made += len;
-            stream = &stream[used..];
+            at += used;
         }
-        (self.stream, self.made) = (stream, made);
+        self.stream = &self.stream[at..];
+        self.made = made;
     }
 
     /// Does one element of the stream, of any kind.
@@ -168,13 +221,27 @@ impl<'a> SnappyPrefix<'a> {
             return None;
         }
         let from = self.made.checked_sub(back)?;
-        for at in from..from + len {
-            self.out[at + back] = self.out[at];
+        if len <= back {
+            self.out.copy_within(from..from + len, self.made);
+        } else {
+            for at in from..from + len {
+                self.out[at + back] = self.out[at];
+            }
         }
         self.stream = rest;
         self.made += len;
         Some(())
     }
+}
+
+/// Copies [`CHUNK`] bytes, all of them read before one is written.
+///
+/// # Safety
+/// That many can be read at `from` and written at `to`.
+#[inline(always)]
+unsafe fn copy_chunk(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[u8; CHUNK]>().write(from.cast::<[u8; CHUNK]>().read()) };
 }
 
 #[cfg(test)]
@@ -240,6 +307,112 @@ mod tests {
         }
     }
 
+    /// Puts a random element behind `stream`, and what it stands for behind `bytes`: of any kind,
+    /// mostly of a length or distance where the decoder changes its way.
+    fn push_element(rng: &mut Rng, stream: &mut Vec<u8>, bytes: &mut Vec<u8>) {
+        let border =
+            [1, 4, 11, 12, CHUNK - 1, CHUNK, CHUNK + 1, 60, 61, 64][rng.uniform(10) as usize];
+        let len = if rng.one_in(2) { border } else { 1 + rng.uniform(64) as usize };
+        if bytes.is_empty() || rng.one_in(2) {
+            let less = len - 1;
+            match rng.uniform(4) {
+                0 => stream.extend([60 << 2, less as u8]),
+                1 => stream.extend([61 << 2, less as u8, 0]),
+                _ if len > SHORT_LITERAL_MAX => stream.extend([60 << 2, less as u8]),
+                _ => stream.push((less << 2) as u8),
+            }
+            let literal = rng.bytes(len);
+            stream.extend(&literal);
+            bytes.extend(&literal);
+            return;
+        }
+        let made = bytes.len();
+        let near = [1, len - 1, len, len + 1, CHUNK - 1, CHUNK, CHUNK + 1, made];
+        let back = if rng.one_in(4) {
+            1 + rng.uniform(made as u64) as usize
+        } else {
+            near[rng.uniform(8) as usize]
+        };
+        let back = back.clamp(1, made);
+        match rng.uniform(4) {
+            0 => {
+                stream.push(((len - 1) << 2 | 3) as u8);
+                stream.extend((back as u32).to_le_bytes());
+            }
+            1 | 2 if (4..12).contains(&len) && back < 2048 => {
+                stream.extend([(back >> 8 << 5 | (len - 4) << 2 | 1) as u8, back as u8]);
+            }
+            _ => {
+                stream.push(((len - 1) << 2 | 2) as u8);
+                stream.extend((back as u16).to_le_bytes());
+            }
+        }
+        for _ in 0..len {
+            bytes.push(bytes[bytes.len() - back]);
+        }
+    }
+
+    /// Elements of all kinds and borders, in blocks from a few bytes on, cut at every length; and
+    /// the same with damage: what the library reads or an error.
+    #[test]
+    fn elements_of_all_kinds_are_read_to_any_length() {
+        let mut rng = Rng::new(13);
+        let mut buffer = Vec::new();
+        for round in 0..600 {
+            let (mut stream, mut bytes) = (Vec::new(), Vec::new());
+            for _ in 0..=rng.uniform(12) {
+                push_element(&mut rng, &mut stream, &mut bytes);
+            }
+            let mut framed = Vec::new();
+            pumice_base::coding::put_varint32(&mut framed, bytes.len() as u32);
+            framed.extend(&stream);
+            for wanted in 0..=bytes.len() {
+                let mut prefix = SnappyPrefix::new(&framed, buffer, 1 << 20).unwrap();
+                prefix.extend(wanted).unwrap();
+                let made = prefix.made();
+                assert!(
+                    made.len() >= wanted && made == &bytes[..made.len()],
+                    "round {round}: {wanted}"
+                );
+                buffer = prefix.into_buffer();
+            }
+            let at = rng.uniform(framed.len() as u64) as usize;
+            framed[at] ^= 1 << rng.uniform(8);
+            if rng.one_in(3) {
+                framed.truncate(at);
+            }
+            check_against_library(&framed, round);
+        }
+    }
+
+    /// The end of a block is told without decompressing where it is a literal, long enough to be
+    /// told from chance, and never wrongly.
+    #[test]
+    fn literals_at_the_end_are_found() {
+        let mut rng = Rng::new(14);
+        let mut told = 0;
+        for round in 0..500 {
+            let front = compressible(&mut rng, 400);
+            let long = 1 + rng.uniform(700) as usize;
+            let bytes = [front, vec![7; 300], rng.bytes(long)].concat();
+            let framed = compress(&bytes);
+            let prefix = SnappyPrefix::new(&framed, Vec::new(), 1 << 20).unwrap();
+            for len in [0, 1, 4, long / 2, long - 1, long, long + 1, long + 40, 5000] {
+                let Some(end) = prefix.stored_end(len) else {
+                    let in_reach = len + 4 <= long && len + 20 > long && long > 80;
+                    assert!(!in_reach, "round {round}: {len} of {long}");
+                    continue;
+                };
+                told += 1;
+                assert!(end == &bytes[bytes.len() - len..], "round {round}: {len} of {long}");
+            }
+        }
+        assert!(told > 600, "{told}");
+        let whole = compress(&Rng::new(3).bytes(70_000));
+        let prefix = SnappyPrefix::new(&whole, Vec::new(), 1 << 20).unwrap();
+        assert!(prefix.stored_end(usize::MAX).is_none() && prefix.stored_end(69_999).is_none());
+    }
+
     /// A literal of more than 64 KiB, whose length takes more than two bytes.
     #[test]
     fn long_literals_are_read() {
@@ -250,6 +423,31 @@ mod tests {
         let mut prefix = SnappyPrefix::new(&framed, Vec::new(), 1 << 20).unwrap();
         prefix.extend(usize::MAX).unwrap();
         assert!(prefix.made() == bytes);
+    }
+
+    /// Reads a stream that may be damaged: an error, or what the library makes of it. True if it
+    /// could be read.
+    fn check_against_library(framed: &[u8], round: usize) -> bool {
+        let whole = || -> Result<Vec<u8>> {
+            let mut prefix = SnappyPrefix::new(framed, Vec::new(), 1 << 20)?;
+            prefix.stored_end(8);
+            prefix.extend(usize::MAX)?;
+            Ok(prefix.made().to_vec())
+        };
+        let mut expected = Vec::new();
+        let decoded =
+            Decompressor::new().decompress(CompressionType::Snappy, framed, &mut expected, 1 << 20);
+        match (whole(), decoded) {
+            (Ok(made), Ok(())) => assert!(made == expected, "round {round}"),
+            // The library also sees what stands behind the last byte.
+            (Ok(_), Err(_)) => {}
+            (Err(error), Err(_)) => {
+                assert!(error.is_corruption(), "round {round}: {error}");
+                return false;
+            }
+            (Err(error), Ok(())) => panic!("round {round}: {error}"),
+        }
+        true
     }
 
     /// Damaged streams end in an error or in the bytes that the library makes of them.
@@ -266,31 +464,7 @@ mod tests {
                 1 => framed[at] ^= 1 << rng.uniform(8),
                 _ => framed[at] = rng.next_u64() as u8,
             }
-            let whole = |framed: &[u8]| -> Result<Vec<u8>> {
-                let mut prefix = SnappyPrefix::new(framed, Vec::new(), 1 << 20)?;
-                prefix.extend(usize::MAX)?;
-                Ok(prefix.made().to_vec())
-            };
-            let mut expected = Vec::new();
-            let decoded = Decompressor::new().decompress(
-                CompressionType::Snappy,
-                &framed,
-                &mut expected,
-                1 << 20,
-            );
-            match (whole(&framed), decoded) {
-                (Ok(made), Ok(())) => {
-                    read += 1;
-                    assert!(made == expected, "round {round}");
-                }
-                // The library also sees what stands behind the last byte.
-                (Ok(_), Err(_)) => read += 1,
-                (Err(error), Err(_)) => {
-                    refused += 1;
-                    assert!(error.is_corruption(), "round {round}: {error}");
-                }
-                (Err(error), Ok(())) => panic!("round {round}: {error}"),
-            }
+            *(if check_against_library(&framed, round) { &mut read } else { &mut refused }) += 1;
         }
         assert!(refused > 500 && read > 500, "{refused} refused, {read} read");
     }

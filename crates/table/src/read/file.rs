@@ -141,9 +141,31 @@ impl TableFile {
         verify: bool,
         passing: Option<Vec<u8>>,
     ) -> Result<Vec<u8>> {
+        if handle.size > KEPT_BUFFER_BYTES as u64 {
+            return self.read_large(handle, kind, verify, passing);
+        }
         self.with_stored(handle, kind, verify, |stored| {
-            self.take_contents(handle, kind, stored, passing)
+            self.unpack(handle, kind, stored, passing.unwrap_or_default())
         })
+    }
+
+    /// `read_into` for blocks whose buffer would not be kept, so that the block may have it.
+    #[cold]
+    fn read_large(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        verify: bool,
+        passing: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>> {
+        let mut stored = vec![0; self.stored_len(handle, kind)?];
+        self.fill(handle, kind, verify, &mut stored)?;
+        let size = handle.size as usize;
+        if stored.get(size) == Some(&(CompressionType::None as u8)) {
+            stored.truncate(size);
+            return Ok(stored);
+        }
+        self.unpack(handle, kind, &stored, passing.unwrap_or_default())
     }
 
     /// Reads an index block for a search that mostly ends before the block does: `search` has it to
@@ -171,51 +193,29 @@ impl TableFile {
                 }
                 buffer = block.into_buffer();
             }
-            let contents = self.take_contents(handle, kind, stored, Some(buffer))?;
+            let contents = self.unpack(handle, kind, stored, buffer)?;
             Ok(Searched::Contents(contents))
         })
     }
 
-    /// The contents of a stored block, as `read_into` returns them.
-    fn take_contents(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-        stored: &mut Vec<u8>,
-        passing: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>> {
-        if stored.get(handle.size as usize) == Some(&(CompressionType::None as u8)) {
-            stored.truncate(handle.size as usize);
-            if let Some(contents) = passing {
-                return Ok(std::mem::replace(stored, contents));
-            }
-            if stored.capacity() > stored.len() + stored.len() / 8 + 64 {
-                return Ok(stored.as_slice().to_vec());
-            }
-            return Ok(std::mem::take(stored));
-        }
-        self.unpack(handle, kind, stored, passing.unwrap_or_default())
-    }
-
-    /// Reads a block, verifies it, and lets `f` have it as it is stored, trailer included. `f` may
-    /// keep the buffer.
+    /// Reads a block, verifies it, and lets `f` have it as it is stored, trailer included, in
+    /// memory that the next read overwrites: nothing is cleared for a read.
     fn with_stored<R>(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
         verify: bool,
-        f: impl FnOnce(&mut Vec<u8>) -> Result<R>,
+        f: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         let len = self.stored_len(handle, kind)?;
-        // A block may keep the buffer, and its charge then shows how large that once was: in a
-        // simulation nothing of an earlier one may show.
-        let keeps = !pumice_port::sim::is_running();
-        let mut stored = if keeps { READ_BUFFER.with(Cell::take) } else { Vec::new() };
-        stored.resize(len, 0);
-        let done = self.fill(handle, kind, verify, &mut stored).and_then(|()| f(&mut stored));
-        if keeps && stored.capacity() <= KEPT_BUFFER_BYTES {
-            stored.clear();
-            READ_BUFFER.with(|kept| kept.set(stored));
+        let mut buffer = READ_BUFFER.with(Cell::take);
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let stored = &mut buffer[..len];
+        let done = self.fill(handle, kind, verify, stored).and_then(|()| f(stored));
+        if buffer.capacity() <= KEPT_BUFFER_BYTES {
+            READ_BUFFER.with(|kept| kept.set(buffer));
         }
         done
     }

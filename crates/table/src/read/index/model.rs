@@ -370,7 +370,8 @@ fn partial_searches_find_what_whole_ones_do() {
 fn partial_searches_survive_damage() {
     for seed in 0..200 {
         let mut rng = Rng::new(7000 + seed);
-        let mut case = random_case(&mut rng, 12);
+        // Few entries are walked, more are found by their restart points.
+        let mut case = random_case(&mut rng, if seed % 4 == 0 { 40 } else { 12 });
         if case.encoding != IndexEncoding::USUAL {
             continue;
         }
@@ -385,6 +386,42 @@ fn partial_searches_survive_damage() {
             search_partial(&case.block[..at], &target).unwrap();
         }
     }
+}
+
+/// Restart points that are not where entries begin are not believed.
+#[pumice_test_macros::test]
+fn partial_searches_see_wrong_restart_points() {
+    let (mut found, mut left) = (0, 0);
+    for seed in 0..1500 {
+        let mut rng = Rng::new(11_000 + seed);
+        let mut case = random_case(&mut rng, 120);
+        let bytewise = matches!(case.cmp.user, Comparator::Bytewise);
+        if case.encoding != IndexEncoding::USUAL || !bytewise || case.entries.len() < 20 {
+            continue;
+        }
+        case.encode(1);
+        let n = case.entries.len();
+        let array = case.block.len() - 4 * (n + 1);
+        for _ in 0..1 + rng.uniform(4) {
+            let at = array + 4 * rng.uniform(n as u64) as usize;
+            let other = array + 4 * rng.uniform(n as u64) as usize;
+            match rng.uniform(3) {
+                0 => case.block[at] = case.block[at].wrapping_add(1 + rng.uniform(20) as u8),
+                1 => case.block.copy_within(other..other + 4, at),
+                _ => case.block[at..at + 4].copy_from_slice(&rng.next_u32().to_le_bytes()),
+            }
+        }
+        for entry in &case.entries {
+            let want = case.entries.iter().find(|other| other.key >= entry.key);
+            let target = internal_key(&entry.key, 3, ValueType::Value);
+            let got = search_partial(&case.block, &target).unwrap();
+            if got.is_some() {
+                assert_eq!(got, want.map(|entry| entry.handle), "seed {seed}");
+            }
+            *(if got.is_some() { &mut found } else { &mut left }) += 1;
+        }
+    }
+    assert!(found > 1000 && left > 1000, "{found} found, {left} left");
 }
 
 /// What a partition costs with keys like db_bench's: the reason for the columns.

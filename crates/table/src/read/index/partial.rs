@@ -5,19 +5,28 @@
 //! else, and whatever looks odd, is left to [`super::RawIndex`], which also finds the words for an
 //! error.
 //!
-//! Thread safety: borrows the block. Invariant: an entry is found only if the block can have as
-//! many restart points as it had entries up to there, so the restart array is never taken for
-//! entries.
+//! Where the restart points lie in the stream as they are, which is how a codec mostly leaves them,
+//! they tell where entries begin; else the entries are walked.
+//!
+//! Thread safety: borrows the block. Invariants: the restart array is never taken for entries: a
+//! walk finds one only if the block can have as many restart points as it had entries up to there,
+//! a search by restart points only before the place that their number gives. What restart points
+//! say is believed where the entries on both sides of the target bear it out.
 
 use pumice_base::Result;
 use pumice_compress::SnappyPrefix;
 
-use super::decode::parse_plain;
+use super::decode::{Parsed, parse_plain};
 use crate::handle::BlockHandle;
 use crate::prefix::{prefix_word, word_at};
 
-/// Bytes that are decompressed at a time.
+/// Bytes that are decompressed at a time where restart points are not known.
 const STEP: usize = 256;
+/// Entries that are passed at a time where they are: each costs its decompression, each step a
+/// comparison.
+const STRIDE: usize = 16;
+/// Where so many bytes can be read, a usual handle can.
+const HANDLE_WINDOW: usize = 16;
 /// Longest key that is looked at here.
 const KEY_MAX: usize = 64;
 /// An entry is looked at when so many bytes from its start are there: two lengths, the key, and
@@ -31,6 +40,96 @@ const WINDOW: usize = 2 + KEY_MAX + 8;
 /// `Corruption` for a malformed stream.
 pub(crate) fn find(block: &mut SnappyPrefix<'_>, target: &[u8]) -> Result<Option<BlockHandle>> {
     let target = (prefix_word(target), target);
+    match Points::of(block) {
+        Some(points) => points.find(block, target),
+        None => walk(block, target),
+    }
+}
+
+/// Restart points as they lie at the end of the stream. That they are the block's is a guess
+/// ([`SnappyPrefix::stored_end`]).
+struct Points<'a> {
+    /// All but the first, which is 0, and their number.
+    places: &'a [[u8; 4]],
+    /// Where the entries end.
+    end: usize,
+}
+
+impl<'a> Points<'a> {
+    fn of(block: &SnappyPrefix<'a>) -> Option<Self> {
+        let last = *block.stream().last_chunk()?;
+        let len = (u32::from_le_bytes(last) as usize).checked_mul(size_of::<u32>())?;
+        let end = block.size().checked_sub(len)?.checked_sub(size_of::<u32>())?;
+        let places = block.stored_end(len)?.as_chunks().0;
+        Some(Points { places, end })
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn place(&self, i: usize) -> usize {
+        let behind_first = i.checked_sub(1).and_then(|i| self.places.get(i));
+        behind_first.map_or(0, |place| u32::from_le_bytes(*place) as usize)
+    }
+
+    /// The entry at point `i`, and where the next one begins; decompresses up to there.
+    fn entry(&self, block: &mut SnappyPrefix<'_>, i: usize) -> Result<Option<(Parsed, usize)>> {
+        let at = self.place(i);
+        if at >= self.end {
+            return Ok(None);
+        }
+        block.extend(at + 2)?;
+        let key_len = block.made().get(at + 1).copied().unwrap_or(0);
+        block.extend(at + 2 + usize::from(key_len) + HANDLE_WINDOW)?;
+        Ok(parse_plain(block.made(), at, self.end))
+    }
+
+    /// As [`find`]. What is found is held against what is decompressed: the entry before it is
+    /// before the target and ends where it begins.
+    fn find(
+        &self,
+        block: &mut SnappyPrefix<'_>,
+        (word, target): (u64, &[u8]),
+    ) -> Result<Option<BlockHandle>> {
+        let is_below = |made: &[u8], entry: &Parsed| {
+            let first = word_at(made, entry.key_at as usize, entry.key_len as usize);
+            first < word || first == word && entry.key(made) < target
+        };
+        let first = self.entry(block, 0)?;
+        if self.len() > 1 && first.is_none_or(|(_, next)| next != self.place(1)) {
+            return Ok(None);
+        }
+        // Entries before `low` are below the target.
+        let (mut low, mut high) = (0, 0);
+        while low < self.len() {
+            high = (low + STRIDE).min(self.len()) - 1;
+            let Some((entry, _)) = self.entry(block, high)? else { return Ok(None) };
+            if !is_below(block.made(), &entry) {
+                break;
+            }
+            low = high + 1;
+        }
+        if low == self.len() {
+            return Ok(None);
+        }
+        while low < high {
+            let mid = low + (high - low) / 2;
+            let Some((entry, _)) = self.entry(block, mid)? else { return Ok(None) };
+            if is_below(block.made(), &entry) { low = mid + 1 } else { high = mid }
+        }
+        if let Some(before) = low.checked_sub(1) {
+            let before = self.entry(block, before)?;
+            if before.is_none_or(|(_, next)| next != self.place(low)) {
+                return Ok(None);
+            }
+        }
+        Ok(self.entry(block, low)?.map(|(entry, _)| entry.handle))
+    }
+}
+
+/// As [`find`], one entry after the other.
+fn walk(block: &mut SnappyPrefix<'_>, target: (u64, &[u8])) -> Result<Option<BlockHandle>> {
     let mut place = Place::default();
     loop {
         match place.pass(block.made(), target) {

@@ -5,7 +5,7 @@
 //! | Soft | retryable read or space failure of a compaction | compaction pauses | the next try |
 //! | Hard | failed flush, full disk, failed log write | writes stop, reads go on | `resume` |
 //! | Fatal | failed MANIFEST write | as Hard, and no file is deleted | `resume` |
-//! | Unrecoverable | corruption, a panic, memory out of step with the log | writes stop | reopening |
+//! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
 //! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody

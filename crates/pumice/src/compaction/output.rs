@@ -65,15 +65,16 @@ impl OutputFile {
     /// # Errors
     /// I/O.
     pub fn create(db: &DbInner, cf: &CfData, spec: OutputSpec) -> Result<Self> {
-        let options = cf.options();
+        let settings = cf.settings();
+        let options = &settings.options;
         let path = filename::table_file(&db.path, spec.number);
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) =
-            crate::compaction::compression_of(&options, spec.level, spec.base_level, spec.deepest);
+            crate::compaction::compression_of(options, spec.level, spec.base_level, spec.deepest);
         let context = TableBuildContext {
-            table: cf.table_options(),
+            table: Arc::clone(&settings.table),
             comparator: cf.icmp.clone(),
             compression,
             compression_opts,

@@ -29,6 +29,12 @@ use crate::stats::listener::FlushReason;
 use crate::table_cache::TableCache;
 use crate::write::controller::StallCause;
 
+/// What a change of options replaces in one step: whoever builds a table needs both to fit.
+pub(crate) struct CfSettings {
+    pub options: Arc<ColumnFamilyOptions>,
+    pub table: Arc<TableOptions>,
+}
+
 /// The part of a column family that reads and jobs use without a lock.
 pub struct CfData {
     pub(crate) id: u32,
@@ -39,9 +45,8 @@ pub struct CfData {
     /// is published, and before the super version that holds them.
     pub(crate) ingestions: AtomicU64,
     pub(crate) dropped: AtomicBool,
-    options: ArcSwap<ColumnFamilyOptions>,
+    settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
-    table_options: ArcSwap<TableOptions>,
     pub(crate) stats: CfCounters,
     /// What `optimize_filters_for_memory` balances the filters of all tables with.
     pub(crate) filter_balance: Arc<RateBalance>,
@@ -75,9 +80,11 @@ impl CfData {
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
             filter_balance: Arc::default(),
-            options: ArcSwap::from_pointee(options),
+            settings: ArcSwap::from_pointee(CfSettings {
+                options: Arc::new(options),
+                table: table_options,
+            }),
             tables: ArcSwap::new(tables),
-            table_options: ArcSwap::new(table_options),
         }
     }
 
@@ -88,12 +95,12 @@ impl CfData {
 
     /// The merge operator, if one is configured.
     pub(crate) fn merge_operator(&self) -> Option<Arc<dyn MergeOperator>> {
-        self.options.load().merge_operator.clone()
+        self.settings.load().options.merge_operator.clone()
     }
 
     /// The options as they are now.
     pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
-        self.options.load_full()
+        Arc::clone(&self.settings.load().options)
     }
 
     /// The open tables.
@@ -103,7 +110,12 @@ impl CfData {
 
     /// The table options as they are now.
     pub(crate) fn table_options(&self) -> Arc<TableOptions> {
-        self.table_options.load_full()
+        Arc::clone(&self.settings.load().table)
+    }
+
+    /// Both, of one moment.
+    pub(crate) fn settings(&self) -> Arc<CfSettings> {
+        self.settings.load_full()
     }
 
     /// Replaces the options. Requires: state lock held, so that changes are ordered.
@@ -113,8 +125,7 @@ impl CfData {
         table: Arc<TableOptions>,
         tables: Arc<TableCache>,
     ) {
-        self.options.store(Arc::new(options));
-        self.table_options.store(table);
+        self.settings.store(Arc::new(CfSettings { options: Arc::new(options), table }));
         self.tables.store(tables);
     }
 

@@ -348,8 +348,10 @@ impl TableBuilder {
         if let Some(hash) = &mut self.hash {
             run.change_block(|bytes, start| hash.add_to(bytes, start, &self.keys));
         }
-        if let Some(sampling) = &mut self.sampling {
-            sampling.block(run.block())?;
+        if let Some(sampling) = &mut self.sampling
+            && let Err(error) = sampling.block(run.block())
+        {
+            return Err(self.pipeline.fail(error));
         }
         let last = next_key.is_none();
         self.pipeline.submit(run, &mut self.entry, &mut self.sizes, tail, last)?;

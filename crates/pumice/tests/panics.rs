@@ -188,12 +188,14 @@ fn in_a_write() {
     let writers: Vec<_> = (0..4)
         .map(|n| {
             let db = Arc::clone(&db);
-            thread::spawn("writer", move || put(&db, &format!("{n}")).unwrap_err())
+            thread::spawn("writer", move || put(&db, &format!("{n}")))
         })
         .collect();
     for writer in writers {
-        let error = writer.join().unwrap();
-        assert!(error.to_string().contains("panicked: boom"), "{error}");
+        // The first has the panic itself, the others get an error.
+        let error = writer.join().and_then(|result| result).unwrap_err();
+        assert!(error.to_string().contains("panicked"), "{error}");
+        assert_eq!(error.severity(), Severity::Unrecoverable);
     }
     bomb.0.store(false, Ordering::Relaxed);
     assert_eq!(put(&db, "late").unwrap_err().severity(), Severity::Unrecoverable);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use pumice_port::{fiber, thread};
 
 use crate::db::requests::WriteOptions;
@@ -21,6 +21,44 @@ use crate::read::super_version::SuperVersion;
 use crate::stats::{HistogramKind, Ticker};
 use crate::write::batch::{self, BatchRecord, WriteBatch};
 use crate::write::queue::{Follower, Joined, QueuedBatch};
+
+/// A leader's turn. When a panic ends it, of a comparator, say, leadership must not be lost: those
+/// who queue get an error, and as some of the group may be in memory, nothing more is written.
+struct Turn<'a> {
+    db: &'a DbInner,
+    followers: Vec<Follower>,
+    ended: bool,
+}
+
+impl Turn<'_> {
+    #[cold]
+    fn lost(&mut self) {
+        let error = Error::aborted("A write panicked").with_severity(Severity::Unrecoverable);
+        self.db.poison(&error);
+        self.end(&Err(error));
+    }
+
+    #[inline]
+    fn end(&mut self, result: &Result<()>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        if self.followers.is_empty() {
+            self.db.queue.leave();
+        } else {
+            self.db.queue.finish(std::mem::take(&mut self.followers), result);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lost();
+        }
+    }
+}
 
 impl DbInner {
     /// Applies `updates` atomically.
@@ -102,29 +140,20 @@ impl DbInner {
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
     fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
-        let mut followers = Vec::new();
+        let mut turn = Turn { db: self, followers: Vec::new(), ended: false };
         let result = self.prepare_write(options, rep.len()).and_then(|()| {
             if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
                 thread::yield_now();
             }
-            self.queue.take_followers(rep.len(), options, &mut followers);
-            // With a panic of the comparator, say, leadership must not be lost.
-            let written = thread::contain("A write", || self.write_group(options, rep, &followers));
-            written.unwrap_or_else(|panic| {
-                self.poison(&panic);
-                Err(panic)
-            })
+            self.queue.take_followers(rep.len(), options, &mut turn.followers);
+            self.write_group(options, rep, &turn.followers)
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
-            return result;
+            turn.ended = true;
         }
-        if followers.is_empty() {
-            self.queue.leave();
-        } else {
-            self.queue.finish(followers, &result);
-        }
+        turn.end(&result);
         result
     }
 

@@ -29,7 +29,7 @@ const MERGED_BYTES_MAX: usize = 1 << 31;
 impl DbInner {
     /// What `key` has with `operand` merged in at `sequence`, if the memtable of `view` holds so
     /// many operands of it that this one is to be resolved, and can be.
-    #[inline]
+    #[inline(never)] // The loop that asks is for other entries, too.
     pub(super) fn merged(
         &self,
         cf: &Arc<CfData>,

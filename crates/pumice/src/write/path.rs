@@ -38,7 +38,7 @@ impl Turn<'_> {
         self.end(&Err(error));
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, result: &Result<()>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -266,7 +266,7 @@ impl DbInner {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
         if let Some((id, super_version)) = at
             && super_version.mem.should_flush()

@@ -15,7 +15,7 @@ use std::time::Duration;
 use builds::{Entries, build_to, compressions, entries, small_blocks, with_threads};
 use pumice_base::extension::FixedPrefix;
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, Error};
+use pumice_base::{Comparator, Error, Severity};
 use pumice_compress::CompressionType;
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
@@ -206,6 +206,7 @@ fn panics_end_the_build() {
             Ok(Ok(())) => panic!("a write panicked, and the table was finished"),
             Ok(Err(error)) => {
                 assert!(error.to_string().contains("a helper panicked"), "{error}");
+                assert_eq!(error.severity(), Severity::Unrecoverable);
                 assert_eq!(builder.finish().unwrap_err().to_string(), error.to_string());
                 told += 1;
             }

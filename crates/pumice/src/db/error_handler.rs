@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result, Severity};
+use pumice_base::{Error, ErrorKind, Result, Severity, SubCode};
 use pumice_manifest::VersionEdit;
 
 use crate::db::manifest_log::EditGroup;
@@ -86,9 +86,9 @@ fn severity(error: &Error, reason: Reason) -> Severity {
     }
     match error.kind() {
         ErrorKind::Corruption => Severity::Unrecoverable,
-        ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped | ErrorKind::Aborted => {
-            Severity::None
-        }
+        ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
+        // Somebody wants it no more; a lack of memory is no such reason.
+        ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
         _ if reason == Reason::Compaction => Severity::Soft,
         _ if reason == Reason::Manifest => Severity::Fatal,
         _ => Severity::Hard,
@@ -289,5 +289,25 @@ impl DbInner {
         }
         manifest.release();
         self.apply_edits_locked(&mut manifest, EditGroup::from(edits), |_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What nobody wants any more is no error of the database; a panic and a lack of memory are,
+    /// or whoever flushes would try for ever.
+    #[pumice_test_macros::test]
+    fn aborted_jobs_tell_why() {
+        let aborted = Error::aborted("a job");
+        assert_eq!(severity(&aborted, Reason::Flush), Severity::None);
+        let no_memory = aborted.with_subcode(SubCode::MemoryLimit);
+        assert_eq!(severity(&no_memory, Reason::Flush), Severity::Hard);
+        assert_eq!(severity(&no_memory, Reason::Compaction), Severity::Soft);
+        for panic in [Error::aborted("a panic"), Error::io_message("a panic")] {
+            let panic = panic.with_severity(Severity::Unrecoverable);
+            assert_eq!(severity(&panic, Reason::Compaction), Severity::Unrecoverable);
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) mod serial;
 pub(crate) mod sink;
 pub(crate) mod worker;
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, Severity};
 
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::block_writer::BlockWriter;
@@ -200,5 +200,5 @@ impl Pipeline {
 
 #[cold]
 fn gone() -> Error {
-    Error::aborted("the table builder panicked before")
+    Error::aborted("the table builder panicked before").with_severity(Severity::Unrecoverable)
 }

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, Severity};
 use pumice_port::helpers::{self, Assist, HelperPool, Offer, Urgency};
 use pumice_port::ring::{MAX_SLOTS, Ring, Task};
 use pumice_port::sync::Mutex;
@@ -166,7 +166,8 @@ struct NotesPanic<'a>(&'a Shared);
 
 impl Drop for NotesPanic<'_> {
     fn drop(&mut self) {
-        self.0.fail(Error::aborted("a helper panicked while building the table"));
+        let error = Error::aborted("a helper panicked while building the table");
+        self.0.fail(error.with_severity(Severity::Unrecoverable));
     }
 }
 

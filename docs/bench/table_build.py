@@ -3,7 +3,7 @@
 
     docs/bench/table_build.py [--runs 5] [--seconds 10] [--scale 1.0] FIGURE...
 
-FIGURE: fillseq levels helpers compaction filters reads layouts sizes, or all. The commands are those of ../shared/spec/seed-features.md
+FIGURE: fillseq levels helpers compaction filters reads layouts copies sizes, or all. The commands are those of ../shared/spec/seed-features.md
 1.5 and 3.5 as they are written, with another -num (at scale 1: 3 M keys, a tenth of the original memtable for reads).
 Environment: PUMICE (binary), ROCKSDB_SO (library), MEMORY (scratch folder on tmpfs).
 Each figure prints its commands, a table, and the ratios that were promised.
@@ -173,31 +173,57 @@ def reads(o):
         ], o.runs)
 
 
+def read_at_once(sides, flags):
+    """Operations a second of two databases, (folder, decoupled) each, read at the same time, each on a processor of its own; then again
+    with the processors changed. What slows the machine down for a while slows both."""
+    rates = [], []
+    for first in (0, 1):
+        running = []
+        for processor, (folder, decoupled) in zip((first, 1 - first), sides):
+            words = ["taskset", "-c", str(processor), BINARY, "db_bench", "-benchmarks=readrandom[W1]", "--progress_reports=0",
+                     f"-db={MEMORY}/{folder}", f"-decouple_partitioned_filters={decoupled}"] + flags
+            running.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        for side, process in zip(rates, running):
+            side.append(int(last(RESULT, process.communicate()[0], "readrandom")[3]))
+    return rates
+
+
+def ratio(rates):
+    """The geometric mean of what both processors gave."""
+    return statistics.geometric_mean(mine / theirs for mine, theirs in zip(*rates))
+
+
 def layouts(o):
-    """Decoupled against coupled partitions alone. Both are read at once, each on a processor of its own, and change places every
-    other time: what slows the machine down for a while slows both. One round is two such runs, its ratio their geometric mean."""
+    """Decoupled against coupled partitions alone."""
     shape = load_layouts(o, ["pumice"])
     print("\n## Decoupled over coupled, read at the same time\n")
     print("| cache | decoupled ops/s | coupled ops/s | ratio | quartiles | range |\n|---|---|---|---|---|---|")
     for megabytes in CACHES:
         flags = shape + ["-use_existing_db=1", f"-duration={o.seconds}", f"-cache_size=0{megabytes}000000"]
-        rates, ratios = {layout: [] for layout in LAYOUTS}, []
-        for _ in range(o.runs):
-            product = 1.0
-            for first in (0, 1):
-                running = {}
-                for processor, (layout, decoupled) in zip((first, 1 - first), LAYOUTS.items()):
-                    words = ["taskset", "-c", str(processor), BINARY, "db_bench", "-benchmarks=readrandom[W1]", "--progress_reports=0",
-                             f"-db={MEMORY}/{layout}_pumice", f"-decouple_partitioned_filters={decoupled}"] + flags
-                    running[layout] = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                for layout, process in running.items():
-                    rates[layout].append(int(last(RESULT, process.communicate()[0], "readrandom")[3]))
-                product *= rates["decoupled"][-1] / rates["coupled"][-1]
-            ratios.append(product ** 0.5)
-        of = [statistics.median(rates[layout]) for layout in LAYOUTS]
+        rounds = [read_at_once([(f"{layout}_pumice", decoupled) for layout, decoupled in LAYOUTS.items()], flags) for _ in range(o.runs)]
+        of = [statistics.median(rate for rates in rounds for rate in rates[side]) for side in (0, 1)]
+        ratios = [ratio(rates) for rates in rounds]
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(f"| {megabytes} MB | {of[0]:.0f} | {of[1]:.0f} | {middle:.3f} | {low:.3f}-{high:.3f} | {min(ratios):.2f}-{max(ratios):.2f} |",
               flush=True)
+
+
+def copies(o):
+    """What `layouts` gives for two databases that are the same: copies of the coupled one, made anew each round, and a copy of the
+    decoupled one against both. Where the pages of a database lie in memory differs from copy to copy."""
+    shape = load_layouts(o, ["pumice"])
+    flags = shape + ["-use_existing_db=1", f"-duration={o.seconds}", f"-cache_size=0{CACHES[0]}000000"]
+    sides = {"coupled": ("coupled_pumice", 0), "copy": ("copy", 0), "decoupled": ("decoupled_copy", 1)}
+    pairs = [("coupled", "copy"), ("decoupled", "coupled"), ("decoupled", "copy")]
+    print(f"\n## Copies, {CACHES[0]} MB\n\n| " + " | ".join(f"{mine} over {theirs}" for mine, theirs in pairs) + " |\n|---|---|---|")
+    found = []
+    for _ in range(o.runs):
+        for copy, of in (("copy", "coupled_pumice"), ("decoupled_copy", "decoupled_pumice")):
+            shutil.rmtree(MEMORY / copy, ignore_errors=True)
+            shutil.copytree(MEMORY / of, MEMORY / copy)
+        found.append([ratio(read_at_once([sides[mine], sides[theirs]], flags)) for mine, theirs in pairs])
+        print("| " + " | ".join(f"{value:.3f}" for value in found[-1]) + " |", flush=True)
+    print("\nmedians: " + ", ".join(f"{statistics.median(column):.3f}" for column in zip(*found)))
 
 
 def sizes(o):
@@ -215,7 +241,7 @@ def sizes(o):
 
 
 FIGURES = {"fillseq": fillseq, "levels": levels, "helpers": helpers, "compaction": compaction, "filters": filters, "reads": reads,
-           "layouts": layouts, "sizes": sizes}
+           "layouts": layouts, "copies": copies, "sizes": sizes}
 
 if __name__ == "__main__":
     run_figures(__doc__, FIGURES)

@@ -157,6 +157,7 @@ impl DbInner {
         let started = (time::now_micros(), time::thread_cpu_nanos());
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let (number, epoch) = (work.number, work.epoch);
+        // Here too, so that a panic of the user's code leaves no file behind.
         let written = thread::contain("Flush", || {
             write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush)
         });

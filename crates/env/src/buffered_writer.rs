@@ -10,7 +10,7 @@
 //! without `close` throws buffered bytes away.
 
 use crate::file_system::{FileSyncer, WritableFile};
-use crate::rate_limiter::{IoClass, RateLimiter};
+use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
@@ -35,10 +35,14 @@ pub struct WriterOptions {
     pub preallocation_block_bytes: u64,
     /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
     pub checksum: bool,
-    /// Writes wait for this limiter.
+    /// Writes wait for this limiter, if it limits writes.
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// How urgent the writes are to the limiter.
-    pub io_class: IoClass,
+    pub io_priority: IoPriority,
+    /// Told of what the limiter grants.
+    pub rate_events: Option<Arc<dyn RateLimiterEvents>>,
+    /// Granted portions are multiples of this many bytes (direct I/O); 0 for any.
+    pub rate_alignment: u64,
 }
 
 impl Default for WriterOptions {
@@ -49,7 +53,9 @@ impl Default for WriterOptions {
             preallocation_block_bytes: 0,
             checksum: false,
             rate_limiter: None,
-            io_class: IoClass::Low,
+            io_priority: IoPriority::Low,
+            rate_events: None,
+            rate_alignment: 0,
         }
     }
 }
@@ -234,11 +240,6 @@ impl BufferedWriter {
     pub fn checksum(&self) -> Option<u32> {
         self.options.checksum.then_some(self.checksum)
     }
-    /// How urgent further writes are to the rate limiter.
-    pub fn set_io_class(&mut self, class: IoClass) {
-        self.options.io_class = class;
-    }
-
     fn check(&self) -> Result<()> {
         match &self.failed {
             Some(e) => Err(e.clone()),
@@ -280,7 +281,14 @@ impl BufferedWriter {
         };
         let mut rest = data;
         while !rest.is_empty() {
-            let granted = limiter.request(rest.len() as u64, self.options.io_class) as usize;
+            let granted = limiter.request_token(
+                rest.len() as u64,
+                self.options.rate_alignment,
+                self.options.io_priority,
+                IoKind::Write,
+                self.options.rate_events.as_deref(),
+            );
+            let granted = usize::try_from(granted).unwrap_or(usize::MAX);
             let (now, later) = rest.split_at(granted.min(rest.len()));
             self.file.append(now)?;
             self.flushed += now.len() as u64;

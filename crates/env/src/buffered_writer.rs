@@ -31,6 +31,9 @@ pub struct WriterOptions {
     pub buffer_bytes_max: usize,
     /// After so many bytes the kernel is told to start writing them to the device; 0 never.
     pub bytes_per_sync: u64,
+    /// At each of those points, wait until what was told earlier is there: the file's dirty bytes
+    /// stay below about two steps.
+    pub strict_bytes_per_sync: bool,
     /// Space is reserved in steps of so many bytes; 0 never.
     pub preallocation_block_bytes: u64,
     /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
@@ -50,6 +53,7 @@ impl Default for WriterOptions {
         WriterOptions {
             buffer_bytes_max: 1 << 20,
             bytes_per_sync: 0,
+            strict_bytes_per_sync: false,
             preallocation_block_bytes: 0,
             checksum: false,
             rate_limiter: None,
@@ -170,8 +174,7 @@ impl BufferedWriter {
     pub fn flush(&mut self) -> Result<()> {
         self.flush_buffer()?;
         let result = self.file.flush();
-        self.note(result)?;
-        self.start_range_sync()
+        self.note(result)
     }
 
     /// Flushes and makes content and length durable; `use_fsync` includes all metadata.
@@ -277,7 +280,7 @@ impl BufferedWriter {
         let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
             self.file.append(data)?;
             self.flushed += data.len() as u64;
-            return Ok(());
+            return self.start_range_sync();
         };
         let mut rest = data;
         while !rest.is_empty() {
@@ -294,7 +297,7 @@ impl BufferedWriter {
             self.flushed += now.len() as u64;
             rest = later;
         }
-        Ok(())
+        self.start_range_sync()
     }
 
     fn reserve_space(&mut self, bytes: u64) -> Result<()> {
@@ -315,10 +318,15 @@ impl BufferedWriter {
         }
         let end = self.flushed.saturating_sub(RANGE_SYNC_TAIL_BYTES) / PAGE_BYTES * PAGE_BYTES;
         if end > self.range_synced && end - self.range_synced >= step {
-            let result = self.file.range_sync(self.range_synced, end - self.range_synced);
-            self.note(result)?;
+            // A strict writer waits for all it started before, which the system knows by range.
+            let strict = self.options.strict_bytes_per_sync;
+            let start = if strict { 0 } else { self.range_synced };
+            self.file.range_sync(start, end - start, strict)?;
             self.range_synced = end;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

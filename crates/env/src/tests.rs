@@ -111,7 +111,8 @@ fn what_is_written_is_read() {
         }
         file.flush().unwrap();
         assert_eq!(file.len(), 100_000);
-        file.range_sync(0, 4096).unwrap();
+        file.range_sync(0, 4096, false).unwrap();
+        file.range_sync(0, 4096, true).unwrap();
         file.sync().unwrap();
         file.fsync().unwrap();
         file.close().unwrap();

@@ -32,7 +32,9 @@ pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
 pub use iterator::{DbIterator, Snapshot};
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
-pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
+pub use options::{
+    Cache, Options, RateLimiterSettings, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
+};
 pub use perf::PerfContext;
 pub use sst::SstFileWriter;
 

@@ -19,6 +19,8 @@ pub struct WriteSettings {
     pub sync: bool,
     /// Write no WAL.
     pub disable_wal: bool,
+    /// Charge the log to the rate limiter.
+    pub limited: bool,
 }
 
 /// How a worker reads.
@@ -32,6 +34,8 @@ pub struct ReadSettings {
     pub prefix_same_as_start: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
+    /// Charge reads of files to the rate limiter.
+    pub limited: bool,
 }
 
 /// Found keys of a multi-get and their bytes (keys and values).

@@ -79,7 +79,7 @@ fn next_rate(rate: u64, rate_max: u64, drained_percent: u64) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_watermarks_decide() {
         let max = 1_000_000;
         for (percent, expected) in [
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(next_rate(1, 1, 0), 1);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn tuning_waits_for_a_hundred_periods() {
         let mut tune = AutoTune::new(1000, 10, 0);
         assert_eq!(tune.tune(500, 999), None);
@@ -111,7 +111,7 @@ mod tests {
 
     /// From the lowest rate it takes 62 tunings to come back: some ten minutes with the default
     /// period of 100 ms.
-    #[test]
+    #[pumice_test_macros::test]
     fn the_climb_from_idle_takes_minutes() {
         let (max, mut rate, mut tunings) = (380_000_000, 19_000_000, 0);
         while rate < max {

@@ -170,7 +170,7 @@ mod tests {
         Bucket::new(rate, 1_000_000, u64::MAX, 0, 0)
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_order_of_service_follows_the_two_coins() {
         assert_eq!(service_order(false, false), [User, High, Mid, Low]);
         assert_eq!(service_order(false, true), [User, High, Low, Mid]);
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(service_order(true, true), [User, Low, Mid, High]);
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn a_partial_grant_keeps_the_place_in_the_queue() {
         let mut bucket = strict(100);
         assert!(!ask(&mut bucket, 250, Low, 1));
@@ -191,7 +191,7 @@ mod tests {
         assert!(!ask(&mut bucket, 1, High, 4));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn the_first_that_does_not_fit_blocks_lower_queues() {
         let mut bucket = strict(100);
         assert!(!ask(&mut bucket, 1, Low, 1));
@@ -206,7 +206,7 @@ mod tests {
 
     /// One refill in `fairness` serves the low queue first: it gets that share, however much the
     /// high queue wants.
-    #[test]
+    #[pumice_test_macros::test]
     fn fairness_gives_low_its_share() {
         let mut bucket: Bucket<u32> = Bucket::new(100, 1_000_000, 10, 0, 0);
         let mut low = 0;
@@ -222,7 +222,7 @@ mod tests {
         assert!((800..1200).contains(&low), "{low} of 10,000 refills went to the low queue");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn tokens_do_not_pile_up() {
         let mut bucket = strict(100);
         refill(&mut bucket, 0);
@@ -231,7 +231,7 @@ mod tests {
         assert!(!ask(&mut bucket, 1, Low, 2));
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn rates_beyond_any_device_do_not_overflow() {
         let mut bucket: Bucket<u32> = Bucket::new(i64::MAX as u64, u64::MAX, 1, 0, u64::MAX - 1);
         assert_eq!(bucket.refill_bytes(), u64::MAX);

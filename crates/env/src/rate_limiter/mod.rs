@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `bucket` | tokens and queues, pure |
 //! | `auto_tune` | RocksDB's rule for the rate, pure |
+//! | `reads` | files whose reads are limited |
 //! | this file | the lock around both, and waiting |
 //!
 //! One of the waiting tasks sleeps until the next refill (the *timed waiter*) and then hands the
@@ -16,6 +17,7 @@
 
 mod auto_tune;
 mod bucket;
+pub mod reads;
 
 use auto_tune::AutoTune;
 use bucket::Bucket;

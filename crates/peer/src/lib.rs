@@ -110,6 +110,25 @@ impl Peer {
         Ok(Peer { api: Arc::new(api::Api::load(path.as_ref())?) })
     }
 
+    /// Lowers the CPU priority, the I/O priority or both of the library's pools for compactions and
+    /// flushes, each thread before its next job. It cannot be taken back.
+    pub fn lower_thread_pools(&self, cpu: bool, io: bool) {
+        let api = &self.api;
+        // SAFETY: the default environment outlives its handle, which is destroyed once.
+        unsafe {
+            let env = (api.create_default_env)();
+            if cpu {
+                (api.env_lower_thread_pool_cpu_priority)(env);
+                (api.env_lower_high_priority_thread_pool_cpu_priority)(env);
+            }
+            if io {
+                (api.env_lower_thread_pool_io_priority)(env);
+                (api.env_lower_high_priority_thread_pool_io_priority)(env);
+            }
+            (api.env_destroy)(env);
+        }
+    }
+
     /// Runs a call that reports failure through `char **errptr`.
     pub(crate) fn checked<T>(&self, call: impl FnOnce(&api::Api, api::ErrorOut) -> T) -> Result<T> {
         let mut error: *mut c_char = std::ptr::null_mut();

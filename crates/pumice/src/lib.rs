@@ -105,4 +105,6 @@ pub use pumice_env::{
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;
 pub use pumice_port::fiber::{IoMode, Runtime};
+pub use pumice_port::os::CpuPriority;
+pub use pumice_port::pool::{Priority as PoolPriority, ThreadPools};
 pub use pumice_table::BlockCache;

@@ -57,6 +57,8 @@ pub trait Engine: Send + Sync + 'static {
     fn open(&self, path: &Path, read_only: bool) -> Result<Self::Db>;
     /// Removes the database at `path`, if there is one.
     fn destroy(&self, path: &Path) -> Result<()>;
+    /// Lowers the CPU or the I/O priority of the pools for compactions and flushes.
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
 }

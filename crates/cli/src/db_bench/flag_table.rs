@@ -151,6 +151,8 @@ flag_table! {
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
         "Data older than this goes down to the last level; the default leaves it to the engine";
+    enable_io_prio: bool = false, "Lower the background flush/compaction threads' IO priority";
+    enable_cpu_prio: bool = false, "Lower the background flush/compaction threads' CPU priority";
     rate_limiter_bytes_per_sec: u64 = 0,
         "Limit of flush and compaction writes, bytes/second; 0 for none";
     rate_limiter_refill_period_us: i64 = 100_000, "Microseconds between refills of the limiter";

@@ -7,9 +7,10 @@ use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
 use super::flags::Flags;
 use pumice::{
-    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,
-    FlushOptions, IoPriority, Options, RateLimiter, RateLimiterMode, RateLimiterOptions,
-    ReadOptions, Statistics, WaitForCompactOptions, WriteBatch, WriteOptions,
+    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, CpuPriority, Db,
+    DbIterator, FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
+    RateLimiterOptions, ReadOptions, Statistics, ThreadPools, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
@@ -105,6 +106,19 @@ impl Engine for Pumice {
 
     fn destroy(&self, path: &Path) -> Result<()> {
         Db::destroy(&self.options, path).map_err(text)
+    }
+
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
+        let pools = ThreadPools::shared();
+        for pool in [PoolPriority::Low, PoolPriority::High] {
+            if io {
+                pools.lower_thread_pool_io_priority(pool).map_err(text)?;
+            }
+            if cpu {
+                pools.lower_thread_pool_cpu_priority(pool, CpuPriority::Low).map_err(text)?;
+            }
+        }
+        Ok(())
     }
 
     fn statistics(&self) -> Option<String> {

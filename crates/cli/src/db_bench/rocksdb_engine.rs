@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 /// A loaded library and the options of its databases.
 pub struct RocksDb {
     library: PathBuf,
+    peer: Peer,
     options: Options,
 }
 
@@ -46,7 +47,7 @@ impl RocksDb {
         if flags.statistics {
             options.enable_statistics();
         }
-        Ok(RocksDb { library: library.to_path_buf(), options })
+        Ok(RocksDb { library: library.to_path_buf(), peer, options })
     }
 }
 
@@ -98,6 +99,11 @@ impl Engine for RocksDb {
 
     fn destroy(&self, path: &Path) -> Result<()> {
         Db::destroy(&self.options, path).map_err(text)
+    }
+
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
+        self.peer.lower_thread_pools(cpu, io);
+        Ok(())
     }
 
     fn statistics(&self) -> Option<String> {

@@ -75,8 +75,6 @@ pub const NAMES: &[&str] = &[
     "dump_malloc_stats",
     "enable_blob_files",
     "enable_blob_garbage_collection",
-    "enable_cpu_prio",
-    "enable_io_prio",
     "enable_lower_cpu_prio",
     "enable_numa",
     "enable_trie_index",

@@ -195,7 +195,7 @@ impl DbInner {
             bytes += file.file_size;
         }
         self.add_cursor(work, &mut edit);
-        self.apply_edits(edit, |_| ())?;
+        self.change_inputs(work, edit)?;
         self.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
             work.cf.name,
@@ -213,7 +213,7 @@ impl DbInner {
         let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
         edit.deleted_files.extend(work.pick.input_files().map(|(level, f)| (level, f.number)));
         let count = edit.deleted_files.len();
-        if let Err(error) = self.apply_edits(edit, |_| ()) {
+        if let Err(error) = self.change_inputs(work, edit) {
             self.note_compaction_failed(job, work, &error);
             return Err(error);
         }
@@ -347,7 +347,14 @@ impl DbInner {
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
         }
         self.add_cursor(work, &mut edit);
-        self.apply_edits(edit, |_| ())
+        self.change_inputs(work, edit)
+    }
+
+    /// Applies an edit that takes the inputs of `work` from where they were when it was picked.
+    /// They are still there: whoever else changes the tree leaves alone what is being compacted.
+    fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
+        debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
+        self.change_versions(|_| Ok(edit.into()), |_| ())
     }
 
     fn count_compaction(

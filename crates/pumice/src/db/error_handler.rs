@@ -288,7 +288,7 @@ impl DbInner {
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
         manifest.release();
-        self.apply_edits_locked(&mut manifest, EditGroup::from(edits), |_| ())
+        self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ())
     }
 }
 

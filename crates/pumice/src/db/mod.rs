@@ -18,6 +18,7 @@
 pub(crate) mod api;
 pub(crate) mod async_api;
 pub(crate) mod background;
+pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub mod column_family;

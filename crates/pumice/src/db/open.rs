@@ -21,7 +21,7 @@ use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::events::EventState;
-use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
@@ -509,8 +509,7 @@ impl DbInner {
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
         self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
-        let edits = {
-            let state = self.state.lock();
+        let build = |state: &DbState| {
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
                 edit.column_family = cf.data.id;
@@ -523,11 +522,12 @@ impl DbInner {
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
         if planted::is(Bug::RecoveryNotAtomic) {
-            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
-        } else {
-            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+            let edits = build(&self.state.lock());
+            return edits
+                .into_iter()
+                .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        Ok(())
+        self.change_versions(|state| Ok(build(state).into()), |_| ())
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.

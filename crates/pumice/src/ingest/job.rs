@@ -355,10 +355,10 @@ impl DbInner {
         };
         let result = if planted::is(Bug::IngestNotAtomic) {
             edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
-                self.apply_edits_locked(manifest, edit.into(), |_| publish(request))
+                self.apply_edits(manifest, edit.into(), |_| publish(request))
             })
         } else {
-            self.apply_edits_locked(manifest, EditGroup::from(edits), |_| publish(prepared))
+            self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
         };
         under_way.tried = result.is_ok() || manifest.broken;
         if under_way.tried {

@@ -82,7 +82,7 @@ impl DbInner {
             self.expiry_changed.notify_all();
             while state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
-                || state.compaction_retry.waiting
+                || state.awaiting_retry
                 || state.expiry.waiting
                 || state.running_deletions > 0
                 || state.running_ingestions > 0

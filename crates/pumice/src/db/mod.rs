@@ -58,7 +58,6 @@ use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
 
 use crate::compaction::expiry::ExpiryWatch;
-use crate::compaction::retry::CompactionRetry;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -111,7 +110,8 @@ pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
-    pub compaction_retry: CompactionRetry,
+    /// A task waits until failed compactions may be tried again.
+    pub awaiting_retry: bool,
     pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,

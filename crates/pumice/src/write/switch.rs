@@ -181,6 +181,9 @@ impl DbInner {
             {
                 return Err(error.clone());
             }
+            if let Some(error) = state.hopeless_stop() {
+                return Err(error.clone());
+            }
             state = self.changed.wait_timeout(state, STOP_POLL).0;
         }
         Ok(())

@@ -39,7 +39,7 @@ impl DbInner {
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only
-            || state.paused > 0
+            || (state.paused > 0 && !state.saving)
             || self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
         {
@@ -53,6 +53,9 @@ impl DbInner {
             state.scheduled_flushes += 1;
             let db = Arc::clone(&me);
             self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
+        }
+        if state.paused > 0 {
+            return;
         }
         let allowed = self.compaction_slots(state, compactions);
         let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);

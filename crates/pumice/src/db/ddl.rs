@@ -114,6 +114,7 @@ impl DbInner {
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
         self.controller.forget(family.stall);
+        self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
             self.table_left(state, file, uncache);

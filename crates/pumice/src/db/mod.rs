@@ -129,6 +129,8 @@ pub(crate) struct DbState {
     pub errors: ErrorState,
     /// `pause_background_work` calls outstanding.
     pub paused: usize,
+    /// A close saves what is in no log: flushes run even if background work is paused.
+    pub saving: bool,
     /// `disable_file_deletions` calls outstanding.
     pub deletions_disabled: usize,
     pub max_column_family: u32,
@@ -197,6 +199,9 @@ pub(crate) struct DbInner {
     pub next_file_number: AtomicU64,
     /// When the oldest snapshot passes this, there may be more to compact.
     pub bottommost_threshold: AtomicU64,
+    /// A close has begun: nothing is written any more.
+    pub closing: AtomicBool,
+    /// What was to be saved is, and background work ends.
     pub shutting_down: AtomicBool,
     /// A job that deletes obsolete files is queued and has not started.
     pub purge_scheduled: AtomicBool,
@@ -223,6 +228,13 @@ impl DbInner {
             wal = self.wal_synced.wait(wal);
         }
         wal
+    }
+
+    /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
+    /// wait for theirs. Requires leadership, and that nobody writes to them again.
+    pub fn give_up_memory(&self, cf: &CfState) {
+        cf.mem.mark_flushed();
+        cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
     /// Takes a new file number.

@@ -124,7 +124,12 @@ pub(crate) fn open(
     db.log_open_header();
     db.tell_dropped();
     match mode {
-        Mode::ReadWrite => db.start_writable(exists, descriptors)?,
+        Mode::ReadWrite => {
+            db.start_writable(exists, descriptors)?;
+            if let Some(manager) = &db.write_buffer_manager {
+                manager.add_user(Arc::downgrade(&db) as _);
+            }
+        }
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
     }
     if !exists {
@@ -408,6 +413,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
         bottommost_threshold: AtomicU64::new(u64::MAX),
+        closing: AtomicBool::new(false),
         shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
@@ -566,6 +572,7 @@ impl DbInner {
                 self.path.display()
             )));
         }
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
         Ok(())
     }
 }

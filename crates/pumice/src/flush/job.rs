@@ -84,7 +84,7 @@ impl DbInner {
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
         if self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
-            || state.paused > 0
+            || (state.paused > 0 && !state.saving)
         {
             return None;
         }
@@ -206,6 +206,7 @@ impl DbInner {
             for mem in &work.mems {
                 if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
                     cf.imm.pop_front();
+                    mem.mark_flushed();
                 }
             }
         }

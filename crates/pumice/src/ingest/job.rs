@@ -265,6 +265,10 @@ impl DbInner {
             state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
         };
         while ids.iter().any(|id| waiting(&state, id)) {
+            // Who closes waits for leadership.
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
             self.check_alive(&state)?;
             if let Some(error) = state.errors.current() {
                 return Err(error.clone());

@@ -148,6 +148,108 @@ fn every_close_returns_when_the_database_is_closed() {
     });
 }
 
+const UNLOGGED: WriteOptions = WriteOptions {
+    sync: false,
+    disable_wal: true,
+    no_slowdown: false,
+    low_pri: false,
+    ignore_missing_column_families: false,
+};
+
+#[test]
+fn the_last_handle_saves_what_is_in_no_log_though_work_is_paused() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        db.put(&UNLOGGED, b"a", b"value").unwrap();
+        db.pause_background_work();
+        db.put(&UNLOGGED, b"b", b"value").unwrap();
+        drop(db);
+        let db = Db::open(&options(fs), "/db").unwrap();
+        for key in [b"a", b"b"] {
+            assert!(db.get(&ReadOptions::default(), key).unwrap().is_some());
+        }
+        db.close().unwrap();
+    });
+}
+
+/// A writer that waits for paused work keeps the leadership that saving needs.
+#[test]
+fn a_close_ends_the_stalls_of_paused_work() {
+    for l0 in [false, true] {
+        simulate(|fs| {
+            let mut options = options(fs);
+            options.cf.level0_file_num_compaction_trigger = 2;
+            options.cf.level0_slowdown_writes_trigger = if l0 { 2 } else { 20 };
+            options.cf.level0_stop_writes_trigger = if l0 { 2 } else { 36 };
+            options.cf.max_write_buffer_number = 2;
+            let db = Db::open(&options, "/db").unwrap();
+            db.set_options(db.default_column_family(), &[("disable_auto_compactions", "true")])
+                .unwrap();
+            let no_wait = FlushOptions { wait: !l0, allow_write_stall: true };
+            for round in 0..2 {
+                db.put(&UNLOGGED, b"a", b"value").unwrap();
+                if l0 {
+                    db.flush(&FlushOptions { wait: true, ..no_wait }).unwrap();
+                } else if round == 0 {
+                    db.pause_background_work();
+                }
+                if !l0 {
+                    db.flush(&FlushOptions { wait: false, ..no_wait }).unwrap();
+                }
+            }
+            if l0 {
+                db.put(&UNLOGGED, b"b", b"value").unwrap();
+                db.pause_background_work();
+                let on = [("disable_auto_compactions", "false")];
+                db.set_options(db.default_column_family(), &on).unwrap();
+            }
+            let writer = {
+                let db = db.clone();
+                thread::spawn("writer", move || db.put(&UNLOGGED, b"c", b"value"))
+            };
+            thread::sleep(Duration::from_secs(3));
+            let start = time::now_nanos();
+            db.close().unwrap();
+            assert!(time::now_nanos() - start < 2 * SECOND);
+            let error = writer.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("closing"), "{error}");
+            drop(db);
+            let db = Db::open(&options, "/db").unwrap();
+            assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+            assert_eq!(db.get(&ReadOptions::default(), b"b").unwrap().is_some(), l0);
+            assert!(db.get(&ReadOptions::default(), b"c").unwrap().is_none());
+            db.close().unwrap();
+        });
+    }
+}
+
+/// What was acknowledged before the close is saved, what comes later is refused.
+#[test]
+fn unlogged_writes_beside_a_close_are_saved_or_refused() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let db = db.clone();
+                let write = move |n: u64| db.put(&UNLOGGED, &[writer, n as u8], b"value");
+                thread::spawn("writer", move || (0..200).take_while(|n| write(*n).is_ok()).count())
+            })
+            .collect();
+        thread::sleep(Duration::from_micros(sim::random_below(100)));
+        db.close().unwrap();
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        drop(db);
+        let db = Db::open(&options(fs), "/db").unwrap();
+        for (writer, count) in written.into_iter().enumerate() {
+            for n in 0..count {
+                let key = [writer as u8, n as u8];
+                assert!(db.get(&ReadOptions::default(), &key).unwrap().is_some(), "{key:?}");
+            }
+        }
+        db.close().unwrap();
+    });
+}
+
 #[test]
 fn writers_go_on_while_the_log_is_synced() {
     simulate(|fs| {

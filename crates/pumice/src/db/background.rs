@@ -26,6 +26,11 @@ impl CfState {
         }
     }
 
+    /// Automatic compaction may start now, as far as earlier failures go.
+    pub fn may_compact(&self) -> bool {
+        !self.compaction_retry.is_too_early()
+    }
+
     /// Automatic compaction has something to do.
     pub fn wants_compaction(&self) -> bool {
         !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
@@ -47,7 +52,7 @@ impl DbInner {
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only
-            || state.paused > 0
+            || (state.paused > 0 && !state.saving)
             || self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
         {
@@ -62,9 +67,12 @@ impl DbInner {
             let db = Arc::clone(&me);
             self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
         }
+        if state.paused > 0 {
+            return;
+        }
         let allowed = self.compaction_slots(state, compactions);
-        let early = state.compaction_retry.is_too_early();
-        let automatic = if early { 0 } else { state.compaction_queue.len() };
+        let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
+        let automatic = state.compaction_queue.iter().filter(ready).count();
         let waiting = automatic + state.manual.waiting();
         while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
             state.scheduled_compactions += 1;

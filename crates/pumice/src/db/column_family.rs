@@ -21,6 +21,7 @@ use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
 use crate::compaction::plan::CompactionPlan;
+use crate::compaction::retry::CompactionRetry;
 use crate::db::DbInner;
 use crate::db::counters::CfCounters;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
@@ -182,6 +183,7 @@ pub(crate) struct CfState {
     pub flush_running: bool,
     pub flush_queued: bool,
     pub compaction_queued: bool,
+    pub compaction_retry: CompactionRetry,
     pub stall: StallCause,
 }
 
@@ -210,6 +212,7 @@ impl CfState {
             flush_running: false,
             flush_queued: false,
             compaction_queued: false,
+            compaction_retry: CompactionRetry::default(),
             stall: StallCause::None,
         }
     }

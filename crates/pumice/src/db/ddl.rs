@@ -65,7 +65,7 @@ impl DbInner {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        let created = self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
+        let created = self.apply_edits(&mut manifest, EditGroup::from(edit), |state| {
             state.cfs.insert(id, family);
             self.publish_families(state);
         });
@@ -98,7 +98,7 @@ impl DbInner {
                 ..VersionEdit::default()
             };
             // Only then: a MANIFEST that starts with this edit must still have the family.
-            let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+            let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
                 cf.data.dropped.store(true, Ordering::Release);
                 self.remove_family(state, cf.id());
             });
@@ -114,6 +114,7 @@ impl DbInner {
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
         self.controller.forget(family.stall);
+        self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
             self.table_left(state, file, uncache);

@@ -102,6 +102,7 @@ impl DbInner {
                 return Ok(());
             }
             self.check_alive(&state)?;
+            check_hope(&state, ids.iter())?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
@@ -171,6 +172,7 @@ impl DbInner {
             if !busy {
                 return Ok(());
             }
+            check_hope(&state, state.compaction_queue.iter())?;
             if deadline.is_some_and(|d| time::now_micros() >= d) {
                 return Err(Error::new(pumice_base::ErrorKind::TimedOut, "wait_for_compact"));
             }
@@ -197,4 +199,10 @@ impl DbInner {
         self.schedule_background(&mut state);
         Ok(())
     }
+}
+
+/// The error of compactions of `families` that it is no use to wait for (`CompactionRetry`).
+fn check_hope<'a>(state: &DbState, families: impl Iterator<Item = &'a u32>) -> Result<()> {
+    let mut families = families.filter_map(|id| state.cfs.get(id));
+    families.find_map(|cf| cf.compaction_retry.hopeless()).map_or(Ok(()), |e| Err(e.clone()))
 }

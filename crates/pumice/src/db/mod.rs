@@ -18,6 +18,7 @@
 pub(crate) mod api;
 pub(crate) mod async_api;
 pub(crate) mod background;
+pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub mod column_family;
@@ -57,7 +58,6 @@ use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
 
 use crate::compaction::expiry::ExpiryWatch;
-use crate::compaction::retry::CompactionRetry;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -110,7 +110,8 @@ pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
-    pub compaction_retry: CompactionRetry,
+    /// A task waits until failed compactions may be tried again.
+    pub awaiting_retry: bool,
     pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,
@@ -128,6 +129,8 @@ pub(crate) struct DbState {
     pub errors: ErrorState,
     /// `pause_background_work` calls outstanding.
     pub paused: usize,
+    /// A close saves what is in no log: flushes run even if background work is paused.
+    pub saving: bool,
     /// `disable_file_deletions` calls outstanding.
     pub deletions_disabled: usize,
     pub max_column_family: u32,
@@ -196,6 +199,9 @@ pub(crate) struct DbInner {
     pub next_file_number: AtomicU64,
     /// When the oldest snapshot passes this, there may be more to compact.
     pub bottommost_threshold: AtomicU64,
+    /// A close has begun: nothing is written any more.
+    pub closing: AtomicBool,
+    /// What was to be saved is, and background work ends.
     pub shutting_down: AtomicBool,
     /// A job that deletes obsolete files is queued and has not started.
     pub purge_scheduled: AtomicBool,
@@ -222,6 +228,13 @@ impl DbInner {
             wal = self.wal_synced.wait(wal);
         }
         wal
+    }
+
+    /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
+    /// wait for theirs. Requires leadership, and that nobody writes to them again.
+    pub fn give_up_memory(&self, cf: &CfState) {
+        cf.mem.mark_flushed();
+        cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
     /// Takes a new file number.

@@ -20,7 +20,7 @@ use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::events::EventState;
-use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
@@ -123,7 +123,12 @@ pub(crate) fn open(
     db.log_open_header();
     db.tell_dropped();
     match mode {
-        Mode::ReadWrite => db.start_writable(exists, descriptors)?,
+        Mode::ReadWrite => {
+            db.start_writable(exists, descriptors)?;
+            if let Some(manager) = &db.write_buffer_manager {
+                manager.add_user(Arc::downgrade(&db) as _);
+            }
+        }
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
     }
     if !exists {
@@ -407,6 +412,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
         bottommost_threshold: AtomicU64::new(u64::MAX),
+        closing: AtomicBool::new(false),
         shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
@@ -501,8 +507,7 @@ impl DbInner {
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
         self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
-        let edits = {
-            let state = self.state.lock();
+        let build = |state: &DbState| {
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
                 edit.column_family = cf.data.id;
@@ -515,11 +520,12 @@ impl DbInner {
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
         if planted::is(Bug::RecoveryNotAtomic) {
-            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
-        } else {
-            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+            let edits = build(&self.state.lock());
+            return edits
+                .into_iter()
+                .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        Ok(())
+        self.change_versions(|state| Ok(build(state).into()), |_| ())
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
@@ -558,6 +564,7 @@ impl DbInner {
                 self.path.display()
             )));
         }
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
         Ok(())
     }
 }

@@ -44,6 +44,10 @@ impl StallCause {
     pub fn is_stop(self) -> bool {
         matches!(self, Self::MemtableStop | Self::L0Stop | Self::PendingBytesStop)
     }
+    /// Writes must wait for a compaction.
+    pub fn waits_for_compaction(self) -> bool {
+        matches!(self, Self::L0Stop | Self::PendingBytesStop)
+    }
     /// Writes are slowed.
     pub fn is_delay(self) -> bool {
         matches!(self, Self::MemtableDelay | Self::L0Delay | Self::PendingBytesDelay)

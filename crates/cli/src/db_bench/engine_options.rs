@@ -106,9 +106,6 @@ impl List<'_> {
         self.same_if_given("max_background_flushes", f.max_background_flushes);
         self.same_if_given("max_background_compactions", f.max_background_compactions);
         self.same("delayed_write_rate", f.delayed_write_rate);
-        if f.rate_limiter_bytes_per_sec > 0 {
-            self.same("rate_limiter_bytes_per_sec", f.rate_limiter_bytes_per_sec);
-        }
         if f.delete_obsolete_files_period_micros > 0 {
             self.same("delete_obsolete_files_period_micros", f.delete_obsolete_files_period_micros);
         }

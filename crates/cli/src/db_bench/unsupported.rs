@@ -185,6 +185,7 @@ pub const NAMES: &[&str] = &[
     "rate_limit_bg_reads",
     "rate_limit_user_ops",
     "rate_limiter_auto_tuned",
+    "rate_limiter_bytes_per_sec",
     "rate_limiter_refill_period_us",
     "rate_limiter_single_burst_bytes",
     "read_cache_direct_read",

@@ -78,8 +78,37 @@ fn wrong_usage_is_explained() {
         bad(dir, "db_bench --benchmarks=fillseq,nosuch").contains("unknown benchmark 'nosuch'")
     );
     assert!(bad(dir, "db_bench --engine=missing.so --num=1").contains("missing.so"));
+    assert!(bad(dir, "db_bench --threads=100000").contains("threads must be at most 10000"));
+    // What cannot work is not offered, and refused by name.
+    for (words, flag) in [
+        ("db_bench --rate_limiter_bytes_per_sec=1000", "rate_limiter_bytes_per_sec"),
+        ("ldb --db=x --disable_consistency_checks scan", "disable_consistency_checks"),
+    ] {
+        let error = bad(dir, words);
+        assert!(error.contains(flag) && error.contains("not supported"), "{error}");
+        let command = words.split(' ').next().unwrap();
+        assert!(!good(dir, &format!("{command} --help")).contains(flag), "{flag}");
+    }
     assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));
     assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
+}
+
+/// Stacks of a gibibyte in an address space of eight: the system refuses the last threads.
+#[pumice_test_macros::test]
+fn a_thread_that_cannot_be_started_ends_the_benchmark_with_words() {
+    let scratch = Scratch::new("threads");
+    let words = "db_bench --db=refused --threads=64 --num=100 --benchmarks=fillseq,readrandom";
+    let script = format!("ulimit -v 8388608 && exec {} {words}", env!("CARGO_BIN_EXE_pumice"));
+    let output = Command::new("sh")
+        .current_dir(&scratch.0)
+        .env("RUST_MIN_STACK", (1 << 30).to_string())
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("of 64 workers could be started: IO error"), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
 }
 
 const BENCHMARKS: [&str; 15] = [

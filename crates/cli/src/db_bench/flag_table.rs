@@ -26,7 +26,7 @@ flag_table! {
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
     deletes: i64 = -1, "Number of delete operations to do. If negative, do num deletions";
-    threads: i32 = 1, "Number of concurrent threads to run";
+    threads: i32 = 1, "Number of concurrent threads to run, at most 10000";
     fibers: i32 = 0,
         "If not 0, run this many fibers over as many loops as there are threads, in place of the \
         threads (Pumice's own flag)";

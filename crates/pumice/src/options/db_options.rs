@@ -134,6 +134,9 @@ option_table! {
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
+        /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
+        /// it.
+        skipped_options: Vec<String> = Vec::new();
     }
     hints {
         /// Damage is always an error at once, as with true.

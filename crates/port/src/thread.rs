@@ -16,6 +16,7 @@ mod scope;
 
 use crate::task::{self, Scheduler, Task, WaitReason};
 use crate::time;
+pub use packet::NotStarted;
 pub(crate) use packet::{Outcome, Packet, Promise};
 use pumice_base::{Error, Result, Severity};
 pub(crate) use scope::Children;
@@ -122,11 +123,17 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the task. Suspends.
     ///
     /// # Errors
-    /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked.
+    /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked, with
+    /// subcode `MemoryLimit` when there was no memory for its stack and it never ran.
     pub fn join(self) -> Result<T> {
         self.packet.wait();
         self.started.finish();
-        self.packet.take().map_err(|panic| panicked(&self.name, panic.as_ref()))
+        self.packet.take().map_err(|panic| {
+            if panic.is::<NotStarted>() {
+                return NotStarted::error(&self.name);
+            }
+            panicked(&self.name, panic.as_ref())
+        })
     }
     /// The task, for waking it.
     pub fn task(&self) -> TaskRef {
@@ -150,6 +157,9 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 /// The text a panic was raised with.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if panic.is::<NotStarted>() {
+        return NotStarted::TEXT;
+    }
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,
@@ -216,7 +226,7 @@ pub(crate) fn spawn_loop(
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let (packet, promise) = Packet::new();
-    let started = launch(name, Place::Thread, Box::new(move || promise.fulfil(f)))?;
+    let started = launch(name, Place::Thread, Box::new(promise.body(f)))?;
     Ok(JoinHandle::new(packet, started, name))
 }
 
@@ -229,7 +239,7 @@ fn start<T: Send + 'static>(
         return Err(Error::io_message(format!("While starting thread {name}: refused")));
     }
     let (packet, promise) = Packet::new();
-    match launch(name, place, Box::new(move || promise.fulfil(f))) {
+    match launch(name, place, Box::new(promise.body(f))) {
         Ok(started) => Ok(JoinHandle::new(packet, started, name)),
         Err(e) => Err(Error::io_message(format!("While starting thread {name}: {e}"))),
     }

@@ -13,10 +13,12 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
 use pumice_port::fiber;
+use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, PinnedBlock, Table, TableReadOptions};
 
 use crate::db::column_family::CfData;
@@ -180,21 +182,27 @@ impl MultiGet<'_> {
     }
 }
 
-/// Does `work` for each number below `count`, on fibers of the calling thread.
+/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is no
+/// memory for them on the caller.
 fn together(count: usize, work: impl Fn(usize)) {
-    if count < 2 {
-        (0..count).for_each(work);
-        return;
-    }
     let next = Cell::new(0);
     let (next, work) = (&next, &work);
-    fiber::scope_here(|scope| {
-        for _ in 0..count.min(READS_AT_ONCE) {
-            drop(scope.spawn("multi_get", move || {
-                while next.get() < count {
-                    work(next.replace(next.get() + 1));
-                }
-            }));
+    let some = move || {
+        while next.get() < count {
+            work(next.replace(next.get() + 1));
         }
-    });
+    };
+    if count > 1 {
+        fiber::scope_here(|scope| {
+            let fibers = count.min(READS_AT_ONCE);
+            let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("multi_get", some)).collect();
+            for fiber in fibers {
+                match fiber.join() {
+                    Err(panic) if !panic.is::<NotStarted>() => resume_unwind(panic),
+                    _ => {}
+                }
+            }
+        });
+    }
+    some();
 }

@@ -6,6 +6,10 @@
 //! | a fiber | a thread; with `spawn_as_fibers` a fiber on the runtime's next loop | a thread |
 //! | a simulated fiber | a simulated fiber | a simulated fiber |
 //!
+//! A thread started here has [`STACK_BYTES`] of stack, as threads of C programs have, or as much as
+//! `RUST_MIN_STACK` says if that is more: the user's code runs there, too. A fiber has what its
+//! runtime was built with.
+//!
 //! Thread safety: everything here may be called from any task.
 //! It does not set priorities: `pool` does, because priorities belong to background work.
 //!
@@ -25,11 +29,23 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use crate::task::{TaskRef, current};
+
+/// Stack of a thread that is started here, in bytes; only what is touched takes memory.
+pub const STACK_BYTES: usize = 8 << 20;
+
+/// See the head of this file.
+fn stack_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        let asked = std::env::var("RUST_MIN_STACK").ok().and_then(|text| text.parse().ok());
+        asked.unwrap_or(0).max(STACK_BYTES)
+    })
+}
 
 /// What a task runs; it does not unwind.
 type Body = Box<dyn FnOnce() + Send>;
@@ -97,7 +113,8 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
                 task::thread_task::adopt(task);
                 body();
             };
-            match std::thread::Builder::new().name(name.to_string()).spawn(run) {
+            let builder = std::thread::Builder::new().stack_size(stack_bytes());
+            match builder.name(name.to_string()).spawn(run) {
                 Ok(thread) => Ok(Started { task: TaskRef(task), os: Some(thread) }),
                 Err(e) => {
                     task::thread_task::release(task);

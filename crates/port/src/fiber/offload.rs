@@ -13,8 +13,8 @@ const MOST_THREADS: usize = 16;
 
 /// Runs `f`, which may block its thread: on a pool of threads when a fiber of a loop calls, which
 /// suspends meanwhile; at once on a thread, in a simulation, and where the operating system has no
-/// thread to give, which blocks the loop. A thread of the pool has the stack that
-/// [`thread`](crate::thread) says.
+/// thread to give, which blocks the loop. A thread of the pool has
+/// [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
 ///
 /// # Panics
 /// With the panic of `f`.

@@ -6,7 +6,7 @@
 //! Thread safety: `Runtime` is `Sync`; see each method for whether it suspends.
 
 use super::event_loop::Loop;
-use super::stack::DEFAULT_STACK_BYTES;
+use super::stack::{DEFAULT_STACK_BYTES, SHARED_STACK_BYTES};
 use super::watchdog::{self, Hook, Stall};
 use super::{FiberInfo, RuntimeStats, here, is_fiber, stats};
 use crate::io::IoMode;
@@ -247,14 +247,16 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor.
+    /// processor, fibers with 2 MiB of stack, which is what a thread of Rust's has that may wait for
+    /// them.
     ///
     /// # Panics
     /// When the operating system refuses what a runtime needs.
     pub fn shared() -> &'static Runtime {
         static SHARED: OnceLock<Runtime> = OnceLock::new();
         SHARED.get_or_init(|| {
-            Runtime::builder().build().expect("the operating system starts the loops")
+            let builder = Runtime::builder().stack_bytes(SHARED_STACK_BYTES);
+            builder.build().expect("the operating system starts the loops")
         })
     }
 

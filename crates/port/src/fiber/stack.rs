@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stack bytes of a fiber unless its runtime was built with another number.
 pub(crate) const DEFAULT_STACK_BYTES: usize = 256 << 10;
+/// The same of the runtime of the process, for calls that threads hand over: they may bring code of
+/// the user's along that was written for a thread's stack.
+pub(crate) const SHARED_STACK_BYTES: usize = 2 << 20;
 /// A C function may step over a single page without touching it; no function here has frames of
 /// this size.
 pub(crate) const GUARD_BYTES: usize = 32 << 10;

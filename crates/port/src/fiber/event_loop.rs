@@ -24,12 +24,14 @@ use super::kick::Kick;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::{Body, Name, Slot};
-use super::stack::{Stack, StackPool};
+use super::stack::{Given, Stack, StackPool};
 use super::timers::{NO_TIMER, Timers};
 use crate::io::{Kicker, Reactor, Wait};
 use crate::task::{self, Scheduler, Task, TaskRef};
 use crate::time;
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,6 +92,8 @@ struct Own {
     queue: Queue,
     timers: RefCell<Timers>,
     stacks: RefCell<StackPool>,
+    /// New fibers for which there is no stack at all, not even the reserve.
+    stackless: Queue,
     free: RefCell<Vec<&'static Slot>>,
     reactor: RefCell<Option<std::rc::Rc<Reactor>>>,
     group: RefCell<Option<Arc<Group>>>,
@@ -136,6 +140,7 @@ impl Loop {
                 queue: Queue::new(),
                 timers: RefCell::default(),
                 stacks: RefCell::new(StackPool::new()),
+                stackless: Queue::new(),
                 free: RefCell::default(),
                 reactor: RefCell::default(),
                 group: RefCell::default(),
@@ -159,10 +164,18 @@ impl Loop {
     }
 
     /// Makes the calling thread the loop's thread.
-    pub(crate) fn open(&'static self, group: Arc<Group>, index: usize, reactor: Reactor) {
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn open(
+        &'static self,
+        group: Arc<Group>,
+        index: usize,
+        reactor: Reactor,
+    ) -> io::Result<()> {
+        self.own.stacks.borrow_mut().open(group.stack_bytes)?;
         // SAFETY: invariant 3: nobody has seen this loop sleep since it was claimed.
         unsafe { *self.kicker.get() = Some(reactor.kicker()) };
-        self.own.stacks.borrow_mut().reset(group.stack_bytes);
         self.own.reactor.replace(Some(std::rc::Rc::new(reactor)));
         self.own.group.replace(Some(group));
         self.own.index.set(index);
@@ -180,6 +193,7 @@ impl Loop {
         }
         counters.deepest_name.set("");
         overflow::prepare();
+        Ok(())
     }
 
     /// Ends the loop's use by the calling thread; no fiber is alive and nothing is in flight.
@@ -193,7 +207,7 @@ impl Loop {
         unsafe { *self.kicker.get() = None };
         self.own.reactor.replace(None);
         self.own.group.replace(None);
-        self.own.stacks.borrow_mut().reset(0);
+        self.own.stacks.borrow_mut().close();
     }
 
     /// The runtime the loop belongs to. On its thread only.
@@ -367,13 +381,18 @@ impl Loop {
         }
     }
 
-    /// Gives a new fiber its stack and runs it.
+    /// Gives a new fiber its stack and runs it. Where there is no memory for one, the fiber drops
+    /// its body on the loop's reserve: that tells whoever waits for it, and destructors may wait.
     fn first_resume(&self, slot: &'static Slot, fiber: &mut Option<Fiber>) -> Ran {
-        let body = slot.body.take().expect("a new fiber has a body");
-        let stack = self.own.stacks.borrow_mut().take();
-        let Ok(stack) = stack else {
-            // Dropping the body tells whoever waits for it.
-            return Ran::Ended;
+        let body = || slot.body.take().expect("a new fiber has a body");
+        let given = self.own.stacks.borrow_mut().take();
+        let (stack, body) = match given {
+            Given::Whole(stack) => (stack, body()),
+            Given::Reserve(stack) => (stack, unrun(&slot.task, body())),
+            Given::Nothing => {
+                self.own.stackless.push(&slot.task);
+                return Ran::Suspended;
+            }
         };
         slot.stack_usable.store(stack.usable(), Ordering::Relaxed);
         slot.stack_low.store(stack.low(), Ordering::Relaxed);
@@ -393,6 +412,10 @@ impl Loop {
                 self.measure(&stack, &slot.name);
             }
             self.own.stacks.borrow_mut().put(stack);
+            // There is a stack again for one more.
+            if let Some(waiting) = self.own.stackless.pop() {
+                self.own.queue.push(waiting);
+            }
         }
         let mut free = self.own.free.borrow_mut();
         if free.len() < KEPT_SLOTS {
@@ -428,6 +451,16 @@ impl Loop {
             _ => self.own.slice.set((resume, now)),
         }
     }
+}
+
+/// What a fiber does that cannot run its body.
+fn unrun(task: &'static Task, body: Body) -> Body {
+    Box::new(move || {
+        let locals = &task.locals;
+        // Whoever waits hears that it did not run; a destructor's panic goes to nobody.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        drop(catch_unwind(AssertUnwindSafe(|| locals.clear())));
+    })
 }
 
 impl Scheduler for Loop {

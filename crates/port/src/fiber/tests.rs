@@ -3,6 +3,7 @@
 
 mod futures;
 mod limits;
+mod refused;
 mod waiting;
 
 use super::*;

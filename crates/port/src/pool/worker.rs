@@ -106,11 +106,33 @@ impl Pool {
         let mut state = pool.state.lock();
         state.queue.push_back(Queued { name, tag, job });
         pool.start_missing(&mut state);
+        pool.announce(&state);
+    }
+
+    /// As `submit`, for one who can do the job as well.
+    ///
+    /// # Errors
+    /// The job, when there is no thread that will ever take it.
+    pub(crate) fn try_submit(pool: &Arc<Pool>, name: &'static str, job: Job) -> Result<(), Job> {
+        let mut state = pool.state.lock();
+        state.queue.push_back(Queued { name, tag: 0, job });
+        pool.start_missing(&mut state);
+        if state.threads.is_empty()
+            && let Some(own) = state.queue.pop_back()
+        {
+            return Err(own.job);
+        }
+        pool.announce(&state);
+        Ok(())
+    }
+
+    /// Wakes a worker for a job that was queued. Requires: lock held.
+    fn announce(&self, state: &State) {
         if state.threads.len() > state.limit {
             // A single notification could reach a thread that is about to end.
-            pool.work.notify_all();
+            self.work.notify_all();
         } else {
-            pool.work.notify_one();
+            self.work.notify_one();
         }
     }
 

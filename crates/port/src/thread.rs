@@ -96,7 +96,7 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
                 task::thread_task::adopt(task);
                 body();
             };
-            match std::thread::Builder::new().name(name.to_string()).spawn(run) {
+            match spawn_thread(name, run) {
                 Ok(thread) => Ok(Started { task: TaskRef(task), os: Some(thread) }),
                 Err(e) => {
                     task::thread_task::release(task);
@@ -105,6 +105,15 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
             }
         }
     }
+}
+
+/// A thread of the operating system.
+pub(crate) fn spawn_thread(
+    name: &str,
+    life: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    crate::machine::ask(crate::machine::Resource::Thread)?;
+    std::thread::Builder::new().name(name.to_string()).spawn(life)
 }
 
 /// Waits for a task and takes its result. Dropping it lets the task go on alone.

@@ -12,6 +12,7 @@
 use super::read::Heat;
 use crate::fiber::{is_alone, offload};
 use crate::io::{self as ring, Op};
+use crate::machine::{self, Resource};
 use crate::task;
 use std::ffi::CString;
 use std::fs;
@@ -147,6 +148,7 @@ impl File {
             }
         }
         options.custom_flags(custom);
+        machine::ask(Resource::Descriptor)?;
         let inner = offload(|| retry(|| options.open(path)))?;
         Ok(File { inner, direct: flags.direct, heat: Heat::new() })
     }
@@ -311,6 +313,7 @@ impl File {
 
 /// The whole content of a file.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    machine::ask(Resource::Descriptor)?;
     offload(|| fs::read(path))
 }
 
@@ -352,6 +355,7 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
 /// The names in a directory, without `.` and `..`, in no order. Names that are not UTF-8 are left
 /// out: no file of a database has one.
 pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {
+    machine::ask(Resource::Descriptor)?;
     offload(|| {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {

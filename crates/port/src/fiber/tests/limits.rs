@@ -7,13 +7,18 @@ use std::sync::atomic::AtomicBool;
 /// Set in a child process.
 const CHILD: &str = "PUMICE_TEST_CHILD";
 
-fn is_child() -> bool {
+pub(super) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
 /// Runs the test `name` of this file alone in a child process.
 fn in_child(name: &str) -> Output {
-    let name = format!("fiber::tests::limits::{name}");
+    in_child_of("limits", name)
+}
+
+/// Runs the test `name` of the file `module` beside this one alone in a child process.
+pub(super) fn in_child_of(module: &str, name: &str) -> Output {
+    let name = format!("fiber::tests::{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     command.output().unwrap()

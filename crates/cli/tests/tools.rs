@@ -81,7 +81,7 @@ fn wrong_usage_is_explained() {
     assert!(bad(dir, "db_bench --threads=100000").contains("threads must be at most 10000"));
     // What cannot work is not offered, and refused by name.
     for (words, flag) in [
-        ("db_bench --rate_limiter_bytes_per_sec=1000", "rate_limiter_bytes_per_sec"),
+        ("db_bench --rate_limiter_auto_tuned", "rate_limiter_bytes_per_sec"),
         ("ldb --db=x --disable_consistency_checks scan", "disable_consistency_checks"),
     ] {
         let error = bad(dir, words);

@@ -79,16 +79,13 @@ fn wrong_usage_is_explained() {
     );
     assert!(bad(dir, "db_bench --engine=missing.so --num=1").contains("missing.so"));
     assert!(bad(dir, "db_bench --threads=100000").contains("threads must be at most 10000"));
+    let alone = bad(dir, "db_bench --rate_limiter_auto_tuned");
+    assert!(alone.contains("rate_limiter_auto_tuned needs rate_limiter_bytes_per_sec"), "{alone}");
     // What cannot work is not offered, and refused by name.
-    for (words, flag) in [
-        ("db_bench --rate_limiter_auto_tuned", "rate_limiter_bytes_per_sec"),
-        ("ldb --db=x --disable_consistency_checks scan", "disable_consistency_checks"),
-    ] {
-        let error = bad(dir, words);
-        assert!(error.contains(flag) && error.contains("not supported"), "{error}");
-        let command = words.split(' ').next().unwrap();
-        assert!(!good(dir, &format!("{command} --help")).contains(flag), "{flag}");
-    }
+    let flag = "disable_consistency_checks";
+    let error = bad(dir, "ldb --db=x --disable_consistency_checks scan");
+    assert!(error.contains(flag) && error.contains("not supported"), "{error}");
+    assert!(!good(dir, "ldb --help").contains(flag), "{flag}");
     assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));
     assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
 }

@@ -65,6 +65,7 @@
 #![warn(missing_docs)]
 
 mod compaction;
+mod control;
 mod db;
 mod flush;
 mod ingest;

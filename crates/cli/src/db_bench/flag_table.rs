@@ -151,6 +151,10 @@ flag_table! {
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
         "Data older than this goes down to the last level; the default leaves it to the engine";
+    auto_tuned_compaction: bool = false,
+        "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
+    background_policy: String = "static",
+        "What decides how much background work is done: static, seed_rule (Pumice's own)";
     enable_io_prio: bool = false, "Lower the background flush/compaction threads' IO priority";
     enable_cpu_prio: bool = false, "Lower the background flush/compaction threads' CPU priority";
     rate_limiter_bytes_per_sec: u64 = 0,

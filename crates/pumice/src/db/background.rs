@@ -13,6 +13,7 @@ use pumice_port::pool::Priority;
 use pumice_table::TableReason;
 
 use crate::db::column_family::CfState;
+use crate::db::compaction_tuning::Deferral;
 use crate::db::{DbInner, DbState};
 use crate::write::controller::StallInputs;
 
@@ -23,12 +24,13 @@ impl CfState {
             immutable_memtables: self.imm.len(),
             l0_files: self.version.num_level_files(0),
             pending_bytes: self.plan.estimated_pending_bytes(),
+            thresholds_off: self.deferral == Deferral::Seed,
         }
     }
 
-    /// Automatic compaction may start now, as far as earlier failures go.
+    /// Automatic compaction may start now, as far as earlier failures and tuning go.
     pub fn may_compact(&self) -> bool {
-        !self.compaction_retry.is_too_early()
+        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
     }
 
     /// Automatic compaction has something to do.

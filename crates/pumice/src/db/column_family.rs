@@ -23,6 +23,7 @@ use pumice_table::{Extractor, TableOptions};
 use crate::compaction::plan::CompactionPlan;
 use crate::compaction::retry::CompactionRetry;
 use crate::db::DbInner;
+use crate::db::compaction_tuning::Deferral;
 use crate::db::counters::CfCounters;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
@@ -184,6 +185,8 @@ pub(crate) struct CfState {
     pub flush_queued: bool,
     pub compaction_queued: bool,
     pub compaction_retry: CompactionRetry,
+    /// Automatic compactions make way for flushes.
+    pub deferral: Deferral,
     pub stall: StallCause,
 }
 
@@ -213,6 +216,7 @@ impl CfState {
             flush_queued: false,
             compaction_queued: false,
             compaction_retry: CompactionRetry::default(),
+            deferral: Deferral::None,
             stall: StallCause::None,
         }
     }

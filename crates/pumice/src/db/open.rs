@@ -19,6 +19,7 @@ use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
+use crate::db::compaction_tuning;
 use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
@@ -168,6 +169,9 @@ fn sanitize_request(
     }
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    for descriptor in descriptors {
+        compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
     Ok((options.sanitized()?, families.collect::<Result<_>>()?))
@@ -375,6 +379,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         open_tables,
         write_buffer_manager: manager,
         pools: pools_for(options),
+        tuner: compaction_tuning::new_tuner(options),
+        seed_disabled: AtomicBool::new(false),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
@@ -467,7 +473,11 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
-        self.refresh_wal_settings(&self.state.lock());
+        {
+            let state = self.state.lock();
+            self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
+        }
         let recovered = if exists {
             let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;

@@ -10,7 +10,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
-use super::enums::InfoLogLevel;
+use super::enums::{BackgroundPolicy, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::stats::{EventListener, Logger, Statistics};
@@ -82,6 +82,8 @@ option_table! {
         /// Bytes per second that writers get while they are slowed down; 0 means the rate of
         /// `rate_limiter`, 16 MiB without one.
         delayed_write_rate: u64 = 0, mutable, saved;
+        /// What decides how much background work is done. Pumice's own.
+        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved;
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.

@@ -45,7 +45,7 @@ use pumice_base::Result;
 pub use block_based::BlockBasedTableOptions;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
 pub use db_options::DbOptions;
-pub use enums::{CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
+pub use enums::{BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
 pub use fifo::FifoOptions;
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,

@@ -5,10 +5,10 @@
 //! when all memory passes the limit and at least half of it is active. With an account (a block
 //! cache) all memory is also charged there, in steps of 256 KiB.
 //!
-//! Where we differ: a stalled writer waits for flushes alone. Memory whose memtable has been flushed
-//! (or whose family or database is gone) and that readers still hold counts as used, but no writer
-//! waits for it; RocksDB waits for ever when the reader is the writer. And who stalls may ask the
-//! other databases for a flush ([`BufferUser`]), which may have nobody who writes.
+//! Where we differ: a stalled writer waits for flushes alone. Memory whose memtable has been
+//! flushed (or whose family or database is gone) and that readers still hold counts as used, but no
+//! writer waits for it; RocksDB waits for ever when the reader is the writer. And who stalls may
+//! ask the other databases for a flush ([`BufferUser`]), which may have nobody who writes.
 //!
 //! Thread safety: atomics; the lists of charges, of stalled writers and of users have a lock each.
 

@@ -251,6 +251,68 @@ fn unlogged_writes_beside_a_close_are_saved_or_refused() {
     });
 }
 
+/// While a failed log is left behind, the MANIFEST lacks what is flushed, and the log has what was
+/// refused: a copy of those would be no state that ever was.
+#[test]
+fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
+    use pumice::{ColumnFamilyDescriptor, WriteBatch};
+    simulate(|fs| {
+        let options = options(fs);
+        let db = Db::open(&options, "/db").unwrap();
+        let other = db.create_column_family(&options.cf, "other").unwrap();
+        let both = |key: &[u8], sync| {
+            let mut batch = WriteBatch::new();
+            batch.put(key, b"value");
+            batch.put_cf(other.id(), key, b"value");
+            db.write(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch)
+        };
+        both(b"kept", false).unwrap();
+        let lost = Fault::Fsync(FsyncFailure::ReadableThenLost);
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, lost));
+        fs.add_fault(FaultRule::always(FaultOp::Sync, "*.sst", Fault::Stall(SECOND / 100)));
+        let copier = {
+            let db = db.clone();
+            thread::spawn("copier", move || {
+                let mut copies = Vec::new();
+                for n in 0..60 {
+                    let path = format!("/copy{n}");
+                    if db.checkpoint(&path).is_ok() {
+                        copies.push(path);
+                    }
+                    thread::sleep(Duration::from_micros(sim::random_below(2000)));
+                }
+                copies
+            })
+        };
+        thread::sleep(Duration::from_millis(sim::random_below(20)));
+        let refused = both(b"refused", true).is_err();
+        // A copy that synced the log may have met the fault.
+        let from = time::now_nanos();
+        while db.resume().is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let resumed = time::now_nanos() - from;
+        both(b"later", true).unwrap();
+        let copies = copier.join().unwrap();
+        assert!(!copies.is_empty(), "resumed in {resumed} ns, and no copy succeeds");
+        let families =
+            ["default", "other"].map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+        for path in copies {
+            let (copy, handles) = Db::open_cf(&options.db, &path, &families).unwrap();
+            let has = |key: &[u8]| {
+                let held = |cf| copy.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+                assert_eq!(held(&handles[0]), held(&handles[1]), "half a batch in {path}");
+                held(&handles[0])
+            };
+            assert!(has(b"kept"), "{path}");
+            assert!(!(refused && has(b"refused")), "{path}: the database never had it");
+            has(b"later");
+            copy.close().unwrap();
+        }
+        db.close().unwrap();
+    });
+}
+
 #[test]
 fn writers_go_on_while_the_log_is_synced() {
     simulate(|fs| {

@@ -18,7 +18,8 @@ impl DbInner {
     /// Creates a column family and records it in MANIFEST and OPTIONS.
     ///
     /// # Errors
-    /// InvalidArgument if the name is taken or the options are impossible; I/O.
+    /// InvalidArgument if the name is taken or the options are impossible; the background error;
+    /// I/O.
     pub(crate) fn create_column_family(
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
@@ -36,6 +37,9 @@ impl DbInner {
     ) -> Result<ColumnFamily> {
         check_tuned(&self.options(), &descriptor.options)?;
         let _alone = self.exclusive();
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
         let name = descriptor.name.as_str();
         let mut manifest = self.manifest.lock();
         let id = {
@@ -82,7 +86,8 @@ impl DbInner {
     /// its files go with the last of them.
     ///
     /// # Errors
-    /// InvalidArgument for the default column family or one already dropped; I/O.
+    /// InvalidArgument for the default column family or one already dropped; the background error,
+    /// unless the disk is full; I/O.
     pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
         self.check_writable()?;
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
@@ -90,6 +95,10 @@ impl DbInner {
         }
         {
             let _alone = self.exclusive();
+            // On a full disk it is a way out.
+            if let Some(error) = self.stopping_error().filter(|error| !error.is_no_space()) {
+                return Err(error);
+            }
             let mut manifest = self.manifest.lock();
             if cf.data.is_dropped() {
                 return Err(Error::invalid_argument("Column family already dropped!"));

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `single_edges_work` | a seeded sample of options at one edge each |
 //! | `pairs_of_edges_work` | a seeded sample of two options at an edge each |
-//! | `edges_of_numbers_of_threads_work_on_threads` | those that decide about threads, on real ones |
+//! | `edges_of_numbers_of_threads_work_on_threads` | those that say how many threads, on threads |
 //! | `refusals_name_the_option` | every value that is refused, every unsupported row |
 //!
 //! `PUMICE_EDGES=singles` runs every edge of every option both ways, `PUMICE_EDGES=20000` so many

@@ -140,62 +140,70 @@ fn texts(values: &[&str]) -> Vec<String> {
     values.iter().map(|value| value.to_string()).collect()
 }
 
+const CODECS: [&str; 9] = [
+    "kNoCompression",
+    "kSnappyCompression",
+    "kZlibCompression",
+    "kBZip2Compression",
+    "kLZ4Compression",
+    "kLZ4HCCompression",
+    "kXpressCompression",
+    "kZSTD",
+    "kDisableCompressionOption",
+];
+
 /// Values to try for an option whose value reads `text` now.
 fn candidates(name: &str, type_name: &str, text: &str, set: Set<'_>) -> Vec<String> {
-    let codecs = [
-        "kNoCompression",
-        "kSnappyCompression",
-        "kZlibCompression",
-        "kBZip2Compression",
-        "kLZ4Compression",
-        "kLZ4HCCompression",
-        "kXpressCompression",
-        "kZSTD",
-        "kDisableCompressionOption",
-    ];
-    match (name, type_name) {
-        ("prefix_extractor", _) => texts(&[
-            "nullptr",
-            "noop",
-            "fixed:0",
-            "fixed:1",
-            "fixed:4",
-            "fixed:4096",
-            "capped:0",
-            "capped:1",
-            "capped:4",
-            "capped:18446744073709551615",
-            "fixed:18446744073709551615",
-            "fixed:-1",
-        ]),
-        ("memtable_factory", _) => {
-            let mut all = texts(&["skip_list", "vector", "prefix_hash"]);
-            for n in ["0", "1", "2", "16", "4294967295", "4294967296", "18446744073709551615"] {
-                all.extend(["skip_list", "vector"].map(|kind| format!("{kind}:{n}")));
-            }
-            all
-        }
-        ("filter_policy", _) => {
-            let mut all = texts(&["nullptr", "bloomfilter:10:true"]);
-            let bits = [
-                "0", "0.1", "0.5", "0.999", "1", "1.5", "2", "10", "99.9", "100", "1000", "1e9",
-                "1e300", "-1", "nan",
-            ];
-            for bits in bits {
-                all.push(format!("bloomfilter:{bits}:false"));
-                for level in ["-1", "0", "1", "2147483647", "-2147483648"] {
-                    all.push(format!("ribbonfilter:{bits}:{level}"));
-                }
-            }
-            all
-        }
-        ("comparator", _) => {
+    if let Some(values) = of_objects(name).or_else(|| of_lists(name)) {
+        return values;
+    }
+    match type_name {
+        "CompressionType" => texts(&CODECS),
+        _ if text == "true" || text == "false" => texts(&["true", "false", "1", "0", "2", "yes"]),
+        _ if text.parse::<i128>().is_ok() => integers(text, set),
+        _ if text.parse::<f64>().is_ok() => doubles(),
+        _ => names(text, set),
+    }
+}
+
+/// Values of options that name an object with parameters.
+fn of_objects(name: &str) -> Option<Vec<String>> {
+    let huge = "18446744073709551615";
+    let mut all = match name {
+        "prefix_extractor" => texts(&["nullptr", "noop", "fixed:-1"]),
+        "memtable_factory" => texts(&["skip_list", "vector", "prefix_hash"]),
+        "filter_policy" => texts(&["nullptr", "bloomfilter:10:true"]),
+        "comparator" => {
             texts(&["leveldb.BytewiseComparator", "rocksdb.ReverseBytewiseComparator", "x"])
         }
-        ("merge_operator", _) => {
+        "merge_operator" => {
             texts(&["stringappend", "put", "max", "uint64add", "stringappendtest", "x"])
         }
-        ("daily_offpeak_time_utc", _) => texts(&[
+        _ => return None,
+    };
+    for n in ["0", "1", "2", "4", "16", "4096", "4294967295", "4294967296", huge] {
+        match name {
+            "prefix_extractor" => all.extend(["fixed", "capped"].map(|kind| format!("{kind}:{n}"))),
+            "memtable_factory" => {
+                all.extend(["skip_list", "vector"].map(|kind| format!("{kind}:{n}")));
+            }
+            _ => {}
+        }
+    }
+    let bits = ["0", "0.1", "0.5", "0.999", "1", "1.5", "2", "10", "99.9", "100", "1000", "1e9"];
+    for bits in bits.into_iter().chain(["1e300", "-1", "nan"]).filter(|_| name == "filter_policy") {
+        all.push(format!("bloomfilter:{bits}:false"));
+        for level in ["-1", "0", "1", "2147483647", "-2147483648"] {
+            all.push(format!("ribbonfilter:{bits}:{level}"));
+        }
+    }
+    Some(all)
+}
+
+/// Values of lists, directories and texts of a form of their own.
+fn of_lists(name: &str) -> Option<Vec<String>> {
+    Some(match name {
+        "daily_offpeak_time_utc" => texts(&[
             "",
             "00:00-23:59",
             "23:59-00:00",
@@ -203,28 +211,23 @@ fn candidates(name: &str, type_name: &str, text: &str, set: Set<'_>) -> Vec<Stri
             "12:00-12:00",
             "24:00-01:00",
             "x",
-            "1-2",
         ]),
-        ("max_bytes_for_level_multiplier_additional", _) => {
-            let most = vec!["2147483647"; 7].join(":");
-            let least = vec!["-2147483648"; 7].join(":");
-            let many = vec!["3"; 300].join(":");
+        "max_bytes_for_level_multiplier_additional" => {
+            let most = ["2147483647"; 7].join(":");
+            let least = ["-2147483648"; 7].join(":");
+            let many = ["3"; 300].join(":");
             texts(&["", "0", "1", "-1", "1:0:1", "2147483648", &most, &least, &many])
         }
-        ("compression_per_level", _) => {
-            let many = vec!["kZSTD"; 100].join(":");
-            let mut all = texts(&["", &codecs[..7].join(":"), &many]);
-            all.extend(texts(&codecs));
+        "compression_per_level" => {
+            let many = ["kZSTD"; 100].join(":");
+            let mut all = texts(&["", &CODECS[..6].join(":"), &many]);
+            all.extend(texts(&CODECS));
             all
         }
-        (_, "CompressionType") => texts(&codecs),
-        ("db_log_dir" | "wal_dir", _) => texts(&["", "/elsewhere", "/db", "/db/inside"]),
-        ("db_host_id", _) => texts(&["", "__hostname__", "h", &"h".repeat(5000)]),
-        _ if text == "true" || text == "false" => texts(&["true", "false", "1", "0", "2", "yes"]),
-        _ if text.parse::<i128>().is_ok() => integers(text, set),
-        _ if text.parse::<f64>().is_ok() => doubles(),
-        _ => names(text, set),
-    }
+        "db_log_dir" | "wal_dir" => texts(&["", "/elsewhere", "/db", "/db/inside"]),
+        "db_host_id" => texts(&["", "__hostname__", "h", &"h".repeat(5000)]),
+        _ => return None,
+    })
 }
 
 /// Members of an enumeration, which its refusal lists; else the value itself.

@@ -201,9 +201,11 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
 fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
     let kinds = std::iter::once(&options.compression).chain(&options.compression_per_level);
     for kind in kinds.chain([&options.bottommost_compression]) {
-        options.compression_opts.check(*kind)?;
+        let checked = options.compression_opts.check(*kind);
+        checked.map_err(|error| error.with_context("compression_opts"))?;
         if options.bottommost_compression_opts.enabled {
-            options.bottommost_compression_opts.check(*kind)?;
+            let checked = options.bottommost_compression_opts.check(*kind);
+            checked.map_err(|error| error.with_context("bottommost_compression_opts"))?;
         }
     }
     Ok(())

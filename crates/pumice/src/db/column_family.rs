@@ -256,11 +256,14 @@ impl CfState {
 fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
     let ratio = options.memtable_prefix_bloom_size_ratio;
     BloomOptions {
-        bytes: (options.write_buffer_size as f64 * ratio) as usize,
+        bytes: ((options.write_buffer_size as f64 * ratio) as usize).min(MAX_BLOOM_BYTES),
         prefix: options.prefix_extractor.as_ref().map(Extractor::new),
         whole_keys: options.memtable_whole_key_filtering,
     }
 }
+
+/// The largest filter of a memtable: RocksDB counts its bits in 32 bits.
+const MAX_BLOOM_BYTES: usize = 1 << 29;
 
 /// A new memtable for a column family.
 pub(crate) fn new_memtable(

@@ -290,9 +290,11 @@ impl DbInner {
         } else {
             let budget = |cf: &CfState| {
                 let options = cf.data.options();
-                options.write_buffer_size as u64 * options.max_write_buffer_number.max(1) as u64
+                let memtables = options.max_write_buffer_number.max(1) as u64;
+                (options.write_buffer_size as u64).saturating_mul(memtables)
             };
-            4 * state.cfs.values().map(budget).sum::<u64>()
+            let budgets = state.cfs.values().map(budget);
+            budgets.fold(0, u64::saturating_add).saturating_mul(4)
         };
         self.wal_bytes_limit.store(limit, Ordering::Relaxed);
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);

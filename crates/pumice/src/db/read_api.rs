@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use pumice_base::{Result, SequenceNumber};
+use pumice_port::fiber;
 use pumice_table::TableReadOptions;
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::db::requests::ReadOptions;
 use crate::db::{DbInner, Snapshot};
@@ -59,6 +61,7 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
+        fiber::spend(budget::GET);
         let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
@@ -112,6 +115,7 @@ impl DbInner {
         options: &ReadOptions,
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
+        fiber::spend(budget::ITERATOR);
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();

@@ -18,6 +18,7 @@
 //!
 //! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
 
+use super::budget;
 use super::coroutine::{Fiber, Ran};
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
@@ -106,6 +107,8 @@ struct Own {
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
     slice: Cell<(u64, u64)>,
+    /// A fiber has had its share: it is time to look at the clock.
+    tired: Cell<bool>,
 }
 
 // SAFETY: invariants 1 and 3.
@@ -150,6 +153,7 @@ impl Loop {
                 ended: Cell::new(0),
                 kicks_due: Cell::new(0),
                 slice: Cell::new((0, 0)),
+                tired: Cell::new(false),
             },
         }))
     }
@@ -358,9 +362,8 @@ impl Loop {
         while let Some(task) = self.own.queue.pop() {
             self.resume(task);
             resumed += 1;
-            if resumed == TURN_RESUMES
-                || (resumed % CLOCK_RESUMES == 0 && time::monotonic_nanos() - start >= TURN_NANOS)
-            {
+            let look = self.own.tired.replace(false) || resumed % CLOCK_RESUMES == 0;
+            if resumed == TURN_RESUMES || (look && time::monotonic_nanos() - start >= TURN_NANOS) {
                 break;
             }
         }
@@ -374,6 +377,7 @@ impl Loop {
         self.running.store(std::ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         count(&self.counters.switches, 1);
         task::set_current(Some(task));
+        budget::fill();
         // SAFETY: invariant 2.
         let fiber = unsafe { &mut *slot.fiber.get() };
         let ran = match fiber {
@@ -442,6 +446,12 @@ impl Loop {
         }
     }
 
+    /// Lets the other runnable fibers run once, since the running one has had its share.
+    pub(crate) fn yield_spent(&self) {
+        self.own.tired.set(true);
+        self.yield_now();
+    }
+
     /// Yields if the running fiber has had its slice.
     pub(crate) fn maybe_yield(&self) {
         let resume = self.counters.switches.load(Ordering::Relaxed);
@@ -449,7 +459,7 @@ impl Loop {
         match self.own.slice.get() {
             (same, began) if same == resume => {
                 if now - began >= SLICE_NANOS {
-                    self.yield_now();
+                    self.yield_spent();
                 }
             }
             _ => self.own.slice.set((resume, now)),

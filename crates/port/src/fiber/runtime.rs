@@ -264,8 +264,7 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor, fibers with 2 MiB of stack, which is what a thread of Rust's has that may wait for
-    /// them.
+    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them.
     ///
     /// # Panics
     /// When the operating system refuses what a runtime needs.

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 use arc_swap::Guard;
 use pumice_base::{Error, Result, SequenceNumber};
 use pumice_env::rate_limiter::reads::read_priority;
+use pumice_port::fiber;
 use pumice_table::TableReadOptions;
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::db::requests::ReadOptions;
 use crate::db::{DbInner, Snapshot};
@@ -68,6 +70,7 @@ impl DbInner {
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
         self.check_snapshot(options)?;
+        fiber::spend(budget::GET);
         let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
@@ -129,6 +132,7 @@ impl DbInner {
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
         self.check_snapshot(options)?;
+        fiber::spend(budget::ITERATOR);
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();

@@ -24,6 +24,7 @@ use pumice_port::fiber;
 use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::read::get::{self, Attempt};
 use crate::read::pinned::PinnedSlice;
@@ -111,7 +112,7 @@ impl MultiGet<'_> {
         };
         let (mut open, mut needs) = (Vec::new(), Vec::new());
         for at in answers.len()..end {
-            fiber::maybe_yield();
+            fiber::spend(budget::GET);
             answers.push(match self.attempt(at, &quick) {
                 Attempt::Settled(answer) => answer,
                 Attempt::Needs(table, block) => {
@@ -156,7 +157,7 @@ impl MultiGet<'_> {
             self.load(&needs, missed);
             needs.clear();
             open.retain_mut(|key| {
-                fiber::maybe_yield();
+                fiber::spend(budget::GET);
                 if missed.has(key.needs) {
                     match self.attempt(key.at, quick) {
                         Attempt::Settled(answer) => {
@@ -183,7 +184,7 @@ impl MultiGet<'_> {
         }
     }
 
-    /// Loads the blocks together. An error is met again, and told, by the keys that need the block.
+    /// Loads the blocks together. An error is met, and told, by the keys that need the block.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
         let TableReadOptions { verify_checksums, fill_cache, .. } = self.options;
         let load = |need: &Need| {

@@ -1,9 +1,11 @@
 //! Auto-tuned compaction in a database: who is tuned, and what a verdict does.
 //!
-//! | form | asked for by | while compaction is disabled | it is enabled again |
-//! |---|---|---|---|
-//! | guarded | the column family's `auto_tuned_compaction` | stall thresholds stay on | by a verdict, by a timer when nothing drains, at once when the family slows or stops writes; compactions are scheduled then |
-//! | seed | `background_policy=seed_rule`, every column family | thresholds of L0 and debt are off | by a verdict, when the next version is installed |
+//! - Guarded: column families with `auto_tuned_compaction`. Stall thresholds stay on. Compaction is
+//!   enabled again by a verdict, by a timer when nothing drains, and as soon as the family slows or
+//!   stops writes; compactions are then scheduled at once.
+//! - Seed: all column families under `background_policy=seed_rule`. While compaction is disabled
+//!   neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the next
+//!   version to be installed obeys.
 //!
 //! Thread safety: `Deferral` belongs to the state lock. `switch_compactions` takes it; the caller
 //! holds no lock.

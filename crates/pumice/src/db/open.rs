@@ -354,13 +354,18 @@ fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
     pools
 }
 
+/// The budget for memtables, if there is one.
+fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
+    options.write_buffer_manager.clone().or_else(|| {
+        let budget = options.db_write_buffer_size as usize;
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
+    })
+}
+
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
-    let manager = options.write_buffer_manager.clone().or_else(|| {
-        let budget = options.db_write_buffer_size as usize;
-        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
-    });
+    let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };

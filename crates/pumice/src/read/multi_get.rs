@@ -201,8 +201,8 @@ impl MultiGet<'_> {
     }
 }
 
-/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is no
-/// memory for them on the caller.
+/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is
+/// no memory for them on the caller.
 fn together(count: usize, work: impl Fn(usize)) {
     let next = Cell::new(0);
     let (next, work) = (&next, &work);

@@ -80,6 +80,9 @@ functions! {
     env_lower_high_priority_thread_pool_cpu_priority(Object);
     env_lower_thread_pool_io_priority(Object);
     env_lower_high_priority_thread_pool_io_priority(Object);
+    env_set_bottom_priority_background_threads(Object, c_int);
+    env_set_low_priority_background_threads(Object, c_int);
+    env_set_high_priority_background_threads(Object, c_int);
     env_destroy(Object);
     options_set_ratelimiter(Object, Object);
     ratelimiter_create_with_mode(i64, i64, i32, c_int, u8) -> Object;

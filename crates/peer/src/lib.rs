@@ -101,6 +101,17 @@ pub fn installed_library() -> Option<PathBuf> {
     found
 }
 
+/// A pool of the library's background threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Compactions of the last level.
+    Bottom,
+    /// Compactions.
+    Low,
+    /// Flushes.
+    High,
+}
+
 impl Peer {
     /// Loads the shared library at `path`.
     ///
@@ -108,6 +119,21 @@ impl Peer {
     /// The file cannot be loaded, or lacks a function of RocksDB's C API (the message names it).
     pub fn load(path: impl AsRef<Path>) -> Result<Peer> {
         Ok(Peer { api: Arc::new(api::Api::load(path.as_ref())?) })
+    }
+
+    /// Sets how many threads a pool of the library has.
+    pub fn set_background_threads(&self, pool: Pool, threads: i32) {
+        let api = &self.api;
+        // SAFETY: the default environment outlives its handle, which is destroyed once.
+        unsafe {
+            let env = (api.create_default_env)();
+            match pool {
+                Pool::Bottom => (api.env_set_bottom_priority_background_threads)(env, threads),
+                Pool::Low => (api.env_set_low_priority_background_threads)(env, threads),
+                Pool::High => (api.env_set_high_priority_background_threads)(env, threads),
+            }
+            (api.env_destroy)(env);
+        }
     }
 
     /// Lowers the CPU priority, the I/O priority or both of the library's pools for compactions and

@@ -47,6 +47,17 @@ pub struct Hits {
     pub bytes: u64,
 }
 
+/// A pool of background threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Compactions of the last level.
+    Bottom,
+    /// Compactions.
+    Low,
+    /// Flushes.
+    High,
+}
+
 /// A database engine with its options.
 pub trait Engine: Send + Sync + 'static {
     /// An open database.
@@ -57,6 +68,8 @@ pub trait Engine: Send + Sync + 'static {
     fn open(&self, path: &Path, read_only: bool) -> Result<Self::Db>;
     /// Removes the database at `path`, if there is one.
     fn destroy(&self, path: &Path) -> Result<()>;
+    /// Sets the number of threads of a pool.
+    fn set_threads(&self, pool: Pool, threads: u32) -> Result<()>;
     /// Lowers the CPU or the I/O priority of the pools for compactions and flushes.
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.

@@ -155,6 +155,12 @@ flag_table! {
         "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
     background_policy: String = "static",
         "What decides how much background work is done: static, seed_rule (Pumice's own)";
+    num_bottom_pri_threads: u32 = 0,
+        "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
+    num_high_pri_threads: u32 = 0,
+        "The maximum number of concurrent background flushes' threads; 0 leaves it to the engine";
+    num_low_pri_threads: u32 = 0,
+        "The maximum number of concurrent compactions' threads; 0 leaves it to the engine";
     enable_io_prio: bool = false, "Lower the background flush/compaction threads' IO priority";
     enable_cpu_prio: bool = false, "Lower the background flush/compaction threads' CPU priority";
     rate_limiter_bytes_per_sec: u64 = 0,

@@ -175,6 +175,15 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         db => PathBuf::from(db),
     };
     // As in RocksDB's db_bench before the database is opened.
+    for (pool, threads) in [
+        (engine::Pool::Bottom, flags.num_bottom_pri_threads),
+        (engine::Pool::Low, flags.num_low_pri_threads),
+        (engine::Pool::High, flags.num_high_pri_threads),
+    ] {
+        if threads > 0 {
+            engine.set_threads(pool, threads)?;
+        }
+    }
     engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
     Driver::new(engine, flags, &path, seed)?.run(entries)
 }

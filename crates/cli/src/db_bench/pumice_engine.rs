@@ -108,6 +108,16 @@ impl Engine for Pumice {
         Db::destroy(&self.options, path).map_err(text)
     }
 
+    fn set_threads(&self, pool: engine::Pool, threads: u32) -> Result<()> {
+        let pool = match pool {
+            engine::Pool::Bottom => PoolPriority::Bottom,
+            engine::Pool::Low => PoolPriority::Low,
+            engine::Pool::High => PoolPriority::High,
+        };
+        ThreadPools::shared().set_background_threads(threads as usize, pool);
+        Ok(())
+    }
+
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
         let pools = ThreadPools::shared();
         for pool in [PoolPriority::Low, PoolPriority::High] {

@@ -101,6 +101,19 @@ impl Engine for RocksDb {
         Db::destroy(&self.options, path).map_err(text)
     }
 
+    fn set_threads(&self, pool: engine::Pool, threads: u32) -> Result<()> {
+        let threads = i32::try_from(threads).map_err(|error| error.to_string())?;
+        self.peer.set_background_threads(
+            match pool {
+                engine::Pool::Bottom => pumice_peer::Pool::Bottom,
+                engine::Pool::Low => pumice_peer::Pool::Low,
+                engine::Pool::High => pumice_peer::Pool::High,
+            },
+            threads,
+        );
+        Ok(())
+    }
+
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
         self.peer.lower_thread_pools(cpu, io);
         Ok(())

@@ -76,11 +76,14 @@ impl ThreadPools {
         POOLS.get()
     }
 
-    /// Pools with room for one thread each; no thread runs before its first job.
+    /// Pools with room for one thread each but the bottom one, which has none, as in RocksDB. No
+    /// thread runs before its first job.
     pub fn new() -> Self {
         let keeper = Arc::new(OnceLock::new());
         let pool = |p: Priority| Arc::new(Pool::with_keeper(p.thread_name(), Arc::clone(&keeper)));
-        ThreadPools { pools: Priority::ALL.map(pool), keeper }
+        let pools = ThreadPools { pools: Priority::ALL.map(pool), keeper };
+        pools.set_background_threads(0, Priority::Bottom);
+        pools
     }
 
     fn pool(&self, priority: Priority) -> &Arc<Pool> {

@@ -87,6 +87,8 @@ fn queued_jobs_can_be_taken_back() {
 #[test]
 fn a_panicking_job_does_not_end_its_thread() {
     let pools = ThreadPools::new();
+    assert_eq!(pools.background_threads(Priority::Bottom), 0);
+    pools.set_background_threads(1, Priority::Bottom);
     pools.schedule(Priority::Bottom, "bad job", Box::new(|| panic!("on purpose")));
     pools.wait_idle();
     let before = pools.thread_ids(Priority::Bottom);
@@ -131,6 +133,7 @@ fn threads_take_the_lower_priority_before_their_next_job() {
     assert!(seen_in_job(&pools, Priority::Low).0.is_idle_io());
     pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Idle).unwrap();
     assert!(seen_in_job(&pools, Priority::Low).0.is_idle_policy());
+    pools.set_background_threads(1, Priority::Bottom);
     for priority in [Priority::Bottom, Priority::High, Priority::User] {
         assert_eq!(seen_in_job(&pools, priority).0, normal, "other pools are not touched");
     }

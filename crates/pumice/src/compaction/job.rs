@@ -11,7 +11,8 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_manifest::{FileMetaData, VersionEdit};
-use pumice_port::sync::Mutex;
+use pumice_port::pool::Priority;
+use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
 use crate::compaction::picker::{CompactionPick, CompactionReason};
@@ -43,18 +44,13 @@ impl DbInner {
         let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
             worked = true;
-            state.running_compactions += 1;
-            drop(state);
-            let compacted = thread::contain("Compaction", || self.compact(&work));
-            let result = compacted.and_then(|result| result);
-            state = self.state.lock();
-            state.running_compactions -= 1;
-            self.compaction_ended(&mut state, &work, &result);
-            if let Err(error) = &result {
-                drop(state);
-                self.background_error(error, Reason::Compaction);
-                state = self.state.lock();
+            if self.is_for_bottom(&work) {
+                self.forward(&mut state, work);
+                continue;
             }
+            state.running_compactions += 1;
+            state = self.run_compaction(state, &work);
+            state.running_compactions -= 1;
         }
         state.scheduled_compactions -= 1;
         // What nothing could be picked from waits for a running job, which looks again itself.
@@ -64,6 +60,72 @@ impl DbInner {
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
+    }
+
+    /// Runs a picked compaction without the lock.
+    fn run_compaction<'a>(
+        self: &'a Arc<Self>,
+        state: MutexGuard<'a, DbState>,
+        work: &CompactionWork,
+    ) -> MutexGuard<'a, DbState> {
+        drop(state);
+        let compacted = thread::contain("Compaction", || self.compact(work));
+        let result = compacted.and_then(|result| result);
+        let mut state = self.state.lock();
+        self.compaction_ended(&mut state, work, &result);
+        if let Err(error) = &result {
+            drop(state);
+            self.background_error(error, Reason::Compaction);
+            state = self.state.lock();
+        }
+        state
+    }
+
+    /// What rewrites the last level runs on the bottom pool, if that has threads: it takes longest,
+    /// and nobody waits for it.
+    fn is_for_bottom(&self, work: &CompactionWork) -> bool {
+        let pick = &work.pick;
+        let rewrites = !pick.is_trivial_move && !pick.is_deletion;
+        let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
+        let last = work.version.num_levels() - 1 - reserved;
+        rewrites
+            && pick.output_level > 0
+            && pick.output_level == last
+            && self.pools.background_threads(Priority::Bottom) > 0
+    }
+
+    /// Hands a picked compaction to the bottom pool. It does not count to those that may be
+    /// scheduled otherwise: the pool's threads limit it.
+    fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
+        state.bottom_compactions += 1;
+        let db = Arc::clone(self);
+        let job = Box::new(move || {
+            let state = db.state.lock();
+            let mut state = db.run_compaction(state, &work);
+            state.bottom_compactions -= 1;
+            db.schedule_background(&mut state);
+            db.changed.notify_all();
+            drop(state);
+            db.delete_obsolete_files();
+        });
+        self.pools.schedule_tagged(Priority::Bottom, "bottom compaction", self.job_tag(), job);
+    }
+
+    /// Tells this database's queued jobs from those of others.
+    fn job_tag(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// Takes back what the bottom pool has not begun: it may have no thread any more. For the close
+    /// of the database.
+    pub(crate) fn drop_forwarded(&self) {
+        let dropped = self.pools.unschedule(Priority::Bottom, self.job_tag());
+        if dropped > 0 {
+            let mut state = self.state.lock();
+            state.bottom_compactions -= dropped;
+            state.manual.give_up(&Error::shutdown("the database is closed"));
+            self.changed.notify_all();
+        }
     }
 
     /// The next compaction to run, manual ones first; registered as running.

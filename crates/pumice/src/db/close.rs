@@ -85,13 +85,14 @@ impl DbInner {
 
     /// Stops everything without flushing.
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
+        self.drop_forwarded();
         self.attention.store(true, Ordering::Release);
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
             while state.scheduled_flushes > 0
-                || state.scheduled_compactions > 0
+                || state.has_compaction_jobs()
                 || state.awaiting_retry
                 || state.tuning
                 || state.expiry.waiting

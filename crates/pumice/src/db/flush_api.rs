@@ -166,7 +166,7 @@ impl DbInner {
             }
             self.check_alive(&state)?;
             let busy = state.scheduled_flushes > 0
-                || state.scheduled_compactions > 0
+                || state.has_compaction_jobs()
                 || !state.flush_queue.is_empty()
                 || state.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
                 || state.manual.waiting() > 0;
@@ -185,7 +185,7 @@ impl DbInner {
     pub(crate) fn pause_background_work(&self) {
         let mut state = self.state.lock();
         state.paused += 1;
-        while state.scheduled_flushes > 0 || state.scheduled_compactions > 0 {
+        while state.scheduled_flushes > 0 || state.has_compaction_jobs() {
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }

@@ -64,6 +64,13 @@ impl ManualQueue {
     pub fn excludes_automatic(&self) -> bool {
         self.requests.iter().any(|r| r.exclusive && r.done.is_none())
     }
+    /// Pieces that were picked will not be done.
+    pub fn give_up(&mut self, error: &Error) {
+        for request in self.requests.iter_mut().filter(|request| request.running) {
+            request.running = false;
+            request.done = Some(Err(error.clone()));
+        }
+    }
     /// A piece ended.
     pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
         let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };

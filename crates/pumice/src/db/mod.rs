@@ -122,6 +122,8 @@ pub(crate) struct DbState {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
+    /// Compactions that the bottom pool has, running or not.
+    pub bottom_compactions: usize,
     /// Ingestions under way; closing waits for them.
     pub running_ingestions: usize,
     /// Threads that delete obsolete files.
@@ -148,6 +150,10 @@ pub(crate) struct DbState {
 }
 
 impl DbState {
+    /// A compaction has a thread, or a place in a pool's queue.
+    pub fn has_compaction_jobs(&self) -> bool {
+        self.scheduled_compactions + self.bottom_compactions > 0
+    }
     /// The open took back a change of which later bytes had survived than earlier ones.
     pub fn took_change_back(&self) -> bool {
         self.dropped_tail.as_ref().is_some_and(|tail| tail.holed)

@@ -266,7 +266,7 @@ fn database_number(state: &DbState, name: &str) -> Option<u64> {
             state.pending_outputs.first().copied().unwrap_or(u64::MAX)
         }
         "num-running-flushes" => state.running_flushes as u64,
-        "num-running-compactions" => state.running_compactions as u64,
+        "num-running-compactions" => (state.running_compactions + state.bottom_compactions) as u64,
         _ => return None,
     };
     Some(number)

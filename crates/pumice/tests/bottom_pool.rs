@@ -1,0 +1,90 @@
+//! Compactions of the last level on a pool of their own, with a priority of its own.
+//!
+//! One test only: the pools are the process's.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{DIR, fill, flush, get, key, memory, options};
+use pumice::stats::listener::CompactionJobInfo;
+use pumice::{CompactRangeOptions, CpuPriority, Db, EventListener, PoolPriority, ThreadPools};
+use pumice_port::sync::{Mutex, Semaphore};
+use pumice_port::{os, thread};
+
+/// (output level, thread, nice) of each compaction.
+#[derive(Default)]
+struct Seen(Mutex<Vec<(i32, u64, i32)>>);
+
+impl EventListener for Seen {
+    fn on_compaction_begin(&self, info: &CompactionJobInfo) {
+        let nice = os::thread_priority().nice();
+        self.0.lock().push((info.output_level, os::thread_id(), nice));
+    }
+}
+
+// Plain #[test]: priorities are those of operating-system threads.
+#[test]
+fn the_last_level_is_compacted_by_the_bottom_pool() {
+    let (_fs, fs) = memory();
+    let mut options = options(&fs);
+    options.cf.num_levels = 3;
+    options.cf.level_compaction_dynamic_level_bytes = false;
+    let seen = Arc::new(Seen::default());
+    options.db.listeners = vec![Arc::clone(&seen) as Arc<dyn EventListener>];
+    let db = Db::open(&options, DIR).unwrap();
+    let compact = || {
+        // Two overlapping files, so that nothing moves as it is.
+        for value in ["value", "other"] {
+            fill(&db, 0..1000, value);
+            flush(&db);
+        }
+        seen.0.lock().clear();
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        assert_eq!(get(&db, &key(500)).unwrap(), b"other");
+        seen.0.lock().clone()
+    };
+    compact();
+    // From now on there is something below, and each level is rewritten.
+    let down = CompactRangeOptions { change_level: true, target_level: 2, ..Default::default() };
+    db.compact_range(&down, None, None).unwrap();
+    let pools = ThreadPools::shared();
+    assert_eq!(pools.background_threads(PoolPriority::Bottom), 0, "as in RocksDB");
+    let last = |jobs: &[(i32, u64, i32)]| *jobs.iter().rfind(|(level, ..)| *level == 2).unwrap();
+    assert!(pools.thread_ids(PoolPriority::Low).contains(&last(&compact()).1));
+    pools.set_background_threads(1, PoolPriority::Bottom);
+    pools.lower_thread_pool_cpu_priority(PoolPriority::Bottom, CpuPriority::Low).unwrap();
+    let jobs = compact();
+    let (_, thread, nice) = last(&jobs);
+    assert_eq!((pools.thread_ids(PoolPriority::Bottom), nice), (vec![thread], 19));
+    let upper: Vec<_> = jobs.iter().filter(|(level, ..)| *level == 1).collect();
+    assert!(!upper.is_empty() && upper.iter().all(|(_, _, nice)| *nice == 0), "{jobs:?}");
+    db.close().unwrap();
+
+    // The only thread is busy for good: what waits for it does not keep a database open.
+    let (busy, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (started, wait) = (Arc::clone(&busy), Arc::clone(&gate));
+    let job = move || {
+        started.release(1);
+        wait.acquire(1);
+    };
+    pools.schedule(PoolPriority::Bottom, "busy", Box::new(job));
+    busy.acquire(1);
+    let db = Db::open(&options, DIR).unwrap();
+    for value in ["value", "other"] {
+        fill(&db, 0..1000, value);
+        flush(&db);
+    }
+    let handle = db.clone();
+    let compacting = thread::spawn("compact", move || {
+        handle.compact_range(&CompactRangeOptions::default(), None, None)
+    });
+    while pools.queue_len(PoolPriority::Bottom) == 0 {
+        thread::yield_now();
+    }
+    db.close().unwrap();
+    assert!(compacting.join().unwrap().is_err(), "it was not done");
+    gate.release(1);
+    pools.wait_idle();
+}

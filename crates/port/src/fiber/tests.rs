@@ -4,6 +4,7 @@
 mod futures;
 mod limits;
 mod refused;
+mod stacks;
 mod waiting;
 
 use super::*;

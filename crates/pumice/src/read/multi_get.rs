@@ -184,7 +184,7 @@ impl MultiGet<'_> {
         }
     }
 
-    /// Loads the blocks together. An error is met, and told, by the keys that need the block.
+    /// Loads the blocks together. Errors are met again, and told, by the keys that need them.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
         let TableReadOptions { verify_checksums, fill_cache, .. } = self.options;
         let load = |need: &Need| {
@@ -201,8 +201,8 @@ impl MultiGet<'_> {
     }
 }
 
-/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is no
-/// memory for them on the caller.
+/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is
+/// no memory for them on the caller.
 fn together(count: usize, work: impl Fn(usize)) {
     let next = Cell::new(0);
     let (next, work) = (&next, &work);

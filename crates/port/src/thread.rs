@@ -113,8 +113,7 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
                 task::thread_task::adopt(task);
                 body();
             };
-            let builder = std::thread::Builder::new().stack_size(stack_bytes());
-            match builder.name(name.to_string()).spawn(run) {
+            match spawn_thread(name, run) {
                 Ok(thread) => Ok(Started { task: TaskRef(task), os: Some(thread) }),
                 Err(e) => {
                     task::thread_task::release(task);
@@ -123,6 +122,16 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
             }
         }
     }
+}
+
+/// A thread of the operating system.
+pub(crate) fn spawn_thread(
+    name: &str,
+    life: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    crate::machine::ask(crate::machine::Resource::Thread)?;
+    let builder = std::thread::Builder::new().stack_size(stack_bytes());
+    builder.name(name.to_string()).spawn(life)
 }
 
 /// Waits for a task and takes its result. Dropping it lets the task go on alone.

@@ -60,6 +60,8 @@ pub(crate) struct Counters {
     pub(crate) enters: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) inflight: AtomicU64,
+    /// 1 while io_uring serves the loop.
+    pub(crate) rings: AtomicU64,
     /// The deepest stack seen, and whose it was.
     pub(crate) deepest: AtomicU64,
     pub(crate) deepest_name: Name,
@@ -196,6 +198,7 @@ impl Loop {
             counter.store(0, Ordering::Relaxed);
         }
         counters.deepest_name.set("");
+        counters.rings.store(u64::from(self.reactor().has_ring()), Ordering::Relaxed);
         overflow::prepare();
         Ok(())
     }
@@ -343,6 +346,7 @@ impl Loop {
         self.counters.enters.store(stats.enters, Ordering::Relaxed);
         self.counters.requests.store(stats.requests, Ordering::Relaxed);
         self.counters.inflight.store(reactor.inflight() as u64, Ordering::Relaxed);
+        self.counters.rings.store(u64::from(reactor.has_ring()), Ordering::Relaxed);
     }
 
     fn expire_timers(&self) {

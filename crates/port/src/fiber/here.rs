@@ -1,9 +1,10 @@
 //! Fibers on the caller's own thread: its loop's, or a temporary loop's.
 //!
 //! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
-//! thread waits for one of them and at the end of the scope. The reactor is made at the first use
-//! and kept until the thread ends. While `f` itself runs, the children stand still: a child must
-//! not wait for something that only `f` would do later, other than ending.
+//! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`). While
+//! `f` itself runs, the children stand still: a child must not wait for something that only `f`
+//! would do later, other than ending. When there is no loop to borrow, a child runs in the call
+//! that starts it: so children must not wait for later ones.
 //!
 //! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
 //! is not needed for what never leaves it; scopes end before what their children borrow.
@@ -12,14 +13,12 @@
 
 use super::event_loop::{self, Loop};
 use super::is_fiber;
-use super::runtime::Group;
-use super::stack::DEFAULT_STACK_BYTES;
-use crate::io::{IoMode, Reactor};
+use super::lent::{self, Lent};
 use crate::task::{self, Scheduler, TaskRef};
 use crate::thread::{Children, JoinHandle, Packet, Started};
-use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 type Body = Box<dyn FnOnce() + Send>;
@@ -46,45 +45,12 @@ pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> Jo
     JoinHandle::new(packet, Started::fiber(task), name)
 }
 
-/// The loop of a plain thread.
-struct ThreadLoop {
-    own: &'static Loop,
-    group: Arc<Group>,
-}
-
-impl ThreadLoop {
-    /// None when the operating system has no descriptor or memory left.
-    fn open() -> Option<ThreadLoop> {
-        let reactor = Reactor::new(IoMode::Auto).ok()?;
-        let own = Loop::claim();
-        let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
-        match own.open(Arc::clone(&group), 0, reactor) {
-            Ok(()) => Some(ThreadLoop { own, group }),
-            Err(_) => {
-                own.release();
-                None
-            }
-        }
-    }
-}
-
-impl Drop for ThreadLoop {
-    fn drop(&mut self) {
-        self.own.close();
-        self.own.release();
-    }
-}
-
-thread_local! {
-    static THREAD_LOOP: OnceCell<ThreadLoop> = const { OnceCell::new() };
-}
-
 /// Where the children of a scope run.
 enum Home {
     /// With the calling fiber.
     Fiber(&'static dyn Scheduler),
     /// On this thread, while it waits.
-    Thread(&'static Loop, Arc<Group>),
+    Thread(Rc<Lent>),
     /// In the call that starts them: there is no loop to be had.
     Nowhere,
 }
@@ -94,20 +60,13 @@ impl Home {
         if let Some((_, scheduler)) = task::current_fiber() {
             return Home::Fiber(scheduler);
         }
-        let made = THREAD_LOOP.try_with(|cell| {
-            if cell.get().is_none() {
-                let made = ThreadLoop::open()?;
-                cell.set(made).ok()?;
-            }
-            cell.get().map(|own| Home::Thread(own.own, Arc::clone(&own.group)))
-        });
-        made.ok().flatten().unwrap_or(Home::Nowhere)
+        lent::borrow().map_or(Home::Nowhere, Home::Thread)
     }
 
     fn start(&self, name: &str, body: Body) -> Option<TaskRef> {
         match self {
             Home::Fiber(scheduler) => Some(scheduler.spawn_here(name, body)),
-            Home::Thread(_, group) => Some(group.spawn_on(0, name, body)),
+            Home::Thread(lent) => Some(lent.start(name, body)),
             Home::Nowhere => {
                 body();
                 None
@@ -118,7 +77,7 @@ impl Home {
     /// Waits until `done`, which becomes true when a child ends. `park` is how a fiber waits.
     fn wait(&self, done: &dyn Fn() -> bool, park: impl FnOnce()) {
         match self {
-            Home::Thread(own, _) if !is_fiber() => own.drive(done),
+            Home::Thread(lent) if !is_fiber() => lent.drive(done),
             _ => park(),
         }
     }

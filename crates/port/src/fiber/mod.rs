@@ -18,6 +18,7 @@ mod event_loop;
 mod here;
 mod inbox;
 pub(crate) mod kick;
+mod lent;
 mod offload;
 mod overflow;
 mod runtime;
@@ -62,6 +63,12 @@ pub(crate) fn is_alone() -> bool {
 /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
 pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
     here::current_loop().map(|own| f(&own.reactor()))
+}
+
+/// Gives the reactor of a loop that the calling thread, which is no fiber, borrows for the call;
+/// None when there is none to be had.
+pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
+    lent::borrow().map(|lent| f(&lent.reactor()))
 }
 
 #[cfg(test)]

@@ -178,12 +178,29 @@ impl Builder {
         let group = Arc::new(Group::new(loops, self.stack_bytes, self.spawn_as_fibers));
         // Dropping it ends and joins the loops that have started.
         let mut runtime = Runtime { group, threads: Vec::new(), watchdog: None };
+        match self.start_threads(&mut runtime, first) {
+            Ok(()) => Ok(runtime),
+            Err(e) => {
+                runtime.group.loops[..first].iter().for_each(|own| own.release());
+                Err(e)
+            }
+        }
+    }
+
+    fn start_threads(self, runtime: &mut Runtime, first: usize) -> io::Result<()> {
         let mut starts = Vec::new();
         for index in first..self.loops {
             let (packet, promise) = Packet::new();
             let (group, mode) = (Arc::clone(&runtime.group), self.io);
             let life = move || run_loop(group, index, mode, promise);
-            runtime.threads.push(thread::spawn_loop(&self.name, life)?);
+            match thread::spawn_loop(&self.name, life) {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(e) => {
+                    // They have no threads that would do it.
+                    runtime.group.loops[index..].iter().for_each(|own| own.release());
+                    return Err(e);
+                }
+            }
             starts.push(packet);
         }
         for packet in starts {
@@ -196,7 +213,7 @@ impl Builder {
             let life = move || watchdog::watch(&group.loops, watchdog::LIMIT, &hook, &own);
             runtime.watchdog = Some((stop, thread::spawn_loop("pumice:watchdog", life)?));
         }
-        Ok(runtime)
+        Ok(())
     }
 }
 

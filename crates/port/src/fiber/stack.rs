@@ -24,6 +24,7 @@
 //! Thread safety: a stack may move between threads while no fiber is on it; the pool has no locks
 //! and belongs to one loop.
 
+use crate::machine::{self, Resource};
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
 use std::cell::Cell;
 use std::io;
@@ -71,6 +72,7 @@ impl Stack {
         let len = bytes.max(4 * PAGE).next_multiple_of(PAGE) + GUARD_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
+        machine::ask(Resource::AddressSpace)?;
         // SAFETY: a new mapping touches nothing that exists.
         let low = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
         if low == libc::MAP_FAILED {

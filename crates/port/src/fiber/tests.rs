@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod futures;
+mod kernels;
+mod lent;
 mod limits;
 mod refused;
 mod stacks;

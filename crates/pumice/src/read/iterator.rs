@@ -349,12 +349,11 @@ impl DbIterator {
             }
             if skipping && self.comparator.equal(key, &self.saved_key) {
                 skips += 1;
-                if skips > self.skips_max {
-                    skips = 0;
+                // Once: what the seek lands on may be of this key, too.
+                if skips == self.skips_max.saturating_add(1) {
                     self.seek_target.clear();
                     dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
                     self.inner.seek(&self.seek_target);
-                    // (key, 0, 0) itself may exist: one more round passes over it.
                 } else {
                     self.inner.next();
                 }

@@ -11,9 +11,14 @@ pub(super) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs the test `name` below `fiber::tests` alone in a child process.
-pub(super) fn in_child(name: &str) -> Output {
-    let name = format!("fiber::tests::{name}");
+/// Runs the test `name` of this file alone in a child process.
+fn in_child(name: &str) -> Output {
+    in_child_of("limits", name)
+}
+
+/// Runs the test `name` of the file `module` beside this one alone in a child process.
+pub(super) fn in_child_of(module: &str, name: &str) -> Output {
+    let name = format!("fiber::tests::{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     command.output().unwrap()
@@ -60,7 +65,7 @@ fn settle(expected: usize) {
 #[test]
 fn runtimes_come_and_go_without_a_trace() {
     if !is_child() {
-        let output = in_child("limits::runtimes_come_and_go_without_a_trace");
+        let output = in_child("runtimes_come_and_go_without_a_trace");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         return;
@@ -100,7 +105,7 @@ fn runtimes_come_and_go_without_a_trace() {
 #[test]
 fn a_call_is_not_offloaded_when_there_is_no_thread_for_it() {
     if !is_child() {
-        let output = in_child("limits::a_call_is_not_offloaded_when_there_is_no_thread_for_it");
+        let output = in_child("a_call_is_not_offloaded_when_there_is_no_thread_for_it");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         return;
@@ -141,7 +146,7 @@ fn an_overflow_names_the_fiber() {
         rt.spawn("greedy fiber", || dig(1_000_000)).join().unwrap();
         return;
     }
-    let output = in_child("limits::an_overflow_names_the_fiber");
+    let output = in_child("an_overflow_names_the_fiber");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("fiber greedy fiber overflowed its stack of 6"), "{text}");
     use std::os::unix::process::ExitStatusExt;
@@ -161,7 +166,7 @@ fn other_faults_are_not_called_overflows() {
         .unwrap();
         return;
     }
-    let output = in_child("limits::other_faults_are_not_called_overflows");
+    let output = in_child("other_faults_are_not_called_overflows");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!text.contains("overflowed"), "{text}");
     use std::os::unix::process::ExitStatusExt;

@@ -1,6 +1,6 @@
 //! Stacks of fibers that have ended: what they keep in memory, and for how long.
 
-use super::limits::{dig, in_child, is_child};
+use super::limits::{dig, in_child_of, is_child};
 use super::*;
 use crate::fiber::coroutine::{Fiber, Ran};
 use crate::fiber::stack::{
@@ -111,7 +111,7 @@ fn resident() -> usize {
 #[test]
 fn memory_comes_back_after_many_deep_fibers() {
     if !is_child() {
-        let output = in_child("stacks::memory_comes_back_after_many_deep_fibers");
+        let output = in_child_of("stacks", "memory_comes_back_after_many_deep_fibers");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         return;

@@ -57,6 +57,7 @@
 //! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
 //! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
+//! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All
@@ -68,6 +69,7 @@ mod budget;
 mod compaction;
 mod control;
 mod db;
+pub mod fiber;
 mod flush;
 mod ingest;
 pub mod options;

@@ -317,7 +317,11 @@ impl Loop {
             if !self.kick.begin_sleep() {
                 continue;
             }
-            let deadline = self.own.timers.borrow().next();
+            let timer = self.own.timers.borrow().next();
+            let deadline = match self.release_stacks() {
+                Some(look) => Some(timer.map_or(look, |timer| timer.min(look))),
+                None => timer,
+            };
             self.publish(&reactor);
             reactor.poll(deadline.map_or(Wait::Forever, Wait::Until));
             if self.kick.end_sleep() {
@@ -326,6 +330,14 @@ impl Loop {
             }
         }
         RUNNING.set(outer);
+    }
+
+    /// Gives back stacks that nobody needs; when to come again.
+    fn release_stacks(&self) -> Option<u64> {
+        let mut stacks = self.own.stacks.borrow_mut();
+        stacks.look_at()?;
+        stacks.look(time::monotonic_nanos());
+        stacks.look_at()
     }
 
     /// Lets everybody see what the reactor has done.
@@ -358,6 +370,10 @@ impl Loop {
         }
         let before = task::set_current(None);
         let start = time::monotonic_nanos();
+        let look = self.own.stacks.borrow().look_at();
+        if look.is_some_and(|look| look <= start) {
+            self.own.stacks.borrow_mut().look(start);
+        }
         let mut resumed = 0;
         while let Some(task) = self.own.queue.pop() {
             self.resume(task);
@@ -439,7 +455,6 @@ impl Loop {
     /// Notes how deep the stack of the ended fiber `name` has been.
     fn measure(&self, stack: &Stack, name: &Name) {
         let depth = stack.depth() as u64;
-        stack.trim();
         if depth > self.counters.deepest.load(Ordering::Relaxed) {
             self.counters.deepest.store(depth, Ordering::Relaxed);
             self.counters.deepest_name.copy(name);

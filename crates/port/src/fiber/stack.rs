@@ -1,5 +1,15 @@
 //! Stacks of fibers: guarded memory, kept for the next fiber when one ends.
 //!
+//! | memory | goes back to the kernel |
+//! |---|---|
+//! | of a kept stack, deeper than [`KEPT_STACK_BYTES`] | when its fiber ends |
+//! | of ended fibers beyond [`KEPT_STACKS`] | when they end |
+//! | of stacks unused for [`LOOK_NANOS`], beyond [`ALWAYS_KEPT`] | a few at a time |
+//!
+//! How deep a fiber has been only the kernel knows, and asking costs more than the life of a small
+//! fiber. So the edge of what is kept is painted; where the paint is touched a fiber went deeper.
+//! One that leaps over it is caught by giving back unasked now and then.
+//!
 //! A stack is one private mapping whose lowest [`GUARD_BYTES`] fault on any access. The guard is
 //! installed without splitting the mapping (`MADV_GUARD_INSTALL`, Linux 6.13); where the kernel
 //! does not know that, by `mprotect`, which costs two kernel mappings per stack, of which a process
@@ -8,7 +18,8 @@
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `low .. low + len` is a mapping of this stack's own, made in `new` and removed in `drop`.
-//! 2. Nobody uses a stack while it is in the pool.
+//! 2. Nobody uses a stack while it is in the pool, and no reference to its memory outlives the
+//!    statement that made it.
 //!
 //! Thread safety: a stack may move between threads while no fiber is on it; the pool has no locks
 //! and belongs to one loop.
@@ -27,8 +38,14 @@ pub(crate) const SHARED_STACK_BYTES: usize = 2 << 20;
 /// A C function may step over a single page without touching it; no function here has frames of
 /// this size.
 pub(crate) const GUARD_BYTES: usize = 32 << 10;
-/// What a stack in the pool may keep in memory once its depth has been seen.
-const KEPT_STACK_BYTES: usize = 32 << 10;
+/// What a stack in the pool may keep in memory.
+pub(crate) const KEPT_STACK_BYTES: usize = 32 << 10;
+/// The paint: so many words each, at every [`PAINT_STEP`] of the last page that is kept.
+const PAINT_WORDS: usize = 8;
+const PAINT_STEP: usize = 1 << 10;
+const PAINT: u64 = 0x5041_494e_5445_4421;
+/// One in so many stacks is cut to what is kept whatever its paint says.
+pub(crate) const UNASKED: u32 = 64;
 const PAGE: usize = 4096;
 /// How far the tops of stacks are spread, in steps of a cache line.
 const COLOURS: usize = 32;
@@ -43,6 +60,7 @@ pub(crate) struct Stack {
     len: usize,
     /// Bytes left free above the first frame.
     colour: usize,
+    painted: bool,
 }
 
 impl Stack {
@@ -61,7 +79,7 @@ impl Stack {
             return Err(io::Error::last_os_error());
         }
         let colour = NEXT_COLOUR.fetch_add(1, Ordering::Relaxed) % COLOURS * LINE;
-        let stack = Stack { low: low as usize, len, colour };
+        let stack = Stack { low: low as usize, len, colour, painted: false };
         // SAFETY: invariant 1; nothing is on the stack yet.
         let guarded = unsafe {
             libc::madvise(low, GUARD_BYTES, MADV_GUARD_INSTALL) == 0
@@ -75,21 +93,39 @@ impl Stack {
         self.low
     }
 
-    /// How deep the stack has been, in bytes, to a page: what is in memory of the mapping. Pages
-    /// that an earlier fiber touched count too, except those that [`Stack::trim`] gave back.
-    /// One system call.
+    /// How deep the stack has been, in bytes, to a page: what is in memory of the mapping. What an
+    /// earlier fiber touched of [`KEPT_STACK_BYTES`] counts, too. One system call.
     pub(crate) fn depth(&self) -> usize {
         depth(self.low, self.usable())
     }
 
-    /// Gives pages deeper than [`KEPT_STACK_BYTES`] back to the kernel. Nothing is on the stack.
-    pub(crate) fn trim(&self) {
-        let bytes = (self.len - GUARD_BYTES).saturating_sub(KEPT_STACK_BYTES);
+    /// Gives memory deeper than [`KEPT_STACK_BYTES`] back to the kernel, if there is any by its
+    /// paint, or if there might be and it is `certain` that it must go. Nothing is on the stack.
+    pub(crate) fn cut(&mut self, certain: bool) {
+        let Some(deep) = (self.len - GUARD_BYTES).checked_sub(KEPT_STACK_BYTES) else { return };
+        if deep == 0 || (self.painted && !certain && self.is_paint_whole()) {
+            return;
+        }
         // SAFETY: invariants 1 and 2; the guard is left alone.
         unsafe {
             let start = (self.low + GUARD_BYTES) as *mut libc::c_void;
-            libc::madvise(start, bytes, libc::MADV_DONTNEED);
+            libc::madvise(start, deep, libc::MADV_DONTNEED);
         }
+        self.paint().into_iter().for_each(|words| *words = [PAINT; PAINT_WORDS]);
+        self.painted = true;
+    }
+
+    fn is_paint_whole(&mut self) -> bool {
+        self.paint().into_iter().all(|words| *words == [PAINT; PAINT_WORDS])
+    }
+
+    /// Where the paint is, on a stack of more than [`KEPT_STACK_BYTES`].
+    fn paint(&mut self) -> [&mut [u64; PAINT_WORDS]; PAGE / PAINT_STEP] {
+        let edge = self.low + self.len - KEPT_STACK_BYTES;
+        // SAFETY: invariants 1 and 2: pages of this stack above the guard; disjoint and aligned.
+        std::array::from_fn(|n| unsafe {
+            &mut *((edge + n * PAINT_STEP) as *mut [u64; PAINT_WORDS])
+        })
     }
 
     /// Bytes a fiber can use.
@@ -158,11 +194,20 @@ fn is_refused() -> bool {
 /// Stacks a loop keeps for its next fibers, all of one size.
 pub(crate) struct StackPool {
     bytes: usize,
+    /// The one used last at the end.
     free: Vec<Stack>,
     /// For a fiber that gets no other: it does nothing but drop what it would have run.
     reserve: Option<Stack>,
     /// Somebody is on the reserve.
     lent: bool,
+    /// Stacks that were put back.
+    puts: u32,
+    /// The fewest that were free since the last look: so many nobody needed.
+    fewest: usize,
+    /// Of those, how many are still to be given back.
+    surplus: usize,
+    /// When to look again, in nanoseconds; 0 before the first look.
+    look_at: u64,
 }
 
 /// What a fiber is given to run on.
@@ -175,12 +220,28 @@ pub(crate) enum Given {
     Nothing,
 }
 
-/// Stacks kept by a loop; the rest is unmapped. A kept stack holds the pages its fibers touched.
-const KEPT_STACKS: usize = 1024;
+/// Stacks kept by a loop; the rest is unmapped at once.
+pub(crate) const KEPT_STACKS: usize = 1024;
+/// Stacks kept however long nobody needs them.
+pub(crate) const ALWAYS_KEPT: usize = 16;
+/// For how long a stack is not needed before it is given back.
+pub(crate) const LOOK_NANOS: u64 = 1_000_000_000;
+/// So many are unmapped at one time, which takes about 100 microseconds, and between such times:
+const AT_ONCE: usize = 16;
+const PAUSE_NANOS: u64 = 10_000_000;
 
 impl StackPool {
     pub(crate) fn new() -> Self {
-        StackPool { bytes: DEFAULT_STACK_BYTES, free: Vec::new(), reserve: None, lent: false }
+        StackPool {
+            bytes: DEFAULT_STACK_BYTES,
+            free: Vec::new(),
+            reserve: None,
+            lent: false,
+            puts: 0,
+            fewest: 0,
+            surplus: 0,
+            look_at: 0,
+        }
     }
 
     /// Gets ready for fibers on stacks of `bytes`.
@@ -197,7 +258,7 @@ impl StackPool {
     /// Lets all stacks go.
     pub(crate) fn close(&mut self) {
         debug_assert!(!self.lent, "no fiber is alive");
-        (self.free, self.reserve) = (Vec::new(), None);
+        *self = StackPool::new();
     }
 
     /// A stack, the one used last if there is one.
@@ -207,6 +268,7 @@ impl StackPool {
         } else {
             self.free.pop().or_else(|| Stack::new(self.bytes).ok())
         };
+        self.fewest = self.fewest.min(self.free.len());
         if let Some(stack) = made {
             return Given::Whole(stack);
         }
@@ -220,12 +282,53 @@ impl StackPool {
     }
 
     /// Takes back a stack whose fiber has ended.
-    pub(crate) fn put(&mut self, stack: Stack) {
+    pub(crate) fn put(&mut self, mut stack: Stack) {
+        let keep = self.lent || self.free.len() < KEPT_STACKS;
+        if !keep {
+            return;
+        }
+        self.puts = self.puts.wrapping_add(1);
+        stack.cut(self.puts.is_multiple_of(UNASKED));
         if self.lent {
             // Any stack will do.
             (self.reserve, self.lent) = (Some(stack), false);
-        } else if self.free.len() < KEPT_STACKS {
+        } else {
             self.free.push(stack);
         }
+    }
+
+    /// When to call [`StackPool::look`], monotonic nanoseconds; `None`: there is nothing that could
+    /// be given back.
+    #[inline]
+    pub(crate) fn look_at(&self) -> Option<u64> {
+        (self.free.len() > ALWAYS_KEPT).then_some(self.look_at)
+    }
+
+    /// Gives back some of the stacks that nobody has needed since the last look, if it is time.
+    #[cold]
+    pub(crate) fn look(&mut self, now: u64) {
+        if now < self.look_at {
+            return;
+        }
+        if self.surplus == 0 {
+            // A time of rest ends here. Before the first look there was none.
+            let rested = if self.look_at == 0 { 0 } else { self.fewest };
+            self.surplus = rested.saturating_sub(ALWAYS_KEPT);
+        }
+        let spare = self.free.len().saturating_sub(ALWAYS_KEPT);
+        let count = self.surplus.min(AT_ONCE).min(spare);
+        // Those that were not used for the longest time.
+        self.free.drain(..count);
+        self.surplus = if spare > count { self.surplus - count } else { 0 };
+        if self.surplus == 0 {
+            self.fewest = self.free.len();
+        }
+        self.look_at = now + if self.surplus == 0 { LOOK_NANOS } else { PAUSE_NANOS };
+    }
+
+    /// Stacks that are free.
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> &[Stack] {
+        &self.free
     }
 }

@@ -26,7 +26,7 @@ pub struct RuntimeStats {
     pub uring_loops: u64,
     /// Fibers alive.
     pub tasks: u64,
-    /// The deepest stack of an ended fiber so far, in bytes, to a page; less than 32 KiB may be an
+    /// The deepest stack of an ended fiber so far, in bytes, to a page; up to 32 KiB may be an
     /// earlier fiber's on the same stack. With assertions every fiber is measured, without them
     /// one in 64, and the name is that of the last fiber on the stack. See also
     /// [`Runtime::fibers`](super::Runtime::fibers).
@@ -66,8 +66,7 @@ pub struct FiberInfo {
     pub loop_index: usize,
     /// Why it waits; empty when it does not.
     pub waits_for: &'static str,
-    /// How deep its stack has been, in bytes, to a page; less than 32 KiB may be an earlier
-    /// fiber's.
+    /// How deep its stack has been, in bytes, to a page; up to 32 KiB may be an earlier fiber's.
     pub stack_bytes: usize,
 }
 

@@ -6,6 +6,7 @@ mod kernels;
 mod lent;
 mod limits;
 mod refused;
+mod stacks;
 mod waiting;
 
 use super::*;

@@ -184,7 +184,7 @@ impl MultiGet<'_> {
         }
     }
 
-    /// Loads the blocks together. An error is met, and told, by the keys that need the block.
+    /// Loads the blocks together. Errors are met again, and told, by the keys that need them.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
         let TableReadOptions { verify_checksums, fill_cache, .. } = self.options;
         let load = |need: &Need| {

@@ -132,7 +132,7 @@ fn a_call_is_not_offloaded_when_there_is_no_thread_for_it() {
 
 /// Uses stack: `depth` frames of about a kilobyte.
 #[inline(never)]
-fn dig(depth: usize) -> u64 {
+pub(super) fn dig(depth: usize) -> u64 {
     let mut frame = [depth as u64; 128];
     std::hint::black_box(&mut frame);
     if depth == 0 { frame[0] } else { dig(depth - 1) + frame[127] }

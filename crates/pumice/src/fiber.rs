@@ -1,0 +1,75 @@
+//! What a program on fibers uses in place of std: every wait here suspends the calling fiber alone,
+//! and on a thread it blocks the thread, so the same code runs on both.
+//!
+//! A fiber that waits for one of std's locks, or sleeps by std, stops its loop and with it all
+//! fibers there; if what it waits for is to be done by one of them, for ever. That is easily met:
+//! a `std::sync::Mutex` that one fiber holds over a [`Db::get`](crate::Db::get), which may suspend,
+//! and another one wants.
+//!
+//! | std | here |
+//! |---|---|
+//! | `sync::Mutex`, `RwLock`, `Condvar` | [`Mutex`], [`RwLock`], [`Condvar`]; none is poisoned |
+//! | `thread::sleep`, `yield_now` | [`sleep`], [`yield_now`] |
+//! | `thread::spawn` | [`Runtime::spawn`], [`spawn_here`] |
+//! | `thread::scope` | [`scope_here`] |
+//! | `thread_local!` | [`task_local!`]: a thread's variables are those of all its fibers |
+//! | anything else that blocks: files, DNS, other libraries | [`offload`] |
+//! | a long computation | [`maybe_yield`] now and then |
+//!
+//! ```
+//! # fn main() -> Result<(), pumice::Error> {
+//! use pumice::fiber::{self, Mutex, Semaphore};
+//! use pumice::{Db, Options, ReadOptions, Runtime, WriteOptions};
+//! use std::sync::Arc;
+//!
+//! # let dir = std::env::temp_dir().join(format!("pumice-fiber-doc-{}", std::process::id()));
+//! let mut options = Options::default();
+//! options.db.create_if_missing = true;
+//! let db = Db::open(&options, &dir)?;
+//! let runtime = Runtime::builder().loops(2).build().expect("the system starts the loops");
+//!
+//! // At most two of these at a time; the counter is read and written under one lock.
+//! let (few, turn) = (Arc::new(Semaphore::new(2)), Arc::new(Mutex::new(0)));
+//! let clients: Vec<_> = (0..10)
+//!     .map(|_| {
+//!         let (db, few, turn) = (db.clone(), Arc::clone(&few), Arc::clone(&turn));
+//!         runtime.spawn("client", move || -> Result<(), pumice::Error> {
+//!             few.acquire(1);
+//!             let mut turns = turn.lock();
+//!             let found = db.get(&ReadOptions::default(), b"count")?;
+//!             let count = found.map_or(0, |bytes| bytes[0]) + 1;
+//!             fiber::sleep(std::time::Duration::from_micros(10));
+//!             db.put(&WriteOptions::default(), b"count", &[count])?;
+//!             *turns += 1;
+//!             drop(turns);
+//!             few.release(1);
+//!             // Blocks a thread of the side, not the loop.
+//!             fiber::offload(|| std::fs::metadata("/").is_ok());
+//!             Ok(())
+//!         })
+//!     })
+//!     .collect();
+//! for client in clients {
+//!     client.join()??;
+//! }
+//! assert_eq!(db.get(&ReadOptions::default(), b"count")?.as_deref(), Some(&[10][..]));
+//! assert_eq!(*turn.lock(), 10);
+//! drop(runtime);
+//! db.close()?;
+//! # Db::destroy(&options, &dir)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Thread safety: everything may be used by threads and fibers at once, [`spawn_here`] and
+//! [`scope_here`] for the caller's own loop.
+
+pub use pumice_port::fiber::{
+    Builder, FiberInfo, IoMode, Runtime, RuntimeStats, Scope, ScopedJoinHandle, Stall, is_fiber,
+    maybe_yield, offload, scope_here, spawn_here,
+};
+pub use pumice_port::sync::{
+    Condvar, Event, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore,
+};
+pub use pumice_port::thread::{JoinHandle, NotStarted, sleep, yield_now};
+pub use pumice_port::{TaskLocal, task_local};

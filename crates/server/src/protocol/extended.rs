@@ -1,8 +1,8 @@
 //! Numbers with a mantissa of 64 bits, as x86's long double: what INCRBYFLOAT and HINCRBYFLOAT add.
 //!
 //! Redis reads them from decimal text, adds them, and writes 17 digits after the point without the
-//! zeros at the end. Each step rounds once, to the nearest, ties to even, so that the digits are the
-//! same. The work is done in whole numbers of any size, which the bounds below keep small.
+//! zeros at the end. Each step rounds once, to the nearest, ties to even, so that the digits are
+//! the same. The work is done in whole numbers of any size, which the bounds below keep small.
 //!
 //! Thread safety: plain values.
 
@@ -95,7 +95,7 @@ impl Extended {
     }
 
     /// The sum; None when it is too large.
-    pub fn add(self, other: Extended) -> Option<Extended> {
+    pub fn plus(self, other: Extended) -> Option<Extended> {
         let low = self.exponent.min(other.exponent);
         let aligned =
             |n: Extended| Natural::from(n.mantissa).shifted_left((n.exponent - low) as usize);
@@ -270,9 +270,10 @@ mod tests {
 
     fn sum(one: &str, two: &str) -> String {
         let parse = |text: &str| Extended::parse(text.as_bytes()).unwrap();
-        parse(one).add(parse(two)).unwrap().text()
+        parse(one).plus(parse(two)).unwrap().text()
     }
 
+    // Plain #[test]: nothing here can wait.
     #[test]
     fn sums_have_the_digits_of_long_doubles() {
         assert_eq!(sum("10.50", "0.1"), "10.6");
@@ -288,6 +289,7 @@ mod tests {
         assert_eq!(sum("3", "0.00000000000000001"), "3.00000000000000001");
     }
 
+    // Plain #[test]: nothing here can wait.
     #[test]
     fn what_is_no_finite_number_is_refused() {
         for bad in ["", "-", ".", "1.2.3", "1 ", " 1", "abc", "inf", "nan", "1e", "1e99999", "0x1"]
@@ -295,6 +297,6 @@ mod tests {
             assert_eq!(Extended::parse(bad.as_bytes()), None, "{bad}");
         }
         let large = Extended::parse(b"1e4932").unwrap();
-        assert_eq!(large.add(large), None);
+        assert_eq!(large.plus(large), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers as Redis reads and writes them.
 //!
-//! Integers are strict: an optional minus, no plus, no leading zero, no blank. Floating-point numbers
-//! are what C's strtod takes in whole, and come out with 17 significant digits (`%.17g`).
+//! Integers are strict: an optional minus, no plus, no leading zero, no blank. Floating-point
+//! numbers are what C's strtod takes in whole, and come out with 17 significant digits (`%.17g`).
 //!
 //! Thread safety: pure functions.
 
@@ -127,6 +127,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    // Plain #[test]: nothing here can wait.
     #[test]
     fn integers_are_strict() {
         for good in [0, 1, -1, 10, i64::MAX, i64::MIN, 1 << 40] {
@@ -141,6 +142,7 @@ mod tests {
         assert_eq!(integer(b"-9223372036854775809"), None);
     }
 
+    // Plain #[test]: nothing here can wait.
     #[test]
     fn doubles_come_and_go() {
         let cases: [(f64, &str); 12] = [

@@ -1,7 +1,7 @@
 //! Replies: what a handler says, as bytes of RESP2 or RESP3.
 //!
-//! RESP2 has no maps, sets, doubles or nulls of their own: they become arrays, bulk strings and null
-//! bulk strings, as Redis writes them. A reply cannot fail; it grows with what is put into it.
+//! RESP2 has no maps, sets, doubles or nulls of their own: they become arrays, bulk strings and
+//! null bulk strings, as Redis writes them. A reply cannot fail; it grows with what is put into it.
 //!
 //! Thread safety: plain data.
 

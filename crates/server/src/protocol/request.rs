@@ -1,8 +1,8 @@
 //! Requests: RESP arrays of bulk strings, and inline commands (words on a line).
 //!
 //! The parser looks at the bytes received so far and says where the next command's arguments lie in
-//! them; it remembers how far it got, so a request that comes byte by byte is looked at once. What a
-//! request announces is only checked against the limits, never reserved: memory grows with bytes
+//! them; it remembers how far it got, so a request that comes byte by byte is looked at once. What
+//! a request announces is only checked against the limits, never reserved: memory grows with bytes
 //! that have come.
 //!
 //! Invariants:

@@ -167,7 +167,8 @@ fn replies_follow_the_protocols_version() {
         reply.verbatim("t");
         String::from_utf8(reply.take()).unwrap()
     };
-    let two = "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n$-1\r\n*-1\r\n*2\r\n*2\r\n*1\r\n$3\r\n1.5\r\n$1\r\nt\r\n";
+    let two = "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n$-1\r\n*-1\r\n\
+               *2\r\n*2\r\n*1\r\n$3\r\n1.5\r\n$1\r\nt\r\n";
     let three =
         "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n_\r\n_\r\n%1\r\n~2\r\n>1\r\n,1.5\r\n=5\r\ntxt:t\r\n";
     assert_eq!((say(false).as_str(), say(true).as_str()), (two, three));

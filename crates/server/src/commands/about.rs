@@ -30,7 +30,7 @@ pub const ROWS: &[Row] =
 const COMMAND: &[Row] = &[
     row("count", 2, "2.8.13", "Counts the commands.", count),
     row("docs", -2, "7.0.0", "Tells what commands do.", docs),
-    row("getkeys", -3, "2.8.13", "Tells which arguments of a command are keys.", getkeys),
+    row("getkeys", -4, "2.8.13", "Tells which arguments of a command are keys.", getkeys),
     row("help", 2, "5.0.0", "Lists the subcommands.", command_help),
     row("info", -2, "2.8.13", "Tells names, arities, flags and keys of commands.", info),
     row("list", -2, "7.0.0", "Lists the names of the commands.", list),

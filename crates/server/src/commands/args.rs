@@ -5,6 +5,9 @@
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::number;
 
+/// Arguments, one after the other.
+pub type Args<'a> = Vec<&'a [u8]>;
+
 /// An argument that is an integer.
 ///
 /// # Errors

@@ -154,6 +154,9 @@ fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
     if let Some(version) = version {
         call.out.resp3 = version == 3;
         call.session.client.resp3.store(version == 3, Ordering::Relaxed);
+        if let Some(outbox) = &call.session.outbox {
+            outbox.resp3.store(version == 3, Ordering::Relaxed);
+        }
     }
     call.out.map(7);
     let texts: [(&str, &str); 5] = [
@@ -181,7 +184,7 @@ fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn select(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let number = number::integer(call.args[1]).ok_or(Failure::text("ERR invalid DB index"))?;
+    let number = integer(call.args[1])?;
     let databases = call.shared.config.number("databases") as i64;
     if !(0..databases).contains(&number) {
         return Err(Failure::text("ERR DB index is out of range"));
@@ -208,6 +211,7 @@ fn reset(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.session.db = 0;
     call.session.multi = None;
     call.shared.watches.unwatch(&mut call.session.watched);
+    call.shared.unsubscribe_all(call.session);
     call.out.resp3 = false;
     call.session.is_authenticated = call.shared.config.get("requirepass").is_empty();
     call.out.simple("RESET");

@@ -4,7 +4,7 @@
 
 use super::args::{fail, integer, is};
 use super::counters::float_sum;
-use super::scan::Steps;
+use super::scan::{Steps, cursor, nothing};
 use super::{Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, Collection, Kind, name_of};
 use crate::keyspace::{Failure, Outcome};
@@ -254,18 +254,19 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let steps = Steps::read(call.args[2], &call.args[3..], false)?;
-    let hash = hash(call)?;
+    let number = cursor(call.args[2])?;
+    let Some(hash) = call.txn.collection(call.args[1], Kind::Hash)? else {
+        nothing(call);
+        return Ok(());
+    };
+    let steps = Steps::read(number, &call.args[3..], false)?;
     let mut found = Vec::new();
-    let mut next = 0;
-    if let Some(hash) = hash {
-        next = call.txn.scan_elements(&hash, steps.number, steps.count, &mut |name, value| {
-            if steps.wants(name) {
-                found.push(name.to_vec());
-                found.push(value.to_vec());
-            }
-        })?;
-    }
+    let next = call.txn.scan_elements(&hash, steps.number, steps.count, &mut |name, value| {
+        if steps.wants(name) {
+            found.push(name.to_vec());
+            found.push(value.to_vec());
+        }
+    })?;
     call.out.array(2);
     call.out.bulk(next.to_string().as_bytes());
     call.out.array(found.len());
@@ -273,8 +274,8 @@ fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Names and values of elements that chance picks: all different if `count` is not negative, as many
-/// as there are at most.
+/// Names and values of elements that chance picks: all different if `count` is not negative, as
+/// many as there are at most.
 ///
 /// # Errors
 /// Of the engine.
@@ -319,10 +320,7 @@ pub fn by_chance(
 /// It is no integer, or out of range.
 pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     let count = integer(arg)?;
-    if count < -(i64::MAX / 2) || count > i64::MAX / 2 {
-        return Err(Failure::text("ERR value is out of range"));
-    }
-    if count < -MANY {
+    if !(-MANY..=i64::MAX / 2).contains(&count) {
         return Err(Failure::text("ERR value is out of range"));
     }
     Ok(count)

@@ -3,7 +3,7 @@
 //! Thread safety: see the module above.
 
 use super::args::{is, upper};
-use super::{Access, Call, FAST, READONLY, Row, WRITE};
+use super::{Access, Call, FAST, LOADING, READONLY, Row, STALE, WRITE};
 use crate::keyspace::encoding::Kind;
 use crate::keyspace::txn::Found;
 use crate::keyspace::{Failure, Outcome};
@@ -37,7 +37,7 @@ const OBJECT: &[Row] = &[
         .keys(2, 2, 1),
     row("freq", 3, READONLY, "4.0.0", "Refused: how often keys are used is not counted.", freq)
         .keys(2, 2, 1),
-    row("help", 2, 0, "6.2.0", "Lists the subcommands.", object_help),
+    row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", object_help),
     row(
         "refcount",
         3,

@@ -7,8 +7,8 @@
 //! | file | commands on |
 //! |---|---|
 //! | `strings`, `counters`, `lcs` | strings |
-//! | `keys`, `expire`, `rename`, `scan`, `sort` | keys of any type |
-//! | `hashes`, `sets`, `lists`, `sorted_sets` and its parts | collections |
+//! | `keys`, `expire`, `rename`, `scan` | keys of any type |
+//! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
 //! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
@@ -24,10 +24,14 @@ mod info;
 mod keys;
 mod lcs;
 mod lists;
+mod pubsub;
 mod rename;
 mod scan;
 mod server;
 mod sets;
+mod sorted_joins;
+mod sorted_ranges;
+mod sorted_sets;
 mod strings;
 mod transactions;
 
@@ -127,8 +131,6 @@ pub enum Keys {
         /// There is a destination in front.
         dest: bool,
     },
-    /// Argument 1, and what follows STORE.
-    Sort,
 }
 
 /// What a command needs of the keyspace.
@@ -238,7 +240,7 @@ impl Row {
     pub fn key_positions(&self) -> (i32, i32, i32) {
         match self.keys {
             Keys::Range(first, last, step) => (first, last, step),
-            Keys::Sort | Keys::Counted { dest: true, .. } => (1, 1, 1),
+            Keys::Counted { dest: true, .. } => (1, 1, 1),
             Keys::Counted { .. } | Keys::None => (0, 0, 0),
         }
     }
@@ -258,14 +260,6 @@ impl Row {
                 let count = count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
                 keys.extend(args.get(1).copied().filter(|_| dest));
                 keys.extend(args.iter().skip(at + 1).take(count).copied());
-            }
-            Keys::Sort => {
-                keys.extend(args.get(1).copied());
-                for pair in args.windows(2).skip(2) {
-                    if pair[0].eq_ignore_ascii_case(b"store") {
-                        keys.push(pair[1]);
-                    }
-                }
             }
         }
         keys
@@ -325,6 +319,10 @@ const GROUPS: &[&[Row]] = &[
     hashes::ROWS,
     sets::ROWS,
     lists::ROWS,
+    sorted_sets::ROWS,
+    sorted_ranges::ROWS,
+    sorted_joins::ROWS,
+    pubsub::ROWS,
     connection::ROWS,
     server::ROWS,
     config::ROWS,

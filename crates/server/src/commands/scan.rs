@@ -4,7 +4,7 @@
 
 use super::args::{integer, upper};
 use super::{Access, Call, DANGEROUS, FAST, READONLY, Row, WRITE};
-use crate::keyspace::{Failure, Outcome, data_end, encoding, glob};
+use crate::keyspace::{DATABASES_MAX, Failure, Outcome, data_end, encoding, glob};
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
@@ -67,13 +67,11 @@ pub struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Reads the cursor and the options behind it.
+    /// Reads the options behind the cursor.
     ///
     /// # Errors
     /// Redis's.
-    pub fn read(cursor: &[u8], args: &[&'a [u8]], has_type: bool) -> Outcome<Steps<'a>> {
-        let number = std::str::from_utf8(cursor).ok().and_then(|text| text.parse().ok());
-        let number = number.ok_or(Failure::text("ERR invalid cursor"))?;
+    pub fn read(number: u64, args: &[&'a [u8]], has_type: bool) -> Outcome<Steps<'a>> {
         let mut steps = Steps { number, pattern: None, count: 10, kind: None };
         if !args.len().is_multiple_of(2) {
             return Err(Failure::SYNTAX);
@@ -101,8 +99,24 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// The cursor in an argument.
+///
+/// # Errors
+/// It is none.
+pub fn cursor(arg: &[u8]) -> Outcome<u64> {
+    let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse().ok());
+    number.ok_or(Failure::text("ERR invalid cursor"))
+}
+
+/// What HSCAN and its kin reply where there is nothing.
+pub fn nothing(call: &mut Call<'_, '_>) {
+    call.out.array(2);
+    call.out.bulk(b"0");
+    call.out.array(0);
+}
+
 fn scan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let steps = Steps::read(call.args[1], &call.args[2..], true)?;
+    let steps = Steps::read(cursor(call.args[1])?, &call.args[2..], true)?;
     let mut found = Vec::new();
     let next = call.txn.scan_keys(steps.number, steps.count, &mut |key, head| {
         let right = steps.kind.as_ref().is_none_or(|kind| kind == head.kind.name().as_bytes());
@@ -123,14 +137,14 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
         [word] if matches!(upper(word).as_slice(), b"SYNC" | b"ASYNC") => {}
         _ => return Err(Failure::SYNTAX),
     }
-    let (own, databases) = (call.txn.db, call.shared.config.number("databases") as usize);
+    let own = call.txn.db;
     let mut others = 0;
-    for db in (0..databases).map(|db| db as u8).filter(|db| all || *db == own) {
+    // All there can be, not only those that may be selected now.
+    for db in (0..DATABASES_MAX).map(|db| db as u8) {
         call.txn.db = db;
-        call.txn.count(-call.txn.keys());
-    }
-    for db in (0..databases).map(|db| db as u8) {
-        call.txn.db = db;
+        if all || db == own {
+            call.txn.count(-call.txn.keys());
+        }
         others += call.txn.keys();
     }
     call.txn.db = own;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::args::{integer, is};
+use super::args::{Args, integer, is};
 use super::hashes::{by_chance, chance_count};
-use super::scan::Steps;
+use super::scan::{Steps, cursor, nothing};
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, Collection, Kind, name_of};
 use crate::keyspace::{Failure, Outcome};
@@ -239,15 +239,18 @@ fn srandmember(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn sscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let steps = Steps::read(call.args[2], &call.args[3..], false)?;
-    let (mut found, mut next) = (Vec::new(), 0);
-    if let Some(set) = call.txn.collection(call.args[1], Kind::Set)? {
-        next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, _| {
-            if steps.wants(name) {
-                found.push(name.to_vec());
-            }
-        })?;
-    }
+    let number = cursor(call.args[2])?;
+    let Some(set) = call.txn.collection(call.args[1], Kind::Set)? else {
+        nothing(call);
+        return Ok(());
+    };
+    let steps = Steps::read(number, &call.args[3..], false)?;
+    let mut found = Vec::new();
+    let next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, _| {
+        if steps.wants(name) {
+            found.push(name.to_vec());
+        }
+    })?;
     call.out.array(2);
     call.out.bulk(next.to_string().as_bytes());
     call.out.array(found.len());
@@ -343,7 +346,7 @@ fn store(call: &mut Call<'_, '_>, join: Join) -> Outcome<()> {
 ///
 /// # Errors
 /// The number is none, not positive, or larger than what follows.
-pub fn counted<'a>(args: &[&'a [u8]], at: usize) -> Outcome<(Vec<&'a [u8]>, Vec<&'a [u8]>)> {
+pub fn counted<'a>(args: &[&'a [u8]], at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
     const NUMKEYS: Failure = Failure::text("ERR numkeys should be greater than 0");
     let number = integer(args[at]).map_err(|_| NUMKEYS)?;
     let number = usize::try_from(number).ok().filter(|n| *n > 0).ok_or(NUMKEYS)?;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::args::{integer, is, upper};
+use super::args::{Args, integer, is, upper};
 use super::hashes::{by_chance, chance_count};
 use super::sets::limit;
 use super::sorted_ranges::{replace, reply, weight};
@@ -115,21 +115,39 @@ struct Request<'a> {
     scores: bool,
 }
 
-/// The keys whose number is argument `at`, and what stands behind them.
-fn request<'a>(call: &Call<'a, '_>, at: usize, join: Join, stores: bool) -> Outcome<Request<'a>> {
-    let number = integer(call.args[at])?;
+/// The keys whose number is argument `at`, checked for their types, and what stands behind them.
+fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
+    let args: &'a [&'a [u8]] = call.args;
+    let number = integer(args[at])?;
     if number < 1 {
-        let name = String::from_utf8_lossy(call.args[0]).to_ascii_lowercase();
+        let name = String::from_utf8_lossy(args[0]).to_ascii_lowercase();
         let text = format!("ERR at least 1 input key is needed for '{name}' command");
         return Err(Failure::Error(text.into()));
     }
-    let behind = &call.args[at + 1..];
+    let behind = &args[at + 1..];
     let number = usize::try_from(number).ok().filter(|n| *n <= behind.len());
-    let number = number.ok_or(Failure::SYNTAX)?;
-    let (keys, mut rest) = behind.split_at(number);
+    let (keys, rest) = behind.split_at(number.ok_or(Failure::SYNTAX)?);
+    for key in keys {
+        let found = call.txn.find(key)?;
+        if found.is_some_and(|found| !matches!(found.kind(), Kind::Set | Kind::SortedSet)) {
+            return Err(Failure::WRONG_TYPE);
+        }
+    }
+    Ok((keys.to_vec(), rest.to_vec()))
+}
+
+/// What is asked for: keys, and words behind them.
+fn request<'a>(
+    call: &mut Call<'a, '_>,
+    at: usize,
+    join: Join,
+    stores: bool,
+) -> Outcome<Request<'a>> {
+    let (keys, rest) = input_keys(call, at)?;
+    let mut rest = rest.as_slice();
+    let number = keys.len();
     let weights = vec![1.0; number];
-    let mut request =
-        Request { keys: keys.to_vec(), weights, aggregate: Aggregate::Sum, scores: false };
+    let mut request = Request { keys, weights, aggregate: Aggregate::Sum, scores: false };
     while let Some((word, more)) = rest.split_first() {
         rest = match upper(word).as_slice() {
             b"WEIGHTS" if join != Join::Difference && more.len() >= number => {
@@ -163,7 +181,11 @@ fn weighted(score: f64, weight: f64) -> f64 {
     if product.is_nan() { 0.0 } else { product }
 }
 
-fn joined(call: &mut Call<'_, '_>, request: &Request<'_>, join: Join) -> Outcome<Vec<(Vec<u8>, f64)>> {
+fn joined(
+    call: &mut Call<'_, '_>,
+    request: &Request<'_>,
+    join: Join,
+) -> Outcome<Vec<(Vec<u8>, f64)>> {
     let mut sets = Vec::new();
     for key in &request.keys {
         sets.push(members(call, key)?);
@@ -185,7 +207,8 @@ fn joined(call: &mut Call<'_, '_>, request: &Request<'_>, join: Join) -> Outcome
                     }
                     let score = weighted(*score, *weight);
                     let entry = sum.entry(member.clone());
-                    entry.and_modify(|own| *own = merged(*own, score, request.aggregate))
+                    entry
+                        .and_modify(|own| *own = merged(*own, score, request.aggregate))
                         .or_insert(score);
                 }
             }
@@ -200,8 +223,20 @@ fn merged(one: f64, two: f64, aggregate: Aggregate) -> f64 {
     match aggregate {
         Aggregate::Sum if (one + two).is_nan() => 0.0,
         Aggregate::Sum => one + two,
-        Aggregate::Min => if two < one { two } else { one },
-        Aggregate::Max => if two > one { two } else { one },
+        Aggregate::Min => {
+            if two < one {
+                two
+            } else {
+                one
+            }
+        }
+        Aggregate::Max => {
+            if two > one {
+                two
+            } else {
+                one
+            }
+        }
     }
 }
 
@@ -224,7 +259,7 @@ fn store(call: &mut Call<'_, '_>, join: Join) -> Outcome<()> {
 }
 
 fn intercard(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (keys, rest) = super::sets::counted(call.args, 1)?;
+    let (keys, rest) = input_keys(call, 1)?;
     let limit = limit(&rest)?;
     let weights = vec![1.0; keys.len()];
     let request = Request { keys, weights, aggregate: Aggregate::Sum, scores: false };

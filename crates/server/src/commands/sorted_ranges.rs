@@ -1,7 +1,8 @@
 //! Commands on ranges of sorted sets: by rank, by score, by member.
 //!
 //! Ranges by member mean sets whose members all have one score, as Redis's documentation says; with
-//! several scores what they give is not defined, here as there. Thread safety: see the module above.
+//! several scores what they give is not defined, here as there. Thread safety: see the module
+//! above.
 
 use super::args::{clamp, double, integer, upper};
 use super::sorted_sets::{put_score, remove, save_removed, with_scores};
@@ -148,8 +149,8 @@ impl Range {
     }
 }
 
-/// The members of a range in their order, or the other way round; `skip` of them left out, `most` at
-/// most. Places count from the end at which it begins.
+/// The members of a range in their order, or the other way round; `skip` of them left out, `most`
+/// at most. Places count from the end at which it begins.
 fn select(
     txn: &Txn<'_>,
     set: &Collection,
@@ -181,8 +182,8 @@ fn select(
         return Ok(found);
     }
     let mut begun = false;
-    txn.walk(&(first, end), backwards, &mut |key, value| {
-        let (score, member) = scored_of(key, value);
+    txn.walk(&(first, end), backwards, &mut |key, _| {
+        let (score, member) = scored_of(key);
         if !range.has(member, score) {
             // Members of one score are in order: behind the range nothing follows.
             return !begun || matches!(range, Range::Score(..));
@@ -218,8 +219,8 @@ struct Wanted {
     scores: bool,
 }
 
-/// Reads `bounds` (as they stand) and the options. `by` and `backwards` are given by the name of the
-/// command, or by options.
+/// Reads `bounds` (as they stand) and the options. `by` and `backwards` are given by the name of
+/// the command, or by options.
 fn wanted(
     bounds: [&[u8]; 2],
     rest: &[&[u8]],

@@ -1,12 +1,12 @@
 //! Commands on sorted sets: members, scores, ranks. Ranges are in `sorted_ranges`.
 //!
-//! A member's element holds its score; another element, by score, holds the order. A rank is found by
-//! counting from the nearer end. Thread safety: see the module above.
+//! A member's element holds its score; another element, by score, holds the order. A rank is found
+//! by counting from the nearer end. Thread safety: see the module above.
 
 use super::args::{double, integer, is, upper};
-use super::scan::Steps;
+use super::scan::{Steps, cursor, nothing};
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
-use crate::keyspace::encoding::{BY_NAME, BY_SCORE, Collection, Kind, scored_of, scored_value};
+use crate::keyspace::encoding::{BY_NAME, BY_SCORE, Collection, Kind, scored_of};
 use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::number::double_text;
@@ -74,8 +74,10 @@ pub fn put_score(
         Some(old) => txn.delete(set.scored(old, member)),
         None => set.count += 1,
     }
+    // There is one zero.
+    let score = score + 0.0;
     txn.put(set.element(BY_NAME, member), score.to_bits().to_be_bytes().to_vec());
-    txn.put(set.scored(score, member), scored_value(score).to_vec());
+    txn.put(set.scored(score, member), Vec::new());
 }
 
 /// Removes a member with that score; the record is saved by the caller.
@@ -156,7 +158,11 @@ fn add(call: &mut Call<'_, '_>, options: &AddOptions, at: usize) -> Outcome<()> 
     let mut set = match call.txn.collection(key, Kind::SortedSet)? {
         Some(set) => set,
         None if options.if_present => {
-            if options.increment { call.out.null() } else { call.out.integer(0) }
+            if options.increment {
+                call.out.null()
+            } else {
+                call.out.integer(0)
+            }
             return Ok(());
         }
         None => call.txn.new_collection(key, Kind::SortedSet)?,
@@ -167,13 +173,15 @@ fn add(call: &mut Call<'_, '_>, options: &AddOptions, at: usize) -> Outcome<()> 
         if old.is_some() && options.if_absent || old.is_none() && options.if_present {
             continue;
         }
-        let new = if options.increment { old.unwrap_or(0.0) + score } else { score };
+        let new = match old {
+            Some(old) if options.increment => old + score,
+            _ => score,
+        };
         if new.is_nan() {
             return Err(Failure::text("ERR resulting score is not a number (NaN)"));
         }
-        let refused = old.is_some_and(|old| {
-            options.if_greater && new <= old || options.if_less && new >= old
-        });
+        let refused = old
+            .is_some_and(|old| options.if_greater && new <= old || options.if_less && new >= old);
         if refused {
             continue;
         }
@@ -279,8 +287,8 @@ pub fn ends(
 ) -> Outcome<Vec<(Vec<u8>, f64)>> {
     let mut found = Vec::new();
     if count > 0 {
-        txn.walk(&set.part(BY_SCORE), highest, &mut |key, value| {
-            let (score, member) = scored_of(key, value);
+        txn.walk(&set.part(BY_SCORE), highest, &mut |key, _| {
+            let (score, member) = scored_of(key);
             found.push((member.to_vec(), score));
             (found.len() as u64) < count
         })?;
@@ -323,15 +331,18 @@ fn pop(call: &mut Call<'_, '_>, highest: bool) -> Outcome<()> {
 }
 
 fn zscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let steps = Steps::read(call.args[2], &call.args[3..], false)?;
-    let (mut found, mut next) = (Vec::new(), 0);
-    if let Some(set) = call.txn.collection(call.args[1], Kind::SortedSet)? {
-        next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, value| {
-            if steps.wants(name) {
-                found.push((name.to_vec(), score_from(value)));
-            }
-        })?;
-    }
+    let number = cursor(call.args[2])?;
+    let Some(set) = call.txn.collection(call.args[1], Kind::SortedSet)? else {
+        nothing(call);
+        return Ok(());
+    };
+    let steps = Steps::read(number, &call.args[3..], false)?;
+    let mut found = Vec::new();
+    let next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, value| {
+        if steps.wants(name) {
+            found.push((name.to_vec(), score_from(value)));
+        }
+    })?;
     call.out.array(2);
     call.out.bulk(next.to_string().as_bytes());
     call.out.array(2 * found.len());

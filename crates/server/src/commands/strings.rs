@@ -262,11 +262,15 @@ fn getdel(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn getex(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (key, now) = (call.args[1], call.txn.now);
-    let wanted = match &call.args[2..] {
+    let mut time = None;
+    let mut wanted = match &call.args[2..] {
         [] => Expiry::None,
         [word] if upper(word) == b"PERSIST" => Expiry::Persist,
         [unit, number] => match upper(unit).as_slice() {
-            unit @ (b"EX" | b"PX" | b"EXAT" | b"PXAT") => expiry(unit, number, now, "getex")?,
+            unit @ (b"EX" | b"PX" | b"EXAT" | b"PXAT") => {
+                time = Some((unit.to_vec(), *number));
+                Expiry::None
+            }
             _ => return Err(Failure::SYNTAX),
         },
         _ => return Err(Failure::SYNTAX),
@@ -275,6 +279,9 @@ fn getex(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.null();
         return Ok(());
     };
+    if let Some((unit, number)) = time {
+        wanted = expiry(&unit, number, now, "getex")?;
+    }
     call.out.bulk(found.string());
     match wanted {
         Expiry::At(at) if at <= now => {

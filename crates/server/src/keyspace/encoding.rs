@@ -272,20 +272,15 @@ pub fn name_of(element: &[u8]) -> &[u8] {
     element.get(ELEMENT_PREFIX_BYTES + 1..).unwrap_or_default()
 }
 
-/// Score and member of a key by score, with the value that it has.
-pub fn scored_of<'a>(element: &'a [u8], value: &[u8]) -> (f64, &'a [u8]) {
+/// Score and member of a key by score.
+pub fn scored_of(element: &[u8]) -> (f64, &[u8]) {
     let name = name_of(element);
     let (score, member) = name.split_at(name.len().min(8));
     let score = f64::from_bits(match u64::from_be_bytes(score.try_into().unwrap_or_default()) {
         bits if bits >> 63 == 1 => bits ^ 1 << 63,
         bits => !bits,
     });
-    (if value.is_empty() { score } else { -score }, member)
-}
-
-/// The value of a key by score: empty, or a mark that a zero is negative.
-pub fn scored_value(score: f64) -> &'static [u8] {
-    if score == 0.0 && score.is_sign_negative() { b"-" } else { b"" }
+    (score, member)
 }
 
 /// A score as bytes that sort as numbers do. Both zeros are one.
@@ -338,11 +333,9 @@ mod tests {
         for pair in scores.windows(2) {
             assert!(score_bytes(pair[0]) < score_bytes(pair[1]), "{pair:?}");
             let key = set.scored(pair[0], b"m");
-            assert_eq!(scored_of(&key, scored_value(pair[0])), (pair[0], &b"m"[..]));
+            assert_eq!(scored_of(&key), (pair[0], &b"m"[..]));
         }
         assert_eq!(score_bytes(0.0), score_bytes(-0.0));
-        let (zero, _) = scored_of(&set.scored(-0.0, b"m"), scored_value(-0.0));
-        assert!(zero == 0.0 && zero.is_sign_negative());
     }
 
     // Plain #[test]: nothing here can wait.

@@ -51,8 +51,6 @@ pub enum Failure {
     Error(Cow<'static, str>),
     /// The engine could not.
     Storage(pumice::Error),
-    /// There is nothing to take yet; the client waits at most so many milliseconds, 0 for ever.
-    Block(u64),
 }
 
 impl Failure {
@@ -231,9 +229,10 @@ impl Keyspace {
         for count in &self.counts {
             counts.extend_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
         }
-        self.db.put(&WriteOptions { sync: true, ..WriteOptions::default() }, COUNTS, &counts)?;
+        let durable = WriteOptions { sync: true, ..WriteOptions::default() };
+        let saved = self.db.put(&durable, COUNTS, &counts);
         drop(all);
-        self.db.close()
+        self.db.close().and(saved)
     }
 }
 

@@ -9,15 +9,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_port::fiber::maybe_yield;
+use pumice_port::fiber::{maybe_yield, spawn_here};
 use pumice_port::net::{Direction, Stream};
+use pumice_port::thread::JoinHandle;
 use pumice_port::time;
 
 use super::Server;
-use super::executor::{Next, execute};
+use super::executor::execute;
 use crate::protocol::{Limits, Parser, Reply};
 use crate::session::Session;
 use crate::session::clients::Peer;
+use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
 
 /// Bytes received at first, and at most at once.
@@ -65,9 +67,11 @@ impl Input {
 
 struct Connection<'s> {
     server: &'s Server,
-    stream: &'s Stream,
+    stream: &'s Arc<Stream>,
     session: Session,
     out: Reply,
+    /// The fiber that sends what is in the outbox.
+    pusher: Option<JoinHandle<()>>,
     /// Commands carried out since replies last left.
     replies: usize,
 }
@@ -80,11 +84,13 @@ pub fn serve(server: &Server, stream: &Arc<Stream>, peer: Peer) {
     let id = client.id;
     let session = Session::new(client, !needs_auth);
     let out = Reply::new();
-    let mut connection = Connection { server, stream, session, out, replies: 0 };
+    let mut connection = Connection { server, stream, session, out, pusher: None, replies: 0 };
     connection.run();
     if shared.wants_end.load(Ordering::Acquire) {
         server.is_ending.set();
     }
+    shared.unsubscribe_all(&mut connection.session);
+    connection.end_pusher();
     shared.watches.unwatch(&mut connection.session.watched);
     shared.clients.remove(id);
     // The other side may have gone already.
@@ -109,11 +115,34 @@ impl Connection<'_> {
         }
     }
 
+    /// Starts the fiber that sends what is in the outbox, if there is one now.
+    fn start_pusher(&mut self) {
+        if self.pusher.is_some() {
+            return;
+        }
+        let Some(outbox) = self.session.outbox.clone() else { return };
+        let stream = Arc::clone(self.stream);
+        self.pusher = Some(spawn_here("push", move || push(&outbox, &stream)));
+    }
+
+    /// Lets it send what is left, and end.
+    fn end_pusher(&mut self) {
+        if let Some(outbox) = &self.session.outbox {
+            outbox.end();
+        }
+        if let Some(pusher) = self.pusher.take() {
+            // Its panic would be this connection's end, which has come.
+            pusher.join().ok();
+        }
+    }
+
     /// How long the client may be silent.
     fn limit_silence(&self) {
         let seconds = self.server.silence_seconds.load(Ordering::Relaxed);
         let nanos = match (self.session.is_authenticated, seconds) {
             (false, _) => Some(AUTH_NANOS),
+            // Who listens is silent by nature.
+            (true, _) if self.session.subscriptions() > 0 => None,
             (true, 0) => None,
             (true, seconds) => Some(seconds.saturating_mul(1_000_000_000)),
         };
@@ -142,8 +171,15 @@ impl Connection<'_> {
             let mut args = Vec::with_capacity(8);
             parser.arguments(bytes, &mut args);
             let now = time::wall_micros() / 1000;
-            let next = execute(shared, &mut self.session, &mut self.out, &args, now);
-            debug_assert_eq!(next, Next::Go, "no command waits");
+            // Replies before it go first: its own go another way.
+            let listens = args[0].to_ascii_lowercase().ends_with(b"subscribe");
+            if listens && !self.flush() {
+                return false;
+            }
+            execute(shared, &mut self.session, &mut self.out, &args, now);
+            if listens {
+                self.start_pusher();
+            }
             parser.next();
             self.replies += 1;
             if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
@@ -172,9 +208,27 @@ impl Connection<'_> {
             self.out.error(&format!("MISCONF Errors writing to the AOF file: {failure:?}"));
             self.session.closes = true;
         }
-        let sent = self.stream.send_all(self.out.bytes()).is_ok();
+        let sent = match &self.session.outbox {
+            Some(outbox) => {
+                outbox.put(self.out.bytes());
+                true
+            }
+            None => self.stream.send_all(self.out.bytes()).is_ok(),
+        };
         Stats::add(&shared.stats.sent, self.out.len() as u64);
         self.out.clear();
         sent
+    }
+}
+
+/// Sends what is put into the outbox until the connection ends, or leaves too much lying.
+fn push(outbox: &Outbox, stream: &Stream) {
+    while outbox.wait() {
+        let is_lost = outbox.overflowed.load(Ordering::Acquire);
+        if is_lost || stream.send_all(&outbox.take()).is_err() {
+            // The other side may have gone already.
+            stream.shutdown(Direction::Both).ok();
+            return;
+        }
     }
 }

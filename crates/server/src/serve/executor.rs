@@ -27,20 +27,6 @@ use crate::protocol::Reply;
 use crate::session::stats::Stats;
 use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
 
-/// What is to happen after a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The next command.
-    Go,
-    /// The command waits for one of these keys, at most so many milliseconds (0: for ever).
-    Wait {
-        /// The keys.
-        keys: Vec<Vec<u8>>,
-        /// See above.
-        millis: u64,
-    },
-}
-
 /// Error replies that are made in several places.
 fn unknown_command(args: &[&[u8]]) -> String {
     const SHOWN: usize = 128;
@@ -78,7 +64,6 @@ fn error_text(failure: &Failure) -> Cow<'_, str> {
         Failure::Storage(error) => {
             Cow::Owned(format!("MISCONF Errors writing to the AOF file: {error}"))
         }
-        Failure::Block(_) => Cow::Borrowed("ERR a command that waits cannot be carried out here"),
     }
 }
 
@@ -88,13 +73,7 @@ fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 }
 
 /// Carries out what `args`, at least one, ask for. Suspends.
-pub fn execute(
-    shared: &Shared,
-    session: &mut Session,
-    out: &mut Reply,
-    args: &[&[u8]],
-    now: u64,
-) -> Next {
+pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
     Stats::add(&shared.stats.commands, 1);
     session.client.active_millis.store(now, Ordering::Relaxed);
     let checked = match commands::find(args[0]) {
@@ -113,7 +92,7 @@ pub fn execute(
                 multi.is_broken = true;
             }
             fail(shared, out, &text);
-            return Next::Go;
+            return;
         }
     };
     *session.client.command.lock() = row.name;
@@ -121,12 +100,12 @@ pub fn execute(
         match row.name {
             "exec" => {
                 exec(shared, session, out, now);
-                return Next::Go;
+                return;
             }
             "multi" | "discard" | "watch" | "quit" | "reset" => {}
             _ => {
                 queue(shared, session, out, row, args);
-                return Next::Go;
+                return;
             }
         }
     }
@@ -188,7 +167,7 @@ fn single(
     row: &Row,
     args: &[&[u8]],
     now: u64,
-) -> Next {
+) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let held = locks(keyspace, row, args);
@@ -201,18 +180,9 @@ fn single(
     let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
     let result = (row.run)(&mut call).and_then(|()| finish(shared, &mut txn));
     drop(held);
-    match result {
-        Ok(()) => Next::Go,
-        Err(Failure::Block(millis)) => {
-            out.truncate(mark);
-            let keys = row.keys_of(args).into_iter().map(<[u8]>::to_vec).collect();
-            Next::Wait { keys, millis }
-        }
-        Err(failure) => {
-            out.truncate(mark);
-            fail(shared, out, &error_text(&failure));
-            Next::Go
-        }
+    if let Err(failure) = result {
+        out.truncate(mark);
+        fail(shared, out, &error_text(&failure));
     }
 }
 

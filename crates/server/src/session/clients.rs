@@ -37,8 +37,6 @@ pub struct Client {
     pub command: Mutex<&'static str>,
     /// It queues a transaction of so many commands; `u64::MAX` for none.
     pub queued: AtomicU64,
-    /// It waits for an element of a collection.
-    pub is_blocked: AtomicBool,
     hangup: Hangup,
     gently: Hangup,
 }
@@ -63,9 +61,7 @@ impl Client {
         let in_multi = queued != u64::MAX;
         let subscribed = self.channels.load(relaxed) + self.patterns.load(relaxed) > 0;
         let mut flags = String::new();
-        for (is, letter) in
-            [(in_multi, 'x'), (self.is_blocked.load(relaxed), 'b'), (subscribed, 'P')]
-        {
+        for (is, letter) in [(in_multi, 'x'), (subscribed, 'P')] {
             flags.extend(is.then_some(letter));
         }
         if flags.is_empty() {
@@ -125,7 +121,6 @@ impl Clients {
             active_millis: AtomicU64::new(now_millis),
             command: Mutex::new("NULL"),
             queued: AtomicU64::new(u64::MAX),
-            is_blocked: AtomicBool::new(false),
             hangup: peer.hangup,
             gently: peer.gently,
         });

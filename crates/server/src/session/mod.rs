@@ -6,12 +6,10 @@
 //! | `clients` | who is connected |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
-//! | `blocked` | clients that wait for an element |
 //! | `stats` | counters for INFO |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
 
-pub mod blocked;
 pub mod clients;
 pub mod config;
 pub mod pubsub;
@@ -57,6 +55,8 @@ pub struct Session {
     pub channels: BTreeSet<Vec<u8>>,
     /// Patterns of channels it listens to.
     pub patterns: BTreeSet<Vec<u8>>,
+    /// The way of everything it is told, once it has listened to a channel.
+    pub outbox: Option<Arc<pubsub::Outbox>>,
     /// To be closed after its replies are sent.
     pub closes: bool,
     random: u64,
@@ -74,6 +74,7 @@ impl Session {
             watched: watch::Watched::default(),
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            outbox: None,
             closes: false,
         }
     }
@@ -104,8 +105,6 @@ pub struct Shared {
     pub watches: watch::Watches,
     /// Who listens to what.
     pub channels: pubsub::Channels,
-    /// Who waits for what.
-    pub blocked: blocked::Blocked,
     /// Counters.
     pub stats: stats::Stats,
     /// A client has asked the server to end.
@@ -124,7 +123,6 @@ impl Shared {
             clients: Clients::default(),
             watches: watch::Watches::default(),
             channels: pubsub::Channels::default(),
-            blocked: blocked::Blocked::default(),
             stats: stats::Stats::default(),
             wants_end: AtomicBool::new(false),
             notified: pumice_port::sync::Mutex::new(Arc::from("")),
@@ -145,11 +143,22 @@ impl Shared {
         self.notifies.store(any, Ordering::Release);
     }
 
-    /// Keys have been changed: tells watchers, those who wait and those who listen.
+    /// The connection listens to nothing any more.
+    pub fn unsubscribe_all(&self, session: &mut Session) {
+        let Some(outbox) = &session.outbox else { return };
+        for (names, is_pattern) in [(&mut session.channels, false), (&mut session.patterns, true)] {
+            for name in std::mem::take(names) {
+                self.channels.unsubscribe(&name, is_pattern, outbox, b"");
+            }
+        }
+        session.client.channels.store(0, Ordering::Relaxed);
+        session.client.patterns.store(0, Ordering::Relaxed);
+    }
+
+    /// Keys have been changed: tells watchers and those who listen.
     pub fn tell(&self, events: &[Event]) {
         for event in events {
             self.watches.touched(event.db, &event.key);
-            self.blocked.touched(event);
         }
         if !self.notifies.load(Ordering::Acquire) {
             return;

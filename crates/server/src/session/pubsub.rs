@@ -61,15 +61,16 @@ impl Outbox {
         std::mem::take(&mut *self.bytes.lock())
     }
 
-    /// Waits until something lies in it; false when the connection has ended. Suspends.
+    /// Waits until something lies in it; false when it is empty and the connection has ended.
+    /// Suspends.
     pub fn wait(&self) -> bool {
         let mut held = self.bytes.lock();
         loop {
-            if self.ended.load(Ordering::Acquire) {
-                return false;
-            }
             if !held.is_empty() || self.overflowed.load(Ordering::Acquire) {
                 return true;
+            }
+            if self.ended.load(Ordering::Acquire) {
+                return false;
             }
             held = self.changed.wait(held);
         }

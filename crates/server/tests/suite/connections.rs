@@ -51,7 +51,7 @@ impl Caller {
         String::from_utf8(std::mem::take(&mut self.rest)).unwrap()
     }
     /// Receives until the server hangs up.
-    pub fn to_the_end(&mut self) -> String {
+    pub fn until_closed(&mut self) -> String {
         let mut buf = vec![0; 1 << 16];
         loop {
             match self.stream.receive(&mut buf) {
@@ -108,10 +108,10 @@ fn hostile_and_unknown_clients_are_let_go() {
     assert_eq!(caller.line("SET a 1"), "+OK");
     let mut other = Caller::to(&running);
     other.send(b"*2\r\n$4\r\nAUTH\r\n$20000\r\n");
-    assert_eq!(other.to_the_end(), "-ERR Protocol error: unauthenticated bulk length");
+    assert_eq!(other.until_closed(), "-ERR Protocol error: unauthenticated bulk length");
     let mut third = Caller::to(&running);
     third.send(b"*1\r\n:1\r\n");
-    assert_eq!(third.to_the_end(), "-ERR Protocol error: expected '$', got ':'");
+    assert_eq!(third.until_closed(), "-ERR Protocol error: expected '$', got ':'");
     drop((other, third));
     // What connected before is served when there are too many.
     while running.shared().clients.len() > 1 {
@@ -119,7 +119,7 @@ fn hostile_and_unknown_clients_are_let_go() {
     }
     let _more: Vec<_> = (0..2).map(|_| Caller::to(&running)).collect();
     let mut refused = Caller::to(&running);
-    assert_eq!(refused.to_the_end(), "-ERR max number of clients reached");
+    assert_eq!(refused.until_closed(), "-ERR max number of clients reached");
     assert_eq!(caller.line("PING"), "+PONG");
     running.stop().unwrap();
 }
@@ -137,16 +137,16 @@ fn the_end_answers_what_has_come_and_keeps_it() {
         caller.send(commands.as_bytes());
         // The last command of a client that has stopped sending is answered.
         caller.stream.shutdown(Direction::Send).unwrap();
-        assert_eq!(caller.to_the_end().matches("+OK").count(), 50);
+        assert_eq!(caller.until_closed().matches("+OK").count(), 50);
         let mut caller = Caller::new(Stream::connect_unix(running.socket().unwrap()).unwrap());
         assert_eq!(caller.line("PING"), "+PONG");
         if life == 1 {
             caller.send(b"SHUTDOWN\r\n");
             assert!(running.wait(std::time::Duration::from_secs(20)));
-            assert_eq!(caller.to_the_end(), "");
+            assert_eq!(caller.until_closed(), "");
         }
         running.stop().unwrap();
-        assert_eq!(caller.to_the_end(), "");
+        assert_eq!(caller.until_closed(), "");
     }
 }
 

@@ -4,6 +4,7 @@ mod connections;
 mod model;
 mod page;
 mod peer;
+mod pubsub;
 mod strings;
 mod transactions;
 
@@ -14,7 +15,7 @@ use pumice::Options;
 use pumice_server::Config;
 use pumice_server::keyspace::Keyspace;
 use pumice_server::protocol::Reply;
-use pumice_server::serve::executor::{Next, execute};
+use pumice_server::serve::executor::execute;
 use pumice_server::session::clients::Peer;
 use pumice_server::session::{Session, Shared};
 
@@ -93,8 +94,7 @@ impl Quiet {
     /// The reply to a command.
     pub fn ask<A: AsRef<[u8]>>(&self, client: &mut Client, args: &[A]) -> Vec<u8> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
-        let next = execute(&self.shared, &mut client.session, &mut client.out, &args, self.now);
-        assert_eq!(next, Next::Go);
+        execute(&self.shared, &mut client.session, &mut client.out, &args, self.now);
         let reply = client.out.bytes().to_vec();
         client.out.clear();
         reply

@@ -141,7 +141,7 @@ fn databases_are_apart_and_counted() {
             ("SET a 3", "+OK"),
             ("SET {a}b 3", "+OK"),
             ("SELECT 16", "-ERR DB index is out of range"),
-            ("SELECT x", "-ERR invalid DB index"),
+            ("SELECT x", "-ERR value is not an integer or out of range"),
             ("MOVE a 0", ":0"),
             ("MOVE {a}b 0", ":1"),
             ("DBSIZE", ":1"),

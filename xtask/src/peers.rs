@@ -1,9 +1,11 @@
 //! The peers: RocksDB's own programs and library, which the tests compare with.
 //!
-//! Two peers, both from package registries, both installed only when missing:
+//! Three peers, all from package registries, all installed only when missing:
 //! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
 //! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
 //!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones).
+//! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with
+//!    its.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
 //! `/opt/pumice-peers`; when it is nowhere, Maven brings it into `.peers/`. Running this twice
@@ -28,9 +30,10 @@ pub struct Peers {
     pub rocksdb_so: PathBuf,
 }
 
-/// Finds both peers, installing what is missing.
+/// Finds the peers, installing what is missing.
 pub fn install(root: &Path) -> Result<Peers, String> {
     let ldb = install_tools()?;
+    install_redis()?;
     let rocksdb_so = install_library(root)?;
     Ok(Peers { ldb, rocksdb_so })
 }
@@ -42,6 +45,16 @@ fn install_tools() -> Result<PathBuf, String> {
     println!("peers: installing Debian's rocksdb-tools");
     apt_install("rocksdb-tools")?;
     find_program("ldb").ok_or("apt-get installed rocksdb-tools, yet there is no ldb".to_string())
+}
+
+fn install_redis() -> Result<(), String> {
+    if find_program("redis-server").is_some() {
+        return Ok(());
+    }
+    println!("peers: installing Debian's redis-server");
+    apt_install("redis-server")?;
+    let missing = "apt-get installed redis-server, yet it is not there".to_string();
+    find_program("redis-server").map(drop).ok_or(missing)
 }
 
 fn install_library(root: &Path) -> Result<PathBuf, String> {

@@ -14,11 +14,13 @@ use crate::fiber::{offload, with_reactor};
 use crate::io::{self as ring, Limits, Op};
 use crate::time;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+pub use std::net::SocketAddr;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// No limit.
@@ -77,6 +79,8 @@ fn counted(result: isize) -> io::Result<usize> {
 pub struct Listener {
     fd: OwnedFd,
     address: Option<SocketAddr>,
+    /// A Unix listener that was shut is ready for ever, but has nothing to say.
+    is_shut: AtomicBool,
 }
 
 impl Listener {
@@ -87,7 +91,8 @@ impl Listener {
     pub fn bind_tcp(address: SocketAddr) -> io::Result<Listener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Listener { address: Some(listener.local_addr()?), fd: listener.into() })
+        let address = Some(listener.local_addr()?);
+        Ok(Listener { address, fd: listener.into(), is_shut: AtomicBool::new(false) })
     }
 
     /// Listens on a name in the file system, which must be free.
@@ -97,7 +102,30 @@ impl Listener {
     pub fn bind_unix(path: &Path) -> io::Result<Listener> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
-        Ok(Listener { address: None, fd: listener.into() })
+        Ok(Listener { address: None, fd: listener.into(), is_shut: AtomicBool::new(false) })
+    }
+
+    /// As [`Listener::bind_unix`], with that mode; a socket that a program left behind there goes
+    /// first.
+    ///
+    /// # Errors
+    /// AddrInUse when somebody listens there, or what the operating system says.
+    pub fn bind_unix_anew(path: &Path, mode: u32) -> io::Result<Listener> {
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(ErrorKind::AddrInUse.into()),
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+            Err(_) => {}
+        }
+        let listener = Self::bind_unix(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        Ok(listener)
+    }
+
+    /// Takes no connection any more: who waits for one gets an error. Never suspends.
+    pub fn shutdown(&self) {
+        self.is_shut.store(true, Ordering::Release);
+        // SAFETY: invariant 1. A listener can be shut at any time.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
     }
 
     /// The TCP address it listens on.
@@ -120,6 +148,9 @@ impl Listener {
     pub fn accept_within(&self, timeout_nanos: u64) -> io::Result<Stream> {
         let fd = self.fd.as_raw_fd();
         let number = when_ready(fd, libc::POLLIN, timeout_nanos, || {
+            if self.is_shut.load(Ordering::Acquire) {
+                return Err(ErrorKind::NotConnected.into());
+            }
             // SAFETY: invariant 1; no address is asked for.
             let new = unsafe {
                 let none = std::ptr::null_mut();
@@ -128,7 +159,15 @@ impl Listener {
             counted(new as isize)
         })?;
         // SAFETY: a new descriptor that nobody else owns.
-        Ok(Stream::new(unsafe { OwnedFd::from_raw_fd(number as RawFd) }))
+        let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
+        if self.address.is_none() {
+            return Ok(Stream::new(fd));
+        }
+        let stream = TcpStream::from(fd);
+        // Replies are sent whole: waiting for more would only delay them.
+        stream.set_nodelay(true)?;
+        let ends = Some((stream.local_addr()?, stream.peer_addr()?));
+        Ok(Stream { ends, ..Stream::new(stream) })
     }
 }
 
@@ -150,12 +189,24 @@ pub struct Stream {
     fd: OwnedFd,
     receive_nanos: AtomicU64,
     send_nanos: AtomicU64,
+    /// Our address and the other's, of TCP.
+    ends: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Stream {
     fn new(fd: impl Into<OwnedFd>) -> Stream {
         let forever = || AtomicU64::new(FOREVER);
-        Stream { fd: fd.into(), receive_nanos: forever(), send_nanos: forever() }
+        Stream { fd: fd.into(), receive_nanos: forever(), send_nanos: forever(), ends: None }
+    }
+
+    /// Our TCP address, of a connection that was accepted.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.ends.map(|ends| ends.0)
+    }
+
+    /// The other side's TCP address, of a connection that was accepted.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.ends.map(|ends| ends.1)
     }
 
     /// Connects to a TCP address within so many nanoseconds. Suspends.
@@ -351,6 +402,42 @@ mod tests {
             many_clients(listener, || Stream::connect_unix(&path).unwrap());
             std::fs::remove_file(&path).unwrap();
         });
+    }
+
+    #[test]
+    fn a_listener_that_is_shut_lets_its_waiters_go() {
+        on_each_runtime(|| {
+            let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
+            let near = Stream::connect_tcp(listener.address().unwrap(), 10_000_000_000).unwrap();
+            let far = listener.accept().unwrap();
+            assert_eq!(far.local(), listener.address());
+            assert!(far.peer().unwrap().ip().is_loopback() && near.peer().is_none());
+            let name = format!("pumice-net-shut-{}.sock", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            for listener in [listener, Listener::bind_unix_anew(&path, 0o700).unwrap()] {
+                let listener = Arc::new(listener);
+                let waiting = Arc::clone(&listener);
+                let waiter = thread::spawn("w", move || waiting.accept().is_err());
+                thread::sleep(Duration::from_millis(1));
+                listener.shutdown();
+                assert!(waiter.join().unwrap());
+            }
+            std::fs::remove_file(&path).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced() {
+        let name = format!("pumice-net-anew-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let first = Listener::bind_unix_anew(&path, 0o700).unwrap();
+        let e = Listener::bind_unix_anew(&path, 0o700).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::AddrInUse);
+        drop(first);
+        drop(Listener::bind_unix_anew(&path, 0o770).unwrap());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o770);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

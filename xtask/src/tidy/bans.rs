@@ -47,6 +47,7 @@ const TESTED_ON_FIBERS: &[&str] = &[
     "crates/wal",
     "crates/table",
     "crates/pumice",
+    "crates/server",
     "crates/cli",
     "tests",
 ];

@@ -22,7 +22,8 @@ const FLOORS: &[(&str, u32, &[&str])] = &[
     ("table", 3, &[]),
     ("manifest", 3, &[]),
     ("pumice", 4, &[]),
-    ("cli", 5, &[]),
+    ("server", 5, &[]),
+    ("cli", 5, &["server"]),
     ("tests", 6, &[]),
 ];
 

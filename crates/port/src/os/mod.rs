@@ -11,6 +11,7 @@ mod file;
 mod lock;
 mod process;
 mod read;
+mod signal;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT, PooledBuffer};
 pub use file::{
@@ -20,12 +21,13 @@ pub use file::{
 pub use lock::{FileLock, LockFailure};
 pub(crate) use process::SIM_CPUS;
 pub use process::{
-    CpuPriority, IoPriority, ThreadPriority, current_cpu, hostname, nice_of, pid,
+    CpuPriority, IoPriority, ThreadPriority, current_cpu, descriptor_limit, hostname, nice_of, pid,
     read_random_bytes, set_thread_cpu_priority, set_thread_io_priority, thread_id, thread_priority,
     thread_priority_of, total_memory_bytes,
 };
 
 pub use read::{BatchRead, read_batch};
+pub use signal::{Signal, Signals};
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,23 @@ use std::io;
 pub(crate) const SIM_CPUS: u64 = 4;
 const SIM_MEMORY_BYTES: u64 = 8 << 30;
 
+/// Descriptors that this process may have; raised to as many as the system allows.
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of ours, for the length of the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return 0;
+    }
+    if limit.rlim_cur < limit.rlim_max {
+        let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        // SAFETY: as above.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &most) } == 0 {
+            limit = most;
+        }
+    }
+    limit.rlim_cur
+}
+
 /// The process number.
 pub fn pid() -> u32 {
     if sim::is_running() { 1 } else { std::process::id() }

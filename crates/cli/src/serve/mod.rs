@@ -1,0 +1,162 @@
+//! `pumice serve`: the network server, started from flags, the environment and a file.
+//!
+//! What is said later counts: defaults, the file, the environment (`PUMICE_SERVE_PORT` for `port`,
+//! `_` for `-`), flags. Names are redis.conf's. SIGTERM, SIGINT and the command SHUTDOWN end the
+//! server in good order, exit code 0; a second signal ends it at once.
+//!
+//! Thread safety: everything runs on the main thread but for the wait for signals.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pumice_port::{os, thread};
+use pumice_server::{Config, IoMode, Running, SETTINGS};
+
+const USAGE: &str = "\
+pumice serve: a server that speaks Redis's protocol and keeps everything on disk
+
+USAGE: pumice serve [FILE] [--NAME VALUE]...
+
+FILE has lines `name value`, as redis.conf. The environment has PUMICE_SERVE_NAME, upper case, `_`
+for `-`. Flags win over the environment, which wins over the file.
+
+SETTINGS
+";
+
+/// Exit code of a server that was ended by a second signal.
+const IMPATIENT: i32 = 130;
+
+fn usage() -> String {
+    let mut text = USAGE.to_string();
+    for setting in SETTINGS {
+        let default = if setting.default.is_empty() { "none" } else { setting.default };
+        writeln!(text, "  --{:<24} {} [{default}]", setting.name, setting.help)
+            .expect("a String takes everything");
+    }
+    text
+}
+
+/// The settings that file, environment and flags make.
+fn configure(args: &[String], environment: &[(String, String)]) -> Result<Config, String> {
+    let config = Config::new();
+    let (mut flags, mut file) = (Vec::new(), None);
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.strip_prefix("--") {
+            None if file.is_none() => file = Some(arg),
+            None => return Err(format!("'{arg}' is one file too many")),
+            Some(flag) => flags.push(match flag.split_once('=') {
+                Some((name, value)) => (name, value),
+                None => {
+                    let value = rest.next().ok_or_else(|| format!("'{arg}' has no value"))?;
+                    (flag, value.as_str())
+                }
+            }),
+        }
+    }
+    if let Some(file) = file {
+        let bytes = os::read_file(std::path::Path::new(file));
+        let bytes = bytes.map_err(|error| format!("{file}: {error}"))?;
+        config
+            .read_file(&String::from_utf8_lossy(&bytes))
+            .map_err(|why| format!("{file}: {why}"))?;
+    }
+    for (variable, value) in environment {
+        if let Some(name) = variable.strip_prefix("PUMICE_SERVE_") {
+            let name = name.to_ascii_lowercase().replace('_', "-");
+            config.set(&name, value).map_err(|why| format!("{variable}: {why}"))?;
+        }
+    }
+    for (name, value) in flags {
+        config.set(name, value).map_err(|why| format!("--{name}: {why}"))?;
+    }
+    Ok(config)
+}
+
+/// Runs the subcommand with the words after its name.
+pub fn run(args: &[String]) -> ExitCode {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let environment: Vec<_> = std::env::vars().collect();
+    match configure(args, &environment).and_then(serve) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("pumice serve: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Serves until the end is asked for.
+fn serve(config: Config) -> Result<(), String> {
+    let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
+    let dir = config.get("dir");
+    let fsync = config.get("appendfsync");
+    let running = Running::start(config, IoMode::Auto)?;
+    let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
+    // It ends with the process.
+    drop(thread::spawn_os("signals", move || {
+        if let Err(error) = signals.wait() {
+            eprintln!("pumice serve: signals: {error}");
+            return;
+        }
+        println!("ending; once more to end at once");
+        end();
+        if signals.wait().is_ok() {
+            std::process::exit(IMPATIENT);
+        }
+    }));
+    println!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION"));
+    for address in running.addresses() {
+        println!("listening on {address}: redis-cli -p {}", address.port());
+    }
+    if let Some(path) = running.socket() {
+        println!("listening on {}: redis-cli -s {}", path.display(), path.display());
+    }
+    println!("Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept");
+    while !running.wait(Duration::from_secs(3600)) {}
+    running.stop()?;
+    println!("ended; everything is on disk");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_string).collect()
+    }
+
+    #[pumice_test_macros::test]
+    fn flags_win_over_the_environment_and_the_file() {
+        let path = std::env::temp_dir().join(format!("pumice-serve-{}.conf", os::pid()));
+        let mut file = os::File::open(&path, os::OpenFlags::CREATE).unwrap();
+        file.write_all(b"port 1\nmaxclients 1\ntimeout 1\n").unwrap();
+        let environment = [("PUMICE_SERVE_MAXCLIENTS", "2"), ("PUMICE_SERVE_TIMEOUT", "2")];
+        let environment = environment.map(|(name, value)| (name.to_string(), value.to_string()));
+        let args = words(&format!("{} --timeout 3 --appendfsync=always", path.display()));
+        let config = configure(&args, &environment).unwrap();
+        os::unlink(&path).unwrap();
+        let get = |name| config.get(name);
+        assert_eq!([get("port"), get("maxclients"), get("timeout")], ["1", "2", "3"]);
+        assert_eq!(get("appendfsync"), "always");
+    }
+
+    #[pumice_test_macros::test]
+    fn what_is_not_understood_is_an_error() {
+        let error = |args: &str| configure(&words(args), &[]).err().unwrap();
+        assert_eq!(error("--nonsense 1"), "--nonsense: unknown directive 'nonsense'");
+        assert_eq!(error("--port"), "'--port' has no value");
+        assert_eq!(error("a b"), "'b' is one file too many");
+        assert!(error("--port x").contains("couldn't be parsed into an integer"));
+        assert!(error("/no/such/file").contains("/no/such/file: "));
+        let variable = [("PUMICE_SERVE_NONSENSE".to_string(), "1".to_string())];
+        assert!(configure(&[], &variable).err().unwrap().contains("PUMICE_SERVE_NONSENSE"));
+    }
+}

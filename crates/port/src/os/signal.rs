@@ -1,0 +1,109 @@
+//! Signals that ask a program to end, as values that a thread waits for.
+//!
+//! The handler writes the signal's number into a pipe, which is all that a handler may do; whoever
+//! waits reads it there. Installed once per process, for good.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `PIPE` is the writing end of a pipe that is never closed, or negative.
+//! 2. The handler calls nothing but `write`, which is allowed in handlers.
+//!
+//! Thread safety: [`Signals`] may be waited on by one thread at a time.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// A request to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: the terminal's interrupt key.
+    Interrupt,
+    /// SIGTERM: from a service manager.
+    Terminate,
+}
+
+/// Requests to end that this process gets from now on.
+#[derive(Debug)]
+pub struct Signals {
+    pipe: OwnedFd,
+}
+
+static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn note(number: libc::c_int) {
+    let byte = number as u8;
+    // SAFETY: invariants 1 and 2; one byte of the stack. Nothing can be done about a full pipe.
+    unsafe { libc::write(PIPE.load(Ordering::Relaxed), std::ptr::from_ref(&byte).cast(), 1) };
+}
+
+impl Signals {
+    /// From now on SIGINT and SIGTERM do not end the process but are given out here.
+    ///
+    /// # Errors
+    /// No descriptors; AlreadyExists when somebody has done this before.
+    pub fn install() -> io::Result<Signals> {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor that nobody else owns.
+        let pipe = unsafe { OwnedFd::from_raw_fd(ends[0]) };
+        let first = PIPE.compare_exchange(-1, ends[1], Ordering::Relaxed, Ordering::Relaxed);
+        if first.is_err() {
+            // SAFETY: as above; the other end is not needed.
+            drop(unsafe { OwnedFd::from_raw_fd(ends[1]) });
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        for number in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: a zeroed sigaction is one without flags and with an empty mask.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = note as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            // SAFETY: invariant 2; the structure lives.
+            if unsafe { libc::sigaction(number, &action, std::ptr::null_mut()) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Signals { pipe })
+    }
+
+    /// The next request. Blocks the thread: not for fibers.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn wait(&self) -> io::Result<Signal> {
+        loop {
+            let mut byte = [0_u8];
+            // SAFETY: the descriptor is ours, the buffer is one byte.
+            let count =
+                unsafe { libc::read(self.pipe.as_raw_fd(), byte.as_mut_ptr().cast(), byte.len()) };
+            match count {
+                -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                -1 => return Err(io::Error::last_os_error()),
+                1 if i32::from(byte[0]) == libc::SIGINT => return Ok(Signal::Interrupt),
+                1 => return Ok(Signal::Terminate),
+                _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn signals_come_as_values() {
+        let signals = Signals::install().unwrap();
+        assert_eq!(Signals::install().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        for (number, signal) in
+            [(libc::SIGTERM, Signal::Terminate), (libc::SIGINT, Signal::Interrupt)]
+        {
+            // SAFETY: a signal to ourselves, for which there is a handler.
+            assert_eq!(unsafe { libc::raise(number) }, 0);
+            assert_eq!(signals.wait().unwrap(), signal);
+        }
+    }
+}

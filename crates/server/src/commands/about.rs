@@ -1,0 +1,254 @@
+//! COMMAND and its kin, and the reference page: what is told about the commands, made from the
+//! rows.
+//!
+//! Thread safety: see the module above.
+
+use std::fmt::Write;
+
+use super::args::{fail, is, lossy, upper};
+use super::keys::help;
+use super::{Access, Call, Keys, LOADING, READONLY, Row, STALE, all, find, subcommand};
+use crate::keyspace::{Failure, Outcome, glob};
+use crate::protocol::Reply;
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    Row::new("server", name, arity, LOADING | STALE, since, summary, run)
+        .access(Access::Glance)
+        .categories(&["connection"])
+}
+
+/// See the module's head.
+pub const ROWS: &[Row] =
+    &[row("command", -1, "2.8.13", "Tells about the commands.", command).subcommands(COMMAND)];
+
+const COMMAND: &[Row] = &[
+    row("count", 2, "2.8.13", "Counts the commands.", count),
+    row("docs", -2, "7.0.0", "Tells what commands do.", docs),
+    row("getkeys", -4, "2.8.13", "Tells which arguments of a command are keys.", getkeys),
+    row("help", 2, "5.0.0", "Lists the subcommands.", command_help),
+    row("info", -2, "2.8.13", "Tells names, arities, flags and keys of commands.", info),
+    row("list", -2, "7.0.0", "Lists the names of the commands.", list),
+];
+
+fn command(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.out.array(all().len());
+    all().iter().for_each(|row| tell(call.out, row, None));
+    Ok(())
+}
+
+fn full_name(row: &Row, parent: Option<&Row>) -> String {
+    parent.map_or(String::new(), |parent| format!("{}|", parent.name)) + row.name
+}
+
+/// A row as COMMAND tells it.
+fn tell(out: &mut Reply, row: &Row, parent: Option<&Row>) {
+    out.array(10);
+    out.bulk(full_name(row, parent).as_bytes());
+    out.integer(i64::from(row.arity));
+    let flags = row.flag_names();
+    out.set(flags.len());
+    flags.iter().for_each(|flag| out.simple(flag));
+    let (first, last, step) = row.key_positions();
+    [first, last, step].iter().for_each(|n| out.integer(i64::from(*n)));
+    let categories = row.category_names();
+    out.set(categories.len());
+    categories.iter().for_each(|name| out.simple(&format!("@{name}")));
+    // No tips.
+    out.array(0);
+    tell_keys(out, row);
+    out.array(row.subcommands.len());
+    row.subcommands.iter().for_each(|sub| tell(out, sub, Some(row)));
+}
+
+/// Where the keys are, in COMMAND's long form.
+fn tell_keys(out: &mut Reply, row: &Row) {
+    let Keys::Range(first, last, step) = row.keys else {
+        out.array(0);
+        return;
+    };
+    let last = if last >= 0 { last - first } else { last };
+    out.array(1);
+    out.map(3);
+    out.bulk(b"flags");
+    out.set(1);
+    out.simple(if row.is(READONLY) { "RO" } else { "RW" });
+    for (what, kind, numbers) in [
+        ("begin_search", "index", &[("index", first)][..]),
+        ("find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]),
+    ] {
+        out.bulk(what.as_bytes());
+        out.map(2);
+        out.bulk(b"type");
+        out.bulk(kind.as_bytes());
+        out.bulk(b"spec");
+        out.map(numbers.len());
+        for (name, number) in numbers {
+            out.bulk(name.as_bytes());
+            out.integer(i64::from(*number));
+        }
+    }
+}
+
+fn count(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.out.count(all().len());
+    Ok(())
+}
+
+fn command_help(call: &mut Call<'_, '_>) -> Outcome<()> {
+    help(call, "COMMAND", COMMAND)
+}
+
+/// A row by its name, or `parent|name`.
+fn by_full_name(name: &[u8]) -> Option<(Option<&'static Row>, &'static Row)> {
+    match name.iter().position(|&b| b == b'|') {
+        None => find(name).map(|row| (None, row)),
+        Some(at) => {
+            let parent = find(&name[..at])?;
+            Some((Some(parent), subcommand(parent, &name[at + 1..])?))
+        }
+    }
+}
+
+fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let names = &call.args[2..];
+    if names.is_empty() {
+        return command(call);
+    }
+    call.out.array(names.len());
+    for name in names {
+        match by_full_name(name) {
+            Some((parent, row)) => tell(call.out, row, parent),
+            None => call.out.null_array(),
+        }
+    }
+    Ok(())
+}
+
+fn docs(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let names = &call.args[2..];
+    let rows: Vec<_> = if names.is_empty() {
+        all().iter().map(|row| (None, row)).collect()
+    } else {
+        names.iter().filter_map(|name| by_full_name(name)).collect()
+    };
+    call.out.map(rows.len());
+    rows.iter().for_each(|(parent, row)| tell_docs(call.out, row, *parent));
+    Ok(())
+}
+
+fn tell_docs(out: &mut Reply, row: &Row, parent: Option<&Row>) {
+    out.bulk(full_name(row, parent).as_bytes());
+    let has_sub = !row.subcommands.is_empty();
+    out.map(3 + usize::from(has_sub));
+    for (name, text) in [("summary", row.summary), ("since", row.since), ("group", row.group)] {
+        out.bulk(name.as_bytes());
+        out.bulk(text.as_bytes());
+    }
+    if has_sub {
+        out.bulk(b"subcommands");
+        out.map(row.subcommands.len());
+        row.subcommands.iter().for_each(|sub| tell_docs(out, sub, Some(row)));
+    }
+}
+
+fn list(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let chosen: Vec<_> = match &call.args[2..] {
+        [] => all().iter().collect(),
+        [word, by, value] if is(word, "filterby") => {
+            let value = value.to_ascii_lowercase();
+            let fits = |row: &&Row| match upper(by).as_slice() {
+                b"PATTERN" => glob::matches(&value, row.name.as_bytes()),
+                b"ACLCAT" => row.category_names().iter().any(|name| name.as_bytes() == value),
+                _ => false,
+            };
+            if !is(by, "pattern") && !is(by, "aclcat") && !is(by, "module") {
+                return Err(Failure::SYNTAX);
+            }
+            all().iter().filter(fits).collect()
+        }
+        _ => return Err(Failure::SYNTAX),
+    };
+    call.out.array(chosen.len());
+    chosen.iter().for_each(|row| call.out.bulk(row.name.as_bytes()));
+    Ok(())
+}
+
+fn getkeys(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let args = &call.args[2..];
+    let mut row = find(args[0]).ok_or(Failure::text("ERR Invalid command specified"))?;
+    if let Some(sub) = args.get(1).and_then(|word| subcommand(row, word)) {
+        row = sub;
+    }
+    if row.keys == Keys::None {
+        return Err(Failure::text("ERR The command has no key arguments"));
+    }
+    if !row.takes(args.len()) {
+        const ARITY: &str = "ERR Invalid number of arguments specified for command";
+        return Err(Failure::text(ARITY));
+    }
+    let keys = row.keys_of(args);
+    if keys.is_empty() {
+        return Err(fail("ERR Invalid arguments specified for command"));
+    }
+    call.out.array(keys.len());
+    keys.iter().for_each(|key| call.out.bulk(key));
+    Ok(())
+}
+
+/// The reference page, docs/server_commands.md.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Commands of `pumice serve`\n\nMade from the table in `crates/server/src/commands`; a \
+         test holds this page against it. Arity counts\nthe name; a negative one is a least \
+         number. Keys: first, last, step.\n",
+    );
+    let mut groups: Vec<_> = all().iter().map(|row| row.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    for group in groups {
+        let rows: Vec<_> = all().iter().filter(|row| row.group == group).collect();
+        let written = write_group(&mut text, group, &rows);
+        written.expect("a String takes everything");
+    }
+    text
+}
+
+fn write_group(text: &mut String, group: &str, rows: &[&Row]) -> std::fmt::Result {
+    writeln!(text, "\n## {group}\n")?;
+    writeln!(text, "| command | arity | keys | since | categories | does |")?;
+    writeln!(text, "|---|---|---|---|---|---|")?;
+    for row in rows {
+        write_row(text, row, "")?;
+        for sub in row.subcommands {
+            write_row(text, sub, &format!("{} ", lossy(&upper(row.name.as_bytes()))))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_row(text: &mut String, row: &Row, parent: &str) -> std::fmt::Result {
+    let keys = match row.keys {
+        Keys::Counted { .. } => "counted".to_string(),
+        Keys::None => String::new(),
+        _ => {
+            let (first, last, step) = row.key_positions();
+            format!("{first} {last} {step}")
+        }
+    };
+    let categories: Vec<_> = row.category_names().iter().map(|name| format!("@{name}")).collect();
+    writeln!(
+        text,
+        "| {parent}{} | {} | {keys} | {} | {} | {} |",
+        lossy(&upper(row.name.as_bytes())),
+        row.arity,
+        row.since,
+        categories.join(" "),
+        row.summary,
+    )
+}

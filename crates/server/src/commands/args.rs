@@ -1,0 +1,54 @@
+//! Reading arguments, with Redis's words for what is wrong with them.
+//!
+//! Thread safety: pure functions.
+
+use crate::keyspace::{Failure, Outcome};
+use crate::protocol::number;
+
+/// Arguments, one after the other.
+pub type Args<'a> = Vec<&'a [u8]>;
+
+/// An argument that is an integer.
+///
+/// # Errors
+/// It is none.
+pub fn integer(arg: &[u8]) -> Outcome<i64> {
+    number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
+}
+
+/// An argument that is a number.
+///
+/// # Errors
+/// It is none.
+pub fn double(arg: &[u8]) -> Outcome<f64> {
+    number::double(arg).ok_or(Failure::NOT_A_FLOAT)
+}
+
+/// The argument is this word, in any case.
+pub fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The argument in upper case, for matching words.
+pub fn upper(arg: &[u8]) -> Vec<u8> {
+    arg.to_ascii_uppercase()
+}
+
+/// Text for replies.
+pub fn lossy(arg: &[u8]) -> String {
+    String::from_utf8_lossy(arg).into_owned()
+}
+
+/// The part of a sequence of `len` that two places name, counted from the end if negative, both
+/// included; None if there is none.
+pub fn clamp(start: i64, stop: i64, len: u64) -> Option<(u64, u64)> {
+    let len = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_end = |place: i64| if place < 0 { place.saturating_add(len) } else { place };
+    let (start, stop) = (from_end(start).max(0), from_end(stop).min(len - 1));
+    (start <= stop && start < len).then_some((start as u64, stop as u64))
+}
+
+/// An error made of parts.
+pub fn fail(text: impl Into<String>) -> Failure {
+    Failure::Error(text.into().into())
+}

@@ -1,0 +1,69 @@
+//! CONFIG.
+//!
+//! Thread safety: see the module above.
+
+use super::args::{fail, lossy};
+use super::keys::help;
+use super::{ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE};
+use crate::keyspace::{Failure, Outcome, glob};
+use crate::session::config::SETTINGS;
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: u32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    Row::new("server", name, arity, flags, since, summary, run).access(Access::Glance)
+}
+
+const SUB: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
+
+/// See the module's head.
+pub const ROWS: &[Row] =
+    &[row("config", -2, 0, "2.0.0", "Tells and changes settings.", |_| Err(Failure::SYNTAX))
+        .subcommands(CONFIG)];
+
+const CONFIG: &[Row] = &[
+    row("get", -3, SUB, "2.0.0", "Tells the settings that fit patterns.", get),
+    row("help", 2, LOADING | STALE, "5.0.0", "Lists the subcommands.", config_help),
+    row("resetstat", 2, SUB, "2.0.0", "Sets the counters of INFO to zero.", resetstat),
+    row("set", -4, SUB, "2.0.0", "Changes settings, all of them or none.", set),
+];
+
+fn config_help(call: &mut Call<'_, '_>) -> Outcome<()> {
+    help(call, "CONFIG", CONFIG)
+}
+
+fn get(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let patterns: Vec<_> = call.args[2..].iter().map(|arg| arg.to_ascii_lowercase()).collect();
+    let fits = |name: &str| patterns.iter().any(|p| glob::matches(p, name.as_bytes()));
+    let found: Vec<_> = SETTINGS.iter().filter(|setting| fits(setting.name)).collect();
+    call.out.map(found.len());
+    for setting in found {
+        call.out.bulk(setting.name.as_bytes());
+        call.out.bulk(call.shared.config.get(setting.name).as_bytes());
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let args = &call.args[2..];
+    if !args.len().is_multiple_of(2) {
+        return Err(Failure::text("ERR wrong number of arguments for 'config|set' command"));
+    }
+    let texts: Vec<_> = args.iter().map(|arg| lossy(arg)).collect();
+    let pairs: Vec<_> = texts.chunks_exact(2).map(|p| (p[0].as_str(), p[1].as_str())).collect();
+    call.shared.config.change(&pairs).map_err(fail)?;
+    call.shared.settings_changed();
+    call.out.ok();
+    Ok(())
+}
+
+fn resetstat(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.shared.stats.reset();
+    call.out.ok();
+    Ok(())
+}

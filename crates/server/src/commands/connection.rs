@@ -1,0 +1,377 @@
+//! Commands about the connection itself.
+//!
+//! Thread safety: see the module above.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::args::{fail, integer, is, lossy, upper};
+use super::keys::help;
+use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NO_AUTH, NOSCRIPT, Row, STALE};
+use crate::keyspace::{Failure, Outcome};
+use crate::protocol::number;
+use crate::session::Session;
+use crate::session::clients::Client;
+
+const EARLY: u32 = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: u32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    Row::new("connection", name, arity, flags, since, summary, run).access(Access::Glance)
+}
+
+/// See the module's head.
+pub const ROWS: &[Row] = &[
+    row("auth", -2, EARLY, "1.0.0", "Says who asks.", auth),
+    row("client", -2, 0, "2.4.0", "Tells about connections and ends them.", |_| {
+        Err(Failure::SYNTAX)
+    })
+    .subcommands(CLIENT),
+    row("echo", 2, LOADING | STALE | FAST, "1.0.0", "Gives its argument back.", echo),
+    row("hello", -1, EARLY, "6.0.0", "Chooses the protocol's version and says who asks.", hello),
+    row("ping", -1, FAST, "1.0.0", "Shows that the server is there.", ping),
+    row("quit", -1, EARLY, "1.0.0", "Ends the connection.", quit),
+    row("reset", 1, EARLY, "6.2.0", "Makes the connection as it was at its beginning.", reset),
+    row("select", 2, LOADING | STALE | FAST, "1.0.0", "Chooses the database.", select),
+];
+
+const SUB: u32 = NOSCRIPT | LOADING | STALE;
+
+const CLIENT: &[Row] = &[
+    row("getname", 2, SUB, "2.6.9", "Tells the connection's name.", getname),
+    row("help", 2, LOADING | STALE, "5.0.0", "Lists the subcommands.", client_help),
+    row("id", 2, SUB, "5.0.0", "Tells the connection's number.", id),
+    row("info", 2, SUB, "6.2.0", "Tells about the connection.", client_info),
+    row("kill", -3, SUB | super::ADMIN, "2.4.0", "Ends connections.", kill),
+    row("list", -2, SUB | super::ADMIN, "2.4.0", "Lists the connections.", list),
+    row(
+        "no-evict",
+        3,
+        SUB | super::ADMIN,
+        "7.0.0",
+        "Accepted: no connection is evicted.",
+        no_evict,
+    ),
+    row("setname", 3, SUB, "2.6.9", "Names the connection.", setname),
+];
+
+fn echo(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.out.bulk(call.args[1]);
+    Ok(())
+}
+
+fn ping(call: &mut Call<'_, '_>) -> Outcome<()> {
+    if call.args.len() > 2 {
+        return Err(Failure::text("ERR wrong number of arguments for 'ping' command"));
+    }
+    let message = call.args.get(1).copied();
+    if call.session.subscriptions() > 0 && !call.out.resp3 {
+        call.out.array(2);
+        call.out.bulk(b"pong");
+        call.out.bulk(message.unwrap_or_default());
+        return Ok(());
+    }
+    match message {
+        Some(message) => call.out.bulk(message),
+        None => call.out.simple("PONG"),
+    }
+    Ok(())
+}
+
+/// Equal, in a time that does not tell where they differ.
+fn same_secret(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+    std::hint::black_box(differ) == 0 && one.len() == other.len()
+}
+
+fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<()> {
+    let password = call.shared.config.get("requirepass");
+    if user == b"default" && (password.is_empty() || same_secret(secret, password.as_bytes())) {
+        call.session.is_authenticated = true;
+        return Ok(());
+    }
+    const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+    Err(Failure::text(WRONG))
+}
+
+fn auth(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (user, secret) = match call.args[1..] {
+        [secret] => (&b"default"[..], secret),
+        [user, secret] => (user, secret),
+        _ => return Err(Failure::SYNTAX),
+    };
+    if call.args.len() == 2 && call.shared.config.get("requirepass").is_empty() {
+        const NONE: &str = "ERR AUTH <password> called without any password configured for the \
+                            default user. Are you sure your configuration is correct?";
+        return Err(Failure::text(NONE));
+    }
+    authenticate(call, user, secret)?;
+    call.out.ok();
+    Ok(())
+}
+
+fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let mut version = None;
+    if let Some(arg) = call.args.get(1) {
+        const BAD: &str = "ERR Protocol version is not an integer or out of range";
+        version = Some(number::integer(arg).ok_or(Failure::text(BAD))?);
+        if !matches!(version, Some(2 | 3)) {
+            return Err(Failure::text("NOPROTO unsupported protocol version"));
+        }
+    }
+    let (mut name, mut rest) = (None, call.args.get(2..).unwrap_or_default());
+    while let Some((word, more)) = rest.split_first() {
+        match (upper(word).as_slice(), more) {
+            (b"AUTH", [user, secret, more @ ..]) => {
+                let (user, secret) = (*user, *secret);
+                authenticate(call, user, secret)?;
+                rest = more;
+            }
+            (b"SETNAME", [wanted, more @ ..]) => {
+                check_name(wanted)?;
+                name = Some(wanted.to_vec());
+                rest = more;
+            }
+            _ => return Err(fail(format!("ERR Syntax error in HELLO option '{}'", lossy(word)))),
+        }
+    }
+    if !call.session.is_authenticated {
+        const FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, \
+                             otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                             authenticate the client and select the RESP protocol version at the \
+                             same time";
+        return Err(Failure::text(FIRST));
+    }
+    if let Some(name) = name {
+        *call.session.client.name.lock() = name;
+    }
+    if let Some(version) = version {
+        call.out.resp3 = version == 3;
+        call.session.client.resp3.store(version == 3, Ordering::Relaxed);
+        if let Some(outbox) = &call.session.outbox {
+            outbox.resp3.store(version == 3, Ordering::Relaxed);
+        }
+    }
+    call.out.map(7);
+    let texts: [(&str, &str); 5] = [
+        ("server", "redis"),
+        ("version", super::info::REDIS_VERSION),
+        ("mode", "standalone"),
+        ("role", "master"),
+        ("modules", ""),
+    ];
+    for (name, text) in &texts[..2] {
+        call.out.bulk(name.as_bytes());
+        call.out.bulk(text.as_bytes());
+    }
+    call.out.bulk(b"proto");
+    call.out.integer(if call.out.resp3 { 3 } else { 2 });
+    call.out.bulk(b"id");
+    call.out.integer(call.session.client.id as i64);
+    for (name, text) in &texts[2..4] {
+        call.out.bulk(name.as_bytes());
+        call.out.bulk(text.as_bytes());
+    }
+    call.out.bulk(b"modules");
+    call.out.array(0);
+    Ok(())
+}
+
+fn select(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let number = integer(call.args[1])?;
+    let databases = call.shared.config.number("databases") as i64;
+    if !(0..databases).contains(&number) {
+        return Err(Failure::text("ERR DB index is out of range"));
+    }
+    call.session.db = number as u8;
+    call.txn.db = number as u8;
+    call.session.client.db.store(number as u8, Ordering::Relaxed);
+    call.out.ok();
+    Ok(())
+}
+
+fn quit(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.session.closes = true;
+    call.out.ok();
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let Session { client, .. } = &*call.session;
+    client.name.lock().clear();
+    client.db.store(0, Ordering::Relaxed);
+    client.resp3.store(false, Ordering::Relaxed);
+    client.queued.store(u64::MAX, Ordering::Relaxed);
+    call.session.db = 0;
+    call.session.multi = None;
+    call.shared.watches.unwatch(&mut call.session.watched);
+    call.shared.unsubscribe_all(call.session);
+    call.out.resp3 = false;
+    call.session.is_authenticated = call.shared.config.get("requirepass").is_empty();
+    call.out.simple("RESET");
+    Ok(())
+}
+
+fn client_help(call: &mut Call<'_, '_>) -> Outcome<()> {
+    help(call, "CLIENT", CLIENT)
+}
+
+fn id(call: &mut Call<'_, '_>) -> Outcome<()> {
+    call.out.integer(call.session.client.id as i64);
+    Ok(())
+}
+
+fn getname(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let name = call.session.client.name.lock().clone();
+    call.out.bulk_or_null(Some(&name[..]).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+fn check_name(name: &[u8]) -> Outcome<()> {
+    if name.iter().all(|b| (b'!'..=b'~').contains(b)) {
+        return Ok(());
+    }
+    const BAD: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+    Err(Failure::text(BAD))
+}
+
+fn setname(call: &mut Call<'_, '_>) -> Outcome<()> {
+    check_name(call.args[2])?;
+    *call.session.client.name.lock() = call.args[2].to_vec();
+    call.out.ok();
+    Ok(())
+}
+
+fn client_info(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let line = call.session.client.line(call.txn.now) + "\n";
+    call.out.verbatim(&line);
+    Ok(())
+}
+
+fn no_evict(call: &mut Call<'_, '_>) -> Outcome<()> {
+    if !is(call.args[2], "on") && !is(call.args[2], "off") {
+        return Err(Failure::SYNTAX);
+    }
+    call.out.ok();
+    Ok(())
+}
+
+const BAD_ID: Failure = Failure::text("ERR client-id should be greater than 0");
+
+fn list(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let mut clients = call.shared.clients.list();
+    match &call.args[2..] {
+        [] => {}
+        [word, kind] if is(word, "type") => {
+            let wanted: fn(&Client) -> bool = match upper(kind).as_slice() {
+                b"NORMAL" => |client| !listens(client),
+                b"PUBSUB" => listens,
+                b"MASTER" | b"REPLICA" | b"SLAVE" => |_| false,
+                _ => return Err(fail(format!("ERR Unknown client type '{}'", lossy(kind)))),
+            };
+            clients.retain(|client| wanted(client));
+        }
+        [word, ids @ ..] if is(word, "id") && !ids.is_empty() => {
+            let mut wanted = Vec::new();
+            for id in ids {
+                let id = number::integer(id).filter(|id| *id > 0);
+                wanted.push(id.ok_or(Failure::text("ERR Invalid client ID"))? as u64);
+            }
+            clients.retain(|client| wanted.contains(&client.id));
+        }
+        _ => return Err(Failure::SYNTAX),
+    }
+    let now = call.txn.now;
+    let text: String = clients.iter().map(|client| client.line(now) + "\n").collect();
+    call.out.verbatim(&text);
+    Ok(())
+}
+
+fn listens(client: &Client) -> bool {
+    client.channels.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed) > 0
+}
+
+/// Which connections KILL means.
+#[derive(Default)]
+struct Wanted {
+    id: Option<u64>,
+    address: Option<String>,
+    local_address: Option<String>,
+    listening: Option<bool>,
+    user_default: bool,
+    me_too: bool,
+}
+
+fn wanted(args: &[&[u8]]) -> Outcome<Wanted> {
+    let mut wanted = Wanted { user_default: true, ..Wanted::default() };
+    if !args.len().is_multiple_of(2) {
+        return Err(Failure::SYNTAX);
+    }
+    for pair in args.chunks_exact(2) {
+        let text = lossy(pair[1]);
+        match upper(pair[0]).as_slice() {
+            b"ID" => {
+                let id = integer(pair[1]).map_err(|_| BAD_ID)?;
+                wanted.id = Some(u64::try_from(id).ok().filter(|id| *id > 0).ok_or(BAD_ID)?);
+            }
+            b"ADDR" => wanted.address = Some(text),
+            b"LADDR" => wanted.local_address = Some(text),
+            b"TYPE" => match upper(pair[1]).as_slice() {
+                b"NORMAL" => wanted.listening = Some(false),
+                b"PUBSUB" => wanted.listening = Some(true),
+                b"MASTER" | b"REPLICA" | b"SLAVE" => wanted.user_default = false,
+                _ => return Err(fail(format!("ERR Unknown client type '{text}'"))),
+            },
+            b"USER" if text == "default" => {}
+            b"USER" => return Err(fail(format!("ERR No such user '{text}'"))),
+            b"SKIPME" => match upper(pair[1]).as_slice() {
+                b"YES" => wanted.me_too = false,
+                b"NO" => wanted.me_too = true,
+                _ => return Err(Failure::SYNTAX),
+            },
+            _ => return Err(Failure::SYNTAX),
+        }
+    }
+    Ok(wanted)
+}
+
+fn kill(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let single = call.args.len() == 3;
+    let wanted = if single {
+        let address = Some(lossy(call.args[2]));
+        Wanted { address, me_too: true, user_default: true, ..Wanted::default() }
+    } else {
+        Wanted { ..wanted(&call.args[2..])? }
+    };
+    let own = Arc::clone(&call.session.client);
+    let mut killed = 0;
+    for client in call.shared.clients.list() {
+        let fits = wanted.user_default
+            && wanted.id.is_none_or(|id| id == client.id)
+            && wanted.address.as_ref().is_none_or(|a| *a == client.address)
+            && wanted.local_address.as_ref().is_none_or(|a| *a == client.local_address)
+            && wanted.listening.is_none_or(|listening| listening == listens(&client));
+        if !fits || client.id == own.id && !wanted.me_too {
+            continue;
+        }
+        killed += 1;
+        if client.id == own.id {
+            // The reply has to be sent first.
+            call.session.closes = true;
+        } else {
+            client.hang_up();
+        }
+    }
+    match (single, killed) {
+        (true, 0) => return Err(Failure::text("ERR No such client")),
+        (true, _) => call.out.ok(),
+        (false, killed) => call.out.integer(killed),
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! INFO: what the server tells about itself, in sections.
+//!
+//! Thread safety: see the module above.
+
+use std::fmt::Write;
+
+use super::args::upper;
+use super::{Access, Call, DANGEROUS, LOADING, Row, STALE};
+use crate::keyspace::Outcome;
+use crate::session::Shared;
+use crate::session::stats::Stats;
+
+/// The version of Redis whose commands these are.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+/// See the module's head.
+pub const ROWS: &[Row] =
+    &[Row::new("server", "info", -1, LOADING | STALE, "1.0.0", "Tells about the server.", info)
+        .access(Access::Glance)
+        .categories(&[DANGEROUS])];
+
+type Section = fn(&Shared, u64, &mut String) -> std::fmt::Result;
+
+const SECTIONS: &[(&str, Section)] = &[
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", |_, _, text| writeln!(text, "role:master\r\nconnected_slaves:0\r")),
+    ("CPU", cpu),
+    ("Engine", engine),
+    ("Cluster", |_, _, text| writeln!(text, "cluster_enabled:0\r")),
+    ("Keyspace", keyspace),
+];
+
+fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let wanted: Vec<_> = call.args[1..].iter().map(|arg| upper(arg)).collect();
+    let every = |w: &Vec<u8>| matches!(w.as_slice(), b"ALL" | b"DEFAULT" | b"EVERYTHING");
+    let all = wanted.is_empty() || wanted.iter().any(every);
+    let mut text = String::new();
+    for (name, section) in SECTIONS {
+        if all || wanted.contains(&upper(name.as_bytes())) {
+            let separator = if text.is_empty() { "" } else { "\r\n" };
+            let written = write!(text, "{separator}# {name}\r\n")
+                .and_then(|()| section(call.shared, call.txn.now, &mut text));
+            written.expect("a String takes everything");
+        }
+    }
+    call.out.verbatim(&text);
+    Ok(())
+}
+
+fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
+    let up = now.saturating_sub(Stats::get(&shared.stats.started_millis)) / 1000;
+    writeln!(text, "redis_version:{REDIS_VERSION}\r")?;
+    writeln!(text, "pumice_version:{}\r", env!("CARGO_PKG_VERSION"))?;
+    writeln!(text, "redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r")?;
+    writeln!(text, "process_id:{}\r", pumice_port::os::pid())?;
+    writeln!(text, "tcp_port:{}\r", shared.config.get("port"))?;
+    writeln!(text, "uptime_in_seconds:{up}\r\nuptime_in_days:{}\r", up / 86_400)
+}
+
+fn clients(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    writeln!(text, "connected_clients:{}\r", shared.clients.len())?;
+    writeln!(text, "maxclients:{}\r", shared.config.get("maxclients"))
+}
+
+fn memory(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    let usage = pumice_port::time::resource_usage();
+    writeln!(text, "used_memory_peak:{}\r", usage.max_resident_bytes)?;
+    writeln!(text, "total_system_memory:{}\r", pumice_port::os::total_memory_bytes())?;
+    writeln!(text, "maxmemory:0\r\nmaxmemory_policy:noeviction\r")
+}
+
+fn persistence(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    writeln!(text, "loading:0\r\naof_enabled:1\r")?;
+    writeln!(text, "appendfsync:{}\r", shared.config.get("appendfsync"))?;
+    writeln!(text, "rdb_last_save_time:{}\r", Stats::get(&shared.stats.saved_seconds))
+}
+
+fn stats(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    let stats = &shared.stats;
+    let rows = [
+        ("total_connections_received", &stats.connections),
+        ("total_commands_processed", &stats.commands),
+        ("total_net_input_bytes", &stats.received),
+        ("total_net_output_bytes", &stats.sent),
+        ("rejected_connections", &stats.refused),
+        ("expired_keys", &stats.expired),
+        ("keyspace_hits", &stats.hits),
+        ("keyspace_misses", &stats.misses),
+        ("total_error_replies", &stats.errors),
+    ];
+    rows.iter().try_for_each(|(name, value)| writeln!(text, "{name}:{}\r", Stats::get(value)))
+}
+
+fn cpu(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    let usage = pumice_port::time::resource_usage();
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    writeln!(text, "used_cpu_sys:{:.6}\r", seconds(usage.system_micros))?;
+    writeln!(text, "used_cpu_user:{:.6}\r", seconds(usage.user_micros))
+}
+
+/// Properties of the engine that tell how it keeps up.
+fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    let db = shared.keyspace.engine();
+    for name in [
+        "estimate-num-keys",
+        "cur-size-all-mem-tables",
+        "num-files-at-level0",
+        "total-sst-files-size",
+        "estimate-pending-compaction-bytes",
+        "num-running-flushes",
+        "num-running-compactions",
+        "actual-delayed-write-rate",
+        "is-write-stopped",
+        "block-cache-usage",
+    ] {
+        if let Some(value) = db.property(&format!("rocksdb.{name}")) {
+            writeln!(text, "{}:{value}\r", name.replace('-', "_"))?;
+        }
+    }
+    Ok(())
+}
+
+fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+    for db in 0..shared.config.number("databases") {
+        let keys = shared.keyspace.count_of(db as u8);
+        if keys > 0 {
+            writeln!(text, "db{db}:keys={keys}\r")?;
+        }
+    }
+    Ok(())
+}

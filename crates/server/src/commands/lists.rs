@@ -1,0 +1,467 @@
+//! Commands on lists.
+//!
+//! Both ends grow and shrink by writing one element and the record. LINSERT and LREM read the list
+//! and write what is between the change and the nearer end. Thread safety: see the module above.
+
+use super::args::{clamp, integer, is, upper};
+use super::sets::counted;
+use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
+use crate::keyspace::encoding::{Collection, Kind};
+use crate::keyspace::{Failure, Outcome};
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: u32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    let row = Row::new("list", name, arity, flags, since, summary, run).key();
+    if flags & WRITE == 0 { row.access(Access::View) } else { row }
+}
+
+const ADDS: u32 = WRITE | DENYOOM;
+
+/// See the module's head.
+pub const ROWS: &[Row] = &[
+    row("lindex", 3, READONLY, "1.0.0", "Gives the element at a place.", lindex),
+    row("linsert", 5, ADDS, "2.2.0", "Puts an element beside another.", linsert),
+    row("llen", 2, READONLY | FAST, "1.0.0", "Counts the elements.", llen),
+    row("lmove", 5, ADDS, "6.2.0", "Moves an element from end to end.", lmove).keys(1, 2, 1),
+    row("lmpop", -4, WRITE, "7.0.0", "Takes elements from the first list that has any.", lmpop)
+        .counted(1, false),
+    row("lpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the beginning.", |call| {
+        pop(call, End::Left)
+    }),
+    row("lpos", -3, READONLY, "6.0.6", "Tells where an element is.", lpos),
+    row("lpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the beginning.", |call| {
+        push(call, End::Left, false)
+    }),
+    row("lpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the beginning of a list.", |call| {
+        push(call, End::Left, true)
+    }),
+    row("lrange", 4, READONLY, "1.0.0", "Gives the elements between two places.", lrange),
+    row("lrem", 4, WRITE, "1.0.0", "Removes elements that are equal to one.", lrem),
+    row("lset", 4, ADDS, "1.0.0", "Sets the element at a place.", lset),
+    row("ltrim", 4, WRITE, "1.0.0", "Removes what is not between two places.", ltrim),
+    row("rpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the end.", |call| {
+        pop(call, End::Right)
+    }),
+    row("rpoplpush", 3, ADDS, "1.2.0", "Moves the last element to another beginning.", |call| {
+        move_element(call, End::Right, End::Left)
+    })
+    .keys(1, 2, 1),
+    row("rpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the end.", |call| {
+        push(call, End::Right, false)
+    }),
+    row("rpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the end of a list.", |call| {
+        push(call, End::Right, true)
+    }),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Left,
+    Right,
+}
+
+impl End {
+    fn read(word: &[u8]) -> Outcome<End> {
+        match upper(word).as_slice() {
+            b"LEFT" => Ok(End::Left),
+            b"RIGHT" => Ok(End::Right),
+            _ => Err(Failure::SYNTAX),
+        }
+    }
+    fn push_event(self) -> &'static str {
+        if self == End::Left { "lpush" } else { "rpush" }
+    }
+    fn pop_event(self) -> &'static str {
+        if self == End::Left { "lpop" } else { "rpop" }
+    }
+}
+
+/// Puts an element to an end; the record is saved by the caller.
+fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
+    if end == End::Left {
+        list.head = list.head.wrapping_sub(1);
+    }
+    list.count += 1;
+    let index = if end == End::Left { 0 } else { list.count - 1 };
+    call.txn.put(list.at(index), value.to_vec());
+}
+
+/// Takes an element from an end of a list that has some.
+fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End) -> Outcome<Vec<u8>> {
+    let index = if end == End::Left { 0 } else { list.count - 1 };
+    let key = list.at(index);
+    let value = call.txn.get(&key)?.map_or_else(Vec::new, |value| value.to_vec());
+    call.txn.delete(key);
+    list.count -= 1;
+    if end == End::Left {
+        list.head = list.head.wrapping_add(1);
+    }
+    Ok(value)
+}
+
+/// Saves a list that was taken from.
+fn save_taken(call: &mut Call<'_, '_>, key: &[u8], list: &mut Collection, event: &'static str) {
+    call.txn.save(key, list);
+    call.txn.event(key, b'l', event);
+    if list.count == 0 {
+        call.txn.event(key, b'g', "del");
+    }
+}
+
+fn push(call: &mut Call<'_, '_>, end: End, only_if_there: bool) -> Outcome<()> {
+    let key = call.args[1];
+    let mut list = match call.txn.collection(key, Kind::List)? {
+        Some(list) => list,
+        None if only_if_there => {
+            call.out.integer(0);
+            return Ok(());
+        }
+        None => call.txn.new_collection(key, Kind::List)?,
+    };
+    for value in &call.args[2..] {
+        put(call, &mut list, end, value);
+    }
+    call.txn.save(key, &mut list);
+    call.txn.event(key, b'l', end.push_event());
+    call.out.integer(list.count as i64);
+    Ok(())
+}
+
+fn pop(call: &mut Call<'_, '_>, end: End) -> Outcome<()> {
+    let key = call.args[1];
+    if call.args.len() > 3 {
+        let name = String::from_utf8_lossy(call.args[0]).to_ascii_lowercase();
+        let text = format!("ERR wrong number of arguments for '{name}' command");
+        return Err(Failure::Error(text.into()));
+    }
+    const NEGATIVE: Failure = Failure::text("ERR value is out of range, must be positive");
+    let count = call.args.get(2).map(|arg| integer(arg).map_err(|_| NEGATIVE)).transpose()?;
+    if count.is_some_and(|count| count < 0) {
+        return Err(NEGATIVE);
+    }
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else {
+        if count.is_some() {
+            call.out.null_array()
+        } else {
+            call.out.null()
+        }
+        return Ok(());
+    };
+    let taken = list.count.min(count.unwrap_or(1) as u64);
+    if count.is_some() {
+        call.out.array(taken as usize);
+    }
+    for _ in 0..taken {
+        let value = take(call, &mut list, end)?;
+        call.out.bulk(&value);
+    }
+    if taken > 0 {
+        save_taken(call, key, &mut list, end.pop_event());
+    }
+    Ok(())
+}
+
+fn llen(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let count = call.txn.collection(call.args[1], Kind::List)?.map_or(0, |list| list.count);
+    call.out.integer(count as i64);
+    Ok(())
+}
+
+/// The index that a place names, counted from the end if negative.
+fn index(list: &Collection, place: i64) -> Option<u64> {
+    let len = list.count as i64;
+    let index = if place < 0 { place.checked_add(len)? } else { place };
+    (0..len).contains(&index).then_some(index as u64)
+}
+
+fn lindex(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let list = call.txn.collection(call.args[1], Kind::List)?;
+    let place = match &list {
+        Some(_) => integer(call.args[2])?,
+        None => 0,
+    };
+    let at = list.as_ref().and_then(|list| index(list, place).map(|index| list.at(index)));
+    let value = at.map(|key| call.txn.get(&key)).transpose()?.flatten();
+    call.out.bulk_or_null(value.as_deref());
+    Ok(())
+}
+
+fn lset(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let key = call.args[1];
+    let list = call.txn.collection(key, Kind::List)?;
+    let list = list.ok_or(Failure::text("ERR no such key"))?;
+    let place = integer(call.args[2])?;
+    let index = index(&list, place).ok_or(Failure::text("ERR index out of range"))?;
+    call.txn.put(list.at(index), call.args[3].to_vec());
+    call.txn.event(key, b'l', "lset");
+    call.out.ok();
+    Ok(())
+}
+
+/// Calls `f` with the elements from `from` up to `end` (not included).
+fn each(
+    call: &Call<'_, '_>,
+    list: &Collection,
+    from: u64,
+    end: u64,
+    backwards: bool,
+    f: &mut dyn FnMut(&[u8]) -> bool,
+) -> Outcome<()> {
+    call.txn.walk(&(list.at(from), list.at(end)), backwards, &mut |_, value| f(value))
+}
+
+fn lrange(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (start, stop) = (integer(call.args[2])?, integer(call.args[3])?);
+    let list = call.txn.collection(call.args[1], Kind::List)?;
+    let range = list.as_ref().and_then(|list| clamp(start, stop, list.count));
+    let (Some(list), Some((first, last))) = (list, range) else {
+        call.out.array(0);
+        return Ok(());
+    };
+    let mut values = Vec::new();
+    each(call, &list, first, last + 1, false, &mut |value| {
+        values.push(value.to_vec());
+        true
+    })?;
+    call.out.array(values.len());
+    values.iter().for_each(|value| call.out.bulk(value));
+    Ok(())
+}
+
+fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (key, start, stop) = (call.args[1], integer(call.args[2])?, integer(call.args[3])?);
+    call.out.ok();
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else { return Ok(()) };
+    let (first, end) = match clamp(start, stop, list.count) {
+        Some((first, last)) => (first, last + 1),
+        None => (list.count, list.count),
+    };
+    for (from, upto) in [(0, first), (end, list.count)] {
+        if upto - from > 32 {
+            call.txn.clear(list.at(from), list.at(upto));
+        } else {
+            (from..upto).for_each(|index| call.txn.delete(list.at(index)));
+        }
+    }
+    list.head = list.head.wrapping_add(first as i64);
+    list.count = end - first;
+    save_taken(call, key, &mut list, "ltrim");
+    Ok(())
+}
+
+fn all(call: &Call<'_, '_>, list: &Collection) -> Outcome<Vec<Vec<u8>>> {
+    let mut values = Vec::with_capacity(list.count as usize);
+    each(call, list, 0, list.count, false, &mut |value| {
+        values.push(value.to_vec());
+        true
+    })?;
+    Ok(values)
+}
+
+/// Makes `new` of a list that holds `old`, leaving what is equal at the longer end in its place.
+fn rewrite(call: &mut Call<'_, '_>, list: &mut Collection, old: &[Vec<u8>], new: &[Vec<u8>]) {
+    let same = |(a, b): &(&Vec<u8>, &Vec<u8>)| a == b;
+    let front = old.iter().zip(new).take_while(same).count();
+    let shorter = old.len().min(new.len());
+    let back = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+    let back = back.min(shorter - front.min(shorter));
+    let before = list.clone();
+    list.count = new.len() as u64;
+    let (from, upto) = if back > front {
+        list.head = before.head.wrapping_add(old.len() as i64 - new.len() as i64);
+        let gone = old.len().saturating_sub(new.len());
+        (0..gone).for_each(|index| call.txn.delete(before.at(index as u64)));
+        (0, new.len() - back)
+    } else {
+        (new.len()..old.len()).for_each(|index| call.txn.delete(before.at(index as u64)));
+        (front, new.len())
+    };
+    for (index, value) in new.iter().enumerate().take(upto).skip(from) {
+        call.txn.put(list.at(index as u64), value.clone());
+    }
+}
+
+fn lrem(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (key, count, wanted) = (call.args[1], integer(call.args[2])?, call.args[3]);
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else {
+        call.out.integer(0);
+        return Ok(());
+    };
+    let old = all(call, &list)?;
+    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let equal = |index: &usize| old[*index] == wanted;
+    let gone: std::collections::BTreeSet<usize> = if count < 0 {
+        (0..old.len()).rev().filter(equal).take(most).collect()
+    } else {
+        (0..old.len()).filter(equal).take(most).collect()
+    };
+    if !gone.is_empty() {
+        let stays = |(index, _): &(usize, &Vec<u8>)| !gone.contains(index);
+        let new: Vec<_> = old.iter().enumerate().filter(stays).map(|(_, v)| v.clone()).collect();
+        rewrite(call, &mut list, &old, &new);
+        save_taken(call, key, &mut list, "lrem");
+    }
+    call.out.count(gone.len());
+    Ok(())
+}
+
+fn linsert(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (key, pivot, value) = (call.args[1], call.args[3], call.args[4]);
+    let after = match upper(call.args[2]).as_slice() {
+        b"AFTER" => 1,
+        b"BEFORE" => 0,
+        _ => return Err(Failure::SYNTAX),
+    };
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else {
+        call.out.integer(0);
+        return Ok(());
+    };
+    let old = all(call, &list)?;
+    let Some(at) = old.iter().position(|each| each == pivot) else {
+        call.out.integer(-1);
+        return Ok(());
+    };
+    let mut new = old.clone();
+    new.insert(at + after, value.to_vec());
+    rewrite(call, &mut list, &old, &new);
+    call.txn.save(key, &mut list);
+    call.txn.event(key, b'l', "linsert");
+    call.out.integer(list.count as i64);
+    Ok(())
+}
+
+fn lmove(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (from, to) = (End::read(call.args[3])?, End::read(call.args[4])?);
+    move_element(call, from, to)
+}
+
+fn move_element(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
+    let (source, target) = (call.args[1], call.args[2]);
+    let Some(mut list) = call.txn.collection(source, Kind::List)? else {
+        call.out.null();
+        return Ok(());
+    };
+    call.txn.collection(target, Kind::List)?;
+    let value = take(call, &mut list, from)?;
+    if source == target {
+        put(call, &mut list, to, &value);
+        call.txn.save(source, &mut list);
+        call.txn.event(source, b'l', from.pop_event());
+    } else {
+        save_taken(call, source, &mut list, from.pop_event());
+        let mut list = call.txn.collection_or_new(target, Kind::List)?;
+        put(call, &mut list, to, &value);
+        call.txn.save(target, &mut list);
+    }
+    call.txn.event(target, b'l', to.push_event());
+    call.out.bulk(&value);
+    Ok(())
+}
+
+fn lmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (keys, rest) = counted(call.args, 1).map_err(|failure| match failure {
+        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
+        other => other,
+    })?;
+    let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
+    let end = End::read(word)?;
+    const COUNT: Failure = Failure::text("ERR count should be greater than 0");
+    let count = match rest {
+        [] => 1,
+        [word, number] if is(word, "count") => {
+            let number = integer(number).map_err(|_| COUNT)?;
+            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
+        }
+        _ => return Err(Failure::SYNTAX),
+    };
+    for key in keys {
+        let Some(mut list) = call.txn.collection(key, Kind::List)? else { continue };
+        let taken = list.count.min(count);
+        call.out.array(2);
+        call.out.bulk(key);
+        call.out.array(taken as usize);
+        for _ in 0..taken {
+            let value = take(call, &mut list, end)?;
+            call.out.bulk(&value);
+        }
+        save_taken(call, key, &mut list, end.pop_event());
+        return Ok(());
+    }
+    call.out.null_array();
+    Ok(())
+}
+
+/// RANK, COUNT and MAXLEN.
+fn position_options(args: &[&[u8]]) -> Outcome<(i64, Option<u64>, u64)> {
+    let (mut rank, mut count, mut most) = (1, None, 0);
+    if !args.len().is_multiple_of(2) {
+        return Err(Failure::SYNTAX);
+    }
+    for pair in args.chunks_exact(2) {
+        match upper(pair[0]).as_slice() {
+            b"RANK" => {
+                rank = integer(pair[1])?;
+                if rank == 0 {
+                    const ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first \
+                                        match, 2 from the second ... or use negative to start from \
+                                        the end of the list";
+                    return Err(Failure::text(ZERO));
+                }
+                if rank == i64::MIN {
+                    let text = "ERR value is out of range, value must between \
+                                -9223372036854775807 and 9223372036854775807";
+                    return Err(Failure::text(text));
+                }
+            }
+            b"COUNT" => {
+                const NEGATIVE: Failure = Failure::text("ERR COUNT can't be negative");
+                let number = integer(pair[1]).map_err(|_| NEGATIVE)?;
+                count = Some(u64::try_from(number).map_err(|_| NEGATIVE)?);
+            }
+            b"MAXLEN" => {
+                const NEGATIVE: Failure = Failure::text("ERR MAXLEN can't be negative");
+                let number = integer(pair[1]).map_err(|_| NEGATIVE)?;
+                most = u64::try_from(number).map_err(|_| NEGATIVE)?;
+            }
+            _ => return Err(Failure::SYNTAX),
+        }
+    }
+    Ok((rank, count, most))
+}
+
+fn lpos(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let wanted = call.args[2];
+    let (rank, count, most) = position_options(&call.args[3..])?;
+    let mut found = Vec::new();
+    if let Some(list) = call.txn.collection(call.args[1], Kind::List)? {
+        let backwards = rank < 0;
+        let (mut skip, mut seen) = (rank.unsigned_abs() - 1, 0);
+        let needed = count.unwrap_or(1);
+        each(call, &list, 0, list.count, backwards, &mut |value| {
+            let index = if backwards { list.count - 1 - seen } else { seen };
+            seen += 1;
+            if value == wanted {
+                match skip {
+                    0 => found.push(index),
+                    _ => skip -= 1,
+                }
+            }
+            (needed == 0 || (found.len() as u64) < needed) && (most == 0 || seen < most)
+        })?;
+    }
+    match (count, found.first()) {
+        (Some(_), _) => {
+            call.out.array(found.len());
+            found.iter().for_each(|index| call.out.integer(*index as i64));
+        }
+        (None, Some(index)) => call.out.integer(*index as i64),
+        (None, None) => call.out.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! The commands: one row each, from which everything else that is told about them comes.
+//!
+//! A row says name, arity, flags, where the keys are, ACL categories, since which version of Redis,
+//! what the command does in a line, what it needs of the keyspace and who carries it out. COMMAND
+//! and its kin, the checks before a command and docs/server_commands.md are made from the rows.
+//!
+//! | file | commands on |
+//! |---|---|
+//! | `strings`, `counters`, `lcs` | strings |
+//! | `keys`, `expire`, `rename`, `scan` | keys of any type |
+//! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
+//! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
+//!
+//! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
+
+pub mod about;
+pub mod args;
+mod config;
+mod connection;
+mod counters;
+mod expire;
+mod hashes;
+mod info;
+mod keys;
+mod lcs;
+mod lists;
+mod pubsub;
+mod rename;
+mod scan;
+mod server;
+mod sets;
+mod sorted_joins;
+mod sorted_ranges;
+mod sorted_sets;
+mod strings;
+mod transactions;
+
+use std::sync::OnceLock;
+
+use crate::keyspace::Outcome;
+use crate::keyspace::txn::Txn;
+use crate::protocol::Reply;
+use crate::session::{Session, Shared};
+
+/// A command that is being carried out.
+pub struct Call<'a, 'k> {
+    /// Its name and arguments, as they came.
+    pub args: &'a [&'a [u8]],
+    /// Its reads and writes.
+    pub txn: &'a mut Txn<'k>,
+    /// Where the reply goes.
+    pub out: &'a mut Reply,
+    /// Who asks.
+    pub session: &'a mut Session,
+    /// Everything that is shared.
+    pub shared: &'a Shared,
+    /// It is part of a transaction: nothing may wait.
+    pub in_exec: bool,
+}
+
+/// Carries a command out.
+pub type Handler = fn(&mut Call<'_, '_>) -> Outcome<()>;
+
+/// Changes data.
+pub const WRITE: u32 = 1;
+/// Only reads data.
+pub const READONLY: u32 = 1 << 1;
+/// May need more memory.
+pub const DENYOOM: u32 = 1 << 2;
+/// For administrators.
+pub const ADMIN: u32 = 1 << 3;
+/// About channels.
+pub const PUBSUB: u32 = 1 << 4;
+/// Not for scripts.
+pub const NOSCRIPT: u32 = 1 << 5;
+/// May wait for others.
+pub const BLOCKING: u32 = 1 << 6;
+/// Allowed while data are loaded.
+pub const LOADING: u32 = 1 << 7;
+/// Allowed on a replica that is behind.
+pub const STALE: u32 = 1 << 8;
+/// Left out of the slow log.
+pub const SKIP_SLOWLOG: u32 = 1 << 9;
+/// Takes constant or logarithmic time.
+pub const FAST: u32 = 1 << 10;
+/// Allowed before authentication.
+pub const NO_AUTH: u32 = 1 << 11;
+/// Allowed while a script runs.
+pub const ALLOW_BUSY: u32 = 1 << 12;
+/// Keys are where the arguments say.
+pub const MOVABLEKEYS: u32 = 1 << 13;
+/// Not in transactions.
+pub const NO_MULTI: u32 = 1 << 14;
+/// Not while data are loaded in the background.
+pub const NO_ASYNC_LOADING: u32 = 1 << 15;
+
+/// The names of the flags in COMMAND, in its order.
+const FLAG_NAMES: &[(u32, &str)] = &[
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
+    (NOSCRIPT, "noscript"),
+    (BLOCKING, "blocking"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (SKIP_SLOWLOG, "skip_slowlog"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (ALLOW_BUSY, "allow_busy"),
+    (MOVABLEKEYS, "movablekeys"),
+    (NO_MULTI, "no_multi"),
+    (NO_ASYNC_LOADING, "no_async_loading"),
+];
+
+/// Category `@dangerous` beside those that group and flags imply.
+const DANGEROUS: &str = "dangerous";
+
+/// Where a command's keys are among its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// It has none.
+    None,
+    /// From `first` to `last` (negative: from the end) in steps.
+    Range(i32, i32, i32),
+    /// Their number is argument `at`, they follow; if `dest`, argument 1 is a key, too.
+    Counted {
+        /// Index of the number.
+        at: usize,
+        /// There is a destination in front.
+        dest: bool,
+    },
+}
+
+/// What a command needs of the keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing, or one read.
+    Glance,
+    /// One state for several reads.
+    View,
+    /// To write its keys.
+    Write,
+    /// To write any key.
+    WriteAll,
+}
+
+/// A command. See the module's head.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// In lower case; of a subcommand the word itself.
+    pub name: &'static str,
+    /// Words; negative: at least so many.
+    pub arity: i32,
+    /// Flags.
+    pub flags: u32,
+    /// Where the keys are.
+    pub keys: Keys,
+    /// As in Redis's documentation.
+    pub group: &'static str,
+    /// ACL categories that neither group nor flags imply.
+    pub categories: &'static [&'static str],
+    /// The version of Redis that brought it.
+    pub since: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// What it needs.
+    pub access: Access,
+    /// Who does it.
+    pub run: Handler,
+    /// Commands that its second word names.
+    pub subcommands: &'static [Row],
+}
+
+impl Row {
+    /// A row without keys.
+    const fn new(
+        group: &'static str,
+        name: &'static str,
+        arity: i32,
+        flags: u32,
+        since: &'static str,
+        summary: &'static str,
+        run: Handler,
+    ) -> Row {
+        let access = match (flags & WRITE != 0, flags & FAST != 0) {
+            (true, _) => Access::Write,
+            (false, true) => Access::Glance,
+            (false, false) => Access::View,
+        };
+        Row {
+            name,
+            arity,
+            flags,
+            keys: Keys::None,
+            group,
+            categories: &[],
+            since,
+            summary,
+            access,
+            run,
+            subcommands: &[],
+        }
+    }
+    const fn keys(self, first: i32, last: i32, step: i32) -> Row {
+        Row { keys: Keys::Range(first, last, step), ..self }
+    }
+    /// Argument 1 is the key.
+    const fn key(self) -> Row {
+        self.keys(1, 1, 1)
+    }
+    const fn counted(self, at: usize, dest: bool) -> Row {
+        let flags = self.flags | MOVABLEKEYS;
+        Row { keys: Keys::Counted { at, dest }, flags, ..self }
+    }
+    const fn categories(self, categories: &'static [&'static str]) -> Row {
+        Row { categories, ..self }
+    }
+    const fn access(self, access: Access) -> Row {
+        Row { access, ..self }
+    }
+    const fn subcommands(self, subcommands: &'static [Row]) -> Row {
+        Row { subcommands, ..self }
+    }
+
+    /// So many words may be given.
+    pub fn takes(&self, words: usize) -> bool {
+        let words = words as i64;
+        let arity = i64::from(self.arity);
+        if arity >= 0 { words == arity } else { words >= -arity }
+    }
+
+    /// It has this flag.
+    pub fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// First key, last key and step, as COMMAND says them.
+    pub fn key_positions(&self) -> (i32, i32, i32) {
+        match self.keys {
+            Keys::Range(first, last, step) => (first, last, step),
+            Keys::Counted { dest: true, .. } => (1, 1, 1),
+            Keys::Counted { .. } | Keys::None => (0, 0, 0),
+        }
+    }
+
+    /// The keys among `args`. Arguments that are wrong have none.
+    pub fn keys_of<'a>(&self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let mut keys = Vec::new();
+        match self.keys {
+            Keys::None => {}
+            Keys::Range(first, last, step) => {
+                let last = if last < 0 { args.len() as i32 + last } else { last };
+                let each = (first..=last).step_by(step.max(1) as usize);
+                keys.extend(each.filter_map(|at| args.get(at as usize).copied()));
+            }
+            Keys::Counted { at, dest } => {
+                let count = args.get(at).and_then(|n| crate::protocol::number::integer(n));
+                let count = count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+                keys.extend(args.get(1).copied().filter(|_| dest));
+                keys.extend(args.iter().skip(at + 1).take(count).copied());
+            }
+        }
+        keys
+    }
+
+    /// Names of the flags.
+    pub fn flag_names(&self) -> Vec<&'static str> {
+        FLAG_NAMES.iter().filter(|(flag, _)| self.is(*flag)).map(|(_, name)| *name).collect()
+    }
+
+    /// ACL categories, without the `@`.
+    pub fn category_names(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        let implied = [
+            (WRITE, "write"),
+            (READONLY, "read"),
+            (ADMIN, "admin"),
+            (ADMIN, DANGEROUS),
+            (PUBSUB, "pubsub"),
+            (FAST, "fast"),
+            (BLOCKING, "blocking"),
+        ];
+        names.extend(implied.iter().filter(|(flag, _)| self.is(*flag)).map(|(_, name)| *name));
+        names.extend((!self.is(FAST)).then_some("slow"));
+        let of_group = match self.group {
+            "string" => Some("string"),
+            "hash" => Some("hash"),
+            "set" => Some("set"),
+            "list" => Some("list"),
+            "sorted-set" => Some("sortedset"),
+            "connection" => Some("connection"),
+            "transactions" => Some("transaction"),
+            "generic" if !self.is(MOVABLEKEYS) => Some("keyspace"),
+            _ => None,
+        };
+        names.extend(of_group.filter(|_| !self.has_subcommands()));
+        names.extend(self.categories);
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn has_subcommands(&self) -> bool {
+        !self.subcommands.is_empty()
+    }
+}
+
+/// All groups of rows.
+const GROUPS: &[&[Row]] = &[
+    strings::ROWS,
+    counters::ROWS,
+    lcs::ROWS,
+    keys::ROWS,
+    expire::ROWS,
+    rename::ROWS,
+    scan::ROWS,
+    hashes::ROWS,
+    sets::ROWS,
+    lists::ROWS,
+    sorted_sets::ROWS,
+    sorted_ranges::ROWS,
+    sorted_joins::ROWS,
+    pubsub::ROWS,
+    connection::ROWS,
+    server::ROWS,
+    config::ROWS,
+    info::ROWS,
+    about::ROWS,
+    transactions::ROWS,
+];
+
+/// All rows, by name.
+pub fn all() -> &'static [Row] {
+    static ALL: OnceLock<Vec<Row>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut rows: Vec<Row> = GROUPS.iter().flat_map(|rows| rows.iter().copied()).collect();
+        rows.sort_by_key(|row| row.name);
+        rows
+    })
+}
+
+/// Places of the table by name; a power of two, several times the rows.
+const PLACES: usize = 2048;
+/// No command's name is longer.
+const NAME_BYTES: usize = 24;
+
+fn place_of(lower: &[u8]) -> usize {
+    let mix = |hash: usize, &b: &u8| (hash ^ usize::from(b)).wrapping_mul(0x0100_0193);
+    let hash = lower.iter().fold(0x811c_9dc5, mix);
+    (hash ^ hash >> 15) % PLACES
+}
+
+/// The row of a command, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Row> {
+    static TABLE: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let mut table = vec![None; PLACES];
+        for row in all() {
+            let mut at = place_of(row.name.as_bytes());
+            while table[at].is_some() {
+                at = (at + 1) % PLACES;
+            }
+            table[at] = Some(row);
+        }
+        table
+    });
+    let mut lower = [0; NAME_BYTES];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let mut at = place_of(lower);
+    while let Some(row) = table[at] {
+        if row.name.as_bytes() == lower {
+            return Some(row);
+        }
+        at = (at + 1) % PLACES;
+    }
+    None
+}
+
+/// The row of a command's second word.
+pub fn subcommand(row: &Row, word: &[u8]) -> Option<&'static Row> {
+    row.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.name.as_bytes()))
+}

@@ -1,0 +1,104 @@
+//! Commands about the server as a whole: time, checkpoints, its end.
+//!
+//! Thread safety: see the module above.
+
+use std::sync::atomic::Ordering;
+
+use super::args::upper;
+use super::{
+    ADMIN, ALLOW_BUSY, Access, Call, DANGEROUS, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI,
+    NOSCRIPT, Row, STALE,
+};
+use crate::keyspace::{Failure, Outcome};
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    flags: u32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    Row::new("server", name, arity, flags, since, summary, run).access(Access::Glance)
+}
+
+const SAVES: u32 = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
+
+/// See the module's head.
+pub const ROWS: &[Row] = &[
+    row("bgsave", -1, SAVES, "1.0.0", "Makes a checkpoint of the data.", bgsave),
+    row("lastsave", 1, LOADING | STALE | FAST, "1.0.0", "Tells when the last SAVE was.", lastsave)
+        .categories(&["admin", DANGEROUS]),
+    row("save", 1, SAVES | NO_MULTI, "1.0.0", "Makes a checkpoint of the data.", save),
+    row(
+        "shutdown",
+        -1,
+        ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY,
+        "1.0.0",
+        "Ends the server; everything written is kept.",
+        shutdown,
+    ),
+    row(
+        "time",
+        1,
+        LOADING | STALE | FAST,
+        "2.6.0",
+        "Tells the time in seconds and microseconds.",
+        time,
+    ),
+];
+
+fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let micros = pumice_port::time::wall_micros();
+    call.out.array(2);
+    call.out.bulk((micros / 1_000_000).to_string().as_bytes());
+    call.out.bulk((micros % 1_000_000).to_string().as_bytes());
+    Ok(())
+}
+
+/// A checkpoint beside the data, named by the time.
+fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
+    let db = call.shared.keyspace.engine();
+    let micros = pumice_port::time::wall_micros();
+    let mut path = db.path().as_os_str().to_owned();
+    path.push(format!("-checkpoint-{micros}"));
+    db.checkpoint(std::path::PathBuf::from(path))?;
+    call.shared.stats.saved_seconds.store(micros / 1_000_000, Ordering::Relaxed);
+    Ok(())
+}
+
+fn save(call: &mut Call<'_, '_>) -> Outcome<()> {
+    checkpoint(call)?;
+    call.out.ok();
+    Ok(())
+}
+
+fn bgsave(call: &mut Call<'_, '_>) -> Outcome<()> {
+    match &call.args[1..] {
+        [] => {}
+        [word] if upper(word) == b"SCHEDULE" => {}
+        _ => return Err(Failure::SYNTAX),
+    }
+    checkpoint(call)?;
+    call.out.simple("Background saving started");
+    Ok(())
+}
+
+fn lastsave(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let stats = &call.shared.stats;
+    let saved = stats.saved_seconds.load(Ordering::Relaxed);
+    let started = stats.started_millis.load(Ordering::Relaxed) / 1000;
+    call.out.integer(if saved == 0 { started } else { saved } as i64);
+    Ok(())
+}
+
+fn shutdown(call: &mut Call<'_, '_>) -> Outcome<()> {
+    for word in &call.args[1..] {
+        if !matches!(upper(word).as_slice(), b"NOSAVE" | b"SAVE" | b"NOW" | b"FORCE") {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    call.shared.wants_end.store(true, Ordering::Release);
+    call.session.closes = true;
+    Ok(())
+}

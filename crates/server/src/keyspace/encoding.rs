@@ -1,0 +1,349 @@
+//! How Redis's data lies in the engine's keys and values. The page docs/server_encoding.md is the
+//! contract; what is written here can never change, only be added to under a new layout number.
+//!
+//! ```text
+//! record   slot:2 db:1 01 key                       -> tag:1 [expires:8] body
+//! element  slot:2 db:1 02 generation:8 part:1 name  -> value
+//! system   ff ff name                               -> value
+//! ```
+//!
+//! All numbers are big-endian. Tag: bits 0-3 the type, bits 4-6 the layout (0), bit 7 that the time
+//! of expiry (milliseconds since 1970) follows. A collection's body is `generation:8 count:8`, a
+//! list's also `head:8`. A generation is used for one collection ever, so that deleting all
+//! elements is deleting one range, and nothing can come back.
+//!
+//! Thread safety: pure functions and plain values.
+
+use super::Failure;
+use super::slot::slot_of;
+
+/// Marks records and elements behind slot and database.
+const RECORD: u8 = 1;
+const ELEMENT: u8 = 2;
+/// Every key of the data is below, every key of the system begins with it.
+pub const SYSTEM: [u8; 2] = [0xff, 0xff];
+
+const HAS_EXPIRY: u8 = 0x80;
+const LAYOUT_BITS: u8 = 0x70;
+
+/// The part of a collection's elements: by name (member, field, place), or by score.
+pub const BY_NAME: u8 = 1;
+/// See [`BY_NAME`].
+pub const BY_SCORE: u8 = 2;
+
+/// Bytes in front of the user's key in a record's key.
+pub const RECORD_PREFIX_BYTES: usize = 4;
+/// Bytes in front of the part of an element's key.
+const ELEMENT_PREFIX_BYTES: usize = 12;
+
+/// The types of Redis's values. The numbers are on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A string.
+    String = 0,
+    /// A hash: fields with values.
+    Hash = 1,
+    /// A set.
+    Set = 2,
+    /// A list.
+    List = 3,
+    /// A sorted set.
+    SortedSet = 4,
+}
+
+impl Kind {
+    /// What TYPE says.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::List => "list",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+/// The key of a record.
+pub fn record_key(db: u8, key: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(RECORD_PREFIX_BYTES + key.len());
+    encoded.extend_from_slice(&slot_of(key).to_be_bytes());
+    encoded.extend_from_slice(&[db, RECORD]);
+    encoded.extend_from_slice(key);
+    encoded
+}
+
+/// The first key a record of `slot` in `db` can have.
+pub fn records_of(slot: u16, db: u8) -> Vec<u8> {
+    let mut encoded = slot.to_be_bytes().to_vec();
+    encoded.extend_from_slice(&[db, RECORD]);
+    encoded
+}
+
+/// All keys of `slot` in `db`: first and behind the last.
+pub fn slot_range(slot: u16, db: u8) -> (Vec<u8>, Vec<u8>) {
+    let first = [&slot.to_be_bytes()[..], &[db]].concat();
+    let mut end = first.clone();
+    match db.checked_add(1) {
+        Some(next) => end[2] = next,
+        None => end = (slot + 1).to_be_bytes().to_vec(),
+    }
+    (first, end)
+}
+
+/// What an engine key is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A record of this slot and database.
+    Record(u16, u8, &'a [u8]),
+    /// An element of a collection in this slot and database.
+    Element(u16, u8),
+    /// Neither.
+    Other,
+}
+
+/// Takes an engine key apart.
+pub fn place(encoded: &[u8]) -> Place<'_> {
+    let [high, low, db, mark, rest @ ..] = encoded else { return Place::Other };
+    let slot = u16::from_be_bytes([*high, *low]);
+    match *mark {
+        _ if slot >= super::slot::SLOTS => Place::Other,
+        RECORD => Place::Record(slot, *db, rest),
+        ELEMENT => Place::Element(slot, *db),
+        _ => Place::Other,
+    }
+}
+
+/// A record's value without its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The type.
+    pub kind: Kind,
+    /// Milliseconds since 1970, or 0 for never.
+    pub expires: u64,
+    /// Where the body begins.
+    pub body: usize,
+}
+
+impl Head {
+    /// Reads the front of a record's value.
+    ///
+    /// # Errors
+    /// A type or layout that this version does not know, or damage.
+    pub fn read(value: &[u8]) -> Result<Head, Failure> {
+        let bad = |what: &str| Failure::Error(format!("ERR unreadable record: {what}").into());
+        let &tag = value.first().ok_or_else(|| bad("empty"))?;
+        if tag & LAYOUT_BITS != 0 {
+            return Err(bad("written in a newer layout"));
+        }
+        let kind = match tag & 0x0f {
+            0 => Kind::String,
+            1 => Kind::Hash,
+            2 => Kind::Set,
+            3 => Kind::List,
+            4 => Kind::SortedSet,
+            _ => return Err(bad("of a type of a newer version")),
+        };
+        let has_expiry = tag & HAS_EXPIRY != 0;
+        let expires = if has_expiry { number(value, 1).ok_or_else(|| bad("cut off"))? } else { 0 };
+        let body = if has_expiry { 9 } else { 1 };
+        let least = match kind {
+            Kind::String => 0,
+            Kind::List => 24,
+            _ => 16,
+        };
+        if value.len() < body + least {
+            return Err(bad("cut off"));
+        }
+        Ok(Head { kind, expires, body })
+    }
+
+    /// Is over at `now`.
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.expires != 0 && self.expires <= now
+    }
+}
+
+/// The value of a record.
+pub fn record_value(kind: Kind, expires: u64, body: &[&[u8]]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(9 + body.iter().map(|part| part.len()).sum::<usize>());
+    if expires == 0 {
+        value.push(kind as u8);
+    } else {
+        value.push(kind as u8 | HAS_EXPIRY);
+        value.extend_from_slice(&expires.to_be_bytes());
+    }
+    body.iter().for_each(|part| value.extend_from_slice(part));
+    value
+}
+
+/// Eight bytes at `at`.
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// A collection, as its record says and as a command changes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// Its type.
+    pub kind: Kind,
+    /// As [`Head::expires`].
+    pub expires: u64,
+    /// Which its elements have in front.
+    pub generation: u64,
+    /// Elements.
+    pub count: u64,
+    /// Place of a list's first element; the others follow it one by one.
+    pub head: i64,
+    /// It has a record.
+    pub stored: bool,
+    /// What its elements' keys begin with.
+    prefix: [u8; ELEMENT_PREFIX_BYTES],
+}
+
+impl Collection {
+    /// A new one, empty.
+    pub fn new(db: u8, key: &[u8], kind: Kind, generation: u64) -> Collection {
+        let mut prefix = [0; ELEMENT_PREFIX_BYTES];
+        prefix[..2].copy_from_slice(&slot_of(key).to_be_bytes());
+        prefix[2..4].copy_from_slice(&[db, ELEMENT]);
+        prefix[4..].copy_from_slice(&generation.to_be_bytes());
+        Collection { kind, expires: 0, generation, count: 0, head: 0, stored: false, prefix }
+    }
+
+    /// The one that a record describes.
+    pub fn read(db: u8, key: &[u8], head: &Head, value: &[u8]) -> Collection {
+        let part = |i: usize| number(value, head.body + 8 * i).unwrap_or(0);
+        let mut collection = Collection::new(db, key, head.kind, part(0));
+        collection.count = part(1);
+        collection.expires = head.expires;
+        collection.stored = true;
+        if head.kind == Kind::List {
+            collection.head = place_from(part(2));
+        }
+        collection
+    }
+
+    /// The value of its record.
+    pub fn value(&self) -> Vec<u8> {
+        let (generation, count) = (self.generation.to_be_bytes(), self.count.to_be_bytes());
+        let head = place_number(self.head).to_be_bytes();
+        let parts = [&generation[..], &count, &head];
+        let len = if self.kind == Kind::List { 3 } else { 2 };
+        record_value(self.kind, self.expires, &parts[..len])
+    }
+
+    /// The key of an element.
+    pub fn element(&self, part: u8, name: &[u8]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(ELEMENT_PREFIX_BYTES + 1 + name.len());
+        key.extend_from_slice(&self.prefix);
+        key.push(part);
+        key.extend_from_slice(name);
+        key
+    }
+
+    /// The key of a list's element at `index` from its beginning.
+    pub fn at(&self, index: u64) -> Vec<u8> {
+        let place = self.head.wrapping_add(index as i64);
+        self.element(BY_NAME, &place_number(place).to_be_bytes())
+    }
+
+    /// The key of a sorted set's element by score.
+    pub fn scored(&self, score: f64, member: &[u8]) -> Vec<u8> {
+        let mut key = self.element(BY_SCORE, &score_bytes(score));
+        key.extend_from_slice(member);
+        key
+    }
+
+    /// All elements of a part: first key and behind the last.
+    pub fn part(&self, part: u8) -> (Vec<u8>, Vec<u8>) {
+        (self.element(part, b""), self.element(part + 1, b""))
+    }
+
+    /// All elements: first key and behind the last.
+    pub fn all(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.element(0, b""), self.element(0xff, b""))
+    }
+}
+
+/// The name in an element's key.
+pub fn name_of(element: &[u8]) -> &[u8] {
+    element.get(ELEMENT_PREFIX_BYTES + 1..).unwrap_or_default()
+}
+
+/// Score and member of a key by score.
+pub fn scored_of(element: &[u8]) -> (f64, &[u8]) {
+    let name = name_of(element);
+    let (score, member) = name.split_at(name.len().min(8));
+    let score = f64::from_bits(match u64::from_be_bytes(score.try_into().unwrap_or_default()) {
+        bits if bits >> 63 == 1 => bits ^ 1 << 63,
+        bits => !bits,
+    });
+    (score, member)
+}
+
+/// A score as bytes that sort as numbers do. Both zeros are one.
+pub fn score_bytes(score: f64) -> [u8; 8] {
+    let bits = if score == 0.0 { 0 } else { score.to_bits() };
+    (if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }).to_be_bytes()
+}
+
+/// A list's place as a number that sorts.
+fn place_number(place: i64) -> u64 {
+    (place as u64) ^ 1 << 63
+}
+
+fn place_from(number: u64) -> i64 {
+    (number ^ 1 << 63) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn the_bytes_are_those_of_the_page() {
+        // The slot of "foo" is 12182 = 0x2f96.
+        assert_eq!(record_key(3, b"foo"), b"\x2f\x96\x03\x01foo");
+        assert_eq!(record_value(Kind::String, 0, &[b"v"]), b"\x00v");
+        let with_expiry = record_value(Kind::String, 0x0102, &[b"v"]);
+        assert_eq!(with_expiry, b"\x80\0\0\0\0\0\0\x01\x02v");
+        let mut list = Collection::new(0, b"foo", Kind::List, 7);
+        (list.count, list.head) = (2, -1);
+        let value = b"\x03\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x02\x7f\xff\xff\xff\xff\xff\xff\xff";
+        assert_eq!(list.value(), value);
+        assert_eq!(list.at(1), b"\x2f\x96\0\x02\0\0\0\0\0\0\0\x07\x01\x80\0\0\0\0\0\0\0");
+        let head = Head::read(&list.value()).unwrap();
+        list.stored = true;
+        assert_eq!(Collection::read(0, b"foo", &head, &list.value()), list);
+        assert_eq!(place(&record_key(3, b"foo")), Place::Record(12182, 3, b"foo"));
+        assert_eq!(place(&list.at(0)), Place::Element(12182, 0));
+        assert_eq!(place(b"\xff\xffformat"), Place::Other);
+    }
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn scores_sort_as_numbers() {
+        let infinity = f64::INFINITY;
+        let scores = [-infinity, -1e300, -1.5, -1e-300, 0.0, 1e-300, 1.0, 1.5, 1e300, infinity];
+        let set = Collection::new(0, b"k", Kind::SortedSet, 1);
+        for pair in scores.windows(2) {
+            assert!(score_bytes(pair[0]) < score_bytes(pair[1]), "{pair:?}");
+            let key = set.scored(pair[0], b"m");
+            assert_eq!(scored_of(&key), (pair[0], &b"m"[..]));
+        }
+        assert_eq!(score_bytes(0.0), score_bytes(-0.0));
+    }
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn damaged_and_newer_records_are_refused() {
+        for bad in [&b""[..], b"\x05", b"\x10", b"\x80\0\0", b"\x01\0\0", b"\x03\0\0\0\0\0\0\0\0"] {
+            assert!(Head::read(bad).is_err(), "{bad:?}");
+        }
+        assert!(Head::read(b"\x00").is_ok());
+    }
+}

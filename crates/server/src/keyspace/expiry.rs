@@ -1,0 +1,71 @@
+//! Keys whose time is over: found on access and by compactions, deleted by the ordinary path.
+//!
+//! A compaction meets every record that it rewrites. Those that are over it reports, and keeps:
+//! their deletion has to take their elements with it, be counted and be told to subscribers, which
+//! only the ordinary path does ([`super::Keyspace::reap`]). The queue is bounded; what finds no
+//! room is met again.
+//!
+//! Thread safety: everything may be shared. The clock is what callers say it is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice::{CompactionFilter, FilterDecision};
+use pumice_port::sync::Mutex;
+
+use super::encoding::{Head, Place, place};
+
+/// Reports at most.
+const QUEUE_KEYS: usize = 100_000;
+
+/// Keys that have been seen to be over.
+#[derive(Default)]
+pub struct ExpiredKeys {
+    /// The latest time anybody has said, milliseconds since 1970.
+    now: AtomicU64,
+    queue: Mutex<VecDeque<(u8, Vec<u8>)>>,
+}
+
+impl ExpiredKeys {
+    /// Nobody has reported anything.
+    pub fn new() -> Arc<ExpiredKeys> {
+        Arc::default()
+    }
+    /// It is `now`.
+    pub fn saw(&self, now: u64) {
+        if self.now.load(Ordering::Relaxed) < now {
+            self.now.store(now, Ordering::Relaxed);
+        }
+    }
+    /// This key is over.
+    pub fn report(&self, db: u8, key: &[u8]) {
+        let mut queue = self.queue.lock();
+        if queue.len() < QUEUE_KEYS {
+            queue.push_back((db, key.to_vec()));
+        }
+    }
+    /// One of the reported keys.
+    pub fn take(&self) -> Option<(u8, Vec<u8>)> {
+        self.queue.lock().pop_front()
+    }
+}
+
+/// What compactions call.
+pub struct ExpiryFilter(pub Arc<ExpiredKeys>);
+
+impl CompactionFilter for ExpiryFilter {
+    fn name(&self) -> &str {
+        "pumice.ExpiryFilter"
+    }
+    fn filter(&self, _level: i32, key: &[u8], value: &[u8]) -> FilterDecision {
+        if value.first().is_some_and(|tag| tag & 0x80 != 0)
+            && let Place::Record(_, db, name) = place(key)
+            && let Ok(head) = Head::read(value)
+            && head.is_expired(self.0.now.load(Ordering::Relaxed))
+        {
+            self.0.report(db, name);
+        }
+        FilterDecision::Keep
+    }
+}

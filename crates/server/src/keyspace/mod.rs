@@ -1,0 +1,273 @@
+//! The keyspace: Redis's databases, keys and data types over the engine. No sockets, no clock.
+//!
+//! | file | what |
+//! |---|---|
+//! | `encoding` | the bytes of keys and values, for ever |
+//! | `slot` | hash slots |
+//! | `txn` | reads and writes of a command or a transaction, as one write batch |
+//! | `locks` | who may change a key |
+//! | `expiry` | keys whose time is over |
+//! | `scan` | walks over all keys, in steps that a client holds a number for |
+//! | `glob` | patterns |
+//! | `sync` | making writes durable for many at once |
+//!
+//! Thread safety: a [`Keyspace`] is shared by everybody. Calls suspend.
+
+pub mod encoding;
+mod expiry;
+pub mod glob;
+pub mod locks;
+pub mod scan;
+pub mod slot;
+mod sync;
+pub mod txn;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use pumice::{Db, Options, ReadOptions, WriteOptions};
+use pumice_port::sync::Mutex;
+
+use encoding::{Place, SYSTEM, place};
+use expiry::{ExpiredKeys, ExpiryFilter};
+use locks::KeyLocks;
+use txn::{Event, Txn};
+
+/// Databases that keys can name.
+pub const DATABASES_MAX: usize = 256;
+
+const FORMAT: &[u8] = b"\xff\xffformat";
+const FORMAT_TEXT: &[u8] = b"pumice-server 1";
+const GENERATION: &[u8] = b"\xff\xffgeneration";
+const COUNTS: &[u8] = b"\xff\xffcounts";
+/// Generations that are reserved at once.
+const GENERATIONS: u64 = 1 << 20;
+
+/// Why a command was not carried out.
+#[derive(Debug)]
+pub enum Failure {
+    /// For the client; the text begins with its code.
+    Error(Cow<'static, str>),
+    /// The engine could not.
+    Storage(pumice::Error),
+}
+
+impl Failure {
+    /// The key holds another type.
+    pub const WRONG_TYPE: Failure =
+        Failure::text("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// The command was written wrongly.
+    pub const SYNTAX: Failure = Failure::text("ERR syntax error");
+    /// An integer was needed.
+    pub const NOT_AN_INTEGER: Failure =
+        Failure::text("ERR value is not an integer or out of range");
+    /// A number was needed.
+    pub const NOT_A_FLOAT: Failure = Failure::text("ERR value is not a valid float");
+
+    /// An error with that text.
+    pub const fn text(text: &'static str) -> Failure {
+        Failure::Error(Cow::Borrowed(text))
+    }
+}
+
+impl From<pumice::Error> for Failure {
+    fn from(error: pumice::Error) -> Failure {
+        Failure::Storage(error)
+    }
+}
+
+/// Result of what a command does.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// See the module's head.
+pub struct Keyspace {
+    db: Db,
+    /// Locks of keys; writers hold theirs.
+    pub locks: KeyLocks,
+    expired: Arc<ExpiredKeys>,
+    counts: Vec<AtomicI64>,
+    generations: Mutex<Generations>,
+    /// Write batches so far: what has to be made durable.
+    writes: AtomicU64,
+    syncs: sync::Syncs,
+    /// Places of walks under way.
+    pub places: scan::Places,
+}
+
+/// The next generation, and the first one that is not reserved.
+struct Generations {
+    next: u64,
+    end: u64,
+}
+
+impl Keyspace {
+    /// Opens or creates the keyspace in the directory `path`. `options` are the engine's; what the
+    /// keyspace needs is added. Counts all keys if the last life did not end well. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine; a database that was not made by this server, or by a later one.
+    pub fn open(mut options: Options, path: &std::path::Path) -> pumice::Result<Keyspace> {
+        let expired = ExpiredKeys::new();
+        options.db.create_if_missing = true;
+        options.cf.compaction_filter = Some(Arc::new(ExpiryFilter(Arc::clone(&expired))));
+        let db = Db::open(&options, path)?;
+        check_format(&db)?;
+        let bound = number_at(&db, GENERATION)?.unwrap_or(1);
+        let keyspace = Keyspace {
+            counts: (0..DATABASES_MAX).map(|_| AtomicI64::new(0)).collect(),
+            generations: Mutex::new(Generations { next: bound, end: bound }),
+            db,
+            locks: KeyLocks::default(),
+            expired,
+            writes: AtomicU64::new(0),
+            syncs: sync::Syncs::default(),
+            places: scan::Places::default(),
+        };
+        keyspace.restore_counts()?;
+        Ok(keyspace)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Db {
+        &self.db
+    }
+
+    fn restore_counts(&self) -> pumice::Result<()> {
+        if let Some(saved) = self.db.get(&ReadOptions::default(), COUNTS)? {
+            for (count, bytes) in self.counts.iter().zip(saved.chunks_exact(8)) {
+                count.store(
+                    i64::from_be_bytes(bytes.try_into().unwrap_or_default()),
+                    Ordering::Relaxed,
+                );
+            }
+            // They hold only until the next write.
+            return self.db.delete(&WriteOptions::default(), COUNTS);
+        }
+        let mut cursor = self.db.iter(&ReadOptions::default())?;
+        cursor.seek_to_first();
+        while cursor.valid() {
+            match place(cursor.key()) {
+                Place::Record(_, db, _) => {
+                    self.add_count(db, 1);
+                    cursor.next();
+                }
+                Place::Element(slot, db) => {
+                    // Behind all elements of this slot and database.
+                    let (_, end) = encoding::slot_range(slot, db);
+                    cursor.seek(&end);
+                }
+                Place::Other => break,
+            }
+        }
+        cursor.status()
+    }
+
+    /// Keys in a database, those included that are over and not yet deleted.
+    pub fn count_of(&self, db: u8) -> i64 {
+        self.counts[usize::from(db)].load(Ordering::Relaxed).max(0)
+    }
+
+    fn add_count(&self, db: u8, change: i64) {
+        self.counts[usize::from(db)].fetch_add(change, Ordering::Relaxed);
+    }
+
+    /// A number that no collection has had.
+    fn new_generation(&self) -> Outcome<u64> {
+        let mut generations = self.generations.lock();
+        if generations.next == generations.end {
+            let end = generations.end + GENERATIONS;
+            self.db.put(&WriteOptions::default(), GENERATION, &end.to_be_bytes())?;
+            generations.end = end;
+        }
+        generations.next += 1;
+        Ok(generations.next - 1)
+    }
+
+    fn wrote(&self) {
+        self.writes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Batches written so far.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Acquire)
+    }
+
+    /// Everything written before the call is durable when it returns; many callers share a sync.
+    /// Suspends.
+    ///
+    /// # Errors
+    /// Of the log's device.
+    pub fn sync(&self) -> Outcome<()> {
+        self.syncs.run(|| self.writes(), || self.db.sync_wal())
+    }
+
+    /// Deletes up to `keys_max` keys that were seen to be over. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn reap(&self, now: u64, keys_max: usize) -> Outcome<Vec<Event>> {
+        let mut events = Vec::new();
+        for _ in 0..keys_max {
+            let Some((db, key)) = self.expired.take() else { break };
+            let held = self.locks.one(&key);
+            let mut txn = Txn::write(self, db, now);
+            txn.find(&key)?;
+            events.extend(txn.commit()?);
+            drop(held);
+        }
+        Ok(events)
+    }
+
+    /// Saves what a later life need not work out, makes everything durable and closes. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn close(&self) -> pumice::Result<()> {
+        let all = self.locks.all();
+        let mut counts = Vec::with_capacity(8 * DATABASES_MAX);
+        for count in &self.counts {
+            counts.extend_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
+        }
+        let durable = WriteOptions { sync: true, ..WriteOptions::default() };
+        let saved = self.db.put(&durable, COUNTS, &counts);
+        drop(all);
+        self.db.close().and(saved)
+    }
+}
+
+fn number_at(db: &Db, key: &[u8]) -> pumice::Result<Option<u64>> {
+    let value = db.get(&ReadOptions::default(), key)?;
+    let number = |bytes: &[u8]| {
+        let bytes = bytes.try_into();
+        bytes.map(u64::from_be_bytes).map_err(|_| pumice::Error::corruption("a number of 8 bytes"))
+    };
+    value.map(|bytes| number(&bytes)).transpose()
+}
+
+/// A new database becomes ours; another must be.
+fn check_format(db: &Db) -> pumice::Result<()> {
+    match db.get(&ReadOptions::default(), FORMAT)? {
+        Some(text) if &*text == FORMAT_TEXT => return Ok(()),
+        Some(text) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let message =
+                format!("keyspace in the format '{text}', which this version cannot read");
+            return Err(pumice::Error::not_supported(message));
+        }
+        None => {}
+    }
+    let mut cursor = db.iter(&ReadOptions::default())?;
+    cursor.seek_to_first();
+    if cursor.valid() {
+        let message = "this database was not made by pumice serve: give it a directory of its own";
+        return Err(pumice::Error::invalid_argument(message));
+    }
+    cursor.status()?;
+    db.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT)
+}
+
+/// Where the data end and the system's keys begin.
+pub fn data_end() -> Vec<u8> {
+    SYSTEM.to_vec()
+}

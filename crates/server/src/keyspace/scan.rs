@@ -1,0 +1,264 @@
+//! Walks over all keys of a database, or all elements of a collection, in steps.
+//!
+//! A client holds a number between steps. It says after which key to go on: the key's slot and a
+//! hash of its name, so it means the same after a restart, and for ever. The server also remembers
+//! the names of recent numbers and goes straight there; for a number it does not know it looks
+//! through the slot (or the collection) for a name with that hash, and when that is gone begins it
+//! anew. So what was there all the time is seen at least once, as Redis promises.
+//!
+//! Thread safety: [`Places`] may be shared. Steps suspend.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pumice_port::sync::Mutex;
+
+use super::encoding::{self, Collection, Head, Place, name_of, place, records_of};
+use super::slot::SLOTS;
+use super::txn::{Flow, Txn};
+use super::{Outcome, data_end};
+
+/// Names that are remembered, and bytes of one.
+const PLACES: usize = 10_000;
+const NAME_BYTES: usize = 512;
+/// Bits of a number that are the hash, for keys; the slot is above.
+const HASH_BITS: u32 = 48;
+
+/// Whose walk: a database's or a collection's.
+type Space = (u8, u64);
+
+/// The names that recent numbers stand for.
+#[derive(Default)]
+pub struct Places(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    names: BTreeMap<(Space, u64), Vec<u8>>,
+    oldest: VecDeque<(Space, u64)>,
+}
+
+impl Places {
+    /// Forgets all names: numbers go on meaning the same.
+    pub fn forget(&self) {
+        *self.0.lock() = Remembered::default();
+    }
+
+    fn remember(&self, space: Space, number: u64, name: &[u8]) {
+        if name.len() > NAME_BYTES {
+            return;
+        }
+        let mut places = self.0.lock();
+        if places.names.insert((space, number), name.to_vec()).is_none() {
+            places.oldest.push_back((space, number));
+            if places.oldest.len() > PLACES
+                && let Some(oldest) = places.oldest.pop_front()
+            {
+                places.names.remove(&oldest);
+            }
+        }
+    }
+    fn recall(&self, space: Space, number: u64) -> Option<Vec<u8>> {
+        self.0.lock().names.get(&(space, number)).cloned()
+    }
+}
+
+/// A hash that never changes and is never zero.
+fn hash(name: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for &byte in name {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (hash ^ hash >> 32) | 1
+}
+
+fn number_of_key(slot: u16, key: &[u8]) -> u64 {
+    u64::from(slot) << HASH_BITS | (hash(key) & ((1 << HASH_BITS) - 1))
+}
+
+/// The smallest key that sorts behind `key`.
+fn behind(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}
+
+impl Txn<'_> {
+    /// Calls `f` with all keys of the database that are not over, until it says false. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn each_key(&self, f: &mut dyn FnMut(&[u8], &Head) -> bool) -> Outcome<()> {
+        self.keys_from(records_of(0, self.db), &mut |_, key, head| f(key, head))
+    }
+
+    /// Calls `f` with every slot in which the database has anything. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn each_slot(&self, f: &mut dyn FnMut(u16)) -> Outcome<()> {
+        let db = self.db;
+        let start = |slot: u16| encoding::slot_range(slot, db).0;
+        self.roam(&(start(0), data_end()), false, &mut |encoded, _| match place(encoded) {
+            Place::Record(slot, own, _) | Place::Element(slot, own) if own < db => {
+                Flow::Leap(start(slot))
+            }
+            Place::Record(slot, own, _) | Place::Element(slot, own) => {
+                if own == db {
+                    f(slot);
+                }
+                if slot + 1 == SLOTS { Flow::Stop } else { Flow::Leap(start(slot + 1)) }
+            }
+            Place::Other => Flow::Stop,
+        })
+    }
+
+    fn keys_from(
+        &self,
+        from: Vec<u8>,
+        f: &mut dyn FnMut(u16, &[u8], &Head) -> bool,
+    ) -> Outcome<()> {
+        let (db, now) = (self.db, self.now);
+        self.roam(&(from, data_end()), false, &mut |encoded, value| {
+            let next_slot = |slot: u16| match slot + 1 {
+                SLOTS => Flow::Stop,
+                next => Flow::Leap(records_of(next, db)),
+            };
+            match place(encoded) {
+                Place::Record(slot, own, key) if own == db => match Head::read(value) {
+                    Ok(head) if !head.is_expired(now) => match f(slot, key, &head) {
+                        true => Flow::Next,
+                        false => Flow::Stop,
+                    },
+                    _ => Flow::Next,
+                },
+                Place::Record(slot, own, _) if own < db => Flow::Leap(records_of(slot, db)),
+                Place::Element(slot, own) if own < db => Flow::Leap(records_of(slot, db)),
+                Place::Record(slot, ..) | Place::Element(slot, _) => next_slot(slot),
+                Place::Other => Flow::Stop,
+            }
+        })
+    }
+
+    /// A step of a walk over the database: up to `count` keys go to `f`. Returns the number to go
+    /// on with, 0 at the end. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn scan_keys(
+        &self,
+        number: u64,
+        count: usize,
+        f: &mut dyn FnMut(&[u8], &Head),
+    ) -> Outcome<u64> {
+        let from = self.resume_keys(number)?;
+        let (mut seen, mut last, mut more) = (0, None, false);
+        self.keys_from(from, &mut |slot, key, head| {
+            if seen == count {
+                more = true;
+                return false;
+            }
+            f(key, head);
+            seen += 1;
+            if seen == count {
+                last = Some((slot, key.to_vec()));
+            }
+            true
+        })?;
+        let Some((slot, key)) = last.filter(|_| more) else { return Ok(0) };
+        let number = number_of_key(slot, &key);
+        self.keyspace().places.remember((self.db, 0), number, &key);
+        Ok(number)
+    }
+
+    /// The engine key at which the walk goes on.
+    fn resume_keys(&self, number: u64) -> Outcome<Vec<u8>> {
+        let first = (number >> HASH_BITS) as u16;
+        if number == 0 || first >= SLOTS {
+            return Ok(records_of(0, self.db));
+        }
+        if let Some(key) = self.keyspace().places.recall((self.db, 0), number) {
+            return Ok(behind(encoding::record_key(self.db, &key)));
+        }
+        let mut found = None;
+        self.keys_from(records_of(first, self.db), &mut |slot, key, _| {
+            if slot == first && number_of_key(slot, key) == number {
+                found = Some(encoding::record_key(self.db, key));
+            }
+            slot == first && found.is_none()
+        })?;
+        Ok(found.map_or_else(|| records_of(first, self.db), behind))
+    }
+
+    /// As [`Txn::scan_keys`], over the elements of a collection by name; `f` gets name and value.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn scan_elements(
+        &self,
+        collection: &Collection,
+        number: u64,
+        count: usize,
+        f: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Outcome<u64> {
+        let space = (self.db, collection.generation);
+        let (mut from, end) = collection.part(encoding::BY_NAME);
+        if number != 0 {
+            match self.keyspace().places.recall(space, number) {
+                Some(name) => from = behind(collection.element(encoding::BY_NAME, &name)),
+                None => {
+                    let mut found = None;
+                    self.walk(&(from.clone(), end.clone()), false, &mut |key, _| {
+                        if hash(name_of(key)) == number {
+                            found = Some(key.to_vec());
+                        }
+                        found.is_none()
+                    })?;
+                    from = found.map_or(from, behind);
+                }
+            }
+        }
+        let (mut seen, mut last, mut more) = (0, None, false);
+        self.walk(&(from, end), false, &mut |key, value| {
+            if seen == count {
+                more = true;
+                return false;
+            }
+            let name = name_of(key);
+            f(name, value);
+            seen += 1;
+            if seen == count {
+                last = Some(name.to_vec());
+            }
+            true
+        })?;
+        match last {
+            Some(name) if more => {
+                let number = hash(&name);
+                self.keyspace().places.remember(space, number, &name);
+                Ok(number)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// A key of the database, by chance: `seed` decides. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn any_key(&self, seed: u64) -> Outcome<Option<Vec<u8>>> {
+        const NEIGHBOURS: u64 = 16;
+        let start = (seed >> 32) as u16 % SLOTS;
+        let mut found = Vec::new();
+        for from in [start, 0] {
+            self.keys_from(records_of(from, self.db), &mut |_, key, _| {
+                found.push(key.to_vec());
+                (found.len() as u64) < NEIGHBOURS
+            })?;
+            if !found.is_empty() {
+                break;
+            }
+        }
+        let at = (seed & 0xffff_ffff) as usize % found.len().max(1);
+        Ok(found.into_iter().nth(at))
+    }
+}

@@ -1,0 +1,174 @@
+//! Numbers as Redis reads and writes them.
+//!
+//! Integers are strict: an optional minus, no plus, no leading zero, no blank. Floating-point
+//! numbers are what C's strtod takes in whole, and come out with 17 significant digits (`%.17g`).
+//!
+//! Thread safety: pure functions.
+
+/// A 64-bit integer, written the one way it can be.
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    if digits[0] == b'0' {
+        return (text == b"0").then_some(0);
+    }
+    let mut value: u64 = 0;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    if negative {
+        return (value <= 1 << 63).then(|| (value as i64).wrapping_neg());
+    }
+    i64::try_from(value).ok()
+}
+
+/// Writes `n` in decimal.
+pub fn push_integer(into: &mut Vec<u8>, n: i64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        into.push(b'-');
+    }
+    into.extend_from_slice(&digits[at..]);
+}
+
+/// A floating-point number that is not NaN, in decimal or as an infinity; no blanks.
+pub fn double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let lower = unsigned.to_ascii_lowercase();
+    if lower == "inf" || lower == "infinity" {
+        let negative = text.starts_with('-');
+        return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY });
+    }
+    if let Some(digits) = lower.strip_prefix("0x") {
+        let value = hexadecimal(digits)?;
+        return Some(if text.starts_with('-') { -value } else { value });
+    }
+    if !unsigned.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b)) {
+        return None;
+    }
+    let value: f64 = text.parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+/// Digits of base 16 with an optional point, as strtod takes them after `0x`; no exponent.
+fn hexadecimal(digits: &str) -> Option<f64> {
+    let (mut value, mut scale, mut seen) = (0.0, None, false);
+    for c in digits.chars() {
+        if c == '.' && scale.is_none() {
+            scale = Some(1.0);
+            continue;
+        }
+        value = value * 16.0 + f64::from(c.to_digit(16)?);
+        scale = scale.map(|s: f64| s * 16.0);
+        seen = true;
+    }
+    seen.then(|| value / scale.unwrap_or(1.0))
+}
+
+/// `value` with 17 significant digits, without trailing zeros; `inf`, `-inf`, `nan`.
+pub fn double_text(value: f64) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_string();
+    }
+    if value.is_nan() {
+        return "nan".to_string();
+    }
+    if value == 0.0 {
+        return if value.is_sign_negative() { "-0" } else { "0" }.to_string();
+    }
+    let text = format!("{value:.16e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", mantissa),
+    };
+    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+    let digits = digits.trim_end_matches('0');
+    let digits = if digits.is_empty() { "0" } else { digits };
+    if !(-4..17).contains(&exponent) {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let mark = if exponent < 0 { '-' } else { '+' };
+        return format!("{sign}{first}{point}{rest}e{mark}{:02}", exponent.abs());
+    }
+    if exponent < 0 {
+        return format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize));
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        return format!("{sign}{digits}{}", "0".repeat(whole - digits.len()));
+    }
+    let (left, right) = digits.split_at(whole);
+    format!("{sign}{left}.{right}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn integers_are_strict() {
+        for good in [0, 1, -1, 10, i64::MAX, i64::MIN, 1 << 40] {
+            assert_eq!(integer(good.to_string().as_bytes()), Some(good));
+            let mut text = Vec::new();
+            push_integer(&mut text, good);
+            assert_eq!(text, good.to_string().as_bytes());
+        }
+        for bad in ["", "-", "+1", "01", "-0", "1 ", " 1", "1a", "9223372036854775808"] {
+            assert_eq!(integer(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(integer(b"-9223372036854775809"), None);
+    }
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn doubles_come_and_go() {
+        let cases: [(f64, &str); 12] = [
+            (3.0, "3"),
+            (3.1, "3.1000000000000001"),
+            (0.1, "0.10000000000000001"),
+            (-0.5, "-0.5"),
+            (1e17, "1e+17"),
+            (1e16, "10000000000000000"),
+            (1e-5, "1.0000000000000001e-05"),
+            (1e-4, "0.0001"),
+            (0.0, "0"),
+            (f64::NEG_INFINITY, "-inf"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (123456.789, "123456.789"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(double_text(value), text);
+            assert_eq!(double(text.as_bytes()), Some(value));
+        }
+        for bad in ["", "nan", "1 ", " 1", "1x", "e", ".", "+", "1e999", "--1", "0x"] {
+            assert_eq!(double(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(double(b"+inf"), Some(f64::INFINITY));
+        assert_eq!(double(b"0x1f"), Some(31.0));
+        assert_eq!(double(b"1."), Some(1.0));
+        assert_eq!(double(b".5"), Some(0.5));
+    }
+}

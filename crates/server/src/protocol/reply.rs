@@ -1,0 +1,152 @@
+//! Replies: what a handler says, as bytes of RESP2 or RESP3.
+//!
+//! RESP2 has no maps, sets, doubles or nulls of their own: they become arrays, bulk strings and
+//! null bulk strings, as Redis writes them. A reply cannot fail; it grows with what is put into it.
+//!
+//! Thread safety: plain data.
+
+use super::number;
+
+/// Bytes of replies, one after the other.
+#[derive(Debug, Default)]
+pub struct Reply {
+    bytes: Vec<u8>,
+    /// The client understands RESP3.
+    pub resp3: bool,
+}
+
+impl Reply {
+    /// No replies yet, in RESP2.
+    pub fn new() -> Reply {
+        Reply::default()
+    }
+    /// What has been said.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    /// Gives the bytes away and begins anew.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+    /// Forgets what was said after `bytes` bytes.
+    pub fn truncate(&mut self, bytes: usize) {
+        self.bytes.truncate(bytes);
+    }
+    /// Forgets everything; large memory goes back.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(16 << 10);
+    }
+    /// How much has been said.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+    /// Nothing has been said.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn head(&mut self, kind: u8, n: i64) {
+        self.bytes.push(kind);
+        number::push_integer(&mut self.bytes, n);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+    /// `+text`.
+    pub fn simple(&mut self, text: &str) {
+        self.bytes.push(b'+');
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.bytes.extend_from_slice(b"+OK\r\n");
+    }
+    /// `-text`, which begins with its code. Line ends in it become blanks.
+    pub fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
+        self.bytes.extend(plain);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+    /// An integer.
+    pub fn integer(&mut self, n: i64) {
+        self.head(b':', n);
+    }
+    /// A count, which always fits.
+    pub fn count(&mut self, n: usize) {
+        self.integer(n as i64);
+    }
+    /// A string of bytes.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.head(b'$', bytes.len() as i64);
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+    /// An integer as a string.
+    pub fn bulk_integer(&mut self, n: i64) {
+        let mut text = Vec::with_capacity(20);
+        number::push_integer(&mut text, n);
+        self.bulk(&text);
+    }
+    /// The bytes, or nothing where there are none.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+    /// Nothing, where a string could be.
+    pub fn null(&mut self) {
+        self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+    /// Nothing, where an array could be.
+    pub fn null_array(&mut self) {
+        self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+    /// `len` replies follow.
+    pub fn array(&mut self, len: usize) {
+        self.head(b'*', len as i64);
+    }
+    /// `len` pairs of replies follow.
+    pub fn map(&mut self, len: usize) {
+        if self.resp3 { self.head(b'%', len as i64) } else { self.array(len * 2) }
+    }
+    /// `len` different replies follow, in no order.
+    pub fn set(&mut self, len: usize) {
+        self.head(if self.resp3 { b'~' } else { b'*' }, len as i64);
+    }
+    /// `len` replies follow that nobody asked for.
+    pub fn push(&mut self, len: usize) {
+        self.head(if self.resp3 { b'>' } else { b'*' }, len as i64);
+    }
+    /// A floating-point number.
+    pub fn double(&mut self, value: f64) {
+        let text = number::double_text(value);
+        if self.resp3 {
+            self.bytes.push(b',');
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.bytes.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+    /// Text to be shown to people.
+    pub fn verbatim(&mut self, text: &str) {
+        if self.resp3 {
+            self.head(b'=', text.len() as i64 + 4);
+            self.bytes.extend_from_slice(b"txt:");
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.bytes.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+    /// Replies made elsewhere.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+    /// Replies that were put after `at`, taken out: to be put in behind a head.
+    pub fn split_off(&mut self, at: usize) -> Vec<u8> {
+        self.bytes.split_off(at)
+    }
+}

@@ -1,0 +1,175 @@
+//! Unit tests: requests cut at every byte, at random, and damaged; the texts of refusals; replies.
+#![allow(clippy::unwrap_used)]
+
+use super::reply::Reply;
+use super::request::{Limits, Parser, ProtocolError, split_words};
+
+type Commands = Vec<Vec<Vec<u8>>>;
+
+/// Feeds `chunks` as a connection does.
+fn run(chunks: &[&[u8]], limits: &Limits) -> (Commands, Option<ProtocolError>) {
+    let (mut parser, mut input, mut commands) = (Parser::new(), Vec::new(), Commands::new());
+    for chunk in chunks {
+        input.extend_from_slice(chunk);
+        loop {
+            match parser.parse(&input, limits) {
+                Err(error) => return (commands, Some(error)),
+                Ok(false) => break,
+                Ok(true) => {
+                    let mut arguments = Vec::new();
+                    parser.arguments(&input, &mut arguments);
+                    commands.push(arguments.iter().map(|a| a.to_vec()).collect());
+                    parser.next();
+                }
+            }
+        }
+        input.drain(..parser.done_bytes());
+        parser.removed();
+    }
+    (commands, None)
+}
+
+fn request(arguments: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        bytes.extend(format!("${}\r\n", argument.len()).bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+fn sample() -> (Vec<u8>, Commands) {
+    let mut bytes = request(&[b"SET", b"key", b"value\r\n*1\r\n"]);
+    bytes.extend_from_slice(b"PING\r\n\r\n*0\r\n*-1\r\nset \"a b\" '\\'c' \\x41 \"\\x41\\n\"\n");
+    bytes.extend(request(&[b"GET", b""]));
+    let words = |words: &[&[u8]]| words.iter().map(|w| w.to_vec()).collect::<Vec<_>>();
+    let commands = vec![
+        words(&[b"SET", b"key", b"value\r\n*1\r\n"]),
+        words(&[b"PING"]),
+        words(&[b"set", b"a b", b"'c", b"\\x41", b"A\n"]),
+        words(&[b"GET", b""]),
+    ];
+    (bytes, commands)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn a_message_may_be_split_at_every_byte() {
+    let (bytes, commands) = sample();
+    for at in 0..=bytes.len() {
+        let got = run(&[&bytes[..at], &bytes[at..]], &Limits::OPEN);
+        assert_eq!(got, (commands.clone(), None), "split at {at}");
+    }
+    let single: Vec<_> = bytes.chunks(1).collect();
+    assert_eq!(run(&single, &Limits::OPEN), (commands, None));
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn chunks_do_not_matter_and_no_bytes_panic() {
+    for seed in 1..=400_u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(6) {
+            bytes.extend(sample().0);
+        }
+        // Half of the runs are damaged somewhere.
+        for _ in 0..random.below(2) * 3 {
+            if !bytes.is_empty() {
+                let at = random.below(bytes.len());
+                bytes[at] = b"*$\r\n-0129\"\\"[random.below(11)];
+            }
+        }
+        let whole = run(&[&bytes], &Limits::OPEN);
+        let mut chunks = Vec::new();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (chunk, next) = rest.split_at(1 + random.below(rest.len()));
+            chunks.push(chunk);
+            rest = next;
+        }
+        assert_eq!(run(&chunks, &Limits::OPEN), whole, "seed {seed}");
+        let noise: Vec<u8> = (0..200).map(|_| random.below(256) as u8).collect();
+        assert_eq!(
+            run(&[&noise], &Limits::OPEN),
+            run(&[&noise[..100], &noise[100..]], &Limits::OPEN)
+        );
+    }
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn limits_are_refused_in_words() {
+    let error = |bytes: &[u8], limits: &Limits| run(&[bytes], limits).1.unwrap().0;
+    let open = &Limits::OPEN;
+    assert_eq!(error(b"*1048577\r\n", open), "invalid multibulk length");
+    assert_eq!(error(b"*x\r\n", open), "invalid multibulk length");
+    assert_eq!(error(b"*1\r\n:1\r\n", open), "expected '$', got ':'");
+    assert_eq!(error(b"*1\r\n$-1\r\n", open), "invalid bulk length");
+    assert_eq!(error(b"*1\r\n$536870913\r\n", open), "invalid bulk length");
+    assert_eq!(error(b"a \"b\r\n", open), "unbalanced quotes in request");
+    assert_eq!(error(&[b'x'; 70_000], open), "too big inline request");
+    let digits = [b"*".to_vec(), vec![b'1'; 70_000]].concat();
+    assert_eq!(error(&digits, open), "too big mbulk count string");
+    let digits = [b"*1\r\n$".to_vec(), vec![b'1'; 70_000]].concat();
+    assert_eq!(error(&digits, open), "too big bulk count string");
+    let before = &Limits::BEFORE_AUTH;
+    assert_eq!(error(b"*11\r\n", before), "unauthenticated multibulk length");
+    assert_eq!(error(b"*1\r\n$16385\r\n", before), "unauthenticated bulk length");
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn nothing_is_reserved_on_a_requests_word() {
+    let mut parser = Parser::new();
+    assert!(!parser.parse(b"*1000000\r\n$500000000\r\n", &Limits::OPEN).unwrap());
+    assert!(parser.lacking(23) <= 500_000_002);
+    assert!(std::mem::size_of_val(&parser) < 200);
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn quotes_end_words() {
+    assert_eq!(split_words(b"a\"b\"c"), None);
+    assert_eq!(split_words(b"a\"b\" c"), Some(vec![b"ab".to_vec(), b"c".to_vec()]));
+    assert_eq!(split_words(b"  "), Some(vec![]));
+    assert_eq!(split_words(b"\"\\"), None);
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn replies_follow_the_protocols_version() {
+    let say = |resp3| {
+        let mut reply = Reply::new();
+        reply.resp3 = resp3;
+        reply.ok();
+        reply.error("ERR a\r\nb");
+        reply.integer(-3);
+        reply.bulk(b"x");
+        reply.null();
+        reply.null_array();
+        reply.map(1);
+        reply.set(2);
+        reply.push(1);
+        reply.double(1.5);
+        reply.verbatim("t");
+        String::from_utf8(reply.take()).unwrap()
+    };
+    let two = "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n$-1\r\n*-1\r\n\
+               *2\r\n*2\r\n*1\r\n$3\r\n1.5\r\n$1\r\nt\r\n";
+    let three =
+        "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n_\r\n_\r\n%1\r\n~2\r\n>1\r\n,1.5\r\n=5\r\ntxt:t\r\n";
+    assert_eq!((say(false).as_str(), say(true).as_str()), (two, three));
+}

@@ -1,0 +1,276 @@
+//! A command from its arguments to its reply: checks, locks, transaction, write. No sockets.
+//!
+//! | step | refused with |
+//! |---|---|
+//! | the command exists, and its subcommand | `ERR unknown command`, `ERR unknown subcommand` |
+//! | so many arguments | `ERR wrong number of arguments` |
+//! | the client may | `NOAUTH`, `ERR Can't execute` while it listens |
+//! | between MULTI and EXEC it is queued | `EXECABORT` if one of the queued was refused |
+//! | locks are taken, it runs, what it wrote is written in one batch | its own errors, `MISCONF` |
+//!
+//! Invariants:
+//! 1. An error of the engine leaves no reply of success: what was said since the command began is
+//!    taken back.
+//! 2. Watchers and waiters are told under the locks of the keys.
+//!
+//! Thread safety: belongs to the connection's task. Suspends.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use crate::commands::{self, Access, Call, NO_AUTH, NO_MULTI, Row, args};
+use crate::keyspace::encoding::{Head, record_key};
+use crate::keyspace::locks::Held;
+use crate::keyspace::txn::Txn;
+use crate::keyspace::{Failure, Keyspace, Outcome};
+use crate::protocol::Reply;
+use crate::session::stats::Stats;
+use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
+
+/// Error replies that are made in several places.
+fn unknown_command(args: &[&[u8]]) -> String {
+    const SHOWN: usize = 128;
+    let cut = |arg: &[u8]| args::lossy(&arg[..arg.len().min(SHOWN)]);
+    let mut shown = String::new();
+    for arg in &args[1..] {
+        if shown.len() >= SHOWN {
+            break;
+        }
+        let room = SHOWN - shown.len();
+        shown += &format!("'{}' ", args::lossy(&arg[..arg.len().min(room)]));
+    }
+    format!("ERR unknown command '{}', with args beginning with: {shown}", cut(args[0]))
+}
+
+fn find_row(args: &[&[u8]]) -> Result<(&'static Row, String), String> {
+    let row = commands::find(args[0]).ok_or_else(|| unknown_command(args))?;
+    if row.subcommands.is_empty() || args.len() < 2 {
+        return Ok((row, row.name.to_string()));
+    }
+    match commands::subcommand(row, args[1]) {
+        Some(sub) => Ok((sub, format!("{}|{}", row.name, sub.name))),
+        None => {
+            let word = args::lossy(&args[1][..args[1].len().min(128)]);
+            let upper = row.name.to_ascii_uppercase();
+            Err(format!("ERR unknown subcommand '{word}'. Try {upper} HELP."))
+        }
+    }
+}
+
+/// Texts of failures, for clients.
+fn error_text(failure: &Failure) -> Cow<'_, str> {
+    match failure {
+        Failure::Error(text) => Cow::Borrowed(text),
+        Failure::Storage(error) => {
+            Cow::Owned(format!("MISCONF Errors writing to the AOF file: {error}"))
+        }
+    }
+}
+
+fn fail(shared: &Shared, out: &mut Reply, text: &str) {
+    Stats::add(&shared.stats.errors, 1);
+    out.error(text);
+}
+
+/// Carries out what `args`, at least one, ask for. Suspends.
+pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
+    Stats::add(&shared.stats.commands, 1);
+    session.client.active_millis.store(now, Ordering::Relaxed);
+    let checked = match commands::find(args[0]) {
+        // The usual case needs no text.
+        Some(row) if row.subcommands.is_empty() && row.takes(args.len()) => Ok(row),
+        _ => match find_row(args) {
+            Ok((row, _)) if row.takes(args.len()) => Ok(row),
+            Ok((_, name)) => Err(format!("ERR wrong number of arguments for '{name}' command")),
+            Err(text) => Err(text),
+        },
+    };
+    let row = match checked.and_then(|row| may_run(session, out, row).map(|()| row)) {
+        Ok(row) => row,
+        Err(text) => {
+            if let Some(multi) = &mut session.multi {
+                multi.is_broken = true;
+            }
+            fail(shared, out, &text);
+            return;
+        }
+    };
+    *session.client.command.lock() = row.name;
+    if session.multi.is_some() {
+        match row.name {
+            "exec" => {
+                exec(shared, session, out, now);
+                return;
+            }
+            "multi" | "discard" | "watch" | "quit" | "reset" => {}
+            _ => {
+                queue(shared, session, out, row, args);
+                return;
+            }
+        }
+    }
+    single(shared, session, out, row, args, now)
+}
+
+/// Whether the client may run it now.
+fn may_run(session: &Session, out: &Reply, row: &Row) -> Result<(), String> {
+    if !session.is_authenticated && !row.is(NO_AUTH) {
+        return Err("NOAUTH Authentication required.".to_string());
+    }
+    let listens = session.subscriptions() > 0 && !out.resp3;
+    let while_listening =
+        matches!(row.name, "ping" | "quit" | "reset") || row.name.ends_with("subscribe");
+    if listens && !while_listening {
+        return Err(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            row.name
+        ));
+    }
+    if session.multi.is_some() && row.is(NO_MULTI) {
+        return Err("ERR Command not allowed inside a transaction".to_string());
+    }
+    Ok(())
+}
+
+fn queue(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, args: &[&[u8]]) {
+    let Some(multi) = &mut session.multi else { return };
+    debug_assert!(row.takes(args.len()), "checked before");
+    multi.bytes += args.iter().map(|arg| arg.len() + 32).sum::<usize>();
+    if multi.bytes > QUEUE_BYTES {
+        multi.is_broken = true;
+        multi.queue.clear();
+        fail(shared, out, "ERR the transaction is too large");
+        return;
+    }
+    multi.queue.push(args.iter().map(|arg| arg.to_vec()).collect());
+    session.client.queued.store(multi.queue.len() as u64, Ordering::Relaxed);
+    out.simple("QUEUED");
+}
+
+fn locks<'k>(keyspace: &'k Keyspace, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> {
+    match row.access {
+        Access::Glance | Access::View => None,
+        Access::WriteAll => Some(keyspace.locks.all()),
+        Access::Write if row.keys == commands::Keys::Range(1, 1, 1) => {
+            Some(keyspace.locks.one(args[1]))
+        }
+        Access::Write => Some(keyspace.locks.many(row.keys_of(args).into_iter())),
+    }
+}
+
+/// A command that is no part of a transaction.
+fn single(
+    shared: &Shared,
+    session: &mut Session,
+    out: &mut Reply,
+    row: &Row,
+    args: &[&[u8]],
+    now: u64,
+) {
+    let mark = out.len();
+    let keyspace = &shared.keyspace;
+    let held = locks(keyspace, row, args);
+    let mut txn = match row.access {
+        Access::Glance => Txn::glance(keyspace, session.db, now),
+        // One key is read at one moment anyhow, unless it has elements.
+        Access::View => Txn::view(keyspace, session.db, now),
+        Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+    };
+    let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
+    let result = (row.run)(&mut call).and_then(|()| finish(shared, &mut txn));
+    drop(held);
+    if let Err(failure) = result {
+        out.truncate(mark);
+        fail(shared, out, &error_text(&failure));
+    }
+}
+
+/// Writes, and tells who wants to know. Under the locks.
+fn finish(shared: &Shared, txn: &mut Txn<'_>) -> Outcome<()> {
+    let events = txn.commit()?;
+    if !events.is_empty() {
+        let expired = events.iter().filter(|event| event.name == "expired").count();
+        Stats::add(&shared.stats.expired, expired as u64);
+        shared.tell(&events);
+    }
+    Ok(())
+}
+
+/// EXEC.
+fn exec(shared: &Shared, session: &mut Session, out: &mut Reply, now: u64) {
+    let multi = session.multi.take().unwrap_or_default();
+    session.client.queued.store(u64::MAX, Ordering::Relaxed);
+    let mark = out.len();
+    if let Err(failure) = exec_all(shared, session, out, &multi, now) {
+        out.truncate(mark);
+        fail(shared, out, &error_text(&failure));
+    }
+    shared.watches.unwatch(&mut session.watched);
+}
+
+fn exec_all(
+    shared: &Shared,
+    session: &mut Session,
+    out: &mut Reply,
+    multi: &Multi,
+    now: u64,
+) -> Outcome<()> {
+    if multi.is_broken {
+        const ABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(Failure::text(ABORT));
+    }
+    let queue: Vec<Vec<&[u8]>> =
+        multi.queue.iter().map(|args| args.iter().map(Vec::as_slice).collect()).collect();
+    let rows: Vec<&Row> =
+        queue.iter().filter_map(|args| find_row(args).ok().map(|(row, _)| row)).collect();
+    let keyspace = &shared.keyspace;
+    let writes = rows.iter().any(|row| matches!(row.access, Access::Write | Access::WriteAll));
+    let held = if rows.iter().any(|row| row.access == Access::WriteAll) {
+        keyspace.locks.all()
+    } else {
+        let watched: Vec<_> = session.watched.keys.iter().map(|((_, k), _)| k.clone()).collect();
+        let named = rows.iter().zip(&queue).flat_map(|(row, args)| row.keys_of(args));
+        keyspace.locks.many(named.chain(watched.iter().map(Vec::as_slice)))
+    };
+    if session.watched.is_touched() || watched_is_over(keyspace, session, now)? {
+        out.null_array();
+        return Ok(());
+    }
+    let db = session.db;
+    let mut txn = if writes { Txn::write(keyspace, db, now) } else { Txn::view(keyspace, db, now) };
+    out.array(queue.len());
+    for (row, args) in rows.iter().zip(&queue) {
+        let mark = out.len();
+        let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
+        match (row.run)(&mut call) {
+            Ok(()) => {}
+            Err(Failure::Storage(error)) => {
+                session.db = db;
+                return Err(Failure::Storage(error));
+            }
+            Err(failure) => {
+                out.truncate(mark);
+                fail(shared, out, &error_text(&failure));
+            }
+        }
+    }
+    let finished = finish(shared, &mut txn);
+    if finished.is_err() {
+        session.db = db;
+    }
+    drop(held);
+    finished
+}
+
+/// The time of a watched key is over that was not when the watching began.
+fn watched_is_over(keyspace: &Keyspace, session: &Session, now: u64) -> Outcome<bool> {
+    for ((db, key), was_over) in &session.watched.keys {
+        let value = Txn::glance(keyspace, *db, now).get(&record_key(*db, key))?;
+        let head = value.as_deref().map(Head::read).transpose()?;
+        if !was_over && head.is_some_and(|head| head.is_expired(now)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

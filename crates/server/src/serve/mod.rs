@@ -1,0 +1,340 @@
+//! Serving: listeners, a fiber per connection, upkeep, the end.
+//!
+//! | file | what |
+//! |---|---|
+//! | `connection` | one connection |
+//! | `executor` | one command |
+//! | `upkeep` | syncs every second, deletes keys whose time is over |
+//!
+//! The end: listeners close; every connection carries out what it has received, sends the replies
+//! and closes; what takes longer than ten seconds is cut off; the engine is closed with everything
+//! durable.
+//!
+//! Thread safety: [`Server`] may be used from any task. Calls suspend.
+
+pub mod connection;
+pub mod executor;
+mod upkeep;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
+use pumice_port::fiber::{IoMode, Runtime};
+use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
+use pumice_port::sync::{Condvar, Event, Mutex};
+use pumice_port::thread::{self, JoinHandle};
+use pumice_port::{os, time};
+
+use crate::keyspace::Keyspace;
+use crate::session::Shared;
+use crate::session::clients::Peer;
+use crate::session::config::Config;
+use crate::session::stats::Stats;
+
+/// Connections may take so long to end.
+const END: Duration = Duration::from_secs(10);
+/// Descriptors that the data need.
+const OWN_DESCRIPTORS: u64 = 512;
+
+/// What everybody who serves has in common.
+pub struct Server {
+    /// What connections share.
+    pub shared: Shared,
+    /// `appendfsync always`.
+    syncs_always: AtomicBool,
+    /// `timeout`.
+    silence_seconds: AtomicU64,
+    /// Nobody is to connect any more.
+    is_ending: Event,
+    /// Connections there are.
+    live: Mutex<usize>,
+    fewer: Condvar,
+    /// Connections that descriptors allow.
+    connections_max: usize,
+    /// The loop of the next connection, but for the remainder.
+    next_loop: AtomicU64,
+}
+
+/// A server that runs.
+pub struct Running {
+    server: Arc<Server>,
+    runtime: Arc<Runtime>,
+    listeners: Vec<Arc<Listener>>,
+    tasks: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+    socket: Option<PathBuf>,
+}
+
+/// The engine's settings.
+fn engine_options(config: &Config) -> Result<Options, String> {
+    let mut options = Options::default();
+    let write_buffer = config.get("write-buffer-bytes");
+    for (name, value) in [
+        ("write_buffer_size", write_buffer.as_str()),
+        ("compression", "kLZ4Compression"),
+        ("max_background_jobs", "4"),
+    ] {
+        options.set(name, value).map_err(|error| format!("{name}: {error}"))?;
+    }
+    let cache =
+        CacheOptions { capacity: config.number("cache-bytes") as usize, ..CacheOptions::default() };
+    options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));
+    options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
+    Ok(options)
+}
+
+/// The addresses of `bind`.
+fn tcp_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
+    let port = config.number("port") as u16;
+    let mut addresses = Vec::new();
+    for word in config.get("bind").split_whitespace() {
+        let host = match word.trim_start_matches('-') {
+            "*" => "0.0.0.0",
+            "localhost" => "127.0.0.1",
+            other => other,
+        };
+        let host = host.parse().map_err(|_| format!("bind: '{word}' is no address"))?;
+        addresses.push(SocketAddr::new(host, port));
+    }
+    Ok(addresses)
+}
+
+impl Running {
+    /// Opens the data, listens and serves. `mode`: how fibers do input and output. Suspends.
+    ///
+    /// # Errors
+    /// What does not work, in words.
+    pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
+        let loops = match config.number("loops") as usize {
+            0 => thread::available_parallelism(),
+            loops => loops,
+        };
+        let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
+        let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
+        let runtime = Arc::new(runtime);
+        let addresses = tcp_addresses(&config)?;
+        let dir = config.get("dir");
+        let options = engine_options(&config)?;
+        let opened = runtime.run("open", || Keyspace::open(options, Path::new(&dir)));
+        let keyspace = opened.map_err(|error| format!("{dir}: {error}"))?;
+        let server = Arc::new(Server {
+            shared: Shared::new(keyspace, config),
+            syncs_always: AtomicBool::new(false),
+            silence_seconds: AtomicU64::new(0),
+            is_ending: Event::new(),
+            live: Mutex::new(0),
+            fewer: Condvar::new(),
+            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
+            next_loop: AtomicU64::new(0),
+        });
+        server.settings_changed();
+        let started = &server.shared.stats.started_millis;
+        started.store(time::wall_micros() / 1000, Ordering::Relaxed);
+        let mut running = Running {
+            server,
+            runtime,
+            listeners: Vec::new(),
+            tasks: Vec::new(),
+            addresses: Vec::new(),
+            socket: None,
+        };
+        match running.listen(&addresses) {
+            Ok(()) => {
+                running.tasks.extend(upkeep::start(&running.server, &running.runtime));
+                Ok(running)
+            }
+            Err(why) => {
+                running.stop()?;
+                Err(why)
+            }
+        }
+    }
+
+    fn listen(&mut self, addresses: &[SocketAddr]) -> Result<(), String> {
+        let config = &self.server.shared.config;
+        if config.number("port") != 0 || config.get("unixsocket").is_empty() {
+            for address in addresses {
+                let listener = Listener::bind_tcp(*address);
+                let listener = listener.map_err(|error| format!("{address}: {error}"))?;
+                self.addresses.extend(listener.address());
+                self.listeners.push(Arc::new(listener));
+            }
+        }
+        let path = config.get("unixsocket");
+        if !path.is_empty() {
+            let mode = u32::from_str_radix(&config.get("unixsocketperm"), 8);
+            let mode = mode.map_err(|_| "unixsocketperm: no octal number".to_string())?;
+            let path = PathBuf::from(path);
+            let listener = Listener::bind_unix_anew(&path, mode);
+            let listener = listener.map_err(|error| format!("{}: {error}", path.display()))?;
+            self.listeners.push(Arc::new(listener));
+            self.socket = Some(path);
+        }
+        for listener in &self.listeners {
+            let (listener, server) = (Arc::clone(listener), Arc::clone(&self.server));
+            let runtime = Arc::clone(&self.runtime);
+            let accept = move || accept(&server, &listener, &runtime);
+            self.tasks.push(self.runtime.spawn("accept", accept));
+        }
+        Ok(())
+    }
+
+    /// The TCP addresses it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The Unix socket it listens on.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// What connections share.
+    pub fn shared(&self) -> &Shared {
+        &self.server.shared
+    }
+
+    /// Waits until a client has asked for the end, at most so long; whether one has. Suspends.
+    pub fn wait(&self, limit: Duration) -> bool {
+        self.server.is_ending.wait_timeout(limit)
+    }
+
+    /// Asks for the end, as a client may. Does not suspend.
+    pub fn ask_to_end(&self) -> impl Fn() + Send + Sync + 'static {
+        let server = Arc::clone(&self.server);
+        move || server.is_ending.set()
+    }
+
+    /// Ends everything in good order. Suspends.
+    ///
+    /// # Errors
+    /// What could not be saved, in words.
+    pub fn stop(mut self) -> Result<(), String> {
+        let server = Arc::clone(&self.server);
+        server.is_ending.set();
+        // A listener that has failed has closed already.
+        self.listeners.iter().for_each(|listener| listener.shutdown());
+        for client in server.shared.clients.list() {
+            client.hang_up_gently();
+        }
+        if !server.wait_until_alone(END) {
+            server.shared.clients.list().iter().for_each(|client| client.hang_up());
+            server.wait_until_alone(END);
+        }
+        for task in self.tasks.drain(..) {
+            task.join().map_err(|_| "a task of the server has panicked".to_string())?;
+        }
+        if let Some(path) = &self.socket {
+            os::unlink(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let closed = self.runtime.run("close", || server.shared.keyspace.close());
+        closed.map_err(|error| format!("closing: {error}"))
+    }
+}
+
+impl Server {
+    /// Settings that are looked at often are taken over.
+    fn settings_changed(&self) {
+        let config = &self.shared.config;
+        let always = config.get("appendfsync") == "always";
+        self.syncs_always.store(always, Ordering::Relaxed);
+        self.silence_seconds.store(config.number("timeout"), Ordering::Relaxed);
+    }
+
+    fn wait_until_alone(&self, limit: Duration) -> bool {
+        let end = time::now_micros() + limit.as_micros() as u64;
+        let mut live = self.live.lock();
+        while *live > 0 {
+            let now = time::now_micros();
+            if now >= end {
+                return false;
+            }
+            live = self.fewer.wait_timeout(live, Duration::from_micros(end - now)).0;
+        }
+        true
+    }
+
+    /// A place for one more connection, unless there are too many.
+    fn enter(&self) -> bool {
+        let most = self.shared.config.number("maxclients") as usize;
+        let mut live = self.live.lock();
+        let room = *live < most.min(self.connections_max);
+        *live += usize::from(room);
+        room
+    }
+
+    fn leave(&self) {
+        *self.live.lock() -= 1;
+        self.fewer.notify_all();
+    }
+}
+
+/// Takes connections until the end.
+fn accept(server: &Arc<Server>, listener: &Listener, runtime: &Runtime) {
+    while !server.is_ending.is_set() {
+        match listener.accept() {
+            Ok(stream) => welcome(server, stream, runtime),
+            // No descriptors, or memory: others have to end first. Or the listener was closed.
+            Err(_) if !server.is_ending.is_set() => thread::sleep(Duration::from_millis(10)),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Starts a connection, or refuses it.
+fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
+    let shared = &server.shared;
+    Stats::add(&shared.stats.connections, 1);
+    let config = &shared.config;
+    let is_foreign = stream.peer().is_some_and(|peer| !peer.ip().to_canonical().is_loopback());
+    let unprotected = config.get("requirepass").is_empty();
+    let refusal = if is_foreign && unprotected && config.get("protected-mode") == "yes" {
+        DENIED
+    } else if !server.enter() {
+        Stats::add(&shared.stats.refused, 1);
+        "-ERR max number of clients reached\r\n"
+    } else {
+        ""
+    };
+    if !refusal.is_empty() {
+        stream.set_send_timeout(Some(1));
+        // The client may not wait for it.
+        stream.send_all(refusal.as_bytes()).ok();
+        return;
+    }
+    let stream = Arc::new(stream);
+    let text = |address: Option<SocketAddr>| match (address, config.get("unixsocket")) {
+        (Some(address), _) => address.to_string(),
+        (None, path) => format!("{path}:0"),
+    };
+    let (address, local_address) = (text(stream.peer()), text(stream.local()));
+    let (hard, gentle) = (Arc::clone(&stream), Arc::clone(&stream));
+    // What has gone already cannot be shut.
+    let hangup = Box::new(move || drop(hard.shutdown(Direction::Both)));
+    let gently = Box::new(move || drop(gentle.shutdown(Direction::Receive)));
+    let peer = Peer { address, local_address, hangup, gently };
+    let own = Arc::clone(server);
+    let index = server.next_loop.fetch_add(1, Ordering::Relaxed) as usize % runtime.loops();
+    runtime.spawn_on(index, "client", move || {
+        let _place = Place(&own);
+        connection::serve(&own, &stream, peer);
+    });
+}
+
+/// A connection's place, given up even if it panics.
+struct Place<'s>(&'s Server);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// What Redis says in protected mode, with what helps here.
+const DENIED: &str = "-DENIED Pumice is running in protected mode because protected mode is \
+enabled and no password is set for the default user. In this mode connections are only accepted \
+from the loopback interface. To accept connections from other machines set a password with \
+'requirepass', or set 'protected-mode no'.\r\n";

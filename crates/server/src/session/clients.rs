@@ -1,0 +1,146 @@
+//! Who is connected: what CLIENT LIST shows, and how a connection is ended from outside.
+//!
+//! Thread safety: everything may be shared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use pumice_port::sync::Mutex;
+
+/// Ends a connection, whatever it waits for.
+pub type Hangup = Box<dyn Fn() + Send + Sync>;
+
+/// A connection as others see it.
+pub struct Client {
+    /// Never used twice.
+    pub id: u64,
+    /// Where it comes from, and where it arrived.
+    pub address: String,
+    /// See `address`.
+    pub local_address: String,
+    /// What CLIENT SETNAME gave it.
+    pub name: Mutex<Vec<u8>>,
+    /// Its database.
+    pub db: AtomicU8,
+    /// It speaks RESP3.
+    pub resp3: AtomicBool,
+    /// It listens to so many channels and patterns.
+    pub channels: AtomicU64,
+    /// See `channels`.
+    pub patterns: AtomicU64,
+    /// Milliseconds since 1970 of its beginning and of its last command.
+    pub created_millis: u64,
+    /// See `created_millis`.
+    pub active_millis: AtomicU64,
+    /// Its last command.
+    pub command: Mutex<&'static str>,
+    /// It queues a transaction of so many commands; `u64::MAX` for none.
+    pub queued: AtomicU64,
+    hangup: Hangup,
+    gently: Hangup,
+}
+
+/// A connection's address and the ways to reach it.
+pub struct Peer {
+    /// Where it comes from.
+    pub address: String,
+    /// Where it arrived.
+    pub local_address: String,
+    /// Ends it.
+    pub hangup: Hangup,
+    /// Ends it after what it has received.
+    pub gently: Hangup,
+}
+
+impl Client {
+    /// A line of CLIENT LIST, without its end.
+    pub fn line(&self, now_millis: u64) -> String {
+        let relaxed = Ordering::Relaxed;
+        let queued = self.queued.load(relaxed);
+        let in_multi = queued != u64::MAX;
+        let subscribed = self.channels.load(relaxed) + self.patterns.load(relaxed) > 0;
+        let mut flags = String::new();
+        for (is, letter) in [(in_multi, 'x'), (subscribed, 'P')] {
+            flags.extend(is.then_some(letter));
+        }
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let seconds = |since: u64| now_millis.saturating_sub(since) / 1000;
+        format!(
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={} \
+             psub={} ssub=0 multi={} cmd={} user=default redir=-1 resp={}",
+            self.id,
+            self.address,
+            self.local_address,
+            String::from_utf8_lossy(&self.name.lock()),
+            seconds(self.created_millis),
+            seconds(self.active_millis.load(relaxed)),
+            self.db.load(relaxed),
+            self.channels.load(relaxed),
+            self.patterns.load(relaxed),
+            if in_multi { queued as i64 } else { -1 },
+            *self.command.lock(),
+            if self.resp3.load(relaxed) { 3 } else { 2 },
+        )
+    }
+
+    /// Ends the connection. Does not suspend.
+    pub fn hang_up(&self) {
+        (self.hangup)();
+    }
+
+    /// Ends the connection once it has answered what it has received. Does not suspend.
+    pub fn hang_up_gently(&self) {
+        (self.gently)();
+    }
+}
+
+/// All connections.
+#[derive(Default)]
+pub struct Clients {
+    next: AtomicU64,
+    all: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+impl Clients {
+    /// A new connection.
+    pub fn add(&self, peer: Peer, now_millis: u64) -> Arc<Client> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client {
+            id,
+            address: peer.address,
+            local_address: peer.local_address,
+            name: Mutex::new(Vec::new()),
+            db: AtomicU8::new(0),
+            resp3: AtomicBool::new(false),
+            channels: AtomicU64::new(0),
+            patterns: AtomicU64::new(0),
+            created_millis: now_millis,
+            active_millis: AtomicU64::new(now_millis),
+            command: Mutex::new("NULL"),
+            queued: AtomicU64::new(u64::MAX),
+            hangup: peer.hangup,
+            gently: peer.gently,
+        });
+        self.all.lock().insert(id, Arc::clone(&client));
+        client
+    }
+    /// It has ended.
+    pub fn remove(&self, id: u64) {
+        self.all.lock().remove(&id);
+    }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// All of them, the oldest first.
+    pub fn list(&self) -> Vec<Arc<Client>> {
+        self.all.lock().values().cloned().collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! The server's settings: one row each, by redis.conf's names.
+//!
+//! A row says how a setting is written, what it is without being set, and whether a running server
+//! may change it. Files, flags, the environment, CONFIG GET and CONFIG SET all go through the rows.
+//!
+//! Thread safety: a [`Config`] is shared; hot settings are also kept as atomics by who needs them.
+
+use std::collections::BTreeMap;
+
+use pumice_port::sync::Mutex;
+
+use crate::protocol::request::split_words;
+
+/// How a setting is written.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// Any text.
+    Text,
+    /// A whole number between these.
+    Number(i64, i64),
+    /// `yes` or `no`.
+    YesNo,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// Bytes: a number with `k`, `kb`, `m`, `mb`, `g`, `gb`.
+    Bytes,
+    /// Letters of classes of events.
+    Events,
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// redis.conf's name, or ours where Redis has none.
+    pub name: &'static str,
+    form: Form,
+    /// What it is when nobody sets it.
+    pub default: &'static str,
+    /// A running server may change it.
+    pub is_mutable: bool,
+    /// What it does, for the help text and the docs page.
+    pub help: &'static str,
+}
+
+const fn fixed(
+    name: &'static str,
+    form: Form,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { name, form, default, is_mutable: false, help }
+}
+
+const fn mutable(
+    name: &'static str,
+    form: Form,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { name, form, default, is_mutable: true, help }
+}
+
+/// All settings, in the order of their names.
+pub const SETTINGS: &[Setting] = &[
+    mutable(
+        "appendfsync",
+        Form::Choice(&["always", "everysec", "no"]),
+        "everysec",
+        "When the log is synced: before each reply, every second, when the system likes.",
+    ),
+    fixed("appendonly", Form::Choice(&["yes"]), "yes", "Writes are always logged."),
+    fixed("bind", Form::Text, "127.0.0.1", "Addresses to listen on, separated by blanks."),
+    fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
+    fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
+    fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
+    fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
+    mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Connections at most."),
+    mutable(
+        "notify-keyspace-events",
+        Form::Events,
+        "",
+        "Classes of events that are published: K E g $ l s h z x A.",
+    ),
+    fixed("port", Form::Number(0, 65535), "6379", "TCP port; 0 for none."),
+    mutable(
+        "protected-mode",
+        Form::YesNo,
+        "yes",
+        "Without a password, refuse clients of other machines.",
+    ),
+    mutable("proto-max-bulk-len", Form::Bytes, "512mb", "Bytes of one argument at most."),
+    mutable("requirepass", Form::Text, "", "Password of the default user; empty for none."),
+    fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
+    mutable(
+        "timeout",
+        Form::Number(0, 100_000_000),
+        "0",
+        "Seconds after which a silent client is let go; 0 for never.",
+    ),
+    fixed("unixsocket", Form::Text, "", "Path of a socket to listen on; empty for none."),
+    fixed("unixsocketperm", Form::Text, "700", "Mode of that socket, in octal."),
+    fixed("write-buffer-bytes", Form::Bytes, "64mb", "Memory of one memtable."),
+];
+
+/// The row of a setting.
+pub fn setting(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+}
+
+/// A number with a unit, in bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &lower[digits.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+impl Setting {
+    /// The value as it is kept: checked, in its shortest form.
+    ///
+    /// # Errors
+    /// Why it is none, in words.
+    fn checked(&self, value: &str) -> Result<String, String> {
+        match self.form {
+            Form::Text => Ok(value.to_string()),
+            Form::Number(least, most) => {
+                let number = value.parse::<i64>().ok();
+                match number {
+                    None => Err("argument couldn't be parsed into an integer".to_string()),
+                    Some(n) if n < least || n > most => {
+                        Err(format!("argument must be between {least} and {most} inclusive"))
+                    }
+                    Some(n) => Ok(n.to_string()),
+                }
+            }
+            Form::YesNo => match value.to_ascii_lowercase().as_str() {
+                yes_no @ ("yes" | "no") => Ok(yes_no.to_string()),
+                _ => Err("argument must be 'yes' or 'no'".to_string()),
+            },
+            Form::Choice(choices) => {
+                let chosen = choices.iter().find(|choice| choice.eq_ignore_ascii_case(value));
+                let known = || choices.join(", ");
+                let unknown = || format!("argument(s) must be one of the following: {}", known());
+                chosen.map(ToString::to_string).ok_or_else(unknown)
+            }
+            Form::Bytes => {
+                let number = bytes(value).ok_or("argument must be a memory value");
+                Ok(number?.to_string())
+            }
+            Form::Events => match value.bytes().all(|b| b"KEg$lshzxA".contains(&b)) {
+                true => Ok(in_order(value)),
+                false => Err("Invalid event class character. Use 'KEg$lshzxA'.".to_string()),
+            },
+        }
+    }
+}
+
+/// The classes of events as CONFIG GET shows them.
+fn in_order(classes: &str) -> String {
+    let has = |letter: char| classes.contains(letter) || classes.contains('A');
+    let each = "g$lshzx";
+    let mut text: String = match each.chars().all(has) {
+        true => "A".to_string(),
+        false => each.chars().filter(|&letter| has(letter)).collect(),
+    };
+    text.extend("KE".chars().filter(|&letter| classes.contains(letter)));
+    text
+}
+
+/// The settings of a server.
+pub struct Config(Mutex<BTreeMap<&'static str, String>>);
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+impl Config {
+    /// Everything as without being set.
+    pub fn new() -> Config {
+        let default = |setting: &'static Setting| {
+            let value = setting.checked(setting.default).unwrap_or_default();
+            (setting.name, value)
+        };
+        Config(Mutex::new(SETTINGS.iter().map(default).collect()))
+    }
+
+    /// The value of a setting that there is.
+    pub fn get(&self, name: &str) -> String {
+        self.0.lock().get(name).cloned().unwrap_or_default()
+    }
+
+    /// The value of a number or of bytes.
+    pub fn number(&self, name: &str) -> u64 {
+        self.get(name).parse().unwrap_or(0)
+    }
+
+    /// Sets one before the server starts.
+    ///
+    /// # Errors
+    /// An unknown name or a bad value, in words.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let setting = setting(name).ok_or_else(|| format!("unknown directive '{name}'"))?;
+        let value = setting.checked(value).map_err(|why| format!("'{name} {value}': {why}"))?;
+        self.0.lock().insert(setting.name, value);
+        Ok(())
+    }
+
+    /// What CONFIG SET does: all of the pairs or none.
+    ///
+    /// # Errors
+    /// The reply.
+    pub fn change(&self, pairs: &[(&str, &str)]) -> Result<(), String> {
+        let mut changes: Vec<(&'static str, String)> = Vec::new();
+        for (name, value) in pairs {
+            let Some(setting) = setting(name) else {
+                let name = name.to_string();
+                return Err(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ));
+            };
+            let failed = |why: &str| {
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+            };
+            if !setting.is_mutable {
+                return Err(failed("can't set immutable config"));
+            }
+            if changes.iter().any(|(known, _)| *known == setting.name) {
+                return Err(failed("duplicate parameter"));
+            }
+            changes.push((setting.name, setting.checked(value).map_err(|why| failed(&why))?));
+        }
+        self.0.lock().extend(changes);
+        Ok(())
+    }
+
+    /// Reads a file of lines `name value`; `#` begins a comment.
+    ///
+    /// # Errors
+    /// The line and what is wrong with it.
+    pub fn read_file(&self, text: &str) -> Result<(), String> {
+        for (index, line) in text.lines().enumerate() {
+            let at = |why: String| format!("line {}: {why}", index + 1);
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let words =
+                split_words(line.as_bytes()).ok_or_else(|| at("unbalanced quotes".into()))?;
+            let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            let (name, values) = words.split_first().ok_or_else(|| at("no name".into()))?;
+            if values.is_empty() {
+                return Err(at(format!("'{name}' has no value")));
+            }
+            self.set(name, &values.join(" ")).map_err(at)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn files_set_what_they_name_and_nothing_else() {
+        let config = Config::new();
+        config.read_file("# comment\n\nport 7001\nbind 127.0.0.1 ::1\ncache-bytes 1gb\n").unwrap();
+        assert_eq!((config.number("port"), config.number("cache-bytes")), (7001, 1 << 30));
+        assert_eq!(config.get("bind"), "127.0.0.1 ::1");
+        for (bad, why) in [
+            ("port 1\nnonsense 1", "line 2: unknown directive 'nonsense'"),
+            ("port", "line 1: 'port' has no value"),
+            ("port x", "couldn't be parsed into an integer"),
+            ("port 70000", "between 0 and 65535"),
+            ("appendfsync maybe", "always, everysec, no"),
+            ("protected-mode 1", "'yes' or 'no'"),
+            ("appendonly no", "one of the following: yes"),
+        ] {
+            let error = config.read_file(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+    }
+
+    #[pumice_test_macros::test]
+    fn settings_are_sorted_valid_and_changed_together() {
+        assert!(SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for setting in SETTINGS {
+            assert!(setting.checked(setting.default).is_ok(), "{}", setting.name);
+        }
+        let config = Config::new();
+        assert!(
+            config.change(&[("timeout", "5"), ("port", "1")]).unwrap_err().contains("immutable")
+        );
+        assert_eq!(config.get("timeout"), "0");
+        config.change(&[("notify-keyspace-events", "KEx$g")]).unwrap();
+        assert_eq!(config.get("notify-keyspace-events"), "g$xKE");
+        config.change(&[("notify-keyspace-events", "KEA")]).unwrap();
+        assert_eq!(config.get("notify-keyspace-events"), "AKE");
+    }
+}

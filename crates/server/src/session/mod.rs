@@ -1,0 +1,182 @@
+//! What a connection is between its commands, and what all connections share. No sockets.
+//!
+//! | file | what |
+//! |---|---|
+//! | `config` | the settings |
+//! | `clients` | who is connected |
+//! | `watch` | keys whose change makes a transaction fail |
+//! | `pubsub` | channels and who listens |
+//! | `stats` | counters for INFO |
+//!
+//! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
+
+pub mod clients;
+pub mod config;
+pub mod pubsub;
+pub mod stats;
+pub mod watch;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::keyspace::Keyspace;
+use crate::keyspace::txn::Event;
+use clients::{Client, Clients};
+use config::Config;
+
+/// Commands that a transaction may queue, and bytes of them.
+pub const QUEUE_BYTES: usize = 256 << 20;
+
+/// A transaction that is being queued.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// Commands with their arguments.
+    pub queue: Vec<Vec<Vec<u8>>>,
+    /// Bytes of all arguments.
+    pub bytes: usize,
+    /// A command could not be queued: EXEC will refuse.
+    pub is_broken: bool,
+}
+
+/// A connection between its commands.
+pub struct Session {
+    /// What others see of it.
+    pub client: Arc<Client>,
+    /// The database of its keys.
+    pub db: u8,
+    /// It may talk to the database.
+    pub is_authenticated: bool,
+    /// The transaction it queues.
+    pub multi: Option<Multi>,
+    /// Keys it watches.
+    pub watched: watch::Watched,
+    /// Channels it listens to.
+    pub channels: BTreeSet<Vec<u8>>,
+    /// Patterns of channels it listens to.
+    pub patterns: BTreeSet<Vec<u8>>,
+    /// The way of everything it is told, once it has listened to a channel.
+    pub outbox: Option<Arc<pubsub::Outbox>>,
+    /// To be closed after its replies are sent.
+    pub closes: bool,
+    random: u64,
+}
+
+impl Session {
+    /// A new connection.
+    pub fn new(client: Arc<Client>, is_authenticated: bool) -> Session {
+        Session {
+            random: client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            client,
+            db: 0,
+            is_authenticated,
+            multi: None,
+            watched: watch::Watched::default(),
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+            outbox: None,
+            closes: false,
+        }
+    }
+
+    /// Channels and patterns it listens to.
+    pub fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    /// A number by chance, of the connection's own sequence.
+    pub fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+/// What all connections share.
+pub struct Shared {
+    /// The data.
+    pub keyspace: Keyspace,
+    /// The settings.
+    pub config: Config,
+    /// Who is connected.
+    pub clients: Clients,
+    /// Who watches what.
+    pub watches: watch::Watches,
+    /// Who listens to what.
+    pub channels: pubsub::Channels,
+    /// Counters.
+    pub stats: stats::Stats,
+    /// A client has asked the server to end.
+    pub wants_end: AtomicBool,
+    /// Classes of events that are published.
+    notified: pumice_port::sync::Mutex<Arc<str>>,
+    notifies: AtomicBool,
+}
+
+impl Shared {
+    /// Of a server that begins.
+    pub fn new(keyspace: Keyspace, config: Config) -> Shared {
+        let shared = Shared {
+            keyspace,
+            config,
+            clients: Clients::default(),
+            watches: watch::Watches::default(),
+            channels: pubsub::Channels::default(),
+            stats: stats::Stats::default(),
+            wants_end: AtomicBool::new(false),
+            notified: pumice_port::sync::Mutex::new(Arc::from("")),
+            notifies: AtomicBool::new(false),
+        };
+        shared.settings_changed();
+        shared
+    }
+
+    /// Settings that are looked at often are taken over.
+    pub fn settings_changed(&self) {
+        let mut classes = self.config.get("notify-keyspace-events");
+        if classes.contains('A') {
+            classes.push_str("g$lshzx");
+        }
+        let any = classes.contains(['K', 'E']);
+        *self.notified.lock() = Arc::from(classes.as_str());
+        self.notifies.store(any, Ordering::Release);
+    }
+
+    /// The connection listens to nothing any more.
+    pub fn unsubscribe_all(&self, session: &mut Session) {
+        let Some(outbox) = &session.outbox else { return };
+        for (names, is_pattern) in [(&mut session.channels, false), (&mut session.patterns, true)] {
+            for name in std::mem::take(names) {
+                self.channels.unsubscribe(&name, is_pattern, outbox, b"");
+            }
+        }
+        session.client.channels.store(0, Ordering::Relaxed);
+        session.client.patterns.store(0, Ordering::Relaxed);
+    }
+
+    /// Keys have been changed: tells watchers and those who listen.
+    pub fn tell(&self, events: &[Event]) {
+        for event in events {
+            self.watches.touched(event.db, &event.key);
+        }
+        if !self.notifies.load(Ordering::Acquire) {
+            return;
+        }
+        let classes = Arc::clone(&self.notified.lock());
+        for event in events {
+            if !classes.contains(char::from(event.class)) {
+                continue;
+            }
+            let channel = |what: &str| format!("__{what}@{}__:", event.db).into_bytes();
+            if classes.contains('K') {
+                let name = [&channel("keyspace")[..], &event.key].concat();
+                self.channels.publish(&name, event.name.as_bytes());
+            }
+            if classes.contains('E') {
+                let name = [&channel("keyevent")[..], event.name.as_bytes()].concat();
+                self.channels.publish(&name, &event.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Channels: who listens, and handing messages over.
+//!
+//! A listener is an [`Outbox`] that its connection empties. A message is put into each outbox under
+//! the lock of the registry, so that all listeners see the same order, and what a connection is
+//! told of its own subscriptions stands before the first message.
+//!
+//! Thread safety: everything may be shared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::keyspace::glob;
+use crate::protocol::Reply;
+
+/// Bytes of messages that a listener may leave lying before it is let go.
+pub const OUTBOX_BYTES: usize = 32 << 20;
+
+/// Messages on their way to a connection.
+pub struct Outbox {
+    /// The connection.
+    pub id: u64,
+    bytes: Mutex<Vec<u8>>,
+    /// It speaks RESP3.
+    pub resp3: AtomicBool,
+    changed: Condvar,
+    /// Too much was left lying: the connection must go.
+    pub overflowed: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Outbox {
+    /// An empty one.
+    pub fn new(id: u64) -> Arc<Outbox> {
+        Arc::new(Outbox {
+            id,
+            bytes: Mutex::new(Vec::new()),
+            resp3: AtomicBool::new(false),
+            changed: Condvar::new(),
+            overflowed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Puts bytes at the end.
+    pub fn put(&self, bytes: &[u8]) {
+        let mut held = self.bytes.lock();
+        if held.len() + bytes.len() > OUTBOX_BYTES {
+            self.overflowed.store(true, Ordering::Release);
+        } else {
+            held.extend_from_slice(bytes);
+        }
+        drop(held);
+        self.changed.notify_all();
+    }
+
+    /// All that lies in it.
+    pub fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes.lock())
+    }
+
+    /// Waits until something lies in it; false when it is empty and the connection has ended.
+    /// Suspends.
+    pub fn wait(&self) -> bool {
+        let mut held = self.bytes.lock();
+        loop {
+            if !held.is_empty() || self.overflowed.load(Ordering::Acquire) {
+                return true;
+            }
+            if self.ended.load(Ordering::Acquire) {
+                return false;
+            }
+            held = self.changed.wait(held);
+        }
+    }
+
+    /// The connection has ended.
+    pub fn end(&self) {
+        let held = self.bytes.lock();
+        self.ended.store(true, Ordering::Release);
+        drop(held);
+        self.changed.notify_all();
+    }
+
+    fn message(&self, parts: &[&[u8]]) {
+        let mut reply = Reply::new();
+        reply.resp3 = self.resp3.load(Ordering::Relaxed);
+        reply.push(parts.len());
+        parts.iter().for_each(|part| reply.bulk(part));
+        self.put(reply.bytes());
+    }
+}
+
+type Listeners = BTreeMap<u64, Arc<Outbox>>;
+
+#[derive(Default)]
+struct Registry {
+    channels: BTreeMap<Vec<u8>, Listeners>,
+    patterns: BTreeMap<Vec<u8>, Listeners>,
+}
+
+/// Who listens to what.
+#[derive(Default)]
+pub struct Channels {
+    registry: Mutex<Registry>,
+    /// Names and patterns that somebody listens to.
+    listened: AtomicUsize,
+}
+
+impl Channels {
+    fn with<R>(&self, f: impl FnOnce(&mut Registry) -> R) -> R {
+        let mut registry = self.registry.lock();
+        let result = f(&mut registry);
+        self.listened.store(registry.channels.len() + registry.patterns.len(), Ordering::SeqCst);
+        result
+    }
+
+    /// `outbox` listens to a channel, or to all that fit a pattern. `said` is put into it before
+    /// any message can be.
+    pub fn subscribe(&self, name: &[u8], is_pattern: bool, outbox: &Arc<Outbox>, said: &[u8]) {
+        self.with(|registry| {
+            outbox.put(said);
+            let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
+            map.entry(name.to_vec()).or_default().insert(outbox.id, Arc::clone(outbox));
+        });
+    }
+
+    /// The connection `id` does not listen to it any more. `said` goes into `outbox`.
+    pub fn unsubscribe(&self, name: &[u8], is_pattern: bool, outbox: &Outbox, said: &[u8]) {
+        self.with(|registry| {
+            outbox.put(said);
+            let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
+            if let Some(listeners) = map.get_mut(name) {
+                listeners.remove(&outbox.id);
+                if listeners.is_empty() {
+                    map.remove(name);
+                }
+            }
+        });
+    }
+
+    /// Sends a message; how many got it.
+    pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        if self.listened.load(Ordering::SeqCst) == 0 {
+            return 0;
+        }
+        let registry = self.registry.lock();
+        let mut reached = 0;
+        for outbox in registry.channels.get(channel).into_iter().flat_map(BTreeMap::values) {
+            outbox.message(&[b"message", channel, message]);
+            reached += 1;
+        }
+        for (pattern, listeners) in &registry.patterns {
+            if glob::matches(pattern, channel) {
+                for outbox in listeners.values() {
+                    outbox.message(&[b"pmessage", pattern, channel, message]);
+                    reached += 1;
+                }
+            }
+        }
+        reached
+    }
+
+    /// Channels that somebody listens to and that fit the pattern.
+    pub fn names(&self, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let registry = self.registry.lock();
+        let fits = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        registry.channels.keys().filter(fits).cloned().collect()
+    }
+
+    /// Listeners of a channel, patterns not counted.
+    pub fn listeners(&self, channel: &[u8]) -> usize {
+        self.registry.lock().channels.get(channel).map_or(0, BTreeMap::len)
+    }
+
+    /// Patterns that somebody listens to.
+    pub fn patterns(&self) -> usize {
+        self.registry.lock().patterns.len()
+    }
+}

@@ -1,0 +1,90 @@
+//! WATCH: keys whose change, between the watching and EXEC, makes the transaction fail.
+//!
+//! A watcher leaves a flag with each of its keys; whoever changes a key raises the flags there,
+//! after writing and before giving up the key's lock. EXEC looks at its flag under the locks of the
+//! keys.
+//!
+//! Thread safety: [`Watches`] is shared; [`Watched`] is a session's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pumice_port::sync::Mutex;
+
+type Key = (u8, Vec<u8>);
+
+/// Who watches what.
+#[derive(Default)]
+pub struct Watches {
+    /// Keys in `flags`; lets writers pass when nobody watches.
+    watched: AtomicUsize,
+    flags: Mutex<BTreeMap<Key, Vec<Arc<AtomicBool>>>>,
+}
+
+/// What a session watches.
+#[derive(Default)]
+pub struct Watched {
+    flag: Arc<AtomicBool>,
+    /// The keys, and whether their time was over already.
+    pub keys: Vec<(Key, bool)>,
+}
+
+impl Watches {
+    /// Adds a key to what `own` watches. `was_over`: its time was over.
+    pub fn watch(&self, own: &mut Watched, db: u8, key: &[u8], was_over: bool) {
+        let key = (db, key.to_vec());
+        if own.keys.iter().any(|(known, _)| *known == key) {
+            return;
+        }
+        let mut flags = self.flags.lock();
+        flags.entry(key.clone()).or_default().push(Arc::clone(&own.flag));
+        self.watched.store(flags.len(), Ordering::SeqCst);
+        own.keys.push((key, was_over));
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&self, own: &mut Watched) {
+        if own.keys.is_empty() {
+            return;
+        }
+        let mut flags = self.flags.lock();
+        for (key, _) in own.keys.drain(..) {
+            if let Some(list) = flags.get_mut(&key) {
+                list.retain(|flag| !Arc::ptr_eq(flag, &own.flag));
+                if list.is_empty() {
+                    flags.remove(&key);
+                }
+            }
+        }
+        self.watched.store(flags.len(), Ordering::SeqCst);
+        drop(flags);
+        own.flag = Arc::default();
+    }
+
+    /// A key was changed.
+    pub fn touched(&self, db: u8, key: &[u8]) {
+        if self.watched.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        if let Some(list) = self.flags.lock().get(&(db, key.to_vec())) {
+            list.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
+        }
+    }
+
+    /// All keys of a database were changed, or of all databases.
+    pub fn all_touched(&self, only: Option<u8>) {
+        for ((db, _), list) in self.flags.lock().iter() {
+            if only.is_none_or(|only| only == *db) {
+                list.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// One of the keys was changed.
+    pub fn is_touched(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+}

@@ -385,7 +385,8 @@ impl MemTable {
         }
         let arena = self.arena();
         let block = arena.block_bytes();
-        let limit = self.write_buffer_bytes + block / 100 * OVER_ALLOCATION_PERCENT;
+        let spare = block / 100 * OVER_ALLOCATION_PERCENT;
+        let limit = self.write_buffer_bytes.saturating_add(spare);
         let held = arena.allocated();
         if held + block < limit {
             return false;

@@ -21,6 +21,7 @@ const SEEDS: u64 = 20;
 const SECOND: u64 = 1_000_000_000;
 const LIMIT: usize = 64 << 10;
 const WRITE: WriteOptions = WriteOptions {
+    rate_limiter_priority: None,
     sync: false,
     disable_wal: false,
     no_slowdown: false,

@@ -149,6 +149,7 @@ fn every_close_returns_when_the_database_is_closed() {
 }
 
 const UNLOGGED: WriteOptions = WriteOptions {
+    rate_limiter_priority: None,
     sync: false,
     disable_wal: true,
     no_slowdown: false,

@@ -221,7 +221,7 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
     let fifo = &options.compaction_options_fifo;
     // Larger files are results of merges: merging those again and again would cost much, and keep
     // old data from its end.
-    let merge_below = options.write_buffer_size as u64 / 10 * 11;
+    let merge_below = (options.write_buffer_size as u64 / 10).saturating_mul(11);
     (options.compaction_style == CompactionStyle::Fifo).then_some(FifoRules {
         max_bytes: fifo.max_table_files_size,
         ttl_seconds: options.ttl,

@@ -93,6 +93,7 @@ impl DbInner {
             while state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
                 || state.awaiting_retry
+                || state.tuning
                 || state.expiry.waiting
                 || state.running_deletions > 0
                 || state.running_ingestions > 0

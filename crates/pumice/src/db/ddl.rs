@@ -7,6 +7,7 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::db::column_family::ColumnFamily;
+use crate::db::compaction_tuning::check_tuned;
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::EditGroup;
 use crate::db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
@@ -34,6 +35,7 @@ impl DbInner {
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
+        check_tuned(&self.options(), &descriptor.options)?;
         let _alone = self.exclusive();
         if let Some(error) = self.stopping_error() {
             return Err(error);
@@ -136,5 +138,6 @@ impl DbInner {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
         self.refresh_wal_settings(state);
+        self.refresh_tuning(state);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pumice_base::{Error, Result};
 use pumice_port::time;
 
+use crate::db::compaction_tuning::Deferral;
 use crate::db::requests::{FlushOptions, WaitForCompactOptions};
 use crate::db::{DbInner, DbState};
 use crate::write::switch::all_ids;
@@ -167,7 +168,7 @@ impl DbInner {
             let busy = state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
                 || !state.flush_queue.is_empty()
-                || !state.compaction_queue.is_empty()
+                || state.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
                 || state.manual.waiting() > 0;
             if !busy {
                 return Ok(());
@@ -199,6 +200,11 @@ impl DbInner {
         self.schedule_background(&mut state);
         Ok(())
     }
+}
+
+/// Nothing that a waiter could wait for starts the family's compactions again.
+fn is_off_for_good(state: &DbState, id: u32) -> bool {
+    state.cfs.get(&id).is_some_and(|cf| cf.deferral == Deferral::Seed)
 }
 
 /// The error of compactions of `families` that it is no use to wait for (`CompactionRetry`).

@@ -22,6 +22,7 @@ pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub mod column_family;
+pub(crate) mod compaction_tuning;
 pub(crate) mod counters;
 pub(crate) mod ddl;
 pub(crate) mod destroy;
@@ -58,6 +59,7 @@ use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
 
 use crate::compaction::expiry::ExpiryWatch;
+use crate::control::tuner::Tuner;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -112,6 +114,8 @@ pub(crate) struct DbState {
     pub compaction_queue: VecDeque<u32>,
     /// A task waits until failed compactions may be tried again.
     pub awaiting_retry: bool,
+    /// The timer's task of auto-tuned compaction exists.
+    pub tuning: bool,
     pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,
@@ -163,6 +167,10 @@ pub(crate) struct DbInner {
     pub open_tables: Arc<OpenTables>,
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
     pub pools: Arc<ThreadPools>,
+    /// None without a rate limiter.
+    pub tuner: Option<Arc<Tuner>>,
+    /// The last verdict under `background_policy=seed_rule`.
+    pub seed_disabled: AtomicBool,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,
@@ -282,9 +290,11 @@ impl DbInner {
         } else {
             let budget = |cf: &CfState| {
                 let options = cf.data.options();
-                options.write_buffer_size as u64 * options.max_write_buffer_number.max(1) as u64
+                let memtables = options.max_write_buffer_number.max(1) as u64;
+                (options.write_buffer_size as u64).saturating_mul(memtables)
             };
-            4 * state.cfs.values().map(budget).sum::<u64>()
+            let budgets = state.cfs.values().map(budget);
+            budgets.fold(0, u64::saturating_add).saturating_mul(4)
         };
         self.wal_bytes_limit.store(limit, Ordering::Relaxed);
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);

@@ -16,10 +16,10 @@ use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
-use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
+use crate::db::compaction_tuning;
 use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
@@ -169,6 +169,9 @@ fn sanitize_request(
     }
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    for descriptor in descriptors {
+        compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
     Ok((options.sanitized()?, families.collect::<Result<_>>()?))
@@ -344,20 +347,25 @@ struct Assembly<'a> {
 
 /// The pools of the process, with threads enough for this database.
 fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
-    let pools = shared_pools();
+    let pools = ThreadPools::shared();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
     pools
 }
 
+/// The budget for memtables, if there is one.
+fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
+    options.write_buffer_manager.clone().or_else(|| {
+        let budget = options.db_write_buffer_size as usize;
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
+    })
+}
+
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
-    let manager = options.write_buffer_manager.clone().or_else(|| {
-        let budget = options.db_write_buffer_size as usize;
-        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
-    });
+    let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -376,6 +384,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         open_tables,
         write_buffer_manager: manager,
         pools: pools_for(options),
+        tuner: compaction_tuning::new_tuner(options),
+        seed_disabled: AtomicBool::new(false),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
@@ -419,13 +429,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         lock: Mutex::new(a.lock),
         me: OnceLock::new(),
     })
-}
-
-/// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
-/// `Env` has them.
-fn shared_pools() -> Arc<ThreadPools> {
-    static POOLS: Local<ThreadPools> = Local::new(ThreadPools::new);
-    POOLS.get()
 }
 
 /// The runtime state of a column family around its recovered version.
@@ -475,7 +478,11 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
-        self.refresh_wal_settings(&self.state.lock());
+        {
+            let state = self.state.lock();
+            self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
+        }
         let recovered = if exists {
             let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;

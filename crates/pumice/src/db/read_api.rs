@@ -5,8 +5,11 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::rate_limiter::reads::read_priority;
+use pumice_port::fiber;
 use pumice_table::TableReadOptions;
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::db::requests::ReadOptions;
 use crate::db::{DbInner, Snapshot};
@@ -33,6 +36,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
 }
 
@@ -48,6 +52,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: None,
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
 }
 
@@ -65,6 +70,7 @@ impl DbInner {
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
         self.check_snapshot(options)?;
+        fiber::spend(budget::GET);
         let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
@@ -109,7 +115,11 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        let job = MultiGet { families, keys: wanted, options: table, sequence };
+        let answers = match options.rate_limiter_priority {
+            None => job.run(),
+            priority => read_priority(priority, || job.run()),
+        };
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers
@@ -122,6 +132,7 @@ impl DbInner {
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
         self.check_snapshot(options)?;
+        fiber::spend(budget::ITERATOR);
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();

@@ -12,6 +12,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 
 use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
+use crate::db::compaction_tuning::Deferral;
 use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
@@ -287,10 +288,15 @@ impl DbInner {
 
     /// Recomputes the stall cause of a column family. Requires: state lock held.
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
+        self.refresh_deferral(cf);
         let options = cf.data.options();
         let inputs = cf.stall_inputs();
         let old = cf.stall;
         cf.stall = self.controller.update(old, &inputs, &options);
+        if cf.stall.is_for_compaction() {
+            // Who changes a family's stall schedules what may run next.
+            cf.deferral = Deferral::None;
+        }
         if old != cf.stall {
             self.note_stall(&cf.data, old, cf.stall, &inputs);
         }

@@ -41,6 +41,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Closes the loops that plain threads share and nobody has borrowed, so that the next call makes
+/// new ones. Never suspends.
+pub fn close_idle_loops() {
+    crate::fiber::close_idle_loops();
+}
+
 /// Runs `f` on what `PUMICE_RUNTIME` says. Suspends.
 ///
 /// # Panics

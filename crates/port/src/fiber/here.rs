@@ -3,8 +3,8 @@
 //! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
 //! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`). While
 //! `f` itself runs, the children stand still: a child must not wait for something that only `f`
-//! would do later, other than ending. When there is no loop to borrow, a child runs in the call that
-//! starts it: so children must not wait for later ones.
+//! would do later, other than ending. When there is no loop to borrow, a child runs in the call
+//! that starts it: so children must not wait for later ones.
 //!
 //! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
 //! is not needed for what never leaves it; scopes end before what their children borrow.

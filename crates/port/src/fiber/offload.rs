@@ -1,7 +1,8 @@
 //! Calls that block, taken off a loop's thread.
 //!
 //! Thread safety: `offload` may be called from any task. The pool is the process's own, at most
-//! [`MOST_THREADS`] threads, none before the first call on a fiber; they stay.
+//! [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When the first
+//! thread is refused, calls block their loop.
 
 use super::here::current_loop;
 use crate::pool::Pool;
@@ -29,7 +30,10 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     let (packet, promise) = Packet::new();
     // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
     let body = unsafe { thread::erase(Box::new(move || promise.fulfil(f))) };
-    Pool::submit(pool, "offload", 0, body);
+    if let Err(body) = Pool::try_submit(pool, "offload", body) {
+        // There is no thread to be had: better that the loop stands still than for ever.
+        body();
+    }
     packet.wait();
     packet.take().unwrap_or_else(|panic| resume_unwind(panic))
 }

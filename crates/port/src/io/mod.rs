@@ -18,9 +18,9 @@
 //!    with nothing in flight in between.
 //!
 //! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of threads
-//! serves. A ring that is refused later, because the process has put itself into a sandbox, is given
-//! up: what the kernel had taken fails with the error, what it had not goes to the threads, and so
-//! does all that follows.
+//! serves. A ring that is refused later, because the process has put itself into a sandbox, is
+//! given up: what the kernel had taken fails with the error, what it had not goes to the threads,
+//! and so does all that follows.
 //!
 //! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
 
@@ -57,8 +57,8 @@ const RETRY_NANOS: u64 = 100_000;
 /// What serves the operations of fibers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMode {
-    /// io_uring, and threads where anything refuses it. The environment variable `PUMICE_IO=threads`
-    /// makes it threads.
+    /// io_uring, and threads where anything refuses it. The environment variable
+    /// `PUMICE_IO=threads` makes it threads.
     #[default]
     Auto,
     /// io_uring, or an error.

@@ -13,6 +13,7 @@
 mod worker;
 
 use crate::os::{CpuPriority, IoPriority};
+use pumice_base::Result;
 use std::sync::Arc;
 pub(crate) use worker::Pool;
 
@@ -80,6 +81,15 @@ impl ThreadPools {
     /// The number of threads the pool may have.
     pub fn background_threads(&self, priority: Priority) -> usize {
         self.pool(priority).limit()
+    }
+
+    /// Starts the first thread of a pool that may have some and has none. A pool with a thread
+    /// keeps one, so its jobs will be done whatever the operating system refuses later.
+    ///
+    /// # Errors
+    /// `IoError` when it has no thread left to give.
+    pub fn start_first(&self, priority: Priority) -> Result<()> {
+        self.pool(priority).start_first()
     }
 
     /// Queues a job. `name` says in thread listings and panic reports what it is.

@@ -7,6 +7,7 @@ use super::Job;
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
+use pumice_base::Result;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -104,6 +105,33 @@ impl Pool {
         }
     }
 
+    /// As `submit`; gives the job back when the pool has no thread and gets none.
+    pub(crate) fn try_submit(
+        pool: &Arc<Pool>,
+        name: &'static str,
+        job: Job,
+    ) -> std::result::Result<(), Job> {
+        let mut state = pool.state.lock();
+        state.queue.push_back(Queued { name, tag: 0, job });
+        pool.start_missing(&mut state);
+        if state.threads.is_empty()
+            && let Some(refused) = state.queue.pop_back()
+        {
+            return Err(refused.job);
+        }
+        pool.work.notify_one();
+        Ok(())
+    }
+
+    /// Starts the first thread, if there is none yet. It stays as long as the limit allows any.
+    pub(crate) fn start_first(self: &Arc<Self>) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.threads.is_empty() && state.limit > 0 && !state.stopping {
+            self.start_one(&mut state)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn remove_tagged(&self, tag: u64) -> usize {
         let mut state = self.state.lock();
         let (gone, kept): (VecDeque<_>, VecDeque<_>) =
@@ -143,19 +171,23 @@ impl Pool {
     fn start_missing(self: &Arc<Self>, state: &mut State) {
         while state.threads.len() < state.limit && state.queue.len() > state.idle && !state.stopping
         {
-            let index = state.threads.len();
-            let pool = Arc::clone(self);
-            match thread::spawn_os(self.thread_name, move || pool.run(index)) {
-                Ok(handle) => {
-                    state.threads.push(Some(handle));
-                    state.thread_ids.push(0);
-                    // It counts as idle from birth, so that one job starts one thread.
-                    state.idle += 1;
-                }
+            if self.start_one(state).is_err() {
                 // The running threads will do the work. With none, the next submit tries again.
-                Err(_) => return,
+                return;
             }
         }
+    }
+
+    /// Requires: lock held.
+    fn start_one(self: &Arc<Self>, state: &mut State) -> Result<()> {
+        let index = state.threads.len();
+        let pool = Arc::clone(self);
+        let handle = thread::spawn_os(self.thread_name, move || pool.run(index))?;
+        state.threads.push(Some(handle));
+        state.thread_ids.push(0);
+        // It counts as idle from birth, so that one job starts one thread.
+        state.idle += 1;
+        Ok(())
     }
 
     /// The life of one thread.

@@ -9,13 +9,17 @@
 //! after the last of them. After `Db::close` reads answer from the last state and writes fail with
 //! ShutdownInProgress, as in the ordinary calls.
 //!
-//! Thread safety: everything from anywhere. Starting a call and polling never suspend.
+//! Where the operating system refuses what the shared runtime needs (threads, descriptors), the
+//! answer is that error, and nothing was done; the next call tries to start it again.
+//!
+//! Thread safety: everything from anywhere. Starting a call and polling never suspend, except that
+//! the first call without a runtime of the database's own waits until the shared one has started.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pumice_base::Result;
+use pumice_base::{Error, Result};
 use pumice_port::fiber::Runtime;
 use pumice_port::future::{self, Task};
 
@@ -31,13 +35,22 @@ use crate::write::batch::WriteBatch;
 /// Polling does when the call has panicked (a user's merge operator or comparator did), and when
 /// it is polled after it was ready.
 #[must_use = "without waiting there is no telling how the call went"]
-pub struct DbFuture<T>(Task<T>);
+pub struct DbFuture<T>(State<T>);
+
+enum State<T> {
+    Started(Task<T>),
+    /// There is nothing to start a fiber on: the answer, until it was polled.
+    Refused(Option<Box<T>>),
+}
 
 impl<T> Future for DbFuture<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        Pin::new(&mut self.0).poll(context)
+        match &mut self.0 {
+            State::Started(task) => Pin::new(task).poll(context),
+            State::Refused(answer) => Poll::Ready(*answer.take().expect("polled until ready")),
+        }
     }
 }
 
@@ -59,7 +72,7 @@ impl Db {
         key: impl Into<Vec<u8>>,
     ) -> DbFuture<Result<Option<PinnedSlice>>> {
         let (options, cf, key) = (options.clone(), cf.clone(), key.into());
-        self.start("get_async", move |db| db.get_cf(&options, &cf, &key))
+        self.start("get_async", Err, move |db| db.get_cf(&options, &cf, &key))
     }
 
     /// [`Db::multi_get`] as a future.
@@ -68,8 +81,9 @@ impl Db {
         options: &ReadOptions,
         keys: Vec<Vec<u8>>,
     ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
-        let options = options.clone();
-        self.start("multi_get_async", move |db| db.multi_get(&options, &keys))
+        let (options, count) = (options.clone(), keys.len());
+        let refused = move |e: Error| (0..count).map(|_| Err(e.clone())).collect();
+        self.start("multi_get_async", refused, move |db| db.multi_get(&options, &keys))
     }
 
     /// [`Db::multi_get_cf`] as a future.
@@ -79,7 +93,7 @@ impl Db {
         keys: Vec<(ColumnFamily, Vec<u8>)>,
     ) -> DbFuture<Result<Vec<Result<Option<PinnedSlice>>>>> {
         let options = options.clone();
-        self.start("multi_get_async", move |db| {
+        self.start("multi_get_async", Err, move |db| {
             let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
             db.multi_get_cf(&options, &keys)
         })
@@ -93,18 +107,28 @@ impl Db {
         mut updates: WriteBatch,
     ) -> DbFuture<Result<()>> {
         let options = *options;
-        self.start("write_async", move |db| db.write(&options, &mut updates))
+        self.start("write_async", Err, move |db| db.write(&options, &mut updates))
     }
 
+    /// Starts `call` on a fiber; `refused` makes the answer when there is no runtime.
     fn start<T: Send + 'static>(
         &self,
         name: &str,
+        refused: impl FnOnce(Error) -> T,
         call: impl FnOnce(&Db) -> T + Send + 'static,
     ) -> DbFuture<T> {
         let db = self.clone();
         let body = move || call(&db);
         let options = self.options();
-        let runtime = options.runtime.as_deref();
-        DbFuture(future::spawn(runtime.unwrap_or_else(|| Runtime::shared()), name, body))
+        let runtime = match options.runtime.as_deref() {
+            Some(own) => Ok(own),
+            None => Runtime::try_shared(),
+        };
+        DbFuture(match runtime {
+            Ok(runtime) => State::Started(future::spawn(runtime, name, body)),
+            Err(e) => State::Refused(Some(Box::new(refused(Error::io_message(format!(
+                "While starting the loops of the shared runtime: {e}"
+            )))))),
+        })
     }
 }

@@ -338,12 +338,16 @@ struct Assembly<'a> {
 }
 
 /// The pools of the process, with threads enough for this database.
-fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
+fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
     let pools = shared_pools();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
-    pools
+    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
+    for priority in [Priority::High, Priority::Low] {
+        pools.start_first(priority)?;
+    }
+    Ok(pools)
 }
 
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
@@ -370,7 +374,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         statistics: options.statistics.clone(),
         open_tables,
         write_buffer_manager: manager,
-        pools: pools_for(options),
+        pools: pools_for(options)?,
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),

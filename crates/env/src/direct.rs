@@ -201,7 +201,7 @@ impl WritableFile for DirectWritableFile {
         self.file.fsync()
     }
     /// Written bytes are with the device already.
-    fn range_sync(&mut self, _offset: u64, _bytes: u64) -> Result<()> {
+    fn range_sync(&mut self, _offset: u64, _bytes: u64, _wait: bool) -> Result<()> {
         Ok(())
     }
     fn preallocate(&mut self, end: u64) -> Result<()> {

@@ -143,8 +143,9 @@ pub trait WritableFile: Send {
     fn sync(&mut self) -> Result<()>;
     /// As `sync`, with all metadata (fsync).
     fn fsync(&mut self) -> Result<()>;
-    /// Hints that a written range should go to the device soon.
-    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()>;
+    /// Hints that a written range should go to the device soon; with `wait_for_earlier` it returns
+    /// when what earlier hints covered of the range is there. Promises no durability.
+    fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()>;
     /// Reserves space up to position `end` without changing the length. Best effort.
     fn preallocate(&mut self, end: u64) -> Result<()>;
     /// Sets the length and moves the position there.

@@ -277,8 +277,8 @@ impl WritableFile for PosixWritableFile {
     fn fsync(&mut self) -> Result<()> {
         self.with(operation::FSYNC, |f| f.sync_all())
     }
-    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
-        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes) {
+    fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
+        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes, wait_for_earlier) {
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
         })

@@ -10,6 +10,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_env::IoPriority;
 use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
@@ -430,6 +431,9 @@ pub struct TableReadOptions {
     pub cache_only: bool,
     /// Where a point read with `cache_only` notes the block that it missed.
     pub missed: Option<Arc<MissedBlock>>,
+    /// How urgent blocks that have to be read are to the rate limiter of the file; None asks it for
+    /// nothing.
+    pub io_priority: Option<IoPriority>,
 }
 
 /// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] gets
@@ -479,6 +483,7 @@ impl Default for TableReadOptions {
             iterate_upper_bound: None,
             cache_only: false,
             missed: None,
+            io_priority: None,
         }
     }
 }

@@ -169,6 +169,8 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         "" => default_path(),
         db => PathBuf::from(db),
     };
+    // As in RocksDB's db_bench before the database is opened.
+    engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
     Driver::new(engine, flags, &path, seed)?.run(entries)
 }
 

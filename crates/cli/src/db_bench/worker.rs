@@ -10,7 +10,7 @@ use super::flags::Flags;
 use super::stats::{Operation, Stats};
 use super::workload::{KeyMaker, ValueMaker};
 use pumice_base::random::Rng;
-use pumice_env::rate_limiter::{IoClass, RateLimiter};
+use pumice_env::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterOptions};
 use pumice_port::fiber::maybe_yield;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::time::now_micros;
@@ -83,7 +83,7 @@ impl<D: BenchDb> Shared<D> {
             true => sine_rate(&flags, 0.0),
             false => flags.benchmark_write_rate_limit,
         };
-        let limiter = |rate: u64| (rate > 0).then(|| RateLimiter::new(rate));
+        let limiter = |rate: u64| (rate > 0).then(|| user_limiter(rate));
         Shared {
             write_limiter: limiter(write_rate),
             read_limiter: limiter(flags.benchmark_read_rate_limit),
@@ -202,7 +202,8 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         if now - self.last_sine_change > flags.sine_write_rate_interval_milliseconds * 1000 {
             self.last_sine_change = now;
             let seconds = (now - self.stats.started_at()) as f64 / 1e6;
-            limiter.set_rate_bytes_per_sec(sine_rate(flags, seconds));
+            // The rate is at least 1, which no limiter refuses.
+            limiter.set_bytes_per_second(sine_rate(flags, seconds)).expect("a rate above 0");
         }
     }
 
@@ -215,8 +216,13 @@ impl<'a, D: BenchDb> Worker<'a, D> {
 /// Takes `amount` tokens, in as many portions as the limiter gives.
 pub fn wait_for(limiter: &RateLimiter, mut amount: u64) {
     while amount > 0 {
-        amount -= limiter.request(amount, IoClass::High);
+        amount -= limiter.request_token(amount, 0, IoPriority::High, IoKind::Write, None);
     }
+}
+
+/// A limiter of the workers' own operations, `rate` (above 0) a second.
+pub fn user_limiter(rate: u64) -> RateLimiter {
+    RateLimiter::new(&RateLimiterOptions::new(rate)).expect("a rate above 0")
 }
 
 /// `a sin(b x + c) + d` in bytes a second; at least 1.

@@ -171,7 +171,7 @@ impl WritableFile for MemFile {
     fn fsync(&mut self) -> Result<()> {
         self.sync_as(operation::FSYNC)
     }
-    fn range_sync(&mut self, _offset: u64, _bytes: u64) -> Result<()> {
+    fn range_sync(&mut self, _offset: u64, _bytes: u64, _wait: bool) -> Result<()> {
         Ok(())
     }
     fn preallocate(&mut self, _end: u64) -> Result<()> {

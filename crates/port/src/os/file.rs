@@ -240,10 +240,12 @@ impl File {
     pub(super) fn fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }
-    /// Starts writing the dirty pages of a range to the device, without waiting and without a
-    /// promise of durability. ENOSYS where the file system cannot do it.
-    pub fn range_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        let flags = libc::SYNC_FILE_RANGE_WRITE;
+    /// Starts writing the dirty pages of a range to the device, without a promise of durability.
+    /// With `wait_for_earlier` it first waits until writes of the range that were started before
+    /// are done. ENOSYS where the file system cannot do it.
+    pub fn range_sync(&self, offset: u64, bytes: u64, wait_for_earlier: bool) -> io::Result<()> {
+        let wait = if wait_for_earlier { libc::SYNC_FILE_RANGE_WAIT_BEFORE } else { 0 };
+        let flags = wait | libc::SYNC_FILE_RANGE_WRITE;
         let fd = self.inner.as_raw_fd();
         offload(|| {
             retry(|| {

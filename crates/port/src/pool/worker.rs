@@ -4,13 +4,14 @@
 //! thread, so that threads end in reverse order of their start and indexes stay dense.
 
 use super::Job;
+use super::keeper::Keeper;
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
 use pumice_base::Result;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 struct Queued {
     name: &'static str,
@@ -35,6 +36,8 @@ struct State {
 /// One priority's queue and threads.
 pub(crate) struct Pool {
     thread_name: &'static str,
+    /// Starts the threads once there is one.
+    keeper: Arc<OnceLock<Keeper>>,
     state: Mutex<State>,
     /// Signals idle workers: a job, a smaller limit, or the end.
     work: Condvar,
@@ -43,9 +46,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// A pool that starts its threads itself.
     pub(crate) fn new(thread_name: &'static str) -> Self {
+        Self::with_keeper(thread_name, Arc::new(OnceLock::new()))
+    }
+
+    /// A pool whose threads `keeper` starts once it is there.
+    pub(super) fn with_keeper(thread_name: &'static str, keeper: Arc<OnceLock<Keeper>>) -> Self {
         Pool {
             thread_name,
+            keeper,
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 threads: Vec::new(),
@@ -182,7 +192,11 @@ impl Pool {
     fn start_one(self: &Arc<Self>, state: &mut State) -> Result<()> {
         let index = state.threads.len();
         let pool = Arc::clone(self);
-        let handle = thread::spawn_os(self.thread_name, move || pool.run(index))?;
+        let body = move || pool.run(index);
+        let handle = match self.keeper.get() {
+            Some(keeper) => keeper.spawn(self.thread_name, Box::new(body)),
+            None => thread::spawn_os(self.thread_name, body),
+        }?;
         state.threads.push(Some(handle));
         state.thread_ids.push(0);
         // It counts as idle from birth, so that one job starts one thread.

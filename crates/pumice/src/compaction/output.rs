@@ -102,7 +102,9 @@ impl OutputFile {
             sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
         };
-        let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
+        let priority = db.io_priority(spec.reason);
+        let writer = db.options().paced_table_writer(spec.expected_bytes, priority);
+        let writer = BufferedWriter::new(file, writer);
         Ok(OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,

@@ -146,6 +146,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
         fill_cache: false,
         readahead_size: job.db.options().compaction_readahead_size as usize,
         total_order_seek: true,
+        io_priority: Some(job.db.io_priority(TableReason::Compaction)),
         ..TableReadOptions::default()
     };
     let tables = job.cf.tables();

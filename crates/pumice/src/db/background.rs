@@ -8,7 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_env::IoPriority;
 use pumice_port::pool::Priority;
+use pumice_table::TableReason;
 
 use crate::db::column_family::CfState;
 use crate::db::{DbInner, DbState};
@@ -31,6 +33,17 @@ impl CfState {
 }
 
 impl DbInner {
+    /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
+    /// writes wait for them. A file keeps what was decided when it was opened.
+    pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
+        let awaited = self.controller.is_stopped() || self.controller.is_delayed();
+        match reason {
+            _ if awaited => IoPriority::User,
+            TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
+            TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,
+        }
+    }
+
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only

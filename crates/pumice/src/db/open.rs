@@ -16,7 +16,6 @@ use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
-use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
@@ -339,7 +338,7 @@ struct Assembly<'a> {
 
 /// The pools of the process, with threads enough for this database.
 fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
-    let pools = shared_pools();
+    let pools = ThreadPools::shared();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
@@ -417,13 +416,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         lock: Mutex::new(a.lock),
         me: OnceLock::new(),
     })
-}
-
-/// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
-/// `Env` has them.
-fn shared_pools() -> Arc<ThreadPools> {
-    static POOLS: Local<ThreadPools> = Local::new(ThreadPools::new);
-    POOLS.get()
 }
 
 /// The runtime state of a column family around its recovered version.

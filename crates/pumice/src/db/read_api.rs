@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use pumice_base::{Result, SequenceNumber};
+use pumice_env::rate_limiter::reads::read_priority;
 use pumice_table::TableReadOptions;
 
 use crate::db::column_family::CfData;
@@ -33,6 +34,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
 }
 
@@ -48,6 +50,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: None,
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
 }
 
@@ -100,7 +103,11 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        let job = MultiGet { families, keys: wanted, options: table, sequence };
+        let answers = match options.rate_limiter_priority {
+            None => job.run(),
+            priority => read_priority(priority, || job.run()),
+        };
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers

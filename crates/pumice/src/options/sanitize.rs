@@ -16,8 +16,11 @@ use super::db_options::DbOptions;
 use super::enums::CompactionStyle;
 use super::row::check_all;
 
-/// Write rate under a slowdown when `delayed_write_rate` is 0.
+/// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
 const DEFAULT_DELAYED_WRITE_RATE: u64 = 16 << 20;
+/// `bytes_per_sync` of a database with a rate limiter when nothing else is said: what is paced must
+/// not pile up in the page cache.
+const LIMITED_BYTES_PER_SYNC: u64 = 1 << 20;
 /// Compactions that read past the page cache read ahead this much when nothing else is said.
 const DIRECT_COMPACTION_READAHEAD_BYTES: u64 = 2 << 20;
 /// Fewest open files that a database can work with.
@@ -47,7 +50,11 @@ impl DbOptions {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
         }
         if o.delayed_write_rate == 0 {
-            o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
+            let limited = o.rate_limiter.as_ref().map(|limiter| limiter.bytes_per_second());
+            o.delayed_write_rate = limited.unwrap_or(DEFAULT_DELAYED_WRITE_RATE);
+        }
+        if o.rate_limiter.is_some() && o.bytes_per_sync == 0 {
+            o.bytes_per_sync = LIMITED_BYTES_PER_SYNC;
         }
         if o.use_direct_reads && o.compaction_readahead_size == 0 {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;

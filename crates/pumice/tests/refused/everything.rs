@@ -41,13 +41,9 @@ fn batch(n: usize) -> WriteBatch {
     batch
 }
 
-const SYNC: WriteOptions = WriteOptions {
-    sync: true,
-    disable_wal: false,
-    no_slowdown: false,
-    low_pri: false,
-    ignore_missing_column_families: false,
-};
+fn sync() -> WriteOptions {
+    WriteOptions { sync: true, ..WriteOptions::default() }
+}
 
 /// What a run did.
 #[derive(Default)]
@@ -94,16 +90,16 @@ fn program(folder: &Path) -> Done {
 }
 
 fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
-    let (write, read) = (WriteOptions::default(), ReadOptions::default());
+    let (synced, write, read) = (sync(), WriteOptions::default(), ReadOptions::default());
     for n in 0..20 {
-        done.wrote(n, db.write(if n % 5 == 0 { &SYNC } else { &write }, &mut batch(n)));
+        done.wrote(n, db.write(if n % 5 == 0 { &synced } else { &write }, &mut batch(n)));
     }
     if let Some(runtime) = runtime {
         let clients: Vec<_> = (20..26)
             .map(|n| {
                 let db = db.clone();
                 let client = move || {
-                    let wrote = db.write(&SYNC, &mut batch(n));
+                    let wrote = db.write(&sync(), &mut batch(n));
                     (wrote, db.get(&ReadOptions::default(), &key(n)))
                 };
                 (n, runtime.spawn("client", client))
@@ -115,7 +111,7 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
                 done.read(n, found);
             }
         }
-        let writes: Vec<_> = (26..30).map(|n| (n, db.write_async(&SYNC, batch(n)))).collect();
+        let writes: Vec<_> = (26..30).map(|n| (n, db.write_async(&sync(), batch(n)))).collect();
         for (n, future) in writes {
             done.wrote(n, block_on(future));
         }
@@ -138,7 +134,7 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
     }
     done.note("compact", db.compact_range(&CompactRangeOptions::default(), None, None));
     for n in 40..44 {
-        done.wrote(n, db.write(&SYNC, &mut batch(n)));
+        done.wrote(n, db.write(&sync(), &mut batch(n)));
     }
 }
 

@@ -9,6 +9,7 @@ use pumice_base::checksum::ChecksumType;
 use pumice_base::dbformat::user_key;
 use pumice_base::{Error, Result};
 use pumice_cache::{CacheKey, Priority};
+use pumice_env::rate_limiter::reads::read_priority;
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
@@ -37,6 +38,15 @@ impl MetaRef<'_> {
             MetaRef::Borrowed(block) => block.get(),
             MetaRef::Pinned(block) => block.get(),
         }
+    }
+}
+
+/// Reads as urgently to the rate limiter as the options say.
+#[inline]
+pub(crate) fn at_pace<R>(options: &TableReadOptions, read: impl FnOnce() -> R) -> R {
+    match options.io_priority {
+        None => read(),
+        priority => read_priority(priority, read),
     }
 }
 
@@ -138,8 +148,10 @@ impl Table {
     ) -> Result<Searched<BlockHandle>> {
         let usual =
             self.index_encoding == IndexEncoding::USUAL && self.comparator.user.is_bytewise();
-        self.file.search_in_passing(handle, options.verify_checksums, |block| {
-            if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+        at_pace(options, || {
+            self.file.search_in_passing(handle, options.verify_checksums, |block| {
+                if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+            })
         })
     }
 
@@ -248,12 +260,13 @@ impl Table {
         }
         let verify = options.verify_checksums;
         let block = if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
-            let contents = self.file.read_in_passing(handle, kind, verify)?;
+            let contents = at_pace(options, || self.file.read_in_passing(handle, kind, verify))?;
             let block = self.decode_index(&contents, handle, kind)?;
             TableFile::recycle(contents);
             block
         } else {
-            self.decode(self.file.read(handle, kind, verify)?, handle, kind)?
+            let contents = at_pace(options, || self.file.read(handle, kind, verify))?;
+            self.decode(contents, handle, kind)?
         };
         self.admit(block, handle, keep)
     }

@@ -107,6 +107,9 @@ impl RandomAccessFile for DirectRandomAccessFile {
         }
     }
     /// There is no cache to fetch into.
+    fn needs_little_stack(&self) -> bool {
+        true
+    }
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {
         self.bytes

@@ -108,6 +108,11 @@ pub trait RandomAccessFile: Send + Sync {
             request.result = self.read_at(request.offset, request.buf);
         }
     }
+    /// Whether reads need little stack: then those of a thread may be made on fibers of it, so that
+    /// several are under way at once.
+    fn needs_little_stack(&self) -> bool {
+        false
+    }
     /// Hints that a range will be read soon.
     fn prefetch(&self, offset: u64, bytes: u64);
     /// Length when it was opened: files are not read while they are written, except logs.

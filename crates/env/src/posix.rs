@@ -187,6 +187,9 @@ impl RandomAccessFile for PosixRandomAccessFile {
             request.result = result.map_err(|e| Error::io(&text(), &self.path, &e));
         }
     }
+    fn needs_little_stack(&self) -> bool {
+        true
+    }
     fn prefetch(&self, offset: u64, bytes: u64) {
         // A hint: a file system that does not take it still reads correctly.
         drop(self.file.advise(offset, bytes, Advice::WillNeed));

@@ -5,7 +5,7 @@
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
@@ -119,6 +119,8 @@ pub struct MemTable {
     strict_max_successive_merges: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
+    /// What the manager was told of by `mark_flushed`; 0 before.
+    flushed_bytes: AtomicUsize,
     id: u64,
     earliest_seq: SequenceNumber,
     /// Sequences of the range tombstones, whose own lane there is none.
@@ -155,6 +157,7 @@ impl MemTable {
             strict_max_successive_merges: options.strict_max_successive_merges,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
+            flushed_bytes: AtomicUsize::new(0),
             id,
             earliest_seq,
             range_first_seq: AtomicU64::new(u64::MAX),
@@ -382,7 +385,8 @@ impl MemTable {
         }
         let arena = self.arena();
         let block = arena.block_bytes();
-        let limit = self.write_buffer_bytes + block / 100 * OVER_ALLOCATION_PERCENT;
+        let spare = block / 100 * OVER_ALLOCATION_PERCENT;
+        let limit = self.write_buffer_bytes.saturating_add(spare);
         let held = arena.allocated();
         if held + block < limit {
             return false;
@@ -396,6 +400,18 @@ impl MemTable {
             && let Some(manager) = &self.manager
         {
             manager.schedule_free(self.memory_bytes());
+        }
+    }
+
+    /// Nothing will be added, nor will it be flushed any more: it has been, or nobody wants it. Who
+    /// waits for memory need not wait for this.
+    pub fn mark_flushed(&self) {
+        self.mark_immutable();
+        let bytes = self.memory_bytes();
+        if let Some(manager) = &self.manager
+            && self.flushed_bytes.compare_exchange(0, bytes, Relaxed, Relaxed).is_ok()
+        {
+            manager.flushed(bytes);
         }
     }
 
@@ -425,7 +441,7 @@ impl Drop for MemTable {
     fn drop(&mut self) {
         self.mark_immutable();
         if let Some(manager) = &self.manager {
-            manager.free(self.memory_bytes());
+            manager.free(self.memory_bytes(), self.flushed_bytes.load(Relaxed));
         }
     }
 }

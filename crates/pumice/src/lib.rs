@@ -64,7 +64,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod budget;
 mod compaction;
+mod control;
 mod db;
 mod flush;
 mod ingest;

@@ -169,7 +169,7 @@ impl TableCache {
             prefix_extractor: family.prefix_extractor.clone(),
             extractor: family.prefix_extractor.as_ref().map(Extractor::new),
             // Uncompressed, a table can be larger than the memtable that it was.
-            flushed_bytes_max: family.write_buffer_size as u64 / 2 * 3,
+            flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
     }

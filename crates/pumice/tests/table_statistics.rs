@@ -160,9 +160,9 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 }
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
-/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit` and those of writes see to
-/// them.
-const ELSEWHERE: [&str; 26] = [
+/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned` and those of
+/// writes see to them.
+const ELSEWHERE: [&str; 27] = [
     "rocksdb.read.amp.estimate.useful.bytes",
     "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",
@@ -178,6 +178,7 @@ const ELSEWHERE: [&str; 26] = [
     "rocksdb.compact.write.ttl.bytes",
     "rocksdb.stall.micros",
     "rocksdb.write.other",
+    "rocksdb.compaction.disabled.count",
     "rocksdb.number.rate_limiter.drains",
     "rocksdb.rate.limiter.bytes.read",
     "rocksdb.rate.limiter.bytes.write",

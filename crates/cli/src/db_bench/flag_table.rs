@@ -26,7 +26,7 @@ flag_table! {
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
     deletes: i64 = -1, "Number of delete operations to do. If negative, do num deletions";
-    threads: i32 = 1, "Number of concurrent threads to run";
+    threads: i32 = 1, "Number of concurrent threads to run, at most 10000";
     fibers: i32 = 0,
         "If not 0, run this many fibers over as many loops as there are threads, in place of the \
         threads (Pumice's own flag)";
@@ -151,6 +151,10 @@ flag_table! {
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
         "Data older than this goes down to the last level; the default leaves it to the engine";
+    auto_tuned_compaction: bool = false,
+        "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
+    background_policy: String = "static",
+        "What decides how much background work is done: static, seed_rule (Pumice's own)";
     enable_io_prio: bool = false, "Lower the background flush/compaction threads' IO priority";
     enable_cpu_prio: bool = false, "Lower the background flush/compaction threads' CPU priority";
     rate_limiter_bytes_per_sec: u64 = 0,

@@ -65,8 +65,16 @@ pub struct Shared<D> {
     pub workers: usize,
     /// Workers that are done.
     pub finished: AtomicUsize,
-    arrived: Mutex<usize>,
-    all_arrived: Condvar,
+    gate: Mutex<Gate>,
+    gate_changed: Condvar,
+}
+
+/// Where the workers of a run wait for each other.
+#[derive(Default)]
+struct Gate {
+    arrived: usize,
+    /// Some worker could not be started: none begins.
+    closed: bool,
 }
 
 impl<D: BenchDb> Shared<D> {
@@ -94,20 +102,27 @@ impl<D: BenchDb> Shared<D> {
             reported,
             workers,
             finished: AtomicUsize::new(0),
-            arrived: Mutex::new(0),
-            all_arrived: Condvar::new(),
+            gate: Mutex::new(Gate::default()),
+            gate_changed: Condvar::new(),
         }
     }
 
-    fn wait_for_all(&self) {
-        let mut arrived = self.arrived.lock();
-        *arrived += 1;
-        if *arrived == self.workers {
-            self.all_arrived.notify_all();
+    /// Lets go of the workers that wait, without work: the others could not be started.
+    pub fn abandon(&self) {
+        self.gate.lock().closed = true;
+        self.gate_changed.notify_all();
+    }
+
+    fn wait_for_all(&self) -> Result<()> {
+        let mut gate = self.gate.lock();
+        gate.arrived += 1;
+        if gate.arrived == self.workers {
+            self.gate_changed.notify_all();
         }
-        while *arrived < self.workers {
-            arrived = self.all_arrived.wait(arrived);
+        while gate.arrived < self.workers && !gate.closed {
+            gate = self.gate_changed.wait(gate);
         }
+        if gate.closed { Err("the benchmark was given up".into()) } else { Ok(()) }
     }
 }
 
@@ -128,11 +143,14 @@ pub struct Worker<'a, D: BenchDb> {
 
 impl<'a, D: BenchDb> Worker<'a, D> {
     /// Waits at the gate for the other workers and starts the clock.
-    pub fn start(shared: &'a Shared<D>, index: usize, seed: u64) -> Self {
-        shared.wait_for_all();
+    ///
+    /// # Errors
+    /// The run was abandoned.
+    pub fn start(shared: &'a Shared<D>, index: usize, seed: u64) -> Result<Self> {
+        shared.wait_for_all()?;
         let stats = Stats::start(&shared.flags, index, shared.reported.clone());
         let last_sine_change = stats.started_at();
-        Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change }
+        Ok(Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change })
     }
 
     /// Keys as the flags want them.

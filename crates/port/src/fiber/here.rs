@@ -40,7 +40,7 @@ pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> Jo
     let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
     let (packet, promise) = Packet::new();
     // SAFETY: invariant 1.
-    let body = unsafe { local(Box::new(move || promise.fulfil(f))) };
+    let body = unsafe { local(Box::new(promise.body(f))) };
     let task = scheduler.spawn_here(name, body);
     JoinHandle::new(packet, Started::fiber(task), name)
 }
@@ -97,7 +97,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// have ended on return. Suspends. See the head of the module for threads without a loop.
 ///
 /// # Panics
-/// With the panic of `f`, or when a child panicked that nobody joined.
+/// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     let scope = Scope {
         children: Children::new(),
@@ -110,7 +110,9 @@ pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env
     scope.home.wait(&|| scope.children.ended(), || scope.children.wait());
     match result {
         Err(panic) => resume_unwind(panic),
-        Ok(_) if scope.children.any_panicked() => panic!("a scoped fiber panicked"),
+        Ok(_) if scope.children.any_panicked() => {
+            panic!("a scoped fiber panicked or did not start")
+        }
         Ok(value) => value,
     }
 }
@@ -122,20 +124,11 @@ impl<'scope> Scope<'scope, '_> {
         name: &str,
         f: impl FnOnce() -> T + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let (packet, promise) = Packet::new();
-        let own = Arc::clone(&packet);
-        let children = &self.children;
-        let body = move || {
-            promise.fulfil(f);
-            // Either the handle has the result now or it is dropped here, before the end.
-            let panicked = Packet::abandon(own);
-            children.end(panicked);
-        };
+        let (packet, body) = self.children.child(f);
         // SAFETY: invariant 1.
         let body = unsafe { local(Box::new(body)) };
-        self.children.begin();
         self.home.start(name, body);
-        ScopedJoinHandle { packet: Some(packet), children, home: &self.home }
+        ScopedJoinHandle { packet: Some(packet), children: &self.children, home: &self.home }
     }
 }
 
@@ -160,7 +153,8 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits for the end of the child. Suspends.
     ///
     /// # Errors
-    /// What the child panicked with.
+    /// What the child panicked with; [`NotStarted`](crate::thread::NotStarted) if there was no
+    /// memory for its stack.
     pub fn join(mut self) -> std::thread::Result<T> {
         let packet = self.packet.take().expect("joined once");
         self.home.wait(&|| packet.is_done(), || packet.wait());

@@ -48,8 +48,13 @@ impl ThreadLoop {
         let reactor = Reactor::lent().ok()?;
         let own = Loop::claim();
         let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
-        own.open(Arc::clone(&group), 0, reactor);
-        Some(ThreadLoop { own, group })
+        match own.open(Arc::clone(&group), 0, reactor) {
+            Ok(()) => Some(ThreadLoop { own, group }),
+            Err(_) => {
+                own.release();
+                None
+            }
+        }
     }
 }
 

@@ -3,14 +3,16 @@
 //! A [`Runtime`] has loops, one per thread; a fiber stays on the loop where it was started, for
 //! life, so the addresses of thread-locals never change under it. It is resumed when somebody
 //! unparks it (`task`), when its deadline has come or its request is answered, in the order in
-//! which that happened. A fiber that does not wait is not interrupted: long computations call
-//! [`maybe_yield`], and blocking calls that the port does not know go through [`offload`].
+//! which that happened. A fiber that does not wait is not interrupted: operations of the engine
+//! count against its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls
+//! that the port does not know go through [`offload`].
 //!
 //! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
 //! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.
 //!
 //! Thread safety: see each item.
 
+pub(crate) mod budget;
 pub(crate) mod coroutine;
 mod event_loop;
 mod here;
@@ -27,6 +29,7 @@ mod timers;
 mod watchdog;
 
 pub use crate::io::IoMode;
+pub use budget::{BUDGET, spend};
 pub use here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
 pub(crate) use lent::close_idle as close_idle_loops;
 pub use offload::offload;

@@ -2,7 +2,8 @@
 //!
 //! A new thread has its starter's priority, and nobody without a privilege can raise it. A lowered
 //! worker that hands a job to another pool could start that pool's first thread, and all jobs of
-//! that pool would run lowered from then on. So once anything is lowered, the keeper starts threads.
+//! that pool would run lowered from then on. So once anything is lowered, the keeper starts the
+//! threads.
 //!
 //! Invariants:
 //! 1. At most one request is in the slot: callers hold `turn` from before it is put there until the

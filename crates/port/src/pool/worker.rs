@@ -8,7 +8,6 @@ use super::keeper::Keeper;
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
-use pumice_base::Result;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -107,34 +106,38 @@ impl Pool {
         let mut state = pool.state.lock();
         state.queue.push_back(Queued { name, tag, job });
         pool.start_missing(&mut state);
-        if state.threads.len() > state.limit {
-            // A single notification could reach a thread that is about to end.
-            pool.work.notify_all();
-        } else {
-            pool.work.notify_one();
-        }
+        pool.announce(&state);
     }
 
-    /// As `submit`; gives the job back when the pool has no thread and gets none.
-    pub(crate) fn try_submit(
-        pool: &Arc<Pool>,
-        name: &'static str,
-        job: Job,
-    ) -> std::result::Result<(), Job> {
+    /// As `submit`, for one who can do the job as well.
+    ///
+    /// # Errors
+    /// The job, when there is no thread that will ever take it.
+    pub(crate) fn try_submit(pool: &Arc<Pool>, name: &'static str, job: Job) -> Result<(), Job> {
         let mut state = pool.state.lock();
         state.queue.push_back(Queued { name, tag: 0, job });
         pool.start_missing(&mut state);
         if state.threads.is_empty()
-            && let Some(refused) = state.queue.pop_back()
+            && let Some(own) = state.queue.pop_back()
         {
-            return Err(refused.job);
+            return Err(own.job);
         }
-        pool.work.notify_one();
+        pool.announce(&state);
         Ok(())
     }
 
+    /// Wakes a worker for a job that was queued. Requires: lock held.
+    fn announce(&self, state: &State) {
+        if state.threads.len() > state.limit {
+            // A single notification could reach a thread that is about to end.
+            self.work.notify_all();
+        } else {
+            self.work.notify_one();
+        }
+    }
+
     /// Starts the first thread, if there is none yet. It stays as long as the limit allows any.
-    pub(crate) fn start_first(self: &Arc<Self>) -> Result<()> {
+    pub(crate) fn start_first(self: &Arc<Self>) -> pumice_base::Result<()> {
         let mut state = self.state.lock();
         if state.threads.is_empty() && state.limit > 0 && !state.stopping {
             self.start_one(&mut state)?;
@@ -189,7 +192,7 @@ impl Pool {
     }
 
     /// Requires: lock held.
-    fn start_one(self: &Arc<Self>, state: &mut State) -> Result<()> {
+    fn start_one(self: &Arc<Self>, state: &mut State) -> pumice_base::Result<()> {
         let index = state.threads.len();
         let pool = Arc::clone(self);
         let body = move || pool.run(index);

@@ -103,7 +103,8 @@ impl OutputFile {
             user_collected: Vec::new(),
         };
         let priority = db.io_priority(spec.reason);
-        let writer = db.options().paced_table_writer(spec.expected_bytes, priority);
+        let events = db.job_events(spec.reason);
+        let writer = db.options().paced_table_writer(spec.expected_bytes, priority, events);
         let writer = BufferedWriter::new(file, writer);
         Ok(OutputFile {
             spec,

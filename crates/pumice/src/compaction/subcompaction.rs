@@ -72,7 +72,8 @@ struct Writer<'a> {
 /// Compacts user keys in `[start, end)`; None is an open end.
 ///
 /// # Errors
-/// I/O, corruption of an input, a failed merge, Aborted when the database closes.
+/// I/O, corruption of an input, a failed merge, ColumnFamilyDropped, Aborted when the database
+/// closes.
 pub(crate) fn run(
     job: &JobContext,
     start: Option<Vec<u8>>,
@@ -125,7 +126,10 @@ pub(crate) fn run(
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
-            if job.db.shutting_down.load(Ordering::Acquire) || job.cf.is_dropped() {
+            if job.cf.is_dropped() {
+                return Err(Error::column_family_dropped(job.cf.name.clone()));
+            }
+            if job.db.shutting_down.load(Ordering::Acquire) {
                 return Err(Error::aborted("compaction cancelled: the database is closing"));
             }
         }

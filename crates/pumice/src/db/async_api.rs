@@ -7,7 +7,8 @@
 //!
 //! The fiber holds a handle: a database whose last handle goes while calls are under way closes
 //! after the last of them. After `Db::close` reads answer from the last state and writes fail with
-//! ShutdownInProgress, as in the ordinary calls.
+//! ShutdownInProgress, as in the ordinary calls. A call for which there is no memory to start a
+//! fiber is not made; its answer, that of each key, is Aborted with subcode MemoryLimit.
 //!
 //! Where the operating system refuses what the shared runtime needs (threads, descriptors), the
 //! answer is that error, and nothing was done; the next call tries to start it again.
@@ -72,7 +73,7 @@ impl Db {
         key: impl Into<Vec<u8>>,
     ) -> DbFuture<Result<Option<PinnedSlice>>> {
         let (options, cf, key) = (options.clone(), cf.clone(), key.into());
-        self.start("get_async", Err, move |db| db.get_cf(&options, &cf, &key))
+        self.start("get_async", move |db| db.get_cf(&options, &cf, &key), Err)
     }
 
     /// [`Db::multi_get`] as a future.
@@ -82,8 +83,8 @@ impl Db {
         keys: Vec<Vec<u8>>,
     ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
         let (options, count) = (options.clone(), keys.len());
-        let refused = move |e: Error| (0..count).map(|_| Err(e.clone())).collect();
-        self.start("multi_get_async", refused, move |db| db.multi_get(&options, &keys))
+        let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
+        self.start("multi_get_async", move |db| db.multi_get(&options, &keys), refused)
     }
 
     /// [`Db::multi_get_cf`] as a future.
@@ -93,10 +94,11 @@ impl Db {
         keys: Vec<(ColumnFamily, Vec<u8>)>,
     ) -> DbFuture<Result<Vec<Result<Option<PinnedSlice>>>>> {
         let options = options.clone();
-        self.start("multi_get_async", Err, move |db| {
+        let call = move |db: &Db| {
             let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
             db.multi_get_cf(&options, &keys)
-        })
+        };
+        self.start("multi_get_async", call, Err)
     }
 
     /// [`Db::write`] as a future. Writes started one after the other are not ordered: wait for
@@ -107,15 +109,15 @@ impl Db {
         mut updates: WriteBatch,
     ) -> DbFuture<Result<()>> {
         let options = *options;
-        self.start("write_async", Err, move |db| db.write(&options, &mut updates))
+        self.start("write_async", move |db| db.write(&options, &mut updates), Err)
     }
 
-    /// Starts `call` on a fiber; `refused` makes the answer when there is no runtime.
+    /// Makes `call` on a fiber; where there is no memory for one the answer is what `refused` says.
     fn start<T: Send + 'static>(
         &self,
-        name: &str,
-        refused: impl FnOnce(Error) -> T,
+        name: &'static str,
         call: impl FnOnce(&Db) -> T + Send + 'static,
+        refused: impl FnOnce(Error) -> T + Send + 'static,
     ) -> DbFuture<T> {
         let db = self.clone();
         let body = move || call(&db);
@@ -125,7 +127,7 @@ impl Db {
             None => Runtime::try_shared(),
         };
         DbFuture(match runtime {
-            Ok(runtime) => State::Started(future::spawn(runtime, name, body)),
+            Ok(runtime) => State::Started(future::spawn(runtime, name, body, refused)),
             Err(e) => State::Refused(Some(Box::new(refused(Error::io_message(format!(
                 "While starting the loops of the shared runtime: {e}"
             )))))),

@@ -8,7 +8,7 @@ use pumice_env::IoPriority;
 /// Options of a read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Read as of this snapshot; None reads the latest state.
+    /// Read as of this snapshot, which must be of the same database; None reads the latest state.
     pub snapshot: Option<Snapshot>,
     /// Verify block checksums.
     pub verify_checksums: bool,

@@ -10,7 +10,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
-use super::enums::InfoLogLevel;
+use super::enums::{BackgroundPolicy, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::stats::{EventListener, Logger, Statistics};
@@ -82,6 +82,8 @@ option_table! {
         /// Bytes per second that writers get while they are slowed down; 0 means the rate of
         /// `rate_limiter`, 16 MiB without one.
         delayed_write_rate: u64 = 0, mutable, saved;
+        /// What decides how much background work is done. Pumice's own.
+        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved;
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.
@@ -134,6 +136,9 @@ option_table! {
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
+        /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
+        /// it.
+        skipped_options: Vec<String> = Vec::new();
     }
     hints {
         /// Damage is always an error at once, as with true.

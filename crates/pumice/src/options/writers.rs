@@ -32,12 +32,13 @@ impl DbOptions {
         &self,
         expected_bytes: u64,
         priority: IoPriority,
+        events: Option<Arc<dyn RateLimiterEvents>>,
     ) -> WriterOptions {
         let direct = self.use_direct_io_for_flush_and_compaction;
         WriterOptions {
             rate_limiter: self.rate_limiter.clone(),
             io_priority: priority,
-            rate_events: self.rate_events(),
+            rate_events: events,
             rate_alignment: if direct { DIRECT_ALIGNMENT_BYTES } else { 0 },
             ..self.table_writer(expected_bytes)
         }

@@ -165,6 +165,7 @@ stat_names! {
         PrefetchBytesUseful = "rocksdb.prefetch.bytes.useful",
         PrefetchHits = "rocksdb.prefetch.hits",
         FooterCorruptionCount = "rocksdb.footer.corruption.count",
+        CompactionDisabledCount = "rocksdb.compaction.disabled.count",
     }
 }
 

@@ -16,6 +16,7 @@ use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
+use crate::budget;
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
 use crate::read::super_version::SuperVersion;
@@ -68,6 +69,8 @@ impl DbInner {
     /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        let cost = updates.count().saturating_mul(budget::UPDATE);
+        fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
         self.check_write(options)?;
         if options.low_pri {
             self.yield_low_priority(options, updates.data_bytes() as u64)?;
@@ -86,6 +89,7 @@ impl DbInner {
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
+        fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if options.low_pri {
             let mut own = WriteBatch::with_capacity(256);

@@ -255,6 +255,11 @@ impl WriteQueue {
         task::unpark_all(refused);
     }
 
+    /// The leader waits.
+    pub fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
+    }
+
     /// Ends [`Self::begin_stall`].
     pub fn end_stall(&self) {
         self.state.lock().stalled = false;

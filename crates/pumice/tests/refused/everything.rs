@@ -278,7 +278,7 @@ refused! {
     descriptors: refuse_everywhere(Descriptor);
     threads: refuse_in_fresh_processes(Thread, "auto");
     threads_that_stand_for_rings: refuse_in_fresh_processes(Thread, "threads");
-    // address_space: refuse_everywhere(AddressSpace);
+    address_space: refuse_everywhere(AddressSpace);
     setup: refuse_everywhere(RingSetup);
     enter: refuse_everywhere(RingEnter);
     register: refuse_everywhere(RingRegister);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::dbformat::user_key;
-use pumice_base::{Error, Result};
+use pumice_base::{Comparator, Error, Result};
 use pumice_cache::{CacheKey, Priority};
 use pumice_env::rate_limiter::reads::read_priority;
 
@@ -229,8 +229,8 @@ impl Table {
         }
     }
 
-    /// Reads a block that a read with `cache_only` missed, and keeps it in the cache (if there is
-    /// one and it has room) at least until the pin is dropped. Suspends.
+    /// Reads a block that a read with `cache_only` missed, and with `fill_cache` keeps it in the
+    /// cache (if there is one and it has room) at least until the pin is dropped. Suspends.
     ///
     /// # Errors
     /// Corruption and I/O errors.
@@ -238,9 +238,18 @@ impl Table {
         &self,
         (handle, kind): (BlockHandle, BlockKind),
         verify_checksums: bool,
+        fill_cache: bool,
     ) -> Result<PinnedBlock> {
         let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
-        self.read_block(handle, kind, &options, true)
+        self.read_block(handle, kind, &options, fill_cache)
+    }
+
+    /// Whether [`Table::load`] of a block of that kind needs little stack: it calls nothing of the
+    /// user's, neither an order of keys nor a file.
+    pub fn loads_on_little_stack(&self, kind: BlockKind) -> bool {
+        let compares = matches!(kind, BlockKind::Index | BlockKind::FilterIndex)
+            && matches!(self.comparator.user, Comparator::Custom(_));
+        !compares && self.file.file.needs_little_stack()
     }
 
     #[cold]
@@ -254,6 +263,9 @@ impl Table {
     ) -> Result<PinnedBlock> {
         if options.cache_only {
             if let Some(missed) = &options.missed {
+                if let Some(block) = missed.loaded(self.file_number, handle, kind) {
+                    return Ok(block);
+                }
                 missed.note(handle, kind);
             }
             return Err(Error::incomplete("no blocking io"));

@@ -102,6 +102,34 @@ fn runtimes_come_and_go_without_a_trace() {
     assert_eq!(held(), before, "descriptors and threads");
 }
 
+#[test]
+fn a_call_is_not_offloaded_when_there_is_no_thread_for_it() {
+    if !is_child() {
+        let output = in_child("a_call_is_not_offloaded_when_there_is_no_thread_for_it");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        return;
+    }
+    crate::task_local! {
+        static KEPT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let rt = runtime(1);
+    let call = || {
+        KEPT.set(7);
+        let both = (std::thread::current().id(), offload(|| std::thread::current().id()));
+        assert_eq!(KEPT.get(), 7);
+        both
+    };
+    // The fiber's stack is there already, a thread's is not.
+    rt.run("first", || ());
+    crate::testing::limit_address_space(Some(0));
+    let (own, other) = rt.run("caller", call);
+    assert_eq!(own, other);
+    crate::testing::limit_address_space(None);
+    let (own, other) = rt.run("caller", call);
+    assert_ne!(own, other);
+}
+
 /// Uses stack: `depth` frames of about a kilobyte.
 #[inline(never)]
 fn dig(depth: usize) -> u64 {

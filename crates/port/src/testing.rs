@@ -42,6 +42,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Closes the loops that plain threads share and nobody has borrowed, so that the next call makes
+/// new ones. Never suspends.
+pub fn close_idle_loops() {
+    crate::fiber::close_idle_loops();
+}
+
 /// On the calling thread the next `after` fibers that begin get their stacks and the `count` behind
 /// them do not, as when there is no memory. How many were still to be refused before.
 pub fn refuse_stacks(after: u32, count: u32) -> u32 {

@@ -81,6 +81,17 @@ pub(super) fn borrow() -> Option<Rc<Lent>> {
     held.ok().flatten()
 }
 
+/// Closes the loops that nobody has.
+pub(crate) fn close_idle() {
+    let idle = std::mem::take(&mut loops().idle);
+    let count = idle.len();
+    for ThreadLoop { own, .. } in idle {
+        own.close();
+        own.release();
+    }
+    loops().made -= count;
+}
+
 impl Lent {
     fn find() -> Option<Lent> {
         let mut loops = loops();

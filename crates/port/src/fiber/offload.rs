@@ -1,7 +1,8 @@
 //! Calls that block, taken off a loop's thread.
 //!
 //! Thread safety: `offload` may be called from any task. The pool is the process's own, at most
-//! [`MOST_THREADS`] threads, none before the first call on a fiber; they stay.
+//! [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When the first
+//! thread is refused, calls block their loop.
 
 use super::here::current_loop;
 use crate::pool::Pool;
@@ -33,6 +34,7 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
     let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
     if let Err(body) = Pool::try_submit(pool, "offload", body) {
+        // There is no thread to be had: better that the loop stands still than for ever.
         body();
     }
     packet.wait();

@@ -11,7 +11,7 @@ use super::watchdog::{self, Hook, Stall};
 use super::{FiberInfo, RuntimeStats, here, is_fiber, stats};
 use crate::io::IoMode;
 use crate::io::Reactor;
-use crate::sync::Event;
+use crate::sync::{Event, Mutex};
 use crate::task::TaskRef;
 use crate::thread::{self, JoinHandle, NotStarted, Packet, Promise, Started};
 use std::io;
@@ -264,16 +264,32 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them.
+    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them. That
+    /// call suspends.
     ///
     /// # Panics
-    /// When the operating system refuses what a runtime needs.
+    /// When the operating system refuses what a runtime needs; [`Runtime::try_shared`] does not.
     pub fn shared() -> &'static Runtime {
+        Runtime::try_shared().expect("the operating system starts the loops")
+    }
+
+    /// As [`Runtime::shared`], reporting a refusal.
+    ///
+    /// # Errors
+    /// When the operating system refuses what a runtime needs. The next call tries again.
+    pub fn try_shared() -> io::Result<&'static Runtime> {
         static SHARED: OnceLock<Runtime> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let builder = Runtime::builder().stack_bytes(SHARED_STACK_BYTES);
-            builder.build().expect("the operating system starts the loops")
-        })
+        // Not std's: the fibers of one loop may meet here.
+        static STARTING: Mutex<()> = Mutex::new(());
+        if let Some(runtime) = SHARED.get() {
+            return Ok(runtime);
+        }
+        let _starting = STARTING.lock();
+        if let Some(runtime) = SHARED.get() {
+            return Ok(runtime);
+        }
+        let runtime = Runtime::builder().stack_bytes(SHARED_STACK_BYTES).build()?;
+        Ok(SHARED.get_or_init(|| runtime))
     }
 
     /// Starts a fiber on the loop whose turn it is. Never suspends.

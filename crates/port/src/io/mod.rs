@@ -17,10 +17,10 @@
 //! 2. A reactor is used on the thread that made it only; one that is lent on one thread at a time,
 //!    with nothing in flight in between.
 //!
-//! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of
-//! threads serves. A ring that is refused later, because the process has put itself into a
-//! sandbox, is given up: what the kernel had taken fails with the error, what it had not goes to
-//! the threads, and so does all that follows.
+//! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of threads
+//! serves. A ring that is refused later, because the process has put itself into a sandbox, is
+//! given up: what the kernel had taken fails with the error, what it had not goes to the threads,
+//! and so does all that follows.
 //!
 //! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
 

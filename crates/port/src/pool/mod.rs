@@ -103,6 +103,15 @@ impl ThreadPools {
         self.pool(priority).limit()
     }
 
+    /// Starts the first thread of a pool that may have some and has none. A pool with a thread
+    /// keeps one, so its jobs will be done whatever the operating system refuses later.
+    ///
+    /// # Errors
+    /// `IoError` when it has no thread left to give.
+    pub fn start_first(&self, priority: Priority) -> Result<()> {
+        self.pool(priority).start_first()
+    }
+
     /// Queues a job. `name` says in thread listings and panic reports what it is.
     pub fn schedule(&self, priority: Priority, name: &'static str, job: Job) {
         self.schedule_tagged(priority, name, 0, job);

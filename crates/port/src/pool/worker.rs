@@ -136,6 +136,15 @@ impl Pool {
         }
     }
 
+    /// Starts the first thread, if there is none yet. It stays as long as the limit allows any.
+    pub(crate) fn start_first(self: &Arc<Self>) -> pumice_base::Result<()> {
+        let mut state = self.state.lock();
+        if state.threads.is_empty() && state.limit > 0 && !state.stopping {
+            self.start_one(&mut state)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn remove_tagged(&self, tag: u64) -> usize {
         let mut state = self.state.lock();
         let (gone, kept): (VecDeque<_>, VecDeque<_>) =
@@ -175,24 +184,27 @@ impl Pool {
     fn start_missing(self: &Arc<Self>, state: &mut State) {
         while state.threads.len() < state.limit && state.queue.len() > state.idle && !state.stopping
         {
-            let index = state.threads.len();
-            let pool = Arc::clone(self);
-            let body = move || pool.run(index);
-            let started = match self.keeper.get() {
-                Some(keeper) => keeper.spawn(self.thread_name, Box::new(body)),
-                None => thread::spawn_os(self.thread_name, body),
-            };
-            match started {
-                Ok(handle) => {
-                    state.threads.push(Some(handle));
-                    state.thread_ids.push(0);
-                    // It counts as idle from birth, so that one job starts one thread.
-                    state.idle += 1;
-                }
+            if self.start_one(state).is_err() {
                 // The running threads will do the work. With none, the next submit tries again.
-                Err(_) => return,
+                return;
             }
         }
+    }
+
+    /// Requires: lock held.
+    fn start_one(self: &Arc<Self>, state: &mut State) -> pumice_base::Result<()> {
+        let index = state.threads.len();
+        let pool = Arc::clone(self);
+        let body = move || pool.run(index);
+        let handle = match self.keeper.get() {
+            Some(keeper) => keeper.spawn(self.thread_name, Box::new(body)),
+            None => thread::spawn_os(self.thread_name, body),
+        }?;
+        state.threads.push(Some(handle));
+        state.thread_ids.push(0);
+        // It counts as idle from birth, so that one job starts one thread.
+        state.idle += 1;
+        Ok(())
     }
 
     /// The life of one thread.

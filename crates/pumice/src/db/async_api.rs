@@ -10,7 +10,11 @@
 //! ShutdownInProgress, as in the ordinary calls. A call for which there is no memory to start a
 //! fiber is not made; its answer, that of each key, is Aborted with subcode MemoryLimit.
 //!
-//! Thread safety: everything from anywhere. Starting a call and polling never suspend.
+//! Where the operating system refuses what the shared runtime needs (threads, descriptors), the
+//! answer is that error, and nothing was done; the next call tries to start it again.
+//!
+//! Thread safety: everything from anywhere. Starting a call and polling never suspend, except that
+//! the first call without a runtime of the database's own waits until the shared one has started.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -32,13 +36,22 @@ use crate::write::batch::WriteBatch;
 /// Polling does when the call has panicked (a user's merge operator or comparator did), and when
 /// it is polled after it was ready.
 #[must_use = "without waiting there is no telling how the call went"]
-pub struct DbFuture<T>(Task<T>);
+pub struct DbFuture<T>(State<T>);
+
+enum State<T> {
+    Started(Task<T>),
+    /// There is nothing to start a fiber on: the answer, until it was polled.
+    Refused(Option<Box<T>>),
+}
 
 impl<T> Future for DbFuture<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        Pin::new(&mut self.0).poll(context)
+        match &mut self.0 {
+            State::Started(task) => Pin::new(task).poll(context),
+            State::Refused(answer) => Poll::Ready(*answer.take().expect("polled until ready")),
+        }
     }
 }
 
@@ -109,8 +122,15 @@ impl Db {
         let db = self.clone();
         let body = move || call(&db);
         let options = self.options();
-        let runtime = options.runtime.as_deref();
-        let runtime = runtime.unwrap_or_else(|| Runtime::shared());
-        DbFuture(future::spawn(runtime, name, body, refused))
+        let runtime = match options.runtime.as_deref() {
+            Some(own) => Ok(own),
+            None => Runtime::try_shared(),
+        };
+        DbFuture(match runtime {
+            Ok(runtime) => State::Started(future::spawn(runtime, name, body, refused)),
+            Err(e) => State::Refused(Some(Box::new(refused(Error::io_message(format!(
+                "While starting the loops of the shared runtime: {e}"
+            )))))),
+        })
     }
 }

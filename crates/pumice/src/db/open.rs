@@ -346,12 +346,16 @@ struct Assembly<'a> {
 }
 
 /// The pools of the process, with threads enough for this database.
-fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
+fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
     let pools = ThreadPools::shared();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
-    pools
+    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
+    for priority in [Priority::High, Priority::Low] {
+        pools.start_first(priority)?;
+    }
+    Ok(pools)
 }
 
 /// The budget for memtables, if there is one.
@@ -383,7 +387,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         statistics: options.statistics.clone(),
         open_tables,
         write_buffer_manager: manager,
-        pools: pools_for(options),
+        pools: pools_for(options)?,
         tuner: compaction_tuning::new_tuner(options),
         seed_disabled: AtomicBool::new(false),
         stats: DbStats::new(),

@@ -147,12 +147,9 @@ fn a_runtime_starts_or_says_why_whatever_is_refused() {
             // For good: nothing of it is to be had.
             machine::refuse(resource, errno, 0, u64::MAX);
             let built = build();
-            let is_ring = resource as usize >= machine::Resource::AddressSpace as usize;
+            let is_ring = resource as usize >= machine::Resource::RingSetup as usize;
             if is_ring {
                 let rt = built.unwrap_or_else(|e| panic!("{resource:?} {errno}: {e}"));
-                if resource == machine::Resource::AddressSpace {
-                    machine::refuse(resource, 0, 0, 0);
-                }
                 assert!(serves(&rt));
                 assert_eq!(rt.stats().uring_loops, 0, "{resource:?} {errno}");
             } else {

@@ -7,6 +7,7 @@
 //!
 //! Thread safety: `CompactionRetry` belongs to the state lock.
 
+use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl DbInner {
     pub(crate) fn delay_compactions(&self, state: &mut DbState, failures: u32) {
         let wait = BASE * 2u32.pow(failures.min(DOUBLED_MAX));
         let retry = &mut state.compaction_retry;
-        retry.not_before = time::now_micros() + wait.as_micros() as u64;
+        retry.not_before = time::now_micros() + saturating_u64(wait.as_micros());
         let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
         if retry.waiting || self.shutting_down.load(Ordering::Acquire) {
             return;

@@ -4,6 +4,7 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
+use pumice_base::narrow::to_usize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -350,7 +351,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
     let manager = options.write_buffer_manager.clone().or_else(|| {
-        let budget = options.db_write_buffer_size as usize;
+        let budget = to_usize(options.db_write_buffer_size);
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
     });
     let mut cfs = BTreeMap::new();
@@ -386,8 +387,10 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
-        queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
-        scratch: Mutex::new(WriteBatch::new()),
+        options_change: Mutex::new(()),
+        limits: options.limits,
+        queue: WriteQueue::new(group_bytes_max(options)),
+        scratch: Mutex::new(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
         wal: Mutex::new(Wals::new(
             Arc::clone(&a.fs),
@@ -413,6 +416,12 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         lock: Mutex::new(a.lock),
         me: OnceLock::new(),
     })
+}
+
+/// A group becomes one record, whose updates 32 bits count.
+fn group_bytes_max(options: &DbOptions) -> usize {
+    let most = options.limits.batch_bytes();
+    usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
 }
 
 /// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
@@ -537,8 +546,8 @@ impl DbInner {
             match filename::parse(&name) {
                 None | Some((_, FileType::InfoLog)) => {}
                 Some((number, _)) => {
-                    let next = number.saturating_add(1);
-                    self.next_file_number.fetch_max(next, Ordering::Relaxed);
+                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::SizeLimits;
 use pumice_env::{FileSystem, PosixFs};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
@@ -126,6 +127,8 @@ option_table! {
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
+        /// How large keys, values and batches may be; for tests, which lower them.
+        limits: SizeLimits = SizeLimits::FORMAT;
     }
     hints {
         /// Damage is always an error at once, as with true.

@@ -6,6 +6,7 @@
 //!
 //! Thread safety: pure functions.
 
+use pumice_base::narrow::to_usize;
 use pumice_env::WriterOptions;
 
 use super::db_options::DbOptions;
@@ -35,7 +36,7 @@ impl DbOptions {
 
     fn writer(&self, preallocation_bytes: u64) -> WriterOptions {
         WriterOptions {
-            buffer_bytes_max: self.writable_file_max_buffer_size as usize,
+            buffer_bytes_max: to_usize(self.writable_file_max_buffer_size),
             preallocation_block_bytes: if self.allow_fallocate { preallocation_bytes } else { 0 },
             ..WriterOptions::default()
         }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
+use pumice_env::{FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -84,7 +84,8 @@ pub(crate) fn open(
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
         Mode::ReadWrite => {
-            fs.create_dir_all(path)?;
+            // Of a database that is there, its directory is durable since it was made.
+            create_dir_durably(&*fs, path, !exists)?;
             Some(fs.lock(&filename::lock_file(path))?)
         }
         Mode::ReadOnly { .. } => None,
@@ -94,7 +95,7 @@ pub(crate) fn open(
         dir => dir.into(),
     };
     if mode == Mode::ReadWrite && wal_dir != path {
-        fs.create_dir_all(&wal_dir)?;
+        create_dir_durably(&*fs, &wal_dir, true)?;
     }
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,

@@ -40,7 +40,8 @@ impl LevelScores {
         for (level, file) in compacting {
             if version.level(level).index_of(file.number).is_some() {
                 busy[level].files += 1;
-                busy[level].compensated_bytes += file.compensated_size();
+                let bytes = &mut busy[level].compensated_bytes;
+                *bytes = bytes.saturating_add(file.compensated_size());
             }
         }
         let mut by_score = Vec::with_capacity(version.num_levels());

@@ -20,6 +20,9 @@ const MAX_PATH_ID: u8 = 3;
 /// Epochs count flushes and ingestions: beyond this they are nonsense, and could not count on.
 const MAX_EPOCH: u64 = 1 << 62;
 
+/// Bytes that range tombstones of a file can cover: levels and compactions sum them up.
+const MAX_COVERED: u64 = 1 << 56;
+
 /// A failed field; the text names it.
 type Field<T> = std::result::Result<T, &'static str>;
 
@@ -238,8 +241,9 @@ fn file_custom_field(file: &mut FileMetaData, tag: u32, value: &[u8]) -> Field<(
             file.epoch_number = number_to(MAX_EPOCH, &mut Decoder::new(value), what)?;
         }
         file_tag::COMPENSATED_RANGE_DELETION => {
+            let what = "Invalid compensated range deletion size";
             file.compensated_range_deletion_size =
-                number("Invalid compensated range deletion size")?;
+                number_to(MAX_COVERED, &mut Decoder::new(value), what)?;
         }
         file_tag::TAIL_SIZE => file.tail_size = number("invalid tail start offset")?,
         file_tag::UDT_PERSISTED => match value {

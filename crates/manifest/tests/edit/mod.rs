@@ -41,7 +41,7 @@ fn random_file(rng: &mut Rng) -> FileMetaData {
         marked_for_compaction: rng.below(2) == 0,
         file_checksum: if checksum { vec![1, 2, 3, rng.next() as u8] } else { Vec::new() },
         file_checksum_func_name: if checksum { "FileChecksumCrc32c".into() } else { "".into() },
-        compensated_range_deletion_size: maybe(rng),
+        compensated_range_deletion_size: maybe(rng) >> 8,
         min_timestamp: vec![7; rng.below(3) as usize],
         max_timestamp: vec![8; rng.below(3) as usize],
         timestamps_stripped: rng.below(2) == 0,
@@ -142,11 +142,13 @@ fn numbers_have_bounds() {
             (MAX_SEQUENCE, file(FileMetaData { smallest_seq: n, ..meta() })),
             (MAX_SEQUENCE, file(FileMetaData { largest_seq: n, ..meta() })),
             (1 << 62, file(FileMetaData { epoch_number: n, ..meta() })),
+            (1 << 56, file(FileMetaData { compensated_range_deletion_size: n, ..meta() })),
         ]
     };
     let mut bounds = vec![0, 1, u64::MAX - 1, u64::MAX];
     bounds.extend([FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, 1 << 62].map(|n| n + 1));
     bounds.extend([FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, 1 << 62]);
+    bounds.extend([1 << 56, (1 << 56) + 1]);
     for n in bounds {
         for (field, (most, edit)) in at(n).into_iter().enumerate() {
             let decoded = VersionEdit::decode(&edit.encode());

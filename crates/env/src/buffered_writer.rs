@@ -10,7 +10,7 @@
 //! without `close` throws buffered bytes away.
 
 use crate::file_system::{FileSyncer, WritableFile};
-use crate::rate_limiter::{IoClass, RateLimiter};
+use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
@@ -31,14 +31,21 @@ pub struct WriterOptions {
     pub buffer_bytes_max: usize,
     /// After so many bytes the kernel is told to start writing them to the device; 0 never.
     pub bytes_per_sync: u64,
+    /// At each of those points, wait until what was told earlier is there: the file's dirty bytes
+    /// stay below about two steps.
+    pub strict_bytes_per_sync: bool,
     /// Space is reserved in steps of so many bytes; 0 never.
     pub preallocation_block_bytes: u64,
     /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
     pub checksum: bool,
-    /// Writes wait for this limiter.
+    /// Writes wait for this limiter, if it limits writes.
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// How urgent the writes are to the limiter.
-    pub io_class: IoClass,
+    pub io_priority: IoPriority,
+    /// Told of what the limiter grants.
+    pub rate_events: Option<Arc<dyn RateLimiterEvents>>,
+    /// Granted portions are multiples of this many bytes (direct I/O); 0 for any.
+    pub rate_alignment: u64,
 }
 
 impl Default for WriterOptions {
@@ -46,10 +53,13 @@ impl Default for WriterOptions {
         WriterOptions {
             buffer_bytes_max: 1 << 20,
             bytes_per_sync: 0,
+            strict_bytes_per_sync: false,
             preallocation_block_bytes: 0,
             checksum: false,
             rate_limiter: None,
-            io_class: IoClass::Low,
+            io_priority: IoPriority::Low,
+            rate_events: None,
+            rate_alignment: 0,
         }
     }
 }
@@ -164,8 +174,7 @@ impl BufferedWriter {
     pub fn flush(&mut self) -> Result<()> {
         self.flush_buffer()?;
         let result = self.file.flush();
-        self.note(result)?;
-        self.start_range_sync()
+        self.note(result)
     }
 
     /// Flushes and makes content and length durable; `use_fsync` includes all metadata.
@@ -234,11 +243,6 @@ impl BufferedWriter {
     pub fn checksum(&self) -> Option<u32> {
         self.options.checksum.then_some(self.checksum)
     }
-    /// How urgent further writes are to the rate limiter.
-    pub fn set_io_class(&mut self, class: IoClass) {
-        self.options.io_class = class;
-    }
-
     fn check(&self) -> Result<()> {
         match &self.failed {
             Some(e) => Err(e.clone()),
@@ -276,17 +280,24 @@ impl BufferedWriter {
         let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
             self.file.append(data)?;
             self.flushed += data.len() as u64;
-            return Ok(());
+            return self.start_range_sync();
         };
         let mut rest = data;
         while !rest.is_empty() {
-            let granted = limiter.request(rest.len() as u64, self.options.io_class) as usize;
+            let granted = limiter.request_token(
+                rest.len() as u64,
+                self.options.rate_alignment,
+                self.options.io_priority,
+                IoKind::Write,
+                self.options.rate_events.as_deref(),
+            );
+            let granted = usize::try_from(granted).unwrap_or(usize::MAX);
             let (now, later) = rest.split_at(granted.min(rest.len()));
             self.file.append(now)?;
             self.flushed += now.len() as u64;
             rest = later;
         }
-        Ok(())
+        self.start_range_sync()
     }
 
     fn reserve_space(&mut self, bytes: u64) -> Result<()> {
@@ -307,10 +318,15 @@ impl BufferedWriter {
         }
         let end = self.flushed.saturating_sub(RANGE_SYNC_TAIL_BYTES) / PAGE_BYTES * PAGE_BYTES;
         if end > self.range_synced && end - self.range_synced >= step {
-            let result = self.file.range_sync(self.range_synced, end - self.range_synced);
-            self.note(result)?;
+            // A strict writer waits for all it started before, which the system knows by range.
+            let strict = self.options.strict_bytes_per_sync;
+            let start = if strict { 0 } else { self.range_synced };
+            self.file.range_sync(start, end - start, strict)?;
             self.range_synced = end;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

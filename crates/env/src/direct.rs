@@ -107,6 +107,9 @@ impl RandomAccessFile for DirectRandomAccessFile {
         }
     }
     /// There is no cache to fetch into.
+    fn needs_little_stack(&self) -> bool {
+        true
+    }
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {
         self.bytes
@@ -201,7 +204,7 @@ impl WritableFile for DirectWritableFile {
         self.file.fsync()
     }
     /// Written bytes are with the device already.
-    fn range_sync(&mut self, _offset: u64, _bytes: u64) -> Result<()> {
+    fn range_sync(&mut self, _offset: u64, _bytes: u64, _wait: bool) -> Result<()> {
         Ok(())
     }
     fn preallocate(&mut self, end: u64) -> Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! What the traits promise (the conformance suite in `tests.rs` holds every backend to it):
 //! 1. `sync` returning `Ok` makes the file's bytes and length durable, never its name.
-//! 2. `sync_dir` returning `Ok` makes the directory's names durable, those of directories in it too,
-//!    never its own.
+//! 2. `sync_dir` returning `Ok` makes the directory's names durable, those of directories in it as
+//!    well, never its own.
 //! 3. `rename` replaces the target in one step, also across a crash.
 //! 4. An open file stays readable and writable after its name is removed.
 //! 5. Reads are short only at the end of the file; writes are whole or an error, and after an error
@@ -109,6 +109,11 @@ pub trait RandomAccessFile: Send + Sync {
             request.result = self.read_at(request.offset, request.buf);
         }
     }
+    /// Whether reads need little stack: then those of a thread may be made on fibers of it, so that
+    /// several are under way at once.
+    fn needs_little_stack(&self) -> bool {
+        false
+    }
     /// Hints that a range will be read soon.
     fn prefetch(&self, offset: u64, bytes: u64);
     /// Length when it was opened: files are not read while they are written, except logs.
@@ -144,8 +149,9 @@ pub trait WritableFile: Send {
     fn sync(&mut self) -> Result<()>;
     /// As `sync`, with all metadata (fsync).
     fn fsync(&mut self) -> Result<()>;
-    /// Hints that a written range should go to the device soon.
-    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()>;
+    /// Hints that a written range should go to the device soon; with `wait_for_earlier` it returns
+    /// when what earlier hints covered of the range is there. Promises no durability.
+    fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()>;
     /// Reserves space up to position `end` without changing the length. Best effort.
     fn preallocate(&mut self, end: u64) -> Result<()>;
     /// Sets the length and moves the position there.

@@ -26,7 +26,9 @@ pub use file_system::{
 pub use filename::FileType;
 pub use mem::MemFs;
 pub use posix::PosixFs;
-pub use rate_limiter::{IoClass, RateLimiter};
+pub use rate_limiter::{
+    IoKind, IoPriority, RateLimiter, RateLimiterEvents, RateLimiterMode, RateLimiterOptions,
+};
 pub use readahead::ReadaheadBuffer;
 
 #[cfg(test)]

@@ -187,6 +187,9 @@ impl RandomAccessFile for PosixRandomAccessFile {
             request.result = result.map_err(|e| Error::io(&text(), &self.path, &e));
         }
     }
+    fn needs_little_stack(&self) -> bool {
+        true
+    }
     fn prefetch(&self, offset: u64, bytes: u64) {
         // A hint: a file system that does not take it still reads correctly.
         drop(self.file.advise(offset, bytes, Advice::WillNeed));
@@ -277,8 +280,8 @@ impl WritableFile for PosixWritableFile {
     fn fsync(&mut self) -> Result<()> {
         self.with(operation::FSYNC, |f| f.sync_all())
     }
-    fn range_sync(&mut self, offset: u64, bytes: u64) -> Result<()> {
-        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes) {
+    fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
+        self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes, wait_for_earlier) {
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
         })

@@ -7,9 +7,9 @@
 use crate::filename::{current_file, set_current_file};
 use crate::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use crate::{
-    BufferedWriter, FileLock, FileOptions, FileSystem, IoClass, MemFs, PosixFs, RandomAccessFile,
-    RateLimiter, ReadFileOptions, ReadRequest, ReadaheadBuffer, SequentialFile, WritableFile,
-    WriterOptions, write_file,
+    BufferedWriter, FileLock, FileOptions, FileSystem, MemFs, PosixFs, RandomAccessFile,
+    ReadFileOptions, ReadRequest, ReadaheadBuffer, SequentialFile, WritableFile, WriterOptions,
+    write_file,
 };
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
@@ -111,7 +111,8 @@ fn what_is_written_is_read() {
         }
         file.flush().unwrap();
         assert_eq!(file.len(), 100_000);
-        file.range_sync(0, 4096).unwrap();
+        file.range_sync(0, 4096, false).unwrap();
+        file.range_sync(0, 4096, true).unwrap();
         file.sync().unwrap();
         file.fsync().unwrap();
         file.close().unwrap();
@@ -516,29 +517,4 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
     for block in data.chunks(4096).enumerate() {
         assert!(buffer.read_at(block.0 as u64 * 4096, block.1.len()).unwrap() == block.1);
     }
-}
-
-#[pumice_test_macros::test]
-fn the_rate_limiter_grants_no_more_than_its_rate() {
-    let limiter = Arc::new(RateLimiter::with_period(10 << 20, 1000, 10));
-    assert_eq!(limiter.request(5 << 20, IoClass::User), 5 << 20);
-    let start = pumice_port::time::now_micros();
-    pumice_port::thread::scope(|scope| {
-        for class in [IoClass::Low, IoClass::High] {
-            let limiter = &limiter;
-            scope.spawn(move || {
-                let mut left = 256 << 10;
-                while left > 0 {
-                    let granted = limiter.request(left, class);
-                    assert!(granted > 0 && granted <= limiter.burst_bytes());
-                    left -= granted;
-                }
-            });
-        }
-    });
-    // 512 KiB at 10 MiB/s take 50 ms; the first refill is there at once.
-    assert!(pumice_port::time::now_micros() - start >= 48_000);
-    assert_eq!(limiter.total_bytes(IoClass::Low), 256 << 10);
-    assert_eq!(limiter.total_bytes(IoClass::High), 256 << 10);
-    assert_eq!(limiter.request(0, IoClass::Low), 0);
 }

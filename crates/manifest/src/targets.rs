@@ -69,7 +69,7 @@ impl LevelTargets {
         }
         targets.base_level = first_non_empty;
         let base_size = if size <= base_min {
-            base_min + 1
+            base_min.saturating_add(1)
         } else {
             while targets.base_level > 1 && size > base_max {
                 targets.base_level -= 1;

@@ -26,7 +26,7 @@ mod write_buffer_manager;
 pub use bloom::BloomOptions;
 pub use iter::MemTableIter;
 pub use memtable::{MemTable, MemTableOptions, MemTableRep, MemTableWriter};
-pub use write_buffer_manager::{StallWaiter, WriteBufferManager};
+pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};
 
 #[cfg(test)]
 mod tests;

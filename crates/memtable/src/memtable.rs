@@ -5,7 +5,7 @@
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
@@ -123,6 +123,8 @@ pub struct MemTable {
     strict_max_successive_merges: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
+    /// What the manager was told of by `mark_flushed`; 0 before.
+    flushed_bytes: AtomicUsize,
     id: u64,
     earliest_seq: SequenceNumber,
     /// Sequences of the range tombstones, whose own lane there is none.
@@ -162,6 +164,7 @@ impl MemTable {
             strict_max_successive_merges: options.strict_max_successive_merges,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
+            flushed_bytes: AtomicUsize::new(0),
             id,
             earliest_seq,
             range_first_seq: AtomicU64::new(u64::MAX),
@@ -405,6 +408,18 @@ impl MemTable {
         }
     }
 
+    /// Nothing will be added, nor will it be flushed any more: it has been, or nobody wants it. Who
+    /// waits for memory need not wait for this.
+    pub fn mark_flushed(&self) {
+        self.mark_immutable();
+        let bytes = self.memory_bytes();
+        if let Some(manager) = &self.manager
+            && self.flushed_bytes.compare_exchange(0, bytes, Relaxed, Relaxed).is_ok()
+        {
+            manager.flushed(bytes);
+        }
+    }
+
     /// Estimates how many point entries lie in `[start, end)` of user keys, and their bytes.
     pub fn approximate_count_and_bytes(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
         let entries = self.sum(|lane| &lane.entries);
@@ -431,7 +446,7 @@ impl Drop for MemTable {
     fn drop(&mut self) {
         self.mark_immutable();
         if let Some(manager) = &self.manager {
-            manager.free(self.memory_bytes());
+            manager.free(self.memory_bytes(), self.flushed_bytes.load(Relaxed));
         }
     }
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use pumice_base::comparator::CustomComparator;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, pack, seek_key, sequence_and_type};
@@ -12,7 +12,7 @@ use pumice_base::{Comparator, ErrorKind, InternalIterator, InternalKeyComparator
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::thread;
 
-use crate::{MemTable, MemTableOptions, MemTableRep, StallWaiter, WriteBufferManager};
+use crate::{BufferUser, MemTable, MemTableOptions, MemTableRep, StallWaiter, WriteBufferManager};
 
 /// Shorter keys first.
 struct ByLength;
@@ -470,8 +470,43 @@ fn write_buffer_manager_stalls_and_resumes() {
     manager.begin_stall(waiter.clone());
     manager.schedule_free(1000);
     assert!(!waiter.0.load(Relaxed) && manager.should_stall());
-    manager.free(1000);
+    manager.free(1000, 0);
     assert!(waiter.0.load(Relaxed) && !manager.should_stall());
+    manager.reserve(1500);
+    assert!(manager.must_flush());
+    manager.schedule_free(1000);
+    assert!(!manager.must_flush());
+    let waiter = Arc::new(Resumed(AtomicBool::new(false)));
+    manager.begin_stall(waiter.clone());
+    assert!(!waiter.0.load(Relaxed));
+    manager.flushed(1000);
+    assert!(waiter.0.load(Relaxed) && !manager.should_stall(), "held by readers alone");
+    assert_eq!(manager.memory_usage(), 1500);
+    manager.free(1000, 1000);
+    assert_eq!(manager.memory_usage(), 500);
+}
+
+struct Idle(AtomicUsize);
+
+impl BufferUser for Idle {
+    fn relieve(&self) -> bool {
+        self.0.fetch_add(1, Relaxed);
+        true
+    }
+}
+
+#[pumice_test_macros::test]
+fn the_other_users_are_asked_for_memory() {
+    let manager = WriteBufferManager::new(1000, None, true);
+    let users = [(); 3].map(|()| Arc::new(Idle(AtomicUsize::new(0))));
+    let weak = |user: &Arc<Idle>| Arc::downgrade(&(Arc::clone(user) as Arc<dyn BufferUser>));
+    users.iter().for_each(|user| manager.add_user(weak(user)));
+    assert!(manager.relieve_others(&weak(&users[1])));
+    assert_eq!(users.each_ref().map(|user| user.0.load(Relaxed)), [1, 0, 1]);
+    let [first, second, _] = users;
+    drop((first, second));
+    let alone = WriteBufferManager::new(1000, None, true);
+    assert!(!alone.relieve_others(&(Weak::<Idle>::new() as Weak<dyn BufferUser>)));
 }
 
 #[pumice_test_macros::test]

@@ -44,9 +44,13 @@ pub(crate) struct VectorRep {
     state: Mutex<State>,
 }
 
+/// Entries reserved at most: more come as they are needed.
+const RESERVE_MAX: usize = 1 << 20;
+
 impl VectorRep {
-    /// An empty one with room for `reserve` entries.
+    /// An empty one with room for `reserve` entries, at most `RESERVE_MAX`.
     pub(crate) fn new(arena: Arena, reserve: usize) -> Self {
+        let reserve = reserve.min(RESERVE_MAX);
         let state = State { bump: Bump::new(), items: Vec::with_capacity(reserve), sorted: None };
         arena.charge(reserve * size_of::<Item>());
         VectorRep { arena, state: Mutex::new(state) }

@@ -5,13 +5,18 @@
 //! when all memory passes the limit and at least half of it is active. With an account (a block
 //! cache) all memory is also charged there, in steps of 256 KiB.
 //!
-//! Thread safety: atomics; the lists of charges and of stalled writers have a lock each.
+//! Where we differ: a stalled writer waits for flushes alone. Memory whose memtable has been
+//! flushed (or whose family or database is gone) and that readers still hold counts as used, but no
+//! writer waits for it; RocksDB waits for ever when the reader is the writer. And who stalls may
+//! ask the other databases for a flush ([`BufferUser`]), which may have nobody who writes.
+//!
+//! Thread safety: atomics; the lists of charges, of stalled writers and of users have a lock each.
 
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Arc, Weak};
 
 use pumice_cache::MemoryAccount;
 use pumice_port::sync::Mutex;
@@ -25,18 +30,28 @@ pub trait StallWaiter: Send + Sync {
     fn resume(&self);
 }
 
+/// A database whose memtables count.
+pub trait BufferUser: Send + Sync {
+    /// Somebody else waits for memory: flushes what is sealed, and seals more if that does not
+    /// suffice. Must not wait for other writers. Whether memory is going to be freed.
+    fn relieve(&self) -> bool;
+}
+
 /// See the head of the module.
 pub struct WriteBufferManager {
     /// 0: no limit.
     buffer_bytes: AtomicUsize,
     used: AtomicUsize,
     active: AtomicUsize,
+    /// Of `used`: what no flush is going to free.
+    read_only: AtomicUsize,
     account: Option<Arc<dyn MemoryAccount>>,
     /// Bytes charged to `account`.
     charged: Mutex<usize>,
     allow_stall: AtomicBool,
     stall_active: AtomicBool,
     waiters: Mutex<Vec<Arc<dyn StallWaiter>>>,
+    users: Mutex<Vec<Weak<dyn BufferUser>>>,
 }
 
 impl WriteBufferManager {
@@ -51,11 +66,13 @@ impl WriteBufferManager {
             buffer_bytes: AtomicUsize::new(buffer_bytes),
             used: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
+            read_only: AtomicUsize::new(0),
             account,
             charged: Mutex::new(0),
             allow_stall: AtomicBool::new(allow_stall),
             stall_active: AtomicBool::new(false),
             waiters: Mutex::new(Vec::new()),
+            users: Mutex::new(Vec::new()),
         })
     }
 
@@ -89,6 +106,10 @@ impl WriteBufferManager {
     pub fn mutable_memtable_memory_usage(&self) -> usize {
         self.active.load(Relaxed)
     }
+    /// Active memory alone is over the limit: flushes that are under way do not suffice.
+    pub fn must_flush(&self) -> bool {
+        self.enabled() && self.mutable_memtable_memory_usage() >= self.buffer_bytes()
+    }
     /// Bytes charged to the cache.
     pub fn charged_to_cache(&self) -> usize {
         *self.charged.lock()
@@ -111,7 +132,28 @@ impl WriteBufferManager {
             && (self.stall_active.load(Acquire) || self.over_limit())
     }
     fn over_limit(&self) -> bool {
-        self.memory_usage() >= self.buffer_bytes()
+        let used = self.memory_usage().saturating_sub(self.read_only.load(Relaxed));
+        used >= self.buffer_bytes()
+    }
+
+    /// Adds a database that others may ask for a flush while it exists.
+    pub fn add_user(&self, user: Weak<dyn BufferUser>) {
+        let mut users = self.users.lock();
+        users.retain(|user| user.strong_count() > 0);
+        users.push(user);
+    }
+
+    /// Asks all databases but `asking` for memory; whether any is going to be freed. Suspends.
+    pub fn relieve_others(&self, asking: &Weak<dyn BufferUser>) -> bool {
+        let users: Vec<_> = self.users.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut any = false;
+        for user in users {
+            // All of them: one flush may not suffice.
+            if !std::ptr::addr_eq(Arc::as_ptr(&user), asking.as_ptr()) {
+                any |= user.relieve();
+            }
+        }
+        any
     }
 
     /// Registers a writer that is about to wait; it is resumed at once if memory has gone below
@@ -159,9 +201,15 @@ impl WriteBufferManager {
     pub fn schedule_free(&self, bytes: usize) {
         self.active.fetch_sub(bytes, Relaxed);
     }
-    /// `bytes` that take no writes are freed.
-    pub fn free(&self, bytes: usize) {
+    /// `bytes` that take no writes need no flush any more.
+    pub fn flushed(&self, bytes: usize) {
+        self.read_only.fetch_add(bytes, Relaxed);
+        self.maybe_end_stall();
+    }
+    /// `bytes` that take no writes are freed, of which `flushed` needed no flush any more.
+    pub fn free(&self, bytes: usize, flushed: usize) {
         self.used.fetch_sub(bytes, Relaxed);
+        self.read_only.fetch_sub(flushed, Relaxed);
         self.update_charge();
         self.maybe_end_stall();
     }

@@ -75,6 +75,15 @@ functions! {
     perfcontext_reset(Object);
     perfcontext_report(Object, u8) -> *mut c_char;
     perfcontext_destroy(Object);
+    create_default_env() -> Object;
+    env_lower_thread_pool_cpu_priority(Object);
+    env_lower_high_priority_thread_pool_cpu_priority(Object);
+    env_lower_thread_pool_io_priority(Object);
+    env_lower_high_priority_thread_pool_io_priority(Object);
+    env_destroy(Object);
+    options_set_ratelimiter(Object, Object);
+    ratelimiter_create_with_mode(i64, i64, i32, c_int, u8) -> Object;
+    ratelimiter_destroy(Object);
     options_set_block_based_table_factory(Object, Object);
     block_based_options_create() -> Object;
     block_based_options_destroy(Object);

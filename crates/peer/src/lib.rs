@@ -32,7 +32,9 @@ pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
 pub use iterator::{DbIterator, Snapshot};
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
-pub use options::{Cache, Options, ReadOptions, ReadSettings, WriteOptions, WriteSettings};
+pub use options::{
+    Cache, Options, RateLimiterSettings, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
+};
 pub use perf::PerfContext;
 pub use sst::SstFileWriter;
 
@@ -106,6 +108,25 @@ impl Peer {
     /// The file cannot be loaded, or lacks a function of RocksDB's C API (the message names it).
     pub fn load(path: impl AsRef<Path>) -> Result<Peer> {
         Ok(Peer { api: Arc::new(api::Api::load(path.as_ref())?) })
+    }
+
+    /// Lowers the CPU priority, the I/O priority or both of the library's pools for compactions and
+    /// flushes, each thread before its next job. It cannot be taken back.
+    pub fn lower_thread_pools(&self, cpu: bool, io: bool) {
+        let api = &self.api;
+        // SAFETY: the default environment outlives its handle, which is destroyed once.
+        unsafe {
+            let env = (api.create_default_env)();
+            if cpu {
+                (api.env_lower_thread_pool_cpu_priority)(env);
+                (api.env_lower_high_priority_thread_pool_cpu_priority)(env);
+            }
+            if io {
+                (api.env_lower_thread_pool_io_priority)(env);
+                (api.env_lower_high_priority_thread_pool_io_priority)(env);
+            }
+            (api.env_destroy)(env);
+        }
     }
 
     /// Runs a call that reports failure through `char **errptr`.

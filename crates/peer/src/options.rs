@@ -71,6 +71,25 @@ impl Options {
         }
     }
 
+    /// Paces every database opened with these options, all of them together.
+    pub fn set_rate_limiter(&mut self, settings: &RateLimiterSettings) {
+        let RateLimiterSettings { rate, refill_period_micros, fairness, mode, auto_tuned } =
+            *settings;
+        let api = &self.peer.api;
+        // SAFETY: live objects; the options share the limiter.
+        unsafe {
+            let limiter = (api.ratelimiter_create_with_mode)(
+                rate,
+                refill_period_micros,
+                fairness,
+                mode,
+                u8::from(auto_tuned),
+            );
+            (api.options_set_ratelimiter)(self.raw, limiter);
+            (api.ratelimiter_destroy)(limiter);
+        }
+    }
+
     /// Collects statistics in every database opened with these options.
     pub fn enable_statistics(&mut self) {
         // SAFETY: live object.
@@ -106,6 +125,21 @@ impl Drop for Options {
         // SAFETY: crate invariant 1.
         unsafe { (self.peer.api.options_destroy)(self.raw) }
     }
+}
+
+/// The arguments of `NewGenericRateLimiter` that the C API has.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimiterSettings {
+    /// Bytes per second, above 0.
+    pub rate: i64,
+    /// Microseconds between refills, above 0.
+    pub refill_period_micros: i64,
+    /// One refill in so many serves lower priorities first.
+    pub fairness: i32,
+    /// 0 limits reads, 1 writes, 2 both.
+    pub mode: i32,
+    /// The rate follows the load.
+    pub auto_tuned: bool,
 }
 
 /// A block cache.

@@ -3,7 +3,8 @@
 //! Thread safety: a [`Task`] may be polled from any thread, dropped at any time.
 
 use crate::fiber::Runtime;
-use crate::thread::Outcome;
+use crate::thread::{NotStarted, Outcome};
+use pumice_base::Error;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
@@ -20,34 +21,59 @@ struct Shared<T> {
 #[must_use = "a future does nothing unless it is polled; the fiber runs in any case"]
 pub struct Task<T>(Arc<Mutex<Shared<T>>>);
 
-/// Starts a fiber of `runtime` that runs `f`; it runs whether the future is polled or not. Never
+/// Starts a fiber of `runtime` that runs `f`; it runs whether the future is polled or not. When
+/// there is no memory for its stack, the future is what `refused` makes of the error. Never
 /// suspends.
 pub fn spawn<T: Send + 'static>(
     runtime: &Runtime,
-    name: &str,
+    name: &'static str,
     f: impl FnOnce() -> T + Send + 'static,
+    refused: impl FnOnce(Error) -> T + Send + 'static,
 ) -> Task<T> {
     let shared = Arc::new(Mutex::new(Shared { outcome: None, waker: None }));
-    let own = Deliver(Arc::clone(&shared));
-    drop(runtime.spawn(name, move || own.deliver(catch_unwind(AssertUnwindSafe(f)))));
+    let deliver = Deliver { name, refused: Some(refused), shared: Arc::clone(&shared) };
+    let errand = Errand { f, deliver };
+    drop(runtime.spawn(name, move || {
+        let Errand { f, mut deliver } = errand;
+        let outcome = catch_unwind(AssertUnwindSafe(f));
+        deliver.outcome(outcome);
+    }));
     Task(shared)
 }
 
-/// The fiber's end; dropping it unused delivers a panic.
-struct Deliver<T>(Arc<Mutex<Shared<T>>>);
+/// What the fiber runs. When it is dropped instead, what `f` holds goes before the answer comes.
+struct Errand<F, T, R: FnOnce(Error) -> T> {
+    f: F,
+    deliver: Deliver<T, R>,
+}
 
-impl<T> Deliver<T> {
-    fn deliver(&self, outcome: Outcome<T>) {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared.outcome.is_some() {
-            return;
-        }
+/// The fiber's end; dropping it unused delivers what `refused` says.
+struct Deliver<T, R: FnOnce(Error) -> T> {
+    name: &'static str,
+    /// Until it has delivered.
+    refused: Option<R>,
+    shared: Arc<Mutex<Shared<T>>>,
+}
+
+impl<T, R: FnOnce(Error) -> T> Deliver<T, R> {
+    fn outcome(&mut self, outcome: Outcome<T>) {
+        self.refused = None;
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.outcome = Some(outcome);
         let waker = shared.waker.take();
         drop(shared);
         // Outside the lock: the executor may poll at once.
         if let Some(waker) = waker {
             waker.wake();
+        }
+    }
+}
+
+impl<T, R: FnOnce(Error) -> T> Drop for Deliver<T, R> {
+    fn drop(&mut self) {
+        if let Some(refused) = self.refused.take() {
+            let error = NotStarted::error(self.name);
+            self.outcome(catch_unwind(AssertUnwindSafe(|| refused(error))));
         }
     }
 }

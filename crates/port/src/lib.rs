@@ -27,6 +27,9 @@ pub mod helpers;
 pub mod io;
 mod local;
 #[cfg(not(loom))]
+#[doc(hidden)]
+pub mod machine;
+#[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]
 pub mod os;

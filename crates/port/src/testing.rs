@@ -1,5 +1,5 @@
-//! How tests choose what they run on: the environment variable `PUMICE_RUNTIME`; and an executor
-//! for their futures.
+//! How tests choose what they run on: the environment variable `PUMICE_RUNTIME`; an executor for
+//! their futures; stacks and address space that are refused.
 //!
 //! | value | the body runs | what it spawns |
 //! |---|---|---|
@@ -10,14 +10,15 @@
 //! The first of the two loops is the calling thread itself, so what the body returns never leaves
 //! its thread and need not be `Send`.
 //!
-//! Thread safety: everything may be called from any thread.
+//! Thread safety: everything may be called from any thread. Invariant cited by the unsafe block:
+//! 1. pointers given to libc are to live locals.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::fiber::{IoMode, Runtime};
+use crate::fiber::{IoMode, Runtime, stack};
 
 /// Wakes a thread.
 struct Unpark(std::thread::Thread);
@@ -39,6 +40,32 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// On the calling thread the next `after` fibers that begin get their stacks and the `count` behind
+/// them do not, as when there is no memory. How many were still to be refused before.
+pub fn refuse_stacks(after: u32, count: u32) -> u32 {
+    stack::refuse(after, count)
+}
+
+/// Allows the process `bytes` of address space more than it has, or as much as it had at its start.
+/// For tests in a process of their own.
+///
+/// # Panics
+/// When the kernel does not tell or does not take a limit.
+pub fn limit_address_space(bytes: Option<u64>) {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let size = size.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let size = size.expect("the kernel tells the size") << 10;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: invariant 1; the limit concerns later calls only.
+    let code = unsafe {
+        libc::getrlimit(libc::RLIMIT_AS, &mut limit);
+        limit.rlim_cur = bytes.map_or(limit.rlim_max, |bytes| size + bytes);
+        libc::setrlimit(libc::RLIMIT_AS, &limit)
+    };
+    assert_eq!(code, 0, "the limit is taken");
 }
 
 /// Runs `f` on what `PUMICE_RUNTIME` says. Suspends.

@@ -6,6 +6,10 @@
 //! | a fiber | a thread; with `spawn_as_fibers` a fiber on the runtime's next loop | a thread |
 //! | a simulated fiber | a simulated fiber | a simulated fiber |
 //!
+//! A thread started here has [`STACK_BYTES`] of stack, as threads of C programs have, or as much as
+//! `RUST_MIN_STACK` says if that is more: the user's code runs there, too. A fiber has what its
+//! runtime was built with.
+//!
 //! Thread safety: everything here may be called from any task.
 //! It does not set priorities: `pool` does, because priorities belong to background work.
 //!
@@ -16,6 +20,7 @@ mod scope;
 
 use crate::task::{self, Scheduler, Task, WaitReason};
 use crate::time;
+pub use packet::NotStarted;
 pub(crate) use packet::{Outcome, Packet, Promise};
 use pumice_base::{Error, Result, Severity};
 pub(crate) use scope::Children;
@@ -24,11 +29,23 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use crate::task::{TaskRef, current};
+
+/// Stack of a thread that is started here, in bytes; only what is touched takes memory.
+pub const STACK_BYTES: usize = 8 << 20;
+
+/// See the head of this file.
+fn stack_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        let asked = std::env::var("RUST_MIN_STACK").ok().and_then(|text| text.parse().ok());
+        asked.unwrap_or(0).max(STACK_BYTES)
+    })
+}
 
 /// What a task runs; it does not unwind.
 type Body = Box<dyn FnOnce() + Send>;
@@ -96,7 +113,7 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
                 task::thread_task::adopt(task);
                 body();
             };
-            match std::thread::Builder::new().name(name.to_string()).spawn(run) {
+            match spawn_thread(name, run) {
                 Ok(thread) => Ok(Started { task: TaskRef(task), os: Some(thread) }),
                 Err(e) => {
                     task::thread_task::release(task);
@@ -105,6 +122,16 @@ fn launch(name: &str, place: Place, body: Body) -> io::Result<Started> {
             }
         }
     }
+}
+
+/// A thread of the operating system.
+pub(crate) fn spawn_thread(
+    name: &str,
+    life: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    crate::machine::ask(crate::machine::Resource::Thread)?;
+    let builder = std::thread::Builder::new().stack_size(stack_bytes());
+    builder.name(name.to_string()).spawn(life)
 }
 
 /// Waits for a task and takes its result. Dropping it lets the task go on alone.
@@ -122,11 +149,17 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the task. Suspends.
     ///
     /// # Errors
-    /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked.
+    /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked, with
+    /// subcode `MemoryLimit` when there was no memory for its stack and it never ran.
     pub fn join(self) -> Result<T> {
         self.packet.wait();
         self.started.finish();
-        self.packet.take().map_err(|panic| panicked(&self.name, panic.as_ref()))
+        self.packet.take().map_err(|panic| {
+            if panic.is::<NotStarted>() {
+                return NotStarted::error(&self.name);
+            }
+            panicked(&self.name, panic.as_ref())
+        })
     }
     /// The task, for waking it.
     pub fn task(&self) -> TaskRef {
@@ -150,6 +183,9 @@ impl<T> fmt::Debug for JoinHandle<T> {
 
 /// The text a panic was raised with.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if panic.is::<NotStarted>() {
+        return NotStarted::TEXT;
+    }
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,
@@ -216,7 +252,7 @@ pub(crate) fn spawn_loop(
     f: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let (packet, promise) = Packet::new();
-    let started = launch(name, Place::Thread, Box::new(move || promise.fulfil(f)))?;
+    let started = launch(name, Place::Thread, Box::new(promise.body(f)))?;
     Ok(JoinHandle::new(packet, started, name))
 }
 
@@ -229,7 +265,7 @@ fn start<T: Send + 'static>(
         return Err(Error::io_message(format!("While starting thread {name}: refused")));
     }
     let (packet, promise) = Packet::new();
-    match launch(name, place, Box::new(move || promise.fulfil(f))) {
+    match launch(name, place, Box::new(promise.body(f))) {
         Ok(started) => Ok(JoinHandle::new(packet, started, name)),
         Err(e) => Err(Error::io_message(format!("While starting thread {name}: {e}"))),
     }

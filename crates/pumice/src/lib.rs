@@ -65,7 +65,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod budget;
 mod compaction;
+mod control;
 mod db;
 mod flush;
 mod ingest;
@@ -102,8 +104,12 @@ pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
 pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};
-pub use pumice_env::{FileSystem, MemFs, PosixFs};
+pub use pumice_env::{
+    FileSystem, IoPriority, MemFs, PosixFs, RateLimiter, RateLimiterMode, RateLimiterOptions,
+};
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;
 pub use pumice_port::fiber::{IoMode, Runtime};
+pub use pumice_port::os::CpuPriority;
+pub use pumice_port::pool::{Priority as PoolPriority, ThreadPools};
 pub use pumice_table::BlockCache;

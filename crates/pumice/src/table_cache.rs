@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use pumice_base::extension::SliceTransform;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, ReadFileOptions, filename};
+use pumice_env::rate_limiter::reads::LimitedFile;
+use pumice_env::{FileSystem, RateLimiter, RateLimiterEvents, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, Table, TableOptions, TableProperties, TableReadContext, TableStats};
@@ -46,6 +47,8 @@ pub(crate) struct OpenTables {
     other_levels: Option<Arc<dyn TableStats>>,
     verify_unique_id: bool,
     files: ReadFileOptions,
+    rate_limiter: Option<Arc<RateLimiter>>,
+    rate_events: Option<Arc<dyn RateLimiterEvents>>,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
 }
@@ -96,6 +99,8 @@ impl OpenTables {
             statistics,
             verify_unique_id: options.verify_sst_unique_id_in_manifest,
             files: ReadFileOptions { direct: options.use_direct_reads },
+            rate_limiter: options.rate_limiter.clone(),
+            rate_events: options.rate_events(),
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::new(Recent::default()),
         }
@@ -164,7 +169,7 @@ impl TableCache {
             prefix_extractor: family.prefix_extractor.clone(),
             extractor: family.prefix_extractor.as_ref().map(Extractor::new),
             // Uncompressed, a table can be larger than the memtable that it was.
-            flushed_bytes_max: family.write_buffer_size as u64 / 2 * 3,
+            flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
     }
@@ -254,6 +259,11 @@ impl TableCache {
             )));
         }
         let known_id = file.unique_id != [0, 0] && self.open.verify_unique_id;
+        let handle = LimitedFile::wrap(
+            handle,
+            self.open.rate_limiter.as_ref(),
+            self.open.rate_events.as_ref(),
+        );
         let table = Table::open(
             TableReadContext {
                 options: Arc::clone(&self.options),

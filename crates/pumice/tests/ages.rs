@@ -333,7 +333,10 @@ fn hours_of_low_load_come_first() {
         let now = midnight + 39 * DAY + HOUR / 2;
         sleep_until(now);
         let refused = set("13:00-13:00").unwrap_err().to_string();
-        assert_eq!(refused, "Invalid argument: start_time and end_time cannot be the same");
+        assert_eq!(
+            refused,
+            "Invalid argument: daily_offpeak_time_utc: start_time and end_time cannot be the same"
+        );
         set("23:00-00:29").unwrap();
         sleep_until(now + 30);
         assert_eq!(compactions(), 3);

@@ -406,6 +406,54 @@ fn a_power_cut_during_resume_leaves_batches_whole() {
     }
 }
 
+/// While a background error stops writes, column families neither come nor go; nothing of that is
+/// on disk after a crash.
+#[pumice_test_macros::test]
+fn families_wait_for_the_end_of_a_background_error() {
+    let faults = [
+        (FaultOp::Write, "*.log", Fault::Eio),
+        (FaultOp::Create, "*.log", Fault::Eio),
+        (FaultOp::Write, "*.sst", Fault::Eio),
+        (FaultOp::Sync, "*MANIFEST-*", Fault::Eio),
+    ];
+    for (seed, (op, glob, fault)) in faults.into_iter().enumerate() {
+        let fs = MemFs::new(seed as u64);
+        let mut options = options(&fs);
+        options.db.max_bgerror_resume_count = 0;
+        let db = Db::open(&options, DIR).unwrap();
+        let there = db.create_column_family(&options.cf, "there").unwrap();
+        put(&db, "a", "1").unwrap();
+        fs.add_fault(FaultRule::always(op, glob, fault));
+        put(&db, "b", "2").and_then(|()| flush(&db)).unwrap_err();
+        fs.clear_faults();
+        let error = put(&db, "c", "3").unwrap_err().to_string();
+        let created = db.create_column_family(&options.cf, "new").unwrap_err();
+        assert_eq!(created.to_string(), error, "{glob}");
+        assert_eq!(db.drop_column_family(&there).unwrap_err().to_string(), error, "{glob}");
+        let copy = fs.crashed_copy(seed as u64, CrashMode::PROCESS);
+        let names = Db::list_column_families(&self::options(&copy).db, DIR).unwrap();
+        assert_eq!(names, ["default", "there"], "{glob}");
+        db.resume().unwrap();
+        let new = db.create_column_family(&options.cf, "new").unwrap();
+        db.put_cf(&WriteOptions::default(), &new, b"k", b"v").unwrap();
+        db.drop_column_family(&there).unwrap();
+        assert_eq!(get(&db, "a").unwrap(), b"1");
+        db.close().unwrap();
+        assert_eq!(Db::list_column_families(&options.db, DIR).unwrap(), ["default", "new"]);
+    }
+    // To drop one is a way out of a full disk.
+    let fs = MemFs::new(9);
+    let db = Db::open(&options(&fs), DIR).unwrap();
+    let big = db.create_column_family(&ColumnFamilyOptions::default(), "big").unwrap();
+    db.put_cf(&WriteOptions::default(), &big, b"k", &[b'v'; 50_000]).unwrap();
+    db.flush_cfs(&FlushOptions::default(), &[&big]).unwrap();
+    fs.set_quota(Some(fs.used_bytes() + 5000));
+    put(&db, "b", &"2".repeat(10_000)).unwrap_err();
+    drop(db.drop_column_family(&big));
+    drop(big);
+    db.close().ok();
+}
+
 /// Writes that are in no log and that a background error keeps in memory: closing says so.
 #[pumice_test_macros::test]
 fn a_close_that_cannot_save_unlogged_writes_says_so() {

@@ -150,3 +150,36 @@ fn closing_leaves_live_files_only() {
     }
     Db::destroy(&options(), &dir).unwrap();
 }
+
+/// Its number means another moment there, or none yet.
+#[pumice_test_macros::test]
+fn a_snapshot_of_another_database_is_refused() {
+    let open = |name: &str| {
+        let (fs, mut options) = (pumice::MemFs::new(1), options());
+        options.db.create_if_missing = true;
+        options.db.file_system = fs.shared();
+        Db::open(&options, name).unwrap()
+    };
+    let (ours, theirs) = (open("/ours"), open("/theirs"));
+    ours.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    let other = ours.create_column_family(&options().cf, "other").unwrap();
+    let reads = |db: &Db| ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    let refused = |error: pumice::Error| {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("snapshot of another database"), "{error}");
+    };
+    let foreign = reads(&theirs);
+    refused(ours.get(&foreign, b"k").err().unwrap());
+    refused(ours.get_cf(&foreign, &other, b"k").err().unwrap());
+    refused(ours.iter(&foreign).err().unwrap());
+    let both: [(_, &[u8]); 2] = [(ours.default_column_family(), b"k"), (&other, b"k")];
+    let found = ours.multi_get(&foreign, &[b"k", b"l"]).into_iter();
+    let found = found.chain(ours.multi_get_cf(&foreign, &both).unwrap());
+    assert_eq!(found.map(|value| refused(value.err().unwrap())).count(), 4);
+    // Nor does the database know its snapshots from before it was closed and opened again.
+    let own = reads(&ours);
+    assert_eq!(ours.get(&own, b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    drop(theirs);
+    refused(ours.get(&foreign, b"k").err().unwrap());
+    ours.close().unwrap();
+}

@@ -1,5 +1,6 @@
 //! What must still work when things go badly: a slowed writer whose database closes, an error for
-//! whose recovery there is no thread, a compaction whose parts get no threads.
+//! whose recovery there is no thread, a compaction whose parts get no threads, a table that cannot
+//! be read any more.
 //!
 //! Plain #[test]: a simulation is a runtime of its own, in which time and refusals are exact.
 #![allow(clippy::unwrap_used)]
@@ -98,6 +99,131 @@ fn an_error_that_found_no_thread_is_recovered_from_after_the_next() {
         }
         let found = db.get(&ReadOptions::default(), b"a").unwrap();
         assert_eq!(found.as_deref(), Some(&b"3"[..]));
+        db.close().unwrap();
+    });
+}
+
+/// Options of a database that compacts two tables and stops its writers at four.
+fn impatient(fs: &MemFs) -> Options {
+    let mut options = options(fs);
+    options.cf.level0_file_num_compaction_trigger = 2;
+    options.cf.level0_slowdown_writes_trigger = 4;
+    options.cf.level0_stop_writes_trigger = 4;
+    options.cf.table_factory.no_block_cache = true;
+    options
+}
+
+/// What `call` returns; it must not take more than a minute.
+fn within_a_minute<T>(call: impl FnOnce() -> T) -> T {
+    let started = time::now_nanos();
+    let result = call();
+    let took = time::now_nanos() - started;
+    assert!(took < 60 * SECOND, "{took} ns");
+    result
+}
+
+#[test]
+fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
+    simulate(|fs| {
+        let options = impatient(fs);
+        let db = Arc::new(Db::open(&options, DIR).unwrap());
+        put(&db, "a", b"1").unwrap();
+        put(&db, "c", b"1").unwrap();
+        flush(&db);
+        let name = db.live_files_metadata()[0].name.clone();
+        fs.add_fault(FaultRule::always(FaultOp::Read, &format!("*{name}"), Fault::Eio));
+        let writer = {
+            let db = Arc::clone(&db);
+            thread::spawn("writer", move || {
+                within_a_minute(|| {
+                    (0..100).find_map(|n| {
+                        put(&db, "b", format!("{n}").as_bytes())
+                            .and_then(|()| db.flush(&FlushOptions::default()))
+                            .err()
+                    })
+                })
+            })
+        };
+        let error = writer.join().unwrap().expect("the tree grows without end");
+        assert!(error.to_string().contains("IO error"), "{error}");
+        // So do those who come later, at once, and whoever waits for the tree to be in order.
+        let started = time::now_nanos();
+        put(&db, "c", b"").unwrap_err();
+        assert!(time::now_nanos() - started < SECOND);
+        drop(within_a_minute(|| db.flush(&FlushOptions::default())));
+        within_a_minute(|| db.wait_for_compact(&Default::default())).unwrap_err();
+        // It is tried again all the time: no more is needed than that the table can be read.
+        fs.clear_faults();
+        let mut tries = 0;
+        while put(&db, "c", b"2").is_err() {
+            tries += 1;
+            assert!(tries < 50, "nothing compacts");
+            thread::sleep(Duration::from_millis(100));
+        }
+        db.wait_for_compact(&Default::default()).unwrap();
+        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn a_family_that_cannot_be_compacted_delays_no_other() {
+    simulate(|fs| {
+        let options = impatient(fs);
+        let db = Db::open(&options, DIR).unwrap();
+        let other = db.create_column_family(&options.cf, "other").unwrap();
+        put(&db, "a", b"1").unwrap();
+        flush(&db);
+        let name = db.live_files_metadata()[0].name.clone();
+        fs.add_fault(FaultRule::always(FaultOp::Read, &format!("*{name}"), Fault::Eio));
+        put(&db, "a", b"2").unwrap();
+        flush(&db);
+        thread::sleep(Duration::from_secs(20));
+        for n in 0..10 {
+            let started = time::now_nanos();
+            db.put_cf(&WriteOptions::default(), &other, b"a", &[n]).unwrap();
+            db.flush_cfs(&FlushOptions::default(), &[&other]).unwrap();
+            let tables = || db.property_int_cf(&other, "rocksdb.num-files-at-level0").unwrap();
+            while tables() > 1 {
+                thread::sleep(Duration::from_millis(1));
+                let waited = time::now_nanos() - started;
+                assert!(waited < SECOND / 2, "{waited} ns for compaction {n}");
+            }
+        }
+        fs.clear_faults();
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn a_family_dropped_during_its_compaction_delays_no_other() {
+    simulate(|fs| {
+        let mut options = impatient(fs);
+        options.db.max_background_jobs = 8;
+        options.cf.write_buffer_size = 1 << 20;
+        let db = Db::open(&options, DIR).unwrap();
+        let doomed = db.create_column_family(&options.cf, "doomed").unwrap();
+        for _ in 0..2 {
+            // Enough keys for the compaction to look whether it is wanted.
+            for n in 0..3000u32 {
+                db.put_cf(&WriteOptions::default(), &doomed, &n.to_be_bytes(), b"v").unwrap();
+            }
+            fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Stall(SECOND / 100)));
+            db.flush_cfs(&FlushOptions::default(), &[&doomed]).unwrap();
+        }
+        thread::sleep(Duration::from_micros(sim::random_below(30_000)));
+        db.drop_column_family(&doomed).unwrap();
+        drop(doomed);
+        thread::sleep(Duration::from_millis(60));
+        fs.clear_faults();
+        for n in 0..2 {
+            put(&db, "a", &[n]).unwrap();
+            flush(&db);
+        }
+        let started = time::now_nanos();
+        db.wait_for_compact(&Default::default()).unwrap();
+        let waited = time::now_nanos() - started;
+        assert!(waited < SECOND / 20, "{waited} ns");
         db.close().unwrap();
     });
 }

@@ -39,6 +39,8 @@ const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::IngestLinkNotSynced,
     Bug::IngestNotAtomic,
     Bug::IngestLogNotSynced,
+    Bug::StaleMove,
+    Bug::FailedMoveHolds,
 ];
 
 /// Panics if something is wrong.

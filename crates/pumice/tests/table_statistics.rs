@@ -160,8 +160,9 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 }
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
-/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, and those of writes see to them.
-const ELSEWHERE: [&str; 15] = [
+/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned` and those of
+/// writes see to them.
+const ELSEWHERE: [&str; 27] = [
     "rocksdb.read.amp.estimate.useful.bytes",
     "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",
@@ -177,6 +178,18 @@ const ELSEWHERE: [&str; 15] = [
     "rocksdb.compact.write.ttl.bytes",
     "rocksdb.stall.micros",
     "rocksdb.write.other",
+    "rocksdb.compaction.disabled.count",
+    "rocksdb.number.rate_limiter.drains",
+    "rocksdb.rate.limiter.bytes.read",
+    "rocksdb.rate.limiter.bytes.write",
+    "rocksdb.rate.limiter.requests.read",
+    "rocksdb.rate.limiter.requests.write",
+    "rocksdb.rate.limiter.delayed.requests.read",
+    "rocksdb.rate.limiter.delayed.requests.write",
+    "rocksdb.rate.limiter.total.wait.micros.read",
+    "rocksdb.rate.limiter.total.wait.micros.write",
+    "rocksdb.rate.limiter.wait.micros.read",
+    "rocksdb.rate.limiter.wait.micros.write",
 ];
 
 #[pumice_test_macros::test]

@@ -148,6 +148,171 @@ fn every_close_returns_when_the_database_is_closed() {
     });
 }
 
+const UNLOGGED: WriteOptions = WriteOptions {
+    rate_limiter_priority: None,
+    sync: false,
+    disable_wal: true,
+    no_slowdown: false,
+    low_pri: false,
+    ignore_missing_column_families: false,
+};
+
+#[test]
+fn the_last_handle_saves_what_is_in_no_log_though_work_is_paused() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        db.put(&UNLOGGED, b"a", b"value").unwrap();
+        db.pause_background_work();
+        db.put(&UNLOGGED, b"b", b"value").unwrap();
+        drop(db);
+        let db = Db::open(&options(fs), "/db").unwrap();
+        for key in [b"a", b"b"] {
+            assert!(db.get(&ReadOptions::default(), key).unwrap().is_some());
+        }
+        db.close().unwrap();
+    });
+}
+
+/// A writer that waits for paused work keeps the leadership that saving needs.
+#[test]
+fn a_close_ends_the_stalls_of_paused_work() {
+    for l0 in [false, true] {
+        simulate(|fs| {
+            let mut options = options(fs);
+            options.cf.level0_file_num_compaction_trigger = 2;
+            options.cf.level0_slowdown_writes_trigger = if l0 { 2 } else { 20 };
+            options.cf.level0_stop_writes_trigger = if l0 { 2 } else { 36 };
+            options.cf.max_write_buffer_number = 2;
+            let db = Db::open(&options, "/db").unwrap();
+            db.set_options(db.default_column_family(), &[("disable_auto_compactions", "true")])
+                .unwrap();
+            let no_wait = FlushOptions { wait: !l0, allow_write_stall: true };
+            for round in 0..2 {
+                db.put(&UNLOGGED, b"a", b"value").unwrap();
+                if l0 {
+                    db.flush(&FlushOptions { wait: true, ..no_wait }).unwrap();
+                } else if round == 0 {
+                    db.pause_background_work();
+                }
+                if !l0 {
+                    db.flush(&FlushOptions { wait: false, ..no_wait }).unwrap();
+                }
+            }
+            if l0 {
+                db.put(&UNLOGGED, b"b", b"value").unwrap();
+                db.pause_background_work();
+                let on = [("disable_auto_compactions", "false")];
+                db.set_options(db.default_column_family(), &on).unwrap();
+            }
+            let writer = {
+                let db = db.clone();
+                thread::spawn("writer", move || db.put(&UNLOGGED, b"c", b"value"))
+            };
+            thread::sleep(Duration::from_secs(3));
+            let start = time::now_nanos();
+            db.close().unwrap();
+            assert!(time::now_nanos() - start < 2 * SECOND);
+            let error = writer.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("closing"), "{error}");
+            drop(db);
+            let db = Db::open(&options, "/db").unwrap();
+            assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+            assert_eq!(db.get(&ReadOptions::default(), b"b").unwrap().is_some(), l0);
+            assert!(db.get(&ReadOptions::default(), b"c").unwrap().is_none());
+            db.close().unwrap();
+        });
+    }
+}
+
+/// What was acknowledged before the close is saved, what comes later is refused.
+#[test]
+fn unlogged_writes_beside_a_close_are_saved_or_refused() {
+    simulate(|fs| {
+        let db = Db::open(&options(fs), "/db").unwrap();
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let db = db.clone();
+                let write = move |n: u64| db.put(&UNLOGGED, &[writer, n as u8], b"value");
+                thread::spawn("writer", move || (0..200).take_while(|n| write(*n).is_ok()).count())
+            })
+            .collect();
+        thread::sleep(Duration::from_micros(sim::random_below(100)));
+        db.close().unwrap();
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        drop(db);
+        let db = Db::open(&options(fs), "/db").unwrap();
+        for (writer, count) in written.into_iter().enumerate() {
+            for n in 0..count {
+                let key = [writer as u8, n as u8];
+                assert!(db.get(&ReadOptions::default(), &key).unwrap().is_some(), "{key:?}");
+            }
+        }
+        db.close().unwrap();
+    });
+}
+
+/// While a failed log is left behind, the MANIFEST lacks what is flushed, and the log has what was
+/// refused: a copy of those would be no state that ever was.
+#[test]
+fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
+    use pumice::{ColumnFamilyDescriptor, WriteBatch};
+    simulate(|fs| {
+        let options = options(fs);
+        let db = Db::open(&options, "/db").unwrap();
+        let other = db.create_column_family(&options.cf, "other").unwrap();
+        let both = |key: &[u8], sync| {
+            let mut batch = WriteBatch::new();
+            batch.put(key, b"value");
+            batch.put_cf(other.id(), key, b"value");
+            db.write(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch)
+        };
+        both(b"kept", false).unwrap();
+        let lost = Fault::Fsync(FsyncFailure::ReadableThenLost);
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, lost));
+        fs.add_fault(FaultRule::always(FaultOp::Sync, "*.sst", Fault::Stall(SECOND / 100)));
+        let copier = {
+            let db = db.clone();
+            thread::spawn("copier", move || {
+                let mut copies = Vec::new();
+                for n in 0..60 {
+                    let path = format!("/copy{n}");
+                    if db.checkpoint(&path).is_ok() {
+                        copies.push(path);
+                    }
+                    thread::sleep(Duration::from_micros(sim::random_below(2000)));
+                }
+                copies
+            })
+        };
+        thread::sleep(Duration::from_millis(sim::random_below(20)));
+        let refused = both(b"refused", true).is_err();
+        // A copy that synced the log may have met the fault.
+        let from = time::now_nanos();
+        while db.resume().is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let resumed = time::now_nanos() - from;
+        both(b"later", true).unwrap();
+        let copies = copier.join().unwrap();
+        assert!(!copies.is_empty(), "resumed in {resumed} ns, and no copy succeeds");
+        let families =
+            ["default", "other"].map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+        for path in copies {
+            let (copy, handles) = Db::open_cf(&options.db, &path, &families).unwrap();
+            let has = |key: &[u8]| {
+                let held = |cf| copy.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+                assert_eq!(held(&handles[0]), held(&handles[1]), "half a batch in {path}");
+                held(&handles[0])
+            };
+            assert!(has(b"kept"), "{path}");
+            assert!(!(refused && has(b"refused")), "{path}: the database never had it");
+            has(b"later");
+            copy.close().unwrap();
+        }
+        db.close().unwrap();
+    });
+}
+
 #[test]
 fn writers_go_on_while_the_log_is_synced() {
     simulate(|fs| {

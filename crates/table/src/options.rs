@@ -3,14 +3,16 @@
 //! Field names are RocksDB's option names (`BlockBasedTableOptions`, `ReadOptions`). Plain data;
 //! shared by reference between every table of a column family.
 
-use pumice_base::narrow::low_u32;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
+use pumice_base::narrow::low_u32;
 use pumice_base::{Error, InternalKeyComparator, Result, SizeLimits};
 use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_env::IoPriority;
 use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
@@ -18,6 +20,7 @@ use pumice_port::sync::Mutex;
 use crate::footer::{MAX_FORMAT_VERSION, MIN_FORMAT_VERSION};
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::cached_block::BlockCache;
+use crate::read::cached_block::PinnedBlock;
 use crate::read::table::Table;
 use crate::stats::TableStats;
 
@@ -434,12 +437,20 @@ pub struct TableReadOptions {
     pub cache_only: bool,
     /// Where a point read with `cache_only` notes the block that it missed.
     pub missed: Option<Arc<MissedBlock>>,
+    /// How urgent blocks that have to be read are to the rate limiter of the file; None asks it for
+    /// nothing.
+    pub io_priority: Option<IoPriority>,
 }
 
 /// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] gets
-/// it. One read at a time uses it.
+/// it. And the blocks that were got: such reads find them here, whether a cache has them or not.
+/// One read at a time uses it.
 #[derive(Default)]
-pub struct MissedBlock(Mutex<Option<Missed>>);
+pub struct MissedBlock {
+    missed: Mutex<Option<Missed>>,
+    /// By file and offset.
+    loaded: Mutex<BTreeMap<(u64, u64), PinnedBlock>>,
+}
 
 struct Missed {
     block: (BlockHandle, BlockKind),
@@ -448,25 +459,44 @@ struct Missed {
 
 impl MissedBlock {
     pub(crate) fn note(&self, handle: BlockHandle, kind: BlockKind) {
-        *self.0.lock() = Some(Missed { block: (handle, kind), table: None });
+        *self.missed.lock() = Some(Missed { block: (handle, kind), table: None });
     }
     /// The caller says which table it read.
     #[cold]
     pub fn set_table(&self, table: &Arc<Table>) {
-        if let Some(missed) = &mut *self.0.lock() {
+        if let Some(missed) = &mut *self.missed.lock() {
             missed.table = Some(Arc::clone(table));
         }
     }
     /// The table and the block, which are forgotten here.
     pub fn take(&self) -> Option<(Arc<Table>, (BlockHandle, BlockKind))> {
-        let missed = self.0.lock().take()?;
+        let missed = self.missed.lock().take()?;
         Some((missed.table?, missed.block))
+    }
+    /// Keeps the block at `offset` of a table for the reads to come.
+    pub fn keep(&self, table: &Table, offset: u64, block: PinnedBlock) {
+        self.loaded.lock().insert((table.file_number(), offset), block);
+    }
+    /// Whether the block at `offset` of the file is kept here.
+    pub fn has(&self, (file_number, offset): (u64, u64)) -> bool {
+        self.loaded.lock().contains_key(&(file_number, offset))
+    }
+    /// The block, if it is kept here and of that kind.
+    pub(crate) fn loaded(
+        &self,
+        file_number: u64,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<PinnedBlock> {
+        let loaded = self.loaded.lock();
+        let block = loaded.get(&(file_number, handle.offset))?;
+        (block.get().kind() == kind).then(|| block.clone())
     }
 }
 
 impl fmt::Debug for MissedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let block = self.0.lock().as_ref().map(|missed| missed.block);
+        let block = self.missed.lock().as_ref().map(|missed| missed.block);
         f.debug_tuple("MissedBlock").field(&block).finish()
     }
 }
@@ -483,6 +513,7 @@ impl Default for TableReadOptions {
             iterate_upper_bound: None,
             cache_only: false,
             missed: None,
+            io_priority: None,
         }
     }
 }

@@ -67,7 +67,10 @@ impl Session {
                 bottommost_level_compaction: BottommostLevelCompaction::Force,
                 ..CompactRangeOptions::default()
             };
-            self.db.compact_range_cf(&all, family, None, None)?;
+            match self.db.compact_range_cf(&all, family, None, None) {
+                Err(error) if !super::operate::is_paused(&error) => return Err(error.into()),
+                _ => {}
+            }
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 //!
 //! The tasks of one stage: writers with keys in common; readers that judge what they see; upkeep
 //! (flushes, compactions, families that come and go); the weather, which starts faults, ends them
-//! and demands that the database works again; in some lives those who ingest files made outside.
+//! and demands that the database works again; in some lives those who ingest files made outside, in
+//! some operators who do all the rest that a database offers (`operate`).
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use pumice_port::thread;
 use pumice_testkit::{OpGenerator, Shape, op};
 
 use super::external::Packer;
+use super::operate;
 use super::plan;
 use super::reads::Reader;
 use super::session::{Session, Stop};
@@ -29,11 +31,18 @@ struct Life {
     /// What ingestions do follows from it; None in lives without. Apart from `rng`, so that lives
     /// without are what they were before there were ingestions.
     ingestion: Option<Rng>,
+    /// The same for what operators do.
+    operation: Option<Rng>,
 }
 
 /// Whether `seed` has ingestions: two in five have, in neighbours that differ in all else.
 pub fn ingests(seed: u64) -> bool {
     matches!(seed / 16 % 5, 2 | 4)
+}
+
+/// Whether `seed` has operators: two in five have, every other one with ingestions as well.
+fn operates(seed: u64) -> bool {
+    matches!(seed / 16 % 5, 1 | 4)
 }
 
 /// Lives the life of `seed`.
@@ -49,7 +58,8 @@ pub fn run(seed: u64, tally: &Arc<Tally>) -> Result<(), Failure> {
     plan.behind = ingests(seed) && seed.is_multiple_of(2);
     let world = World::new(rng.next_u64(), plan, Arc::clone(tally));
     let ingestion = ingests(seed).then(|| Rng::new(seed ^ 0x1de57));
-    let mut life = Life { rng, world, generators: 0, ingestion };
+    let operation = operates(seed).then(|| Rng::new(seed ^ 0x0be7a7e));
+    let mut life = Life { rng, world, generators: 0, ingestion, operation };
     let lived = life.live();
     lived.map_err(|failure| {
         let text = format!("{}\nplan {:?}", failure.text, life.world.plan);
@@ -132,6 +142,12 @@ impl Life {
                 start("ingester", Box::new(move |session| ingest(session, rng, number)));
             }
         }
+        if let Some(choices) = &mut self.operation {
+            for _ in 0..1 + choices.uniform(2) {
+                let rng = choices.fork();
+                start("operator", Box::new(move |session| operate(session, rng)));
+            }
+        }
         for task in tasks {
             task.join().map_err(|e| Failure::new(Kind::Wrong, e.to_string()))?;
         }
@@ -145,8 +161,15 @@ impl Life {
             self.world.crash(Some(session), &mut self.rng);
             return Ok(());
         }
-        if session.had_faults() {
+        if session.had_faults() && !session.is_closing() {
             session.heal()?;
+        }
+        let dropped = self.operation.as_mut().is_some_and(|choices| choices.one_in(4));
+        if dropped && !session.had_faults() && !session.is_closing() {
+            // The last handle goes, with all that was to be saved; nobody is told how it went.
+            self.world.tally.add(Count::Closes, 1);
+            drop(session);
+            return Ok(());
         }
         if let Err(error) = session.close() {
             // After faults: what was under way when they ended may have failed after all.
@@ -275,6 +298,19 @@ fn ingest_once(session: &Session, packer: &mut Packer, rng: &mut Rng) -> Result<
     }?;
     for _ in 0..2 {
         onlooker.as_mut().map_or(Ok(()), Reader::read_again)?;
+    }
+    Ok(())
+}
+
+fn operate(session: &Session, mut rng: Rng) -> Result<(), Failure> {
+    for _ in 0..1 + rng.uniform(6) {
+        pause(&mut rng);
+        if let Err(stop) = operate::once(session, &mut rng) {
+            session.excuse(stop)?;
+        }
+        if session.is_dead() || session.is_closing() {
+            return Ok(());
+        }
     }
     Ok(())
 }

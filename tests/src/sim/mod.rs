@@ -16,6 +16,7 @@ pub mod external;
 pub mod failures;
 pub mod host;
 pub mod life;
+pub mod operate;
 pub mod plan;
 pub mod reads;
 pub mod ring;

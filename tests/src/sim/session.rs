@@ -78,6 +78,8 @@ pub struct Session {
     old_faults: usize,
     /// The disk was made to run full.
     was_full: AtomicBool,
+    /// Somebody closes the database under the others, or has.
+    closing: AtomicBool,
 }
 
 impl Session {
@@ -101,6 +103,7 @@ impl Session {
             dies_at: AtomicU64::new(world.dies_at()),
             old_faults: world.fs.fault_log().len(),
             was_full: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
         }
     }
 
@@ -117,6 +120,14 @@ impl Session {
     pub fn had_faults(&self) -> bool {
         self.was_full.load(Ordering::SeqCst) || self.fs.fault_log().len() > self.old_faults
     }
+    /// The database is about to be closed, whoever works on it.
+    pub fn closes(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+    /// Whether somebody has closed the database, or was about to.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
     /// Leaves so many free bytes on the disk.
     pub fn fill_disk(&self, free: u64) {
         self.was_full.store(true, Ordering::SeqCst);
@@ -132,8 +143,8 @@ impl Session {
         }
     }
 
-    /// Whether `stop` is an error that may be: there was a fault or a crash, and it says no more
-    /// than that an operation failed.
+    /// Whether `stop` is an error that may be: there was a fault, a crash or a close, and it says
+    /// no more than that an operation failed.
     ///
     /// # Errors
     /// A broken promise, or an error without a reason.
@@ -142,7 +153,7 @@ impl Session {
             Stop::Broken(failure) => return Err(failure),
             Stop::Error(error) => error,
         };
-        let reason = self.is_dead() || self.had_faults();
+        let reason = self.is_dead() || self.had_faults() || self.is_closing();
         if reason && !error.is_corruption() {
             return Ok(());
         }
@@ -222,8 +233,12 @@ impl Session {
     pub fn compact(&self, cf: usize, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<(), Stop> {
         self.count(Count::Ops);
         let how = CompactRangeOptions::default();
-        self.db.compact_range_cf(&how, &self.families[cf], begin, end)?;
-        self.count(Count::Upkeep);
+        match self.db.compact_range_cf(&how, &self.families[cf], begin, end) {
+            Ok(()) => self.count(Count::Upkeep),
+            // An operator.
+            Err(error) if super::operate::is_paused(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -242,7 +257,7 @@ impl Session {
                     return Ok(());
                 }
                 Err(Stop::Broken(failure)) => return Err(failure),
-                Err(Stop::Error(_)) if self.is_dead() => return Ok(()),
+                Err(Stop::Error(_)) if self.is_dead() || self.is_closing() => return Ok(()),
                 Err(Stop::Error(error)) => last = error.to_string(),
             }
             let by_itself = last.contains("No space");

@@ -91,6 +91,12 @@ pub enum Count {
     Behind,
     /// Ingestions refused, as their options allow.
     Refused,
+    /// Compactions that ended with a move to another level.
+    Moves,
+    /// Checkpoints that were judged.
+    Copies,
+    /// Times that a database was closed, or its last handle dropped, with others at work.
+    Closes,
     /// Directory listings without a file too many.
     Listings,
     /// Operations on a simulated ring.
@@ -98,7 +104,7 @@ pub enum Count {
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 15] = [
+pub const COUNTS: [(Count, &str); 18] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -112,6 +118,9 @@ pub const COUNTS: [(Count, &str); 15] = [
     (Count::Ingested, "ingested"),
     (Count::Behind, "behind"),
     (Count::Refused, "refused"),
+    (Count::Moves, "moves"),
+    (Count::Copies, "copies"),
+    (Count::Closes, "closes"),
     (Count::Listings, "listings"),
     (Count::RingOps, "ring_ops"),
 ];

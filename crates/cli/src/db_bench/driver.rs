@@ -203,12 +203,17 @@ impl<'a, E: Engine> Driver<'a, E> {
             key_size: flags.key_size as usize + spec.longer_key,
             value_size: spec.value_size.unwrap_or(flags.value_size as usize),
             batch: flags.batch_size as u64,
-            write: WriteSettings { sync: flags.sync || spec.sync, disable_wal: flags.disable_wal },
+            write: WriteSettings {
+                sync: flags.sync || spec.sync,
+                disable_wal: flags.disable_wal,
+                limited: flags.rate_limit_auto_wal_flush,
+            },
             read: ReadSettings {
                 verify_checksums: flags.verify_checksum,
                 total_order_seek: flags.total_order_seek,
                 prefix_same_as_start: flags.prefix_same_as_start,
                 readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
+                limited: flags.rate_limit_user_ops,
             },
         }
     }

@@ -19,6 +19,8 @@ pub struct WriteSettings {
     pub sync: bool,
     /// Write no WAL.
     pub disable_wal: bool,
+    /// Charge the log to the rate limiter.
+    pub limited: bool,
 }
 
 /// How a worker reads.
@@ -32,6 +34,8 @@ pub struct ReadSettings {
     pub prefix_same_as_start: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
+    /// Charge reads of files to the rate limiter.
+    pub limited: bool,
 }
 
 /// Found keys of a multi-get and their bytes (keys and values).
@@ -53,6 +57,8 @@ pub trait Engine: Send + Sync + 'static {
     fn open(&self, path: &Path, read_only: bool) -> Result<Self::Db>;
     /// Removes the database at `path`, if there is one.
     fn destroy(&self, path: &Path) -> Result<()>;
+    /// Lowers the CPU or the I/O priority of the pools for compactions and flushes.
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
 }

@@ -23,6 +23,56 @@ pub struct NamedOptions {
     pub table: Vec<NamedOption>,
 }
 
+/// What the rate limiter's flags say.
+pub struct LimiterFlags {
+    /// Bytes per second.
+    pub rate: i64,
+    /// Microseconds.
+    pub refill_period_micros: i64,
+    /// Bytes; 0 is one refill.
+    pub single_burst_bytes: i64,
+    /// The rate follows the load.
+    pub auto_tuned: bool,
+    /// Reads are limited, and no writes.
+    pub reads_only: bool,
+}
+
+/// Fairness of db_bench's limiter.
+pub const LIMITER_FAIRNESS: i32 = 10;
+
+/// The rate limiter that `flags` ask for.
+///
+/// # Errors
+/// A value that no limiter can have (the text names the flag).
+pub fn limiter(flags: &Flags) -> Result<Option<LimiterFlags>, String> {
+    if flags.rate_limiter_bytes_per_sec == 0 {
+        return match () {
+            () if flags.rate_limit_bg_reads => Err(without_limiter("rate_limit_bg_reads")),
+            () if flags.rate_limiter_auto_tuned => Err(without_limiter("rate_limiter_auto_tuned")),
+            () => Ok(None),
+        };
+    }
+    let rate = i64::try_from(flags.rate_limiter_bytes_per_sec)
+        .map_err(|_| "rate_limiter_bytes_per_sec is too large".to_string())?;
+    if flags.rate_limiter_refill_period_us <= 0 {
+        return Err("rate_limiter_refill_period_us must be above 0".into());
+    }
+    if flags.rate_limiter_single_burst_bytes < 0 {
+        return Err("rate_limiter_single_burst_bytes must not be below 0".into());
+    }
+    Ok(Some(LimiterFlags {
+        rate,
+        refill_period_micros: flags.rate_limiter_refill_period_us,
+        single_burst_bytes: flags.rate_limiter_single_burst_bytes,
+        auto_tuned: flags.rate_limiter_auto_tuned,
+        reads_only: flags.rate_limit_bg_reads,
+    }))
+}
+
+fn without_limiter(flag: &str) -> String {
+    format!("{flag} needs rate_limiter_bytes_per_sec")
+}
+
 /// The two named lists for `flags`.
 ///
 /// # Errors
@@ -106,9 +156,6 @@ impl List<'_> {
         self.same_if_given("max_background_flushes", f.max_background_flushes);
         self.same_if_given("max_background_compactions", f.max_background_compactions);
         self.same("delayed_write_rate", f.delayed_write_rate);
-        if f.rate_limiter_bytes_per_sec > 0 {
-            self.same("rate_limiter_bytes_per_sec", f.rate_limiter_bytes_per_sec);
-        }
         if f.delete_obsolete_files_period_micros > 0 {
             self.same("delete_obsolete_files_period_micros", f.delete_obsolete_files_period_micros);
         }
@@ -135,6 +182,8 @@ impl List<'_> {
         self.same("compaction_pri", pri);
         self.add("subcompactions", "max_subcompactions", f.subcompactions);
         self.same("disable_auto_compactions", f.disable_auto_compactions);
+        self.same_if_given("auto_tuned_compaction", f.auto_tuned_compaction);
+        self.same_if_given("background_policy", &f.background_policy);
         self.same("uncache_aggressiveness", f.uncache_aggressiveness);
         self.same("num_levels", f.num_levels);
         self.same("target_file_size_base", f.target_file_size_base);

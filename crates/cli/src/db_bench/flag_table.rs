@@ -26,7 +26,7 @@ flag_table! {
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
     deletes: i64 = -1, "Number of delete operations to do. If negative, do num deletions";
-    threads: i32 = 1, "Number of concurrent threads to run";
+    threads: i32 = 1, "Number of concurrent threads to run, at most 10000";
     fibers: i32 = 0,
         "If not 0, run this many fibers over as many loops as there are threads, in place of the \
         threads (Pumice's own flag)";
@@ -151,7 +151,22 @@ flag_table! {
         "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 = u64::MAX - 1,
         "Data older than this goes down to the last level; the default leaves it to the engine";
-    rate_limiter_bytes_per_sec: u64 = 0, "Limit of flush and compaction writes";
+    auto_tuned_compaction: bool = false,
+        "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
+    background_policy: String = "static",
+        "What decides how much background work is done: static, seed_rule (Pumice's own)";
+    enable_io_prio: bool = false, "Lower the background flush/compaction threads' IO priority";
+    enable_cpu_prio: bool = false, "Lower the background flush/compaction threads' CPU priority";
+    rate_limiter_bytes_per_sec: u64 = 0,
+        "Limit of flush and compaction writes, bytes/second; 0 for none";
+    rate_limiter_refill_period_us: i64 = 100_000, "Microseconds between refills of the limiter";
+    rate_limiter_single_burst_bytes: i64 = 0,
+        "The most bytes one request to the limiter gets at once; 0 is one refill";
+    rate_limiter_auto_tuned: bool = false,
+        "Adjust the limiter's rate dynamically between a twentieth of it and all of it";
+    rate_limit_bg_reads: bool = false, "Limit compaction reads, and no writes";
+    rate_limit_user_ops: bool = false, "Charge reads of users to the limiter";
+    rate_limit_auto_wal_flush: bool = false, "Charge the log of user writes to the limiter";
     delete_obsolete_files_period_micros: u64 = 0, "Period of full scans for obsolete files";
 
     // Tables.

@@ -30,6 +30,10 @@ use spec::Entry;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// Threads at most. A process has 65,530 mappings by default, a thread takes four (its stack, that
+/// of its signals, a guard each), and one that gets no more of them ends the process.
+const THREADS_MAX: i32 = 10_000;
+
 /// The hidden subcommand of the child process.
 pub const CHILD: &str = "db_bench-engine-process";
 
@@ -132,6 +136,7 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
         (flags.value_size >= 0, "value_size must not be negative"),
         (flags.batch_size > 0, "batch_size must be at least 1"),
         (flags.threads > 0, "threads must be at least 1"),
+        (flags.threads <= THREADS_MAX, "threads must be at most 10000"),
         (flags.fibers >= 0, "fibers must not be negative"),
         (flags.coro_jobs_per_thread > 0, "coro_jobs_per_thread must be at least 1"),
         (
@@ -169,6 +174,8 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         "" => default_path(),
         db => PathBuf::from(db),
     };
+    // As in RocksDB's db_bench before the database is opened.
+    engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
     Driver::new(engine, flags, &path, seed)?.run(entries)
 }
 

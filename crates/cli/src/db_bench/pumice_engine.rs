@@ -4,11 +4,12 @@
 //! have is passed over when its flag was not given, and refused when it was.
 
 use super::engine::{self, BenchDb, Engine, Hits, Result};
-use super::engine_options::{self, NamedOption};
+use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
 use super::flags::Flags;
 use pumice::{
-    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator,
-    FlushOptions, Options, ReadOptions, Statistics, WaitForCompactOptions, WriteBatch,
+    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, CpuPriority, Db,
+    DbIterator, FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
+    RateLimiterOptions, ReadOptions, Statistics, ThreadPools, WaitForCompactOptions, WriteBatch,
     WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
@@ -48,12 +49,30 @@ impl Pumice {
         if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
             HelperPool::shared().set_limit(helpers);
         }
+        options.db.rate_limiter = rate_limiter(flags)?;
         options.db.create_if_missing = true;
         if flags.statistics {
             options.db.statistics = Some(Arc::new(Statistics::new()));
         }
         Ok(Pumice { options })
     }
+}
+
+/// The limiter that `flags` ask for.
+fn rate_limiter(flags: &Flags) -> Result<Option<Arc<RateLimiter>>> {
+    let Some(wanted) = engine_options::limiter(flags)? else { return Ok(None) };
+    let limiter = RateLimiter::new(&RateLimiterOptions {
+        rate_bytes_per_sec: wanted.rate.unsigned_abs(),
+        refill_period_us: wanted.refill_period_micros.unsigned_abs(),
+        fairness: u64::from(LIMITER_FAIRNESS.unsigned_abs()),
+        mode: match wanted.reads_only {
+            true => RateLimiterMode::ReadsOnly,
+            false => RateLimiterMode::WritesOnly,
+        },
+        auto_tuned: wanted.auto_tuned,
+        single_burst_bytes: wanted.single_burst_bytes.unsigned_abs(),
+    });
+    Ok(Some(Arc::new(limiter.map_err(text)?)))
 }
 
 /// Lets a refusal pass when the user did not give the option's flag.
@@ -89,6 +108,19 @@ impl Engine for Pumice {
         Db::destroy(&self.options, path).map_err(text)
     }
 
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
+        let pools = ThreadPools::shared();
+        for pool in [PoolPriority::Low, PoolPriority::High] {
+            if io {
+                pools.lower_thread_pool_io_priority(pool).map_err(text)?;
+            }
+            if cpu {
+                pools.lower_thread_pool_cpu_priority(pool, CpuPriority::Low).map_err(text)?;
+            }
+        }
+        Ok(())
+    }
+
     fn statistics(&self) -> Option<String> {
         self.options.db.statistics.as_ref().map(|statistics| statistics.to_string())
     }
@@ -108,6 +140,7 @@ impl BenchDb for PumiceDb {
         let options = WriteOptions {
             sync: settings.sync,
             disable_wal: settings.disable_wal,
+            rate_limiter_priority: settings.limited.then_some(IoPriority::User),
             ..WriteOptions::default()
         };
         PumiceWriter { db: self.db.clone(), options, batch: WriteBatch::new() }
@@ -160,6 +193,7 @@ fn read_options(
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
         readahead_size: settings.readahead_size,
+        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),
         ..ReadOptions::default()

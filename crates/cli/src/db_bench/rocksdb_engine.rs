@@ -5,17 +5,18 @@
 //! in the C API.
 
 use super::engine::{self, BenchDb, Engine, Hits, Result};
-use super::engine_options::{self, NamedOption};
+use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
 use super::flags::Flags;
 use pumice_peer::{
-    Cache, ColumnFamily, CompactRangeSettings, Db, DbIterator, Options, Peer, ReadOptions,
-    WriteBatch, WriteOptions,
+    Cache, ColumnFamily, CompactRangeSettings, Db, DbIterator, Options, Peer, RateLimiterSettings,
+    ReadOptions, WriteBatch, WriteOptions,
 };
 use std::path::{Path, PathBuf};
 
 /// A loaded library and the options of its databases.
 pub struct RocksDb {
     library: PathBuf,
+    peer: Peer,
     options: Options,
 }
 
@@ -40,11 +41,34 @@ impl RocksDb {
         for option in &named.main {
             options.set(option.name, &option.value).map_err(text)?;
         }
+        if let Some(settings) = rate_limiter(flags)? {
+            options.set_rate_limiter(&settings);
+        }
         if flags.statistics {
             options.enable_statistics();
         }
-        Ok(RocksDb { library: library.to_path_buf(), options })
+        Ok(RocksDb { library: library.to_path_buf(), peer, options })
     }
+}
+
+/// The limiter that `flags` ask for, as far as the C API can make it.
+fn rate_limiter(flags: &Flags) -> Result<Option<RateLimiterSettings>> {
+    let Some(wanted) = engine_options::limiter(flags)? else { return Ok(None) };
+    let beyond = [
+        ("rate_limiter_single_burst_bytes", wanted.single_burst_bytes != 0),
+        ("rate_limit_user_ops", flags.rate_limit_user_ops),
+        ("rate_limit_auto_wal_flush", flags.rate_limit_auto_wal_flush),
+    ];
+    if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
+        return Err(format!("{flag} cannot be given with --engine: the C API has no such setting"));
+    }
+    Ok(Some(RateLimiterSettings {
+        rate: wanted.rate,
+        refill_period_micros: wanted.refill_period_micros,
+        fairness: LIMITER_FAIRNESS,
+        mode: i32::from(!wanted.reads_only),
+        auto_tuned: wanted.auto_tuned,
+    }))
 }
 
 fn joined(options: &[NamedOption]) -> String {
@@ -75,6 +99,11 @@ impl Engine for RocksDb {
 
     fn destroy(&self, path: &Path) -> Result<()> {
         Db::destroy(&self.options, path).map_err(text)
+    }
+
+    fn lower_priority(&self, cpu: bool, io: bool) -> Result<()> {
+        self.peer.lower_thread_pools(cpu, io);
+        Ok(())
     }
 
     fn statistics(&self) -> Option<String> {

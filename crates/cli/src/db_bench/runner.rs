@@ -8,7 +8,7 @@ use super::stats::Stats;
 use super::work::{self, Work};
 use super::worker::{Shared, Worker};
 use pumice_port::fiber::Runtime;
-use pumice_port::thread::{JoinHandle, spawn};
+use pumice_port::thread::{JoinHandle, try_spawn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,28 +16,45 @@ use std::sync::atomic::Ordering;
 /// stats of all.
 ///
 /// # Errors
-/// The first failure, after all workers have ended.
+/// The first failure, after all workers have ended; a worker that could not be started.
 pub fn run<D: BenchDb>(
     shared: &Arc<Shared<D>>,
     fibers: Option<&Runtime>,
     work: Work,
     seed: u64,
 ) -> Result<Vec<Stats>> {
-    let start = |index: usize| -> JoinHandle<Result<Stats>> {
+    let start = |index: usize| -> Result<JoinHandle<Result<Stats>>> {
         let shared = shared.clone();
         let body = move || run_one(&shared, work, index, seed + index as u64);
         match fibers {
-            Some(runtime) => runtime.spawn_on(index % runtime.loops(), "bench", body),
-            None => spawn("bench", body),
+            Some(runtime) => Ok(runtime.spawn_on(index % runtime.loops(), "bench", body)),
+            None => try_spawn("bench", body).map_err(|error| error.to_string()),
         }
     };
-    let handles: Vec<_> = (0..shared.workers).map(start).collect();
+    let mut handles = Vec::with_capacity(shared.workers);
+    let mut refused = None;
+    while handles.len() < shared.workers && refused.is_none() {
+        match start(handles.len()) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => refused = Some(error),
+        }
+    }
+    if refused.is_some() {
+        shared.abandon();
+    }
+    let started = handles.len();
     let results: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
+    if let Some(error) = refused {
+        return Err(format!(
+            "only {started} of {} workers could be started: {error}",
+            shared.workers
+        ));
+    }
     results.into_iter().map(|ended| ended.map_err(|error| error.to_string())?).collect()
 }
 
 fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) -> Result<Stats> {
-    let mut worker = Worker::start(shared, index, seed);
+    let mut worker = Worker::start(shared, index, seed)?;
     let result = work::run(work, &mut worker);
     worker.stats.stop();
     shared.finished.fetch_add(1, Ordering::Release);

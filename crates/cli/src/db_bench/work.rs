@@ -5,8 +5,7 @@
 
 use super::engine::{BenchDb, Cursor, Reader, Result, Writer};
 use super::stats::Operation;
-use super::worker::{Limit, Worker, during, wait_for};
-use pumice_env::rate_limiter::RateLimiter;
+use super::worker::{Limit, Worker, during, user_limiter, wait_for};
 
 /// What the workers of a benchmark do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,7 +277,7 @@ fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> R
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     worker.stats.exclude();
     let rate = flags.benchmark_write_rate_limit;
-    let limiter = (rate > 0).then(|| RateLimiter::new(rate));
+    let limiter = (rate > 0).then(|| user_limiter(rate));
     let range = if flags.bgwriter_num > 0 { flags.bgwriter_num } else { plan.num };
     let mut writer = worker.shared.db.writer(plan.write);
     let (mut keys, mut values) = (worker.keys(), worker.values());

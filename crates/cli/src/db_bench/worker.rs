@@ -10,7 +10,7 @@ use super::flags::Flags;
 use super::stats::{Operation, Stats};
 use super::workload::{KeyMaker, ValueMaker};
 use pumice_base::random::Rng;
-use pumice_env::rate_limiter::{IoClass, RateLimiter};
+use pumice_env::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterOptions};
 use pumice_port::fiber::maybe_yield;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::time::now_micros;
@@ -65,8 +65,16 @@ pub struct Shared<D> {
     pub workers: usize,
     /// Workers that are done.
     pub finished: AtomicUsize,
-    arrived: Mutex<usize>,
-    all_arrived: Condvar,
+    gate: Mutex<Gate>,
+    gate_changed: Condvar,
+}
+
+/// Where the workers of a run wait for each other.
+#[derive(Default)]
+struct Gate {
+    arrived: usize,
+    /// Some worker could not be started: none begins.
+    closed: bool,
 }
 
 impl<D: BenchDb> Shared<D> {
@@ -83,7 +91,7 @@ impl<D: BenchDb> Shared<D> {
             true => sine_rate(&flags, 0.0),
             false => flags.benchmark_write_rate_limit,
         };
-        let limiter = |rate: u64| (rate > 0).then(|| RateLimiter::new(rate));
+        let limiter = |rate: u64| (rate > 0).then(|| user_limiter(rate));
         Shared {
             write_limiter: limiter(write_rate),
             read_limiter: limiter(flags.benchmark_read_rate_limit),
@@ -94,20 +102,27 @@ impl<D: BenchDb> Shared<D> {
             reported,
             workers,
             finished: AtomicUsize::new(0),
-            arrived: Mutex::new(0),
-            all_arrived: Condvar::new(),
+            gate: Mutex::new(Gate::default()),
+            gate_changed: Condvar::new(),
         }
     }
 
-    fn wait_for_all(&self) {
-        let mut arrived = self.arrived.lock();
-        *arrived += 1;
-        if *arrived == self.workers {
-            self.all_arrived.notify_all();
+    /// Lets go of the workers that wait, without work: the others could not be started.
+    pub fn abandon(&self) {
+        self.gate.lock().closed = true;
+        self.gate_changed.notify_all();
+    }
+
+    fn wait_for_all(&self) -> Result<()> {
+        let mut gate = self.gate.lock();
+        gate.arrived += 1;
+        if gate.arrived == self.workers {
+            self.gate_changed.notify_all();
         }
-        while *arrived < self.workers {
-            arrived = self.all_arrived.wait(arrived);
+        while gate.arrived < self.workers && !gate.closed {
+            gate = self.gate_changed.wait(gate);
         }
+        if gate.closed { Err("the benchmark was given up".into()) } else { Ok(()) }
     }
 }
 
@@ -128,11 +143,14 @@ pub struct Worker<'a, D: BenchDb> {
 
 impl<'a, D: BenchDb> Worker<'a, D> {
     /// Waits at the gate for the other workers and starts the clock.
-    pub fn start(shared: &'a Shared<D>, index: usize, seed: u64) -> Self {
-        shared.wait_for_all();
+    ///
+    /// # Errors
+    /// The run was abandoned.
+    pub fn start(shared: &'a Shared<D>, index: usize, seed: u64) -> Result<Self> {
+        shared.wait_for_all()?;
         let stats = Stats::start(&shared.flags, index, shared.reported.clone());
         let last_sine_change = stats.started_at();
-        Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change }
+        Ok(Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change })
     }
 
     /// Keys as the flags want them.
@@ -202,7 +220,8 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         if now - self.last_sine_change > flags.sine_write_rate_interval_milliseconds * 1000 {
             self.last_sine_change = now;
             let seconds = (now - self.stats.started_at()) as f64 / 1e6;
-            limiter.set_rate_bytes_per_sec(sine_rate(flags, seconds));
+            // The rate is at least 1, which no limiter refuses.
+            limiter.set_bytes_per_second(sine_rate(flags, seconds)).expect("a rate above 0");
         }
     }
 
@@ -215,8 +234,13 @@ impl<'a, D: BenchDb> Worker<'a, D> {
 /// Takes `amount` tokens, in as many portions as the limiter gives.
 pub fn wait_for(limiter: &RateLimiter, mut amount: u64) {
     while amount > 0 {
-        amount -= limiter.request(amount, IoClass::High);
+        amount -= limiter.request_token(amount, 0, IoPriority::High, IoKind::Write, None);
     }
+}
+
+/// A limiter of the workers' own operations, `rate` (above 0) a second.
+pub fn user_limiter(rate: u64) -> RateLimiter {
+    RateLimiter::new(&RateLimiterOptions::new(rate)).expect("a rate above 0")
 }
 
 /// `a sin(b x + c) + d` in bytes a second; at least 1.

@@ -2,7 +2,7 @@
 
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
-use super::open::text as failure;
+use super::open::{Access, text as failure};
 use super::output::Output;
 use super::text::parse;
 use super::{Failure, Invocation};
@@ -24,10 +24,10 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let [name] = it.arguments.words.as_slice() else {
         return Err("new column family name must be specified".into());
     };
-    let options = it.options()?;
+    let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
     let family = default.map(|family| family.options.clone()).unwrap_or_default();
-    let opened = it.open()?;
+    let opened = it.open_found(&options)?;
     opened
         .db
         .create_column_family(&family, name)

@@ -167,6 +167,12 @@ const NOT_YET: &[&str] = &[
     "update_manifest",
 ];
 
+/// Flags of RocksDB's ldb that cannot work here, and why.
+const REFUSED_FLAGS: &[(&str, &str)] = &[(
+    "disable_consistency_checks",
+    "the order and overlap of files are checked in every version (force_consistency_checks)",
+)];
+
 const COMMON_FLAGS: &[&str] = &[
     "db",
     "hex",
@@ -176,7 +182,6 @@ const COMMON_FLAGS: &[&str] = &[
     "create_if_missing",
     "try_load_options",
     "ignore_unknown_options",
-    "disable_consistency_checks",
     "bloom_bits",
     "fix_prefix_len",
     "compression_type",
@@ -214,6 +219,10 @@ pub fn run(args: &[String]) -> ExitCode {
         }
         return ExitCode::FAILURE;
     };
+    if let Some((flag, why)) = REFUSED_FLAGS.iter().find(|(flag, _)| arguments.has(flag)) {
+        eprintln!("Failed: Not implemented: --{flag} is not supported: {why}");
+        return ExitCode::FAILURE;
+    }
     let known: Vec<&str> = COMMON_FLAGS.iter().chain(command.flags).copied().collect();
     if let Some(unknown) = arguments.first_unknown(&known) {
         eprintln!("Invalid command-line option {unknown}");
@@ -251,7 +260,7 @@ fn usage() -> String {
          \x20 --column_family=<string> : the column family to work on (default: default)\n\n\
          Options of the database (taken from its OPTIONS file if there is one):\n\
          \x20 --create_if_missing, --try_load_options=<bool>, --ignore_unknown_options,\n\
-         \x20 --disable_consistency_checks, --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
+         \x20 --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
          \x20 --compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>, --block_size=<int>,\n\
          \x20 --auto_compaction=<bool>, --db_write_buffer_size=<int>, --write_buffer_size=<int>,\n\
          \x20 --file_size=<int>\n\n\

@@ -3,10 +3,10 @@
 
 use super::{Failure, Invocation};
 use crate::db_bench::codec;
-use pumice::options::{FileRules, merge_operator_by_name, parse_options_file};
+use pumice::options::{FileRules, LoadedOptions, load_latest_options, merge_operator_by_name};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
 use pumice_env::PosixFs;
-use pumice_env::filename::{FileType, options_file, parse};
+use std::collections::BTreeSet;
 
 /// An open database and the column family that the command is about.
 pub struct Opened {
@@ -24,19 +24,32 @@ pub struct Found {
     pub families: Vec<ColumnFamilyDescriptor>,
 }
 
+/// What a command does with the database.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It only looks.
+    Read,
+    /// It may write files.
+    Write,
+}
+
 impl Invocation {
     /// Opens for reading.
     pub fn open_read_only(&self) -> Result<Opened, Failure> {
-        let found = self.options()?;
+        let found = self.options(Access::Read)?;
         let opened = Db::open_read_only(&found.db, &self.db, &found.families, false);
         self.pick(opened.map_err(text)?, &found)
     }
 
     /// Opens for writing; creates the database if `--create_if_missing` was given.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let found = self.options()?;
+        self.open_found(&self.options(Access::Write)?)
+    }
+
+    /// Opens for writing with options that were found before.
+    pub fn open_found(&self, found: &Found) -> Result<Opened, Failure> {
         let opened = Db::open_cf(&found.db, &self.db, &found.families);
-        self.pick(opened.map_err(text)?, &found)
+        self.pick(opened.map_err(text)?, found)
     }
 
     fn pick(
@@ -51,13 +64,14 @@ impl Invocation {
         }
     }
 
-    /// Finds the options to open with.
-    pub fn options(&self) -> Result<Found, Failure> {
+    /// Finds the options to open with. A warning on stderr lists those that were skipped.
+    pub fn options(&self, access: Access) -> Result<Found, Failure> {
         let mut found = Found { db: DbOptions::default(), families: Vec::new() };
         let mut family_options = Vec::new();
         let try_load =
             !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
-        if try_load && let Some(loaded) = self.load_latest()? {
+        if try_load && let Some(loaded) = self.load_latest(access)? {
+            tell_skipped(&loaded);
             found.db = loaded.db;
             family_options = loaded.column_families;
         }
@@ -81,26 +95,26 @@ impl Invocation {
     }
 
     /// The newest OPTIONS file, if there is one.
-    fn load_latest(&self) -> Result<Option<pumice::options::LoadedOptions>, Failure> {
+    fn load_latest(&self, access: Access) -> Result<Option<LoadedOptions>, Failure> {
         let fs = PosixFs::shared();
-        let names = fs.list(&self.db).unwrap_or_default();
-        let newest = names
-            .iter()
-            .filter_map(|name| match parse(name) {
-                Some((number, FileType::Options)) => Some(number),
-                _ => None,
-            })
-            .max();
-        let Some(number) = newest else { return Ok(None) };
-        let path = options_file(&self.db, number);
-        let bytes = fs.read_file(&path).map_err(text)?;
-        // A database of a newer RocksDB can be looked at although it has options unknown here.
+        if !fs.exists(&self.db).map_err(text)? {
+            return Ok(None);
+        }
         let rules = FileRules {
             ignore_unknown_options: self.arguments.flag("ignore_unknown_options"),
             ignore_unsupported_options: true,
+            for_reading: access == Access::Read,
         };
-        let parsed = parse_options_file(&String::from_utf8_lossy(&bytes), rules);
-        parsed.map(Some).map_err(|error| format!("{}: {error}", path.display()))
+        let loaded = load_latest_options(&*fs, &self.db, rules).map_err(text)?;
+        let comparator = |loaded: &LoadedOptions| {
+            loaded.ignored.iter().find(|note| note.starts_with("comparator=")).cloned()
+        };
+        match loaded.as_ref().and_then(comparator) {
+            Some(comparator) => Err(format!(
+                "Not implemented: {comparator} is not built in (nor are user-defined timestamps)"
+            )),
+            None => Ok(loaded),
+        }
     }
 
     fn apply_flags(
@@ -147,10 +161,18 @@ impl Invocation {
             let off = !arguments.flag("auto_compaction");
             options.set("disable_auto_compactions", &off.to_string()).map_err(text)?;
         }
-        if arguments.flag("disable_consistency_checks") {
-            options.set("force_consistency_checks", "false").map_err(text)?;
-        }
         Ok(())
+    }
+}
+
+/// Warns of the options that reading the OPTIONS file skipped, by name.
+fn tell_skipped(loaded: &LoadedOptions) {
+    let name = |note: &String| note.split('=').next().unwrap_or_default().to_string();
+    let names: BTreeSet<String> = loaded.ignored.iter().map(name).collect();
+    if !names.is_empty() {
+        let names: Vec<String> = names.into_iter().collect();
+        let version = &loaded.rocksdb_version;
+        eprintln!("WARNING: options of RocksDB {version} are skipped: {}", names.join(", "));
     }
 }
 

@@ -131,6 +131,9 @@ impl RandomAccessFile for MemFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.read_as(operation::PREAD, offset, buf)
     }
+    fn needs_little_stack(&self) -> bool {
+        true
+    }
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {
         self.inode.len()
@@ -171,7 +174,7 @@ impl WritableFile for MemFile {
     fn fsync(&mut self) -> Result<()> {
         self.sync_as(operation::FSYNC)
     }
-    fn range_sync(&mut self, _offset: u64, _bytes: u64) -> Result<()> {
+    fn range_sync(&mut self, _offset: u64, _bytes: u64, _wait: bool) -> Result<()> {
         Ok(())
     }
     fn preallocate(&mut self, _end: u64) -> Result<()> {

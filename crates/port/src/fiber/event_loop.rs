@@ -18,18 +18,21 @@
 //!
 //! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
 
+use super::budget;
 use super::coroutine::{Fiber, Ran};
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::{Body, Name, Slot};
-use super::stack::{Stack, StackPool};
+use super::stack::{Given, Stack, StackPool};
 use super::timers::{NO_TIMER, Timers};
 use crate::io::{Kicker, Reactor, Wait};
 use crate::task::{self, Scheduler, Task, TaskRef};
 use crate::time;
 use std::cell::{Cell, RefCell, UnsafeCell};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -57,6 +60,8 @@ pub(crate) struct Counters {
     pub(crate) enters: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) inflight: AtomicU64,
+    /// 1 while io_uring serves the loop.
+    pub(crate) rings: AtomicU64,
     /// The deepest stack seen, and whose it was.
     pub(crate) deepest: AtomicU64,
     pub(crate) deepest_name: Name,
@@ -90,6 +95,8 @@ struct Own {
     queue: Queue,
     timers: RefCell<Timers>,
     stacks: RefCell<StackPool>,
+    /// New fibers for which there is no stack at all, not even the reserve.
+    stackless: Queue,
     free: RefCell<Vec<&'static Slot>>,
     reactor: RefCell<Option<std::rc::Rc<Reactor>>>,
     group: RefCell<Option<Arc<Group>>>,
@@ -100,6 +107,8 @@ struct Own {
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
     slice: Cell<(u64, u64)>,
+    /// A fiber has had its share: it is time to look at the clock.
+    tired: Cell<bool>,
 }
 
 // SAFETY: invariants 1 and 3.
@@ -136,6 +145,7 @@ impl Loop {
                 queue: Queue::new(),
                 timers: RefCell::default(),
                 stacks: RefCell::new(StackPool::new()),
+                stackless: Queue::new(),
                 free: RefCell::default(),
                 reactor: RefCell::default(),
                 group: RefCell::default(),
@@ -143,6 +153,7 @@ impl Loop {
                 ended: Cell::new(0),
                 kicks_due: Cell::new(0),
                 slice: Cell::new((0, 0)),
+                tired: Cell::new(false),
             },
         }))
     }
@@ -159,10 +170,18 @@ impl Loop {
     }
 
     /// Makes the calling thread the loop's thread.
-    pub(crate) fn open(&'static self, group: Arc<Group>, index: usize, reactor: Reactor) {
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn open(
+        &'static self,
+        group: Arc<Group>,
+        index: usize,
+        reactor: Reactor,
+    ) -> io::Result<()> {
+        self.own.stacks.borrow_mut().open(group.stack_bytes)?;
         // SAFETY: invariant 3: nobody has seen this loop sleep since it was claimed.
         unsafe { *self.kicker.get() = Some(reactor.kicker()) };
-        self.own.stacks.borrow_mut().reset(group.stack_bytes);
         self.own.reactor.replace(Some(std::rc::Rc::new(reactor)));
         self.own.group.replace(Some(group));
         self.own.index.set(index);
@@ -179,7 +198,9 @@ impl Loop {
             counter.store(0, Ordering::Relaxed);
         }
         counters.deepest_name.set("");
+        counters.rings.store(u64::from(self.reactor().has_ring()), Ordering::Relaxed);
         overflow::prepare();
+        Ok(())
     }
 
     /// Ends the loop's use by the calling thread; no fiber is alive and nothing is in flight.
@@ -193,7 +214,7 @@ impl Loop {
         unsafe { *self.kicker.get() = None };
         self.own.reactor.replace(None);
         self.own.group.replace(None);
-        self.own.stacks.borrow_mut().reset(0);
+        self.own.stacks.borrow_mut().close();
     }
 
     /// The runtime the loop belongs to. On its thread only.
@@ -313,6 +334,7 @@ impl Loop {
         self.counters.enters.store(stats.enters, Ordering::Relaxed);
         self.counters.requests.store(stats.requests, Ordering::Relaxed);
         self.counters.inflight.store(reactor.inflight() as u64, Ordering::Relaxed);
+        self.counters.rings.store(u64::from(reactor.has_ring()), Ordering::Relaxed);
     }
 
     fn expire_timers(&self) {
@@ -340,9 +362,8 @@ impl Loop {
         while let Some(task) = self.own.queue.pop() {
             self.resume(task);
             resumed += 1;
-            if resumed == TURN_RESUMES
-                || (resumed % CLOCK_RESUMES == 0 && time::monotonic_nanos() - start >= TURN_NANOS)
-            {
+            let look = self.own.tired.replace(false) || resumed % CLOCK_RESUMES == 0;
+            if resumed == TURN_RESUMES || (look && time::monotonic_nanos() - start >= TURN_NANOS) {
                 break;
             }
         }
@@ -356,6 +377,7 @@ impl Loop {
         self.running.store(std::ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         count(&self.counters.switches, 1);
         task::set_current(Some(task));
+        budget::fill();
         // SAFETY: invariant 2.
         let fiber = unsafe { &mut *slot.fiber.get() };
         let ran = match fiber {
@@ -367,13 +389,18 @@ impl Loop {
         }
     }
 
-    /// Gives a new fiber its stack and runs it.
+    /// Gives a new fiber its stack and runs it. Where there is no memory for one, the fiber drops
+    /// its body on the loop's reserve: that tells whoever waits for it, and destructors may wait.
     fn first_resume(&self, slot: &'static Slot, fiber: &mut Option<Fiber>) -> Ran {
-        let body = slot.body.take().expect("a new fiber has a body");
-        let stack = self.own.stacks.borrow_mut().take();
-        let Ok(stack) = stack else {
-            // Dropping the body tells whoever waits for it.
-            return Ran::Ended;
+        let body = || slot.body.take().expect("a new fiber has a body");
+        let given = self.own.stacks.borrow_mut().take();
+        let (stack, body) = match given {
+            Given::Whole(stack) => (stack, body()),
+            Given::Reserve(stack) => (stack, unrun(&slot.task, body())),
+            Given::Nothing => {
+                self.own.stackless.push(&slot.task);
+                return Ran::Suspended;
+            }
         };
         slot.stack_usable.store(stack.usable(), Ordering::Relaxed);
         slot.stack_low.store(stack.low(), Ordering::Relaxed);
@@ -393,6 +420,10 @@ impl Loop {
                 self.measure(&stack, &slot.name);
             }
             self.own.stacks.borrow_mut().put(stack);
+            // There is a stack again for one more.
+            if let Some(waiting) = self.own.stackless.pop() {
+                self.own.queue.push(waiting);
+            }
         }
         let mut free = self.own.free.borrow_mut();
         if free.len() < KEPT_SLOTS {
@@ -415,6 +446,12 @@ impl Loop {
         }
     }
 
+    /// Lets the other runnable fibers run once, since the running one has had its share.
+    pub(crate) fn yield_spent(&self) {
+        self.own.tired.set(true);
+        self.yield_now();
+    }
+
     /// Yields if the running fiber has had its slice.
     pub(crate) fn maybe_yield(&self) {
         let resume = self.counters.switches.load(Ordering::Relaxed);
@@ -422,12 +459,22 @@ impl Loop {
         match self.own.slice.get() {
             (same, began) if same == resume => {
                 if now - began >= SLICE_NANOS {
-                    self.yield_now();
+                    self.yield_spent();
                 }
             }
             _ => self.own.slice.set((resume, now)),
         }
     }
+}
+
+/// What a fiber does that cannot run its body.
+fn unrun(task: &'static Task, body: Body) -> Body {
+    Box::new(move || {
+        let locals = &task.locals;
+        // Whoever waits hears that it did not run; a destructor's panic goes to nobody.
+        drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
+        drop(catch_unwind(AssertUnwindSafe(|| locals.clear())));
+    })
 }
 
 impl Scheduler for Loop {

@@ -1,9 +1,10 @@
 //! Fibers on the caller's own thread: its loop's, or a temporary loop's.
 //!
 //! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
-//! thread waits for one of them and at the end of the scope. The reactor is made at the first use
-//! and kept until the thread ends. While `f` itself runs, the children stand still: a child must
-//! not wait for something that only `f` would do later, other than ending.
+//! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`). While
+//! `f` itself runs, the children stand still: a child must not wait for something that only `f`
+//! would do later, other than ending. When there is no loop to borrow, a child runs in the call
+//! that starts it: so children must not wait for later ones.
 //!
 //! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
 //! is not needed for what never leaves it; scopes end before what their children borrow.
@@ -12,14 +13,12 @@
 
 use super::event_loop::{self, Loop};
 use super::is_fiber;
-use super::runtime::Group;
-use super::stack::DEFAULT_STACK_BYTES;
-use crate::io::{IoMode, Reactor};
+use super::lent::{self, Lent};
 use crate::task::{self, Scheduler, TaskRef};
 use crate::thread::{Children, JoinHandle, Packet, Started};
-use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 type Body = Box<dyn FnOnce() + Send>;
@@ -41,37 +40,9 @@ pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> Jo
     let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
     let (packet, promise) = Packet::new();
     // SAFETY: invariant 1.
-    let body = unsafe { local(Box::new(move || promise.fulfil(f))) };
+    let body = unsafe { local(Box::new(promise.body(f))) };
     let task = scheduler.spawn_here(name, body);
     JoinHandle::new(packet, Started::fiber(task), name)
-}
-
-/// The loop of a plain thread.
-struct ThreadLoop {
-    own: &'static Loop,
-    group: Arc<Group>,
-}
-
-impl ThreadLoop {
-    /// None when the operating system has no descriptor or memory left.
-    fn open() -> Option<ThreadLoop> {
-        let reactor = Reactor::new(IoMode::Auto).ok()?;
-        let own = Loop::claim();
-        let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
-        own.open(Arc::clone(&group), 0, reactor);
-        Some(ThreadLoop { own, group })
-    }
-}
-
-impl Drop for ThreadLoop {
-    fn drop(&mut self) {
-        self.own.close();
-        self.own.release();
-    }
-}
-
-thread_local! {
-    static THREAD_LOOP: OnceCell<ThreadLoop> = const { OnceCell::new() };
 }
 
 /// Where the children of a scope run.
@@ -79,7 +50,7 @@ enum Home {
     /// With the calling fiber.
     Fiber(&'static dyn Scheduler),
     /// On this thread, while it waits.
-    Thread(&'static Loop, Arc<Group>),
+    Thread(Rc<Lent>),
     /// In the call that starts them: there is no loop to be had.
     Nowhere,
 }
@@ -89,20 +60,13 @@ impl Home {
         if let Some((_, scheduler)) = task::current_fiber() {
             return Home::Fiber(scheduler);
         }
-        let made = THREAD_LOOP.try_with(|cell| {
-            if cell.get().is_none() {
-                let made = ThreadLoop::open()?;
-                cell.set(made).ok()?;
-            }
-            cell.get().map(|own| Home::Thread(own.own, Arc::clone(&own.group)))
-        });
-        made.ok().flatten().unwrap_or(Home::Nowhere)
+        lent::borrow().map_or(Home::Nowhere, Home::Thread)
     }
 
     fn start(&self, name: &str, body: Body) -> Option<TaskRef> {
         match self {
             Home::Fiber(scheduler) => Some(scheduler.spawn_here(name, body)),
-            Home::Thread(_, group) => Some(group.spawn_on(0, name, body)),
+            Home::Thread(lent) => Some(lent.start(name, body)),
             Home::Nowhere => {
                 body();
                 None
@@ -113,7 +77,7 @@ impl Home {
     /// Waits until `done`, which becomes true when a child ends. `park` is how a fiber waits.
     fn wait(&self, done: &dyn Fn() -> bool, park: impl FnOnce()) {
         match self {
-            Home::Thread(own, _) if !is_fiber() => own.drive(done),
+            Home::Thread(lent) if !is_fiber() => lent.drive(done),
             _ => park(),
         }
     }
@@ -133,7 +97,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// have ended on return. Suspends. See the head of the module for threads without a loop.
 ///
 /// # Panics
-/// With the panic of `f`, or when a child panicked that nobody joined.
+/// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     let scope = Scope {
         children: Children::new(),
@@ -146,7 +110,9 @@ pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env
     scope.home.wait(&|| scope.children.ended(), || scope.children.wait());
     match result {
         Err(panic) => resume_unwind(panic),
-        Ok(_) if scope.children.any_panicked() => panic!("a scoped fiber panicked"),
+        Ok(_) if scope.children.any_panicked() => {
+            panic!("a scoped fiber panicked or did not start")
+        }
         Ok(value) => value,
     }
 }
@@ -158,20 +124,11 @@ impl<'scope> Scope<'scope, '_> {
         name: &str,
         f: impl FnOnce() -> T + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let (packet, promise) = Packet::new();
-        let own = Arc::clone(&packet);
-        let children = &self.children;
-        let body = move || {
-            promise.fulfil(f);
-            // Either the handle has the result now or it is dropped here, before the end.
-            let panicked = Packet::abandon(own);
-            children.end(panicked);
-        };
+        let (packet, body) = self.children.child(f);
         // SAFETY: invariant 1.
         let body = unsafe { local(Box::new(body)) };
-        self.children.begin();
         self.home.start(name, body);
-        ScopedJoinHandle { packet: Some(packet), children, home: &self.home }
+        ScopedJoinHandle { packet: Some(packet), children: &self.children, home: &self.home }
     }
 }
 
@@ -196,7 +153,8 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits for the end of the child. Suspends.
     ///
     /// # Errors
-    /// What the child panicked with.
+    /// What the child panicked with; [`NotStarted`](crate::thread::NotStarted) if there was no
+    /// memory for its stack.
     pub fn join(mut self) -> std::thread::Result<T> {
         let packet = self.packet.take().expect("joined once");
         self.home.wait(&|| packet.is_done(), || packet.wait());

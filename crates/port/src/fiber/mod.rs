@@ -3,19 +3,22 @@
 //! A [`Runtime`] has loops, one per thread; a fiber stays on the loop where it was started, for
 //! life, so the addresses of thread-locals never change under it. It is resumed when somebody
 //! unparks it (`task`), when its deadline has come or its request is answered, in the order in
-//! which that happened. A fiber that does not wait is not interrupted: long computations call
-//! [`maybe_yield`], and blocking calls that the port does not know go through [`offload`].
+//! which that happened. A fiber that does not wait is not interrupted: operations of the engine
+//! count against its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls
+//! that the port does not know go through [`offload`].
 //!
 //! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
 //! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.
 //!
 //! Thread safety: see each item.
 
+pub(crate) mod budget;
 pub(crate) mod coroutine;
 mod event_loop;
 mod here;
 mod inbox;
 pub(crate) mod kick;
+mod lent;
 mod offload;
 mod overflow;
 mod runtime;
@@ -26,6 +29,7 @@ mod timers;
 mod watchdog;
 
 pub use crate::io::IoMode;
+pub use budget::{BUDGET, spend};
 pub use here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
 pub use offload::offload;
 pub use runtime::{Builder, Runtime};
@@ -59,6 +63,12 @@ pub(crate) fn is_alone() -> bool {
 /// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
 pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
     here::current_loop().map(|own| f(&own.reactor()))
+}
+
+/// Gives the reactor of a loop that the calling thread, which is no fiber, borrows for the call;
+/// None when there is none to be had.
+pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
+    lent::borrow().map(|lent| f(&lent.reactor()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use std::sync::{Arc, OnceLock};
 const MOST_THREADS: usize = 16;
 
 /// Runs `f`, which may block its thread: on a pool of threads when a fiber of a loop calls, which
-/// suspends meanwhile; at once on a thread and in a simulation.
+/// suspends meanwhile; at once on a thread, in a simulation, and where the operating system has no
+/// thread to give, which blocks the loop. A thread of the pool has
+/// [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
 ///
 /// # Panics
 /// With the panic of `f`.
@@ -27,9 +29,12 @@ pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
         pool
     });
     let (packet, promise) = Packet::new();
+    let errand = promise.errand(f);
     // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
-    let body = unsafe { thread::erase(Box::new(move || promise.fulfil(f))) };
-    Pool::submit(pool, "offload", 0, body);
+    let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
+    if let Err(body) = Pool::try_submit(pool, "offload", body) {
+        body();
+    }
     packet.wait();
     packet.take().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -44,20 +44,29 @@ pub(super) fn prepare() {
 }
 
 /// The alternate stack of a thread that had none.
-struct Alternate(Cell<*mut libc::c_void>);
+struct Alternate {
+    memory: Cell<*mut libc::c_void>,
+    /// The thread has one, of ours or of its own.
+    ready: Cell<bool>,
+}
 
 thread_local! {
-    static ALTERNATE: Alternate = const { Alternate(Cell::new(std::ptr::null_mut())) };
+    static ALTERNATE: Alternate =
+        const { Alternate { memory: Cell::new(std::ptr::null_mut()), ready: Cell::new(false) } };
 }
 
 impl Alternate {
     fn prepare(&self) {
+        if self.ready.get() {
+            return;
+        }
         // SAFETY: all pointers are null or to live locals; the mapping is new, and is this
         // thread's until `drop` (invariant 3).
         unsafe {
             let mut now: libc::stack_t = zeroed();
             libc::sigaltstack(std::ptr::null(), &mut now);
             if now.ss_flags & libc::SS_DISABLE == 0 {
+                self.ready.set(true);
                 return;
             }
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -69,14 +78,15 @@ impl Alternate {
             }
             let ours = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALTERNATE_BYTES };
             libc::sigaltstack(&ours, std::ptr::null_mut());
-            self.0.set(memory);
+            self.memory.set(memory);
+            self.ready.set(true);
         }
     }
 }
 
 impl Drop for Alternate {
     fn drop(&mut self) {
-        let memory = self.0.get();
+        let memory = self.memory.get();
         if !memory.is_null() {
             // SAFETY: invariant 3.
             unsafe {

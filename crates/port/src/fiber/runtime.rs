@@ -6,14 +6,14 @@
 //! Thread safety: `Runtime` is `Sync`; see each method for whether it suspends.
 
 use super::event_loop::Loop;
-use super::stack::DEFAULT_STACK_BYTES;
+use super::stack::{DEFAULT_STACK_BYTES, SHARED_STACK_BYTES};
 use super::watchdog::{self, Hook, Stall};
 use super::{FiberInfo, RuntimeStats, here, is_fiber, stats};
 use crate::io::IoMode;
 use crate::io::Reactor;
 use crate::sync::Event;
 use crate::task::TaskRef;
-use crate::thread::{self, JoinHandle, Packet, Promise, Started};
+use crate::thread::{self, JoinHandle, NotStarted, Packet, Promise, Started};
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -151,16 +151,25 @@ impl Builder {
         let runtime = self.start(1)?;
         let group = Arc::clone(&runtime.group);
         let first = group.loops[0];
-        first.open(Arc::clone(&group), 0, reactor);
+        if let Err(e) = first.open(Arc::clone(&group), 0, reactor) {
+            drop(runtime);
+            first.release();
+            return Err(e);
+        }
         let (packet, promise) = Packet::new();
         // SAFETY: the body runs on this thread, and the loop is driven until it has ended.
-        let body = unsafe { here::local(Box::new(move || promise.fulfil(f))) };
+        let body = unsafe { here::local(Box::new(promise.body(f))) };
         group.spawn_on(0, name, body);
         // From now on the loops end with the last fiber.
         group.close();
         live_here(&group, 0);
         drop(runtime);
-        Ok(packet.take().unwrap_or_else(|panic| resume_unwind(panic)))
+        packet.take().or_else(|panic| {
+            if panic.is::<NotStarted>() {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            resume_unwind(panic)
+        })
     }
 
     /// Starts the threads of the loops from `first` on.
@@ -169,12 +178,29 @@ impl Builder {
         let group = Arc::new(Group::new(loops, self.stack_bytes, self.spawn_as_fibers));
         // Dropping it ends and joins the loops that have started.
         let mut runtime = Runtime { group, threads: Vec::new(), watchdog: None };
+        match self.start_threads(&mut runtime, first) {
+            Ok(()) => Ok(runtime),
+            Err(e) => {
+                runtime.group.loops[..first].iter().for_each(|own| own.release());
+                Err(e)
+            }
+        }
+    }
+
+    fn start_threads(self, runtime: &mut Runtime, first: usize) -> io::Result<()> {
         let mut starts = Vec::new();
         for index in first..self.loops {
             let (packet, promise) = Packet::new();
             let (group, mode) = (Arc::clone(&runtime.group), self.io);
             let life = move || run_loop(group, index, mode, promise);
-            runtime.threads.push(thread::spawn_loop(&self.name, life)?);
+            match thread::spawn_loop(&self.name, life) {
+                Ok(thread) => runtime.threads.push(thread),
+                Err(e) => {
+                    // They have no threads that would do it.
+                    runtime.group.loops[index..].iter().for_each(|own| own.release());
+                    return Err(e);
+                }
+            }
             starts.push(packet);
         }
         for packet in starts {
@@ -187,7 +213,7 @@ impl Builder {
             let life = move || watchdog::watch(&group.loops, watchdog::LIMIT, &hook, &own);
             runtime.watchdog = Some((stop, thread::spawn_loop("pumice:watchdog", life)?));
         }
-        Ok(runtime)
+        Ok(())
     }
 }
 
@@ -196,7 +222,7 @@ fn run_loop(group: Arc<Group>, index: usize, mode: IoMode, started: Promise<io::
     let own = group.loops[index];
     let mut open = false;
     started.fulfil(|| {
-        own.open(Arc::clone(&group), index, Reactor::new(mode)?);
+        own.open(Arc::clone(&group), index, Reactor::new(mode)?)?;
         open = true;
         Ok(())
     });
@@ -238,14 +264,15 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor.
+    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them.
     ///
     /// # Panics
     /// When the operating system refuses what a runtime needs.
     pub fn shared() -> &'static Runtime {
         static SHARED: OnceLock<Runtime> = OnceLock::new();
         SHARED.get_or_init(|| {
-            Runtime::builder().build().expect("the operating system starts the loops")
+            let builder = Runtime::builder().stack_bytes(SHARED_STACK_BYTES);
+            builder.build().expect("the operating system starts the loops")
         })
     }
 
@@ -256,7 +283,7 @@ impl Runtime {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let (packet, promise) = Packet::new();
-        let task = self.group.spawn(name, Box::new(move || promise.fulfil(f)));
+        let task = self.group.spawn(name, Box::new(promise.body(f)));
         JoinHandle::new(packet, Started::fiber(task), name)
     }
 
@@ -272,17 +299,17 @@ impl Runtime {
     ) -> JoinHandle<T> {
         assert!(index < self.loops(), "there is a loop {index}");
         let (packet, promise) = Packet::new();
-        let task = self.group.spawn_on(index, name, Box::new(move || promise.fulfil(f)));
+        let task = self.group.spawn_on(index, name, Box::new(promise.body(f)));
         JoinHandle::new(packet, Started::fiber(task), name)
     }
 
     /// Runs `f`, which may borrow from the caller, on a fiber and waits for it. Suspends.
     ///
     /// # Panics
-    /// With the panic of `f`.
+    /// With the panic of `f`; with [`NotStarted`] when there is no memory for its stack.
     pub fn run<T: Send>(&self, name: &str, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = Packet::new();
-        let body = Box::new(move || promise.fulfil(f));
+        let body = Box::new(promise.body(f));
         // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
         let body = unsafe { thread::erase(body) };
         self.group.spawn(name, body);

@@ -13,12 +13,17 @@
 //! Thread safety: a stack may move between threads while no fiber is on it; the pool has no locks
 //! and belongs to one loop.
 
+use crate::machine::{self, Resource};
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stack bytes of a fiber unless its runtime was built with another number.
 pub(crate) const DEFAULT_STACK_BYTES: usize = 256 << 10;
+/// The same of the runtime of the process, for calls that threads hand over: they may bring code of
+/// the user's along that was written for a thread's stack.
+pub(crate) const SHARED_STACK_BYTES: usize = 2 << 20;
 /// A C function may step over a single page without touching it; no function here has frames of
 /// this size.
 pub(crate) const GUARD_BYTES: usize = 32 << 10;
@@ -49,6 +54,7 @@ impl Stack {
         let len = bytes.max(4 * PAGE).next_multiple_of(PAGE) + GUARD_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
+        machine::ask(Resource::AddressSpace)?;
         // SAFETY: a new mapping touches nothing that exists.
         let low = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
         if low == libc::MAP_FAILED {
@@ -124,10 +130,49 @@ unsafe impl CoroutineStack for Stack {
     }
 }
 
+thread_local! {
+    /// For tests: so many stacks are given out on this thread, then so many are refused.
+    static REFUSALS: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// See `testing::refuse_stacks`.
+pub(crate) fn refuse(after: u32, count: u32) -> u32 {
+    REFUSALS.replace((after, count)).1
+}
+
+/// Whether a test wants this stack to be refused.
+fn is_refused() -> bool {
+    match REFUSALS.get() {
+        (_, 0) => false,
+        (0, count) => {
+            REFUSALS.set((0, count - 1));
+            true
+        }
+        (after, count) => {
+            REFUSALS.set((after - 1, count));
+            false
+        }
+    }
+}
+
 /// Stacks a loop keeps for its next fibers, all of one size.
 pub(crate) struct StackPool {
     bytes: usize,
     free: Vec<Stack>,
+    /// For a fiber that gets no other: it does nothing but drop what it would have run.
+    reserve: Option<Stack>,
+    /// Somebody is on the reserve.
+    lent: bool,
+}
+
+/// What a fiber is given to run on.
+pub(crate) enum Given {
+    /// A stack of its own.
+    Whole(Stack),
+    /// The reserve of the loop, since there is no memory for another stack.
+    Reserve(Stack),
+    /// Nothing: somebody else is on the reserve.
+    Nothing,
 }
 
 /// Stacks kept by a loop; the rest is unmapped. A kept stack holds the pages its fibers touched.
@@ -135,23 +180,51 @@ const KEPT_STACKS: usize = 1024;
 
 impl StackPool {
     pub(crate) fn new() -> Self {
-        StackPool { bytes: DEFAULT_STACK_BYTES, free: Vec::new() }
+        StackPool { bytes: DEFAULT_STACK_BYTES, free: Vec::new(), reserve: None, lent: false }
     }
 
-    /// Forgets all stacks; new ones will have `bytes`.
-    pub(crate) fn reset(&mut self, bytes: usize) {
+    /// Gets ready for fibers on stacks of `bytes`.
+    ///
+    /// # Errors
+    /// No memory for the reserve.
+    pub(crate) fn open(&mut self, bytes: usize) -> io::Result<()> {
+        self.close();
         self.bytes = bytes;
-        self.free = Vec::new();
+        self.reserve = Some(Stack::new(bytes)?);
+        Ok(())
+    }
+
+    /// Lets all stacks go.
+    pub(crate) fn close(&mut self) {
+        debug_assert!(!self.lent, "no fiber is alive");
+        (self.free, self.reserve) = (Vec::new(), None);
     }
 
     /// A stack, the one used last if there is one.
-    pub(crate) fn take(&mut self) -> io::Result<Stack> {
-        self.free.pop().map_or_else(|| Stack::new(self.bytes), Ok)
+    pub(crate) fn take(&mut self) -> Given {
+        let made = if is_refused() {
+            None
+        } else {
+            self.free.pop().or_else(|| Stack::new(self.bytes).ok())
+        };
+        if let Some(stack) = made {
+            return Given::Whole(stack);
+        }
+        match self.reserve.take() {
+            Some(stack) => {
+                self.lent = true;
+                Given::Reserve(stack)
+            }
+            None => Given::Nothing,
+        }
     }
 
     /// Takes back a stack whose fiber has ended.
     pub(crate) fn put(&mut self, stack: Stack) {
-        if self.free.len() < KEPT_STACKS {
+        if self.lent {
+            // Any stack will do.
+            (self.reserve, self.lent) = (Some(stack), false);
+        } else if self.free.len() < KEPT_STACKS {
             self.free.push(stack);
         }
     }

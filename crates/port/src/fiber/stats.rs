@@ -22,6 +22,8 @@ pub struct RuntimeStats {
     pub sqes: u64,
     /// Requests the kernel has not answered yet.
     pub inflight: u64,
+    /// Loops that io_uring serves; the others are served by threads.
+    pub uring_loops: u64,
     /// Fibers alive.
     pub tasks: u64,
     /// The deepest stack of an ended fiber so far, in bytes, to a page; less than 32 KiB may be an
@@ -44,6 +46,7 @@ pub(crate) fn collect(loops: &[&'static Loop]) -> RuntimeStats {
         stats.enters += counters.enters.load(Ordering::Relaxed);
         stats.sqes += counters.requests.load(Ordering::Relaxed);
         stats.inflight += counters.inflight.load(Ordering::Relaxed);
+        stats.uring_loops += counters.rings.load(Ordering::Relaxed);
         let deepest = counters.deepest.load(Ordering::Relaxed);
         if deepest > stats.stack_high_water_bytes {
             stats.stack_high_water_bytes = deepest;

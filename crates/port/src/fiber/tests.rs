@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod futures;
+mod kernels;
+mod lent;
 mod limits;
+mod refused;
 mod waiting;
 
 use super::*;

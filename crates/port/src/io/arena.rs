@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCK_BYTES: usize = 4096;
-/// The number of buffers of an arena.
-pub(crate) const COUNT: usize = WORDS * 64;
+/// The most buffers of an arena.
+pub(crate) const COUNT_MAX: usize = WORDS * 64;
 const WORDS: usize = 2;
 
 #[repr(C, align(4096))]
@@ -39,12 +39,16 @@ pub(crate) struct Arena {
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// `COUNT` free buffers of `bytes`, which is a power of two, all zero.
-    pub(crate) fn new(bytes: usize) -> Arc<Arena> {
-        debug_assert!(bytes.is_power_of_two());
+    /// `count` free buffers of `bytes`, which is a power of two, all zero; not more than
+    /// [`COUNT_MAX`].
+    pub(crate) fn new(count: usize, bytes: usize) -> Arc<Arena> {
+        debug_assert!(bytes.is_power_of_two() && count <= COUNT_MAX);
         let block = || Block(UnsafeCell::new([0; BLOCK_BYTES]));
-        let blocks = (0..(COUNT * bytes).div_ceil(BLOCK_BYTES)).map(|_| block()).collect();
-        let free = std::array::from_fn(|_| AtomicU64::new(u64::MAX));
+        let blocks = (0..(count * bytes).div_ceil(BLOCK_BYTES)).map(|_| block()).collect();
+        let free = std::array::from_fn(|place| {
+            let here = count.saturating_sub(place * 64).min(64);
+            AtomicU64::new(u64::MAX.checked_shr(64 - here as u32).unwrap_or(0))
+        });
         Arc::new(Arena { free, bytes, blocks })
     }
 
@@ -109,7 +113,7 @@ impl PinnedBuffer {
     }
     /// Where it begins.
     pub(crate) fn start(&self) -> *mut u8 {
-        // SAFETY: invariant 1: the index is below `COUNT`.
+        // SAFETY: invariant 1: the index is below the number of buffers.
         unsafe { self.arena.start().add(self.index() * self.arena.bytes) }
     }
 }

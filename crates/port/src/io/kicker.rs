@@ -5,6 +5,7 @@
 //!
 //! Thread safety: any thread may kick at any time, also after the loop has gone.
 
+use crate::machine::{self, Resource};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(crate) struct Kicker(Arc<OwnedFd>);
 
 impl Kicker {
     pub(super) fn new() -> io::Result<Self> {
+        machine::ask(Resource::Descriptor)?;
         // SAFETY: numbers only; the result is checked before it is owned.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {

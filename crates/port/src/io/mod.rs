@@ -8,17 +8,25 @@
 //! | `pool` | threads as a ring, where io_uring is refused |
 //! | `arena` | buffers that a ring knows beforehand |
 //! | `model` | a simulated ring that misbehaves as the kernel may, to test `tickets` |
+//! | `kernel` | which kernel has which part of io_uring |
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
 //!
 //! Invariants:
 //! 1. No call here returns before the completion of its own operations, whatever wakes the task:
 //!    so buffers may be on its stack.
-//! 2. A reactor is used on the thread that made it only.
+//! 2. A reactor is used on the thread that made it only; one that is lent on one thread at a time,
+//!    with nothing in flight in between.
+//!
+//! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of
+//! threads serves. A ring that is refused later, because the process has put itself into a
+//! sandbox, is given up: what the kernel had taken fails with the error, what it had not goes to
+//! the threads, and so does all that follows.
 //!
 //! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
 
 mod arena;
 mod cancel;
+mod kernel;
 mod kicker;
 #[doc(hidden)]
 pub mod model;
@@ -46,14 +54,11 @@ static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
 /// Before an operation is tried again that the kernel had no resources for.
 const RETRY_NANOS: u64 = 100_000;
 
-/// Requests that the ring of a plain thread can queue.
-const THREAD_ENTRIES: u32 = 64;
-
 /// What serves the operations of fibers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMode {
-    /// io_uring, and threads where it is refused. The environment variable `PUMICE_IO=threads`
-    /// makes it threads.
+    /// io_uring, and threads where anything refuses it. The environment variable
+    /// `PUMICE_IO=threads` makes it threads.
     #[default]
     Auto,
     /// io_uring, or an error.
@@ -62,6 +67,7 @@ pub enum IoMode {
     Threads,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one for each loop, never moved about")]
 enum Book {
     Uring(Tickets<KernelRing>),
     Threads(Tickets<PoolRing>),
@@ -89,35 +95,35 @@ impl Reactor {
     /// # Errors
     /// No descriptors or memory; with [`IoMode::Uring`] also what refuses io_uring.
     pub(crate) fn new(mode: IoMode) -> io::Result<Self> {
-        let kicker = Kicker::new()?;
-        let threads = || Book::Threads(Tickets::new(PoolRing::new(kicker.clone()), None));
-        let uring = || -> io::Result<Book> {
-            Ok(Book::Uring(Tickets::new(KernelRing::new()?, Some(kicker.fd()))))
-        };
-        let book = match mode {
-            IoMode::Threads => threads(),
-            IoMode::Uring => uring()?,
-            IoMode::Auto if is_forced() => threads(),
-            IoMode::Auto => match uring() {
-                Err(e) if is_refusal(&e) => threads(),
-                book => book?,
-            },
-        };
-        Ok(Reactor { book: RefCell::new(book), kicker })
+        Reactor::with(mode, KernelRing::new)
     }
 
-    /// A small reactor for batches of a plain thread ([`Reactor::run_all_here`]).
+    /// A reactor to be lent from thread to thread: smaller, and the kernel does not tie it to one.
     ///
     /// # Errors
     /// No descriptors or memory.
-    pub(crate) fn for_thread() -> io::Result<Self> {
-        match KernelRing::with_entries(THREAD_ENTRIES, 4 * THREAD_ENTRIES) {
-            Ok(ring) if !is_forced() => {
-                let book = RefCell::new(Book::Uring(Tickets::new(ring, None)));
-                Ok(Reactor { book, kicker: Kicker::new()? })
+    pub(crate) fn lent() -> io::Result<Self> {
+        Reactor::with(IoMode::Auto, KernelRing::lent)
+    }
+
+    fn with(
+        mode: IoMode,
+        make: impl FnOnce(&Kicker) -> io::Result<KernelRing>,
+    ) -> io::Result<Self> {
+        let kicker = Kicker::new()?;
+        let ring = match mode {
+            IoMode::Uring => Some(make(&kicker)?),
+            IoMode::Auto if !is_forced() => make(&kicker).ok(),
+            _ => None,
+        };
+        let book = match ring {
+            Some(ring) => {
+                let kicks = ring.reports_kicks();
+                Book::Uring(Tickets::new(ring, kicks))
             }
-            _ => Reactor::new(IoMode::Threads),
-        }
+            None => Book::Threads(Tickets::new(PoolRing::new(kicker.clone()), None)),
+        };
+        Ok(Reactor { book: RefCell::new(book), kicker })
     }
 
     /// What wakes this reactor from other threads.
@@ -128,7 +134,28 @@ impl Reactor {
     /// Submits what is pending, waits for a completion or a kick as long as `wait` allows, and
     /// wakes the tasks whose operations have completed. May return early for no reason.
     pub(crate) fn poll(&self, wait: Wait) {
-        on!(self, book => book.poll(wait));
+        let failed = on!(self, book => {
+            book.poll(wait);
+            book.has_failed()
+        });
+        if failed {
+            self.go_on_with_threads();
+        }
+    }
+
+    /// The ring has failed: what is under way ends, and threads serve from now on.
+    #[cold]
+    fn go_on_with_threads(&self) {
+        let book = &mut *self.book.borrow_mut();
+        if let Book::Uring(old) = book {
+            old.give_up();
+            *book = Book::Threads(Tickets::over(PoolRing::new(self.kicker.clone()), old));
+        }
+    }
+
+    /// Whether io_uring serves, not threads.
+    pub(crate) fn has_ring(&self) -> bool {
+        matches!(&*self.book.borrow(), Book::Uring(_))
     }
 
     /// Requests that have not been submitted.
@@ -245,7 +272,7 @@ impl Reactor {
         while !rest.is_empty() {
             let group = on!(self, book => book.begin(rest.iter().map(|op| op.call), None));
             while !self.is_done(group) {
-                self.poll(Wait::Forever);
+                self.poll(Wait::Completion);
             }
             self.finish(group, rest);
             // Repeating what was interrupted, with what comes behind it, is rare and harmless.
@@ -295,11 +322,6 @@ fn pause() {
 /// Whether the environment asks for threads in place of io_uring.
 fn is_forced() -> bool {
     std::env::var_os("PUMICE_IO").is_some_and(|value| value == "threads")
-}
-
-/// Errors by which a kernel or a sandbox says that there is no io_uring here.
-fn is_refusal(e: &io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::EPERM | libc::ENOSYS | libc::EACCES | libc::ENOMEM))
 }
 
 /// Performs an operation on the calling fiber, suspending it; `None` when the caller is no fiber

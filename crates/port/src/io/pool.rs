@@ -15,6 +15,7 @@
 use super::kicker::Kicker;
 use super::op::{self, Call};
 use super::tickets::{Completion, KICK, Request, Uring, Wait, What};
+use crate::thread::spawn_thread;
 use crate::time;
 use std::collections::VecDeque;
 use std::io;
@@ -76,8 +77,7 @@ fn start(job: Job) {
         return;
     }
     queue.threads += 1;
-    let started = std::thread::Builder::new().name("pumice-io".to_string()).spawn(work);
-    if started.is_err() {
+    if spawn_thread("pumice-io", work).is_err() {
         queue.threads -= 1;
         // Without any thread nobody would ever take it: the loop itself must.
         if queue.threads == 0
@@ -250,7 +250,7 @@ impl Uring for PoolRing {
             _ if !self.ready.is_empty() => Some(0),
             Wait::No => Some(0),
             Wait::Until(deadline) => Some(deadline.saturating_sub(time::monotonic_nanos())),
-            Wait::Forever => None,
+            Wait::Forever | Wait::Completion => None,
         };
         if nanos != Some(0) || !self.waiting.is_empty() {
             self.wait(nanos);
@@ -262,4 +262,7 @@ impl Uring for PoolRing {
     fn reap(&mut self) -> Option<Completion> {
         self.ready.pop_front()
     }
+
+    /// It never fails.
+    fn close(&mut self, _is_used: bool) {}
 }

@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Fibers of one thread, no more than these tests need.
 #[derive(Default)]
@@ -331,7 +332,8 @@ fn a_kick_ends_the_wait_however_often() {
 #[test]
 fn small_queues_overflow_and_lose_nothing() {
     let file = numbered_file(1 << 12);
-    let mut book = Tickets::new(KernelRing::with_entries(2, 4).unwrap(), None);
+    let ring = KernelRing::with_entries(&Kicker::new().unwrap(), 2).unwrap();
+    let mut book = Tickets::new(ring, None);
     let mut bufs = vec![[0u8; 8]; 300];
     let calls: Vec<_> = bufs
         .iter_mut()
@@ -394,6 +396,7 @@ fn the_book_holds_on_a_ring_of_dice() {
         total.overflowed += report.overflowed;
         total.short += report.short;
         total.duplicates += report.duplicates;
+        total.failed += report.failed;
     }
     let seen = [
         total.cancelled,
@@ -404,18 +407,19 @@ fn the_book_holds_on_a_ring_of_dice() {
         total.duplicates,
     ];
     assert!(total.operations > 100_000 && seen.iter().all(|n| *n > 1000), "{total:?}");
+    assert!(total.failed > 300, "{total:?}");
     assert_eq!(model::run(7), model::run(7), "a run is a function of its seed");
 }
 
-/// From now on io_uring_setup fails with `errno` for the calling thread.
-fn refuse_io_uring(errno: i32) {
+/// From now on the system call `number` fails with `errno` for the calling thread.
+fn refuse_call(number: libc::c_long, errno: i32) {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let jump = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let give = (libc::BPF_RET | libc::BPF_K) as u16;
     let line = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
     let mut program = [
         line(load, 0, 0),
-        line(jump, 1, libc::SYS_io_uring_setup as u32),
+        line(jump, 1, number as u32),
         line(give, 0, libc::SECCOMP_RET_ALLOW),
         line(give, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
     ];
@@ -430,13 +434,14 @@ fn refuse_io_uring(errno: i32) {
 
 #[test]
 fn where_io_uring_is_refused_threads_serve() {
-    for errno in [libc::EPERM, libc::ENOSYS] {
+    let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+    for (call, errno) in calls.iter().flat_map(|c| [(*c, libc::EPERM), (*c, libc::ENOSYS)]) {
         let refused = std::thread::spawn(move || {
-            refuse_io_uring(errno);
+            refuse_call(call, errno);
             let e = Reactor::new(IoMode::Uring).err().unwrap();
             assert_eq!(e.raw_os_error(), Some(errno));
             let reactor = Reactor::new(IoMode::Auto).unwrap();
-            assert!(matches!(&*reactor.book.borrow(), Book::Threads(_)));
+            assert!(!reactor.has_ring());
             let file = numbered_file(100);
             let fd = file.as_raw_fd();
             let reader = body(move || {
@@ -446,9 +451,64 @@ fn where_io_uring_is_refused_threads_serve() {
             });
             run_fibers(IoMode::Auto, vec![reader]);
             let mut ops = [Op::sync(fd, true)];
-            Reactor::for_thread().unwrap().run_all_here(&mut ops);
+            Reactor::lent().unwrap().run_all_here(&mut ops);
             assert_eq!(ops[0].outcome().unwrap(), 0);
         });
         refused.join().unwrap();
     }
+}
+
+/// The loop's thread puts itself into a sandbox while a fiber waits for a socket, a read is queued
+/// and the loop would sleep.
+#[test]
+fn a_sandbox_that_comes_later_ends_what_waits_and_the_loop_goes_on() {
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let runtime = Runtime::builder().loops(1).io(IoMode::Uring).build().unwrap();
+        let (near, _far) = UnixStream::pair().unwrap();
+        let waiter = runtime.spawn("receives", move || {
+            let mut buf = [0u8; 8];
+            run(Op::receive(near.as_raw_fd(), &mut buf)).unwrap()
+        });
+        let file = numbered_file(100);
+        let fd = file.as_raw_fd();
+        runtime.run("sandboxes", move || {
+            // The waiter's request goes to the kernel with this one.
+            assert_eq!(run(Op::sync(fd, true)).unwrap().unwrap(), 0);
+            refuse_call(libc::SYS_io_uring_enter, errno);
+            let mut buf = [0u8; 100];
+            assert_eq!(run(Op::read(fd, &mut buf, 0)).unwrap().unwrap(), 100);
+            assert!((0..100).all(|i| buf[i] == pattern(i)));
+        });
+        let e = waiter.join().unwrap().unwrap_err();
+        assert_eq!(e.raw_os_error(), Some(errno));
+        let sleeper = runtime.spawn("sleeps", || crate::thread::sleep(Duration::from_millis(1)));
+        sleeper.join().unwrap();
+    }
+}
+
+/// A plain thread's batch, on a ring that is refused between two batches.
+#[test]
+fn a_lent_ring_refused_later_is_replaced_by_threads() {
+    std::thread::spawn(|| {
+        let file = numbered_file(1 << 12);
+        let reactor = Reactor::lent().unwrap();
+        let read = || {
+            let mut bufs = vec![[0u8; 64]; 64];
+            let mut ops: Vec<_> = bufs
+                .iter_mut()
+                .enumerate()
+                .map(|(i, buf)| Op::read(file.as_raw_fd(), buf, (i * 64) as u64))
+                .collect();
+            reactor.run_all_here(&mut ops);
+            assert!(ops.iter().all(|op| op.outcome().unwrap() == 64));
+            drop(ops);
+            bufs.concat().iter().enumerate().all(|(i, byte)| *byte == pattern(i))
+        };
+        assert!(read() && reactor.has_ring());
+        refuse_call(libc::SYS_io_uring_enter, libc::EPERM);
+        assert!(read() && !reactor.has_ring());
+        assert!(read());
+    })
+    .join()
+    .unwrap();
 }

@@ -12,6 +12,14 @@
 //!    slot is given back: a completion that names an older generation is counted and ignored.
 //! 3. Every operation whose slot is busy is in exactly one place: the backlog, or the ring.
 //! 4. `left` of a group's first slot is the number of its operations that have not completed.
+//! 5. `order` of a busy slot is the number of requests that went to the ring before its own, or
+//!    `NOT_SENT`. A ring takes requests in order, so it has taken those whose order is below the
+//!    number of requests less those still queued.
+//!
+//! A ring may fail for good, as io_uring does when a sandbox begins to refuse it. Then
+//! [`Tickets::give_up`] ends every operation: what the ring had not taken yet as interrupted, so
+//! that its caller asks again; what it had taken with the error, because whether it was done is
+//! unknown. [`Tickets::over`] goes on with the same slots over another ring.
 //!
 //! Thread safety: none, it belongs to one thread. Waking is [`TaskRef::unpark`], from that thread.
 
@@ -69,6 +77,8 @@ pub enum Wait {
     Until(u64),
     /// As long as it takes.
     Forever,
+    /// As long as it takes, and no kick need end it.
+    Completion,
 }
 
 /// A queue of requests to something that performs them in its own time and order.
@@ -84,10 +94,16 @@ pub(crate) trait Uring {
         false
     }
     /// Hands over queued requests, perhaps not all, and waits for a completion that can be reaped.
-    /// May return early for no reason. An error concerns the ring, never a request.
+    /// May return early for no reason. An error concerns the ring, never a request: it has failed
+    /// for good.
     fn submit(&mut self, wait: Wait) -> io::Result<()>;
     /// The next completion.
     fn reap(&mut self) -> Option<Completion>;
+    /// The request for kicks has ended with an error: from now on the ring must see them by itself.
+    fn kicks_refused(&mut self) {}
+    /// Ends a ring that has failed. With `is_used` it has taken requests that did not complete:
+    /// then it returns when nobody uses their buffers any more.
+    fn close(&mut self, is_used: bool);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +114,8 @@ enum Phase {
 }
 
 const NONE: u32 = u32::MAX;
+/// The order of an operation that waits in the backlog.
+const NOT_SENT: u64 = u64::MAX;
 
 struct Slot {
     generation: u32,
@@ -109,6 +127,8 @@ struct Slot {
     next: u32,
     /// Invariant 4.
     left: u32,
+    /// Invariant 5.
+    order: u64,
     /// In a group's first slot: whom to wake.
     owner: Option<TaskRef>,
 }
@@ -149,6 +169,8 @@ pub(crate) struct Tickets<R: Uring> {
     inflight: usize,
     /// The eventfd whose kicks the ring reports, and must be asked for again when it stops.
     kicks: Option<i32>,
+    /// With which errno the ring has failed.
+    failed: Option<i32>,
     stats: IoStats,
 }
 
@@ -157,8 +179,19 @@ impl<R: Uring> Tickets<R> {
     pub(crate) fn new(ring: R, kicks: Option<i32>) -> Self {
         let stats = IoStats::default();
         let (slots, backlog) = (Vec::new(), VecDeque::new());
-        let mut new = Tickets { ring, slots, free: NONE, backlog, inflight: 0, kicks, stats };
+        let (free, inflight, failed) = (NONE, 0, None);
+        let mut new = Tickets { ring, slots, free, backlog, inflight, kicks, failed, stats };
         new.listen_for_kicks();
+        new
+    }
+
+    /// The book of a ring that was given up, over another ring.
+    pub(crate) fn over<S: Uring>(ring: R, old: &mut Tickets<S>) -> Self {
+        debug_assert_eq!(old.inflight, 0, "the old ring was given up");
+        let mut new = Tickets::new(ring, None);
+        new.slots = std::mem::take(&mut old.slots);
+        new.free = std::mem::replace(&mut old.free, NONE);
+        new.stats = old.stats;
         new
     }
 
@@ -190,6 +223,7 @@ impl<R: Uring> Tickets<R> {
             self.inflight += 1;
             self.stats.operations += 1;
             let user_data = self.user_data(index);
+            self.slots[index as usize].order = self.stats.requests;
             self.push(Request { user_data, what: What::Call(call) });
         }
         debug_assert!(head != NONE, "a group has operations");
@@ -240,6 +274,9 @@ impl<R: Uring> Tickets<R> {
 
     /// Submits, waits for a completion as long as `wait` allows, and takes those that are there.
     pub(crate) fn poll(&mut self, wait: Wait) {
+        if self.failed.is_some() {
+            return;
+        }
         let reaped = self.reap();
         self.refill();
         let wait = if reaped > 0 || !self.backlog.is_empty() { Wait::No } else { wait };
@@ -253,9 +290,36 @@ impl<R: Uring> Tickets<R> {
 
     fn enter(&mut self, wait: Wait) {
         self.stats.enters += 1;
-        let result = self.ring.submit(wait);
-        // The buffers are with a ring that has stopped talking: there is no way to go on.
-        assert!(result.is_ok(), "the ring of this loop has failed: {result:?}");
+        if let Err(e) = self.ring.submit(wait) {
+            self.failed.get_or_insert(e.raw_os_error().unwrap_or(libc::EIO));
+        }
+    }
+
+    /// Whether the ring has failed and is to be given up.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Ends the ring, which has failed, and every operation; see the head of this file.
+    #[cold]
+    pub(crate) fn give_up(&mut self) {
+        // What has completed is told as it was.
+        self.reap();
+        let taken = self.stats.requests - self.ring.queued() as u64;
+        let busy = |slot: &Slot| slot.phase == Phase::Busy;
+        let is_taken = |slot: &Slot| slot.order < taken;
+        self.ring.close(self.slots.iter().any(|slot| busy(slot) && is_taken(slot)));
+        self.backlog.clear();
+        let errno = self.failed.unwrap_or(libc::EIO);
+        for index in 0..self.slots.len() as u32 {
+            let slot = &self.slots[index as usize];
+            if busy(slot) {
+                let result = if is_taken(slot) { -errno } else { -libc::EINTR };
+                let user_data = self.user_data(index);
+                self.complete(Completion { user_data, result, more: false });
+            }
+        }
     }
 
     /// Cancels everything in flight and waits for it: afterwards no buffer is in use.
@@ -266,8 +330,11 @@ impl<R: Uring> Tickets<R> {
                 self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
             }
         }
-        while self.inflight > 0 {
+        while self.inflight > 0 && self.failed.is_none() {
             self.poll(Wait::Forever);
+        }
+        if self.inflight > 0 {
+            self.give_up();
         }
     }
 
@@ -300,8 +367,9 @@ impl<R: Uring> Tickets<R> {
     fn take_slot(&mut self) -> u32 {
         if self.free == NONE {
             let (generation, phase, result) = (0, Phase::Free, 0);
-            let (head, next, left) = (NONE, NONE, 0);
-            self.slots.push(Slot { generation, phase, result, head, next, left, owner: None });
+            let (head, next, left, order) = (NONE, NONE, 0, NOT_SENT);
+            let owner = None;
+            self.slots.push(Slot { generation, phase, result, head, next, left, order, owner });
             self.free = self.slots.len() as u32 - 1;
         }
         let index = self.free;
@@ -333,16 +401,25 @@ impl<R: Uring> Tickets<R> {
     #[cold]
     fn push_slow(&mut self, request: Request) {
         self.stats.queue_full += 1;
+        self.note_order(&request, NOT_SENT);
         self.backlog.push_back(request);
         self.enter(Wait::No);
         self.refill();
     }
 
+    /// Invariant 5.
+    fn note_order(&mut self, request: &Request, order: u64) {
+        if let What::Call(_) = request.what {
+            self.slots[request.user_data as u32 as usize].order = order;
+        }
+    }
+
     fn refill(&mut self) {
-        while let Some(request) = self.backlog.front() {
-            if !self.ring.push(request) && !planted::is(Bug::FullRingDropsRequest) {
+        while let Some(request) = self.backlog.front().copied() {
+            if !self.ring.push(&request) && !planted::is(Bug::FullRingDropsRequest) {
                 return;
             }
+            self.note_order(&request, self.stats.requests);
             self.stats.requests += 1;
             self.backlog.pop_front();
         }
@@ -354,6 +431,10 @@ impl<R: Uring> Tickets<R> {
         while let Some(completion) = self.ring.reap() {
             count += 1;
             match completion.user_data {
+                KICK if completion.result < 0 => {
+                    self.kicks = None;
+                    self.ring.kicks_refused();
+                }
                 KICK => {
                     self.stats.kicks += 1;
                     if !completion.more {

@@ -12,6 +12,7 @@
 use super::read::Heat;
 use crate::fiber::{is_alone, offload};
 use crate::io::{self as ring, Op};
+use crate::machine::{self, Resource};
 use crate::task;
 use std::ffi::CString;
 use std::fs;
@@ -147,6 +148,7 @@ impl File {
             }
         }
         options.custom_flags(custom);
+        machine::ask(Resource::Descriptor)?;
         let inner = offload(|| retry(|| options.open(path)))?;
         Ok(File { inner, direct: flags.direct, heat: Heat::new() })
     }
@@ -238,10 +240,12 @@ impl File {
     pub(super) fn fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }
-    /// Starts writing the dirty pages of a range to the device, without waiting and without a
-    /// promise of durability. ENOSYS where the file system cannot do it.
-    pub fn range_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        let flags = libc::SYNC_FILE_RANGE_WRITE;
+    /// Starts writing the dirty pages of a range to the device, without a promise of durability.
+    /// With `wait_for_earlier` it first waits until writes of the range that were started before
+    /// are done. ENOSYS where the file system cannot do it.
+    pub fn range_sync(&self, offset: u64, bytes: u64, wait_for_earlier: bool) -> io::Result<()> {
+        let wait = if wait_for_earlier { libc::SYNC_FILE_RANGE_WAIT_BEFORE } else { 0 };
+        let flags = wait | libc::SYNC_FILE_RANGE_WRITE;
         let fd = self.inner.as_raw_fd();
         offload(|| {
             retry(|| {
@@ -309,6 +313,7 @@ impl File {
 
 /// The whole content of a file.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    machine::ask(Resource::Descriptor)?;
     offload(|| fs::read(path))
 }
 
@@ -350,6 +355,7 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
 /// The names in a directory, without `.` and `..`, in no order. Names that are not UTF-8 are left
 /// out: no file of a database has one.
 pub fn read_dir(path: &Path) -> io::Result<Vec<String>> {
+    machine::ask(Resource::Descriptor)?;
     offload(|| {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {

@@ -22,7 +22,7 @@ pub(crate) use process::SIM_CPUS;
 pub use process::{
     CpuPriority, IoPriority, ThreadPriority, current_cpu, hostname, nice_of, pid,
     read_random_bytes, set_thread_cpu_priority, set_thread_io_priority, thread_id, thread_priority,
-    total_memory_bytes,
+    thread_priority_of, total_memory_bytes,
 };
 
 pub use read::{BatchRead, read_batch};

@@ -146,14 +146,13 @@ pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
     if sim::is_running() {
         return Ok(());
     }
-    const WHO_PROCESS: libc::c_long = 1;
-    const CLASS_SHIFT: libc::c_long = 13;
     let class = match priority {
-        IoPriority::Idle => 3,
+        IoPriority::Idle => IO_CLASS_IDLE,
         IoPriority::Normal => 0,
     };
+    let value = libc::c_long::from(class << IO_CLASS_SHIFT);
     // SAFETY: invariant 2. Number 0 is the calling thread.
-    let code = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, class << CLASS_SHIFT) };
+    let code = unsafe { libc::syscall(libc::SYS_ioprio_set, IO_WHO_PROCESS, 0, value) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -166,22 +165,52 @@ pub struct ThreadPriority {
     io: i32,
 }
 
-/// The calling thread's. What the kernel does not tell is taken for its default.
-pub fn thread_priority() -> ThreadPriority {
-    if sim::is_running() {
-        return ThreadPriority::default();
+/// `ioprio_set` and `ioprio_get`: the number is a thread's.
+const IO_WHO_PROCESS: libc::c_long = 1;
+/// An I/O priority's class stands above this many bits of level.
+const IO_CLASS_SHIFT: i32 = 13;
+/// The class of what waits for everybody else.
+const IO_CLASS_IDLE: i32 = 3;
+
+impl ThreadPriority {
+    /// The nice value: -20, most urgent, to 19.
+    pub fn nice(&self) -> i32 {
+        self.nice
     }
-    const WHO_PROCESS: libc::c_long = 1;
-    // SAFETY: invariant 2; number 0 is the calling thread.
-    let (policy, nice, io) = unsafe {
-        let policy = libc::sched_getscheduler(0);
-        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
-        (policy, nice, libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0))
-    };
-    ThreadPriority { policy, nice, io: i32::try_from(io).unwrap_or(0).max(0) }
+    /// Runs only when nothing else wants to: SCHED_IDLE.
+    pub fn is_idle_policy(&self) -> bool {
+        self.policy == libc::SCHED_IDLE
+    }
+    /// Reads and writes only when nothing else wants to.
+    pub fn is_idle_io(&self) -> bool {
+        self.io >> IO_CLASS_SHIFT == IO_CLASS_IDLE
+    }
 }
 
-/// The nice value of the thread with the kernel's number `thread`.
+/// The calling thread's. What the kernel does not tell is taken for its default.
+pub fn thread_priority() -> ThreadPriority {
+    thread_priority_of(0).unwrap_or_default()
+}
+
+/// That of the thread with the kernel's number `thread`; 0 is the calling one. What the kernel does
+/// not tell but the nice value is taken for its default.
+///
+/// # Errors
+/// ESRCH when there is no such thread.
+pub fn thread_priority_of(thread: u64) -> io::Result<ThreadPriority> {
+    if sim::is_running() {
+        return Ok(ThreadPriority::default());
+    }
+    let nice = nice_of(thread)?;
+    // SAFETY: invariant 2.
+    let (policy, io) = unsafe {
+        let policy = libc::sched_getscheduler(thread as libc::pid_t);
+        (policy, libc::syscall(libc::SYS_ioprio_get, IO_WHO_PROCESS, thread))
+    };
+    Ok(ThreadPriority { policy, nice, io: i32::try_from(io).unwrap_or(0).max(0) })
+}
+
+/// The nice value of the thread with the kernel's number `thread`; 0 is the calling one.
 ///
 /// # Errors
 /// ESRCH when there is no such thread.

@@ -6,12 +6,12 @@
 //!
 //! Invariants cited by unsafe blocks: 1. the vector of `preadv2` points to one live slice.
 //!
-//! Thread safety: as [`File`]. A batch on a plain thread uses a ring of that thread's own.
+//! Thread safety: as [`File`]. A batch on a plain thread uses a ring that the thread borrows.
 
 use super::file::File;
-use crate::io::{self as ring, Op, Reactor};
+use crate::fiber;
+use crate::io::{self as ring, Op};
 use crate::task;
-use std::cell::OnceCell;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -227,22 +227,8 @@ fn read_missing(chunk: &mut [BatchRead<'_>], done: &mut [usize; BATCH], mut miss
     }
 }
 
-thread_local! {
-    /// The ring of a plain thread, made at its first batch; `None` where there is none to be had.
-    static RING: OnceCell<Option<Reactor>> = const { OnceCell::new() };
-}
-
-/// Performs the operations on the calling thread's own ring; false when it has none.
+/// Performs the operations on a ring that the calling thread borrows; false when there is none.
 fn run_on_thread(ops: &mut [Op<'_>]) -> bool {
-    if task::current_fiber().is_some() {
-        return false;
-    }
-    let ran = RING.try_with(|cell| match cell.get_or_init(|| Reactor::for_thread().ok()) {
-        Some(reactor) => {
-            reactor.run_all_here(ops);
-            true
-        }
-        None => false,
-    });
-    ran.unwrap_or(false)
+    task::current_fiber().is_none()
+        && fiber::with_lent_reactor(|reactor| reactor.run_all_here(ops)).is_some()
 }

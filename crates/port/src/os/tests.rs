@@ -49,7 +49,8 @@ fn files_do_what_they_should(dir: &TempDir) {
     file.write_all(b"world").unwrap();
     file.write_all_at(b"J", 0).unwrap();
     file.allocate(0, 1 << 20, true).unwrap();
-    file.range_sync(0, 11).unwrap();
+    file.range_sync(0, 11, false).unwrap();
+    file.range_sync(0, 11, true).unwrap();
     file.advise(0, 0, Advice::DontNeed).unwrap();
     file.sync_data().unwrap();
     file.sync_all().unwrap();

@@ -2,7 +2,8 @@
 //!
 //! One `ThreadPools` serves every database of an environment, as RocksDB's `Env` does. A pool's CPU
 //! and I/O priority is a wish that each worker applies to itself before its next job; it is only
-//! ever lowered, because raising needs a privilege. A job that panics is counted and does not end
+//! ever lowered, because raising needs a privilege; and a lowered thread starts no other of a pool,
+//! which would be lowered too (`keeper`). A job that panics is counted and does not end
 //! its worker.
 //!
 //! Thread safety: all methods may be called from anywhere, jobs included, except `join_all`, which
@@ -10,10 +11,16 @@
 //!
 //! It does not order jobs, share them between pools or know what they do.
 
+mod keeper;
 mod worker;
 
-use crate::os::{CpuPriority, IoPriority};
-use std::sync::Arc;
+use crate::os::{self, CpuPriority, IoPriority};
+use crate::sim;
+use crate::thread;
+use keeper::Keeper;
+use pumice_base::{Error, Result};
+use std::io;
+use std::sync::{Arc, OnceLock};
 pub(crate) use worker::Pool;
 
 /// Which pool a job goes to.
@@ -51,6 +58,8 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// The four pools of an environment.
 pub struct ThreadPools {
     pools: [Arc<Pool>; 4],
+    /// Started by the first call that lowers anything.
+    keeper: Arc<OnceLock<Keeper>>,
 }
 
 impl Default for ThreadPools {
@@ -60,9 +69,18 @@ impl Default for ThreadPools {
 }
 
 impl ThreadPools {
+    /// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
+    /// `Env` has them.
+    pub fn shared() -> Arc<ThreadPools> {
+        static POOLS: sim::Local<ThreadPools> = sim::Local::new(ThreadPools::new);
+        POOLS.get()
+    }
+
     /// Pools with room for one thread each; no thread runs before its first job.
     pub fn new() -> Self {
-        ThreadPools { pools: Priority::ALL.map(|p| Arc::new(Pool::new(p.thread_name()))) }
+        let keeper = Arc::new(OnceLock::new());
+        let pool = |p: Priority| Arc::new(Pool::with_keeper(p.thread_name(), Arc::clone(&keeper)));
+        ThreadPools { pools: Priority::ALL.map(pool), keeper }
     }
 
     fn pool(&self, priority: Priority) -> &Arc<Pool> {
@@ -114,15 +132,42 @@ impl ThreadPools {
         }
     }
 
-    /// Asks the pool's threads to take CPU priority `wish`, each before its next job. A wish that
-    /// is not lower than what a thread has changes nothing.
-    pub fn lower_cpu_priority(&self, priority: Priority, wish: CpuPriority) {
-        self.pool(priority).wish_cpu(wish);
+    /// Asks the pool's threads to take CPU priority `level`, each before its next job: RocksDB's
+    /// `Env::LowerThreadPoolCPUPriority`. A level that is not lower than what a thread has changes
+    /// nothing. Suspends while a thread finds out whether the kernel allows it.
+    ///
+    /// # Errors
+    /// What the kernel says to a thread that tries; then nothing is changed.
+    pub fn lower_thread_pool_cpu_priority(&self, pool: Priority, level: CpuPriority) -> Result<()> {
+        if level < CpuPriority::Normal {
+            self.keep_priority()?;
+            tried(move || os::set_thread_cpu_priority(level))?;
+        }
+        self.pool(pool).wish_cpu(level);
+        Ok(())
     }
-    /// Asks the pool's threads to take the idle I/O priority, each before its next job.
-    pub fn lower_io_priority(&self, priority: Priority) {
-        self.pool(priority).wish_io(IoPriority::Idle);
+    /// Asks the pool's threads to take the idle I/O priority, each before its next job: RocksDB's
+    /// `Env::LowerThreadPoolIOPriority`. Suspends as the other.
+    ///
+    /// # Errors
+    /// What the kernel says to a thread that tries; then nothing is changed.
+    pub fn lower_thread_pool_io_priority(&self, pool: Priority) -> Result<()> {
+        self.keep_priority()?;
+        tried(|| os::set_thread_io_priority(IoPriority::Idle))?;
+        self.pool(pool).wish_io(IoPriority::Idle);
+        Ok(())
     }
+    /// From now on no lowered thread starts another pool's threads. In a simulation nothing is ever
+    /// lowered.
+    fn keep_priority(&self) -> Result<()> {
+        if self.keeper.get().is_none() && !sim::is_running() {
+            // Two calls at once may start two; the one that comes late ends.
+            let started = Keeper::start()?;
+            drop(self.keeper.set(started));
+        }
+        Ok(())
+    }
+
     /// The kernel's numbers of the pool's live threads.
     pub fn thread_ids(&self, priority: Priority) -> Vec<u64> {
         self.pool(priority).thread_ids()
@@ -135,6 +180,13 @@ impl ThreadPools {
             pool.join_all(finish_queued, true);
         }
     }
+}
+
+/// What a thread of its own gets from `attempt`, which would last on the calling one.
+fn tried(attempt: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<()> {
+    let thread = thread::spawn_os("pumice:try", attempt)?;
+    let answer = thread.join().expect("a system call does not panic");
+    answer.map_err(|e| Error::io_message(format!("While lowering a thread's priority: {e}")))
 }
 
 impl Drop for ThreadPools {

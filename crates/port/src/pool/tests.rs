@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::os;
+use crate::os::{self, ThreadPriority};
 use crate::sync::{Event, Mutex, Semaphore};
 use crate::thread;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,31 +98,91 @@ fn a_panicking_job_does_not_end_its_thread() {
     assert_eq!(pools.thread_ids(Priority::Bottom), before);
 }
 
-/// Runs a job and gives the thread's nice value during it.
-fn nice_in_job(pools: &ThreadPools, priority: Priority) -> i32 {
-    let nice = Arc::new(Mutex::new(0));
-    let seen = Arc::clone(&nice);
-    let job = move || *seen.lock() = os::nice_of(os::thread_id()).unwrap();
+/// Runs a job and gives the thread's priority during it, and the thread's number.
+fn seen_in_job(pools: &ThreadPools, priority: Priority) -> (ThreadPriority, u64) {
+    let seen = Arc::new(Mutex::new(None));
+    let found = Arc::clone(&seen);
+    let job = move || *found.lock() = Some((os::thread_priority(), os::thread_id()));
     pools.schedule(priority, "look", Box::new(job));
     pools.wait_idle();
-    *nice.lock()
+    let seen = seen.lock().take();
+    seen.expect("the job has run")
+}
+
+fn of(thread: u64) -> ThreadPriority {
+    os::thread_priority_of(thread).unwrap()
 }
 
 #[test]
 fn threads_take_the_lower_priority_before_their_next_job() {
     let pools = ThreadPools::new();
-    let normal = nice_in_job(&pools, Priority::Low);
-    pools.lower_cpu_priority(Priority::Low, CpuPriority::High);
-    assert_eq!(nice_in_job(&pools, Priority::Low), normal, "never raised");
-    pools.lower_cpu_priority(Priority::Low, CpuPriority::Low);
-    pools.lower_io_priority(Priority::Low);
-    let thread = pools.thread_ids(Priority::Low)[0];
-    assert_eq!(os::nice_of(thread).unwrap(), normal, "not before a job");
-    assert_eq!(nice_in_job(&pools, Priority::Low), 19);
-    assert_eq!(os::nice_of(thread).unwrap(), 19, "the same thread, seen from outside");
-    assert_eq!(nice_in_job(&pools, Priority::High), normal, "other pools are not touched");
-    pools.lower_cpu_priority(Priority::Low, CpuPriority::Normal);
-    assert_eq!(nice_in_job(&pools, Priority::Low), 19, "never raised");
+    let (normal, thread) = seen_in_job(&pools, Priority::Low);
+    assert!(!normal.is_idle_policy() && !normal.is_idle_io());
+    for level in [CpuPriority::Normal, CpuPriority::High] {
+        pools.lower_thread_pool_cpu_priority(Priority::Low, level).unwrap();
+        assert_eq!(seen_in_job(&pools, Priority::Low), (normal, thread), "never raised");
+    }
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Low).unwrap();
+    assert_eq!(of(thread), normal, "not before a job");
+    let (low, _) = seen_in_job(&pools, Priority::Low);
+    assert_eq!((low.nice(), low.is_idle_policy(), low.is_idle_io()), (19, false, false));
+    assert_eq!(of(thread), low, "the same thread, seen from outside");
+    pools.lower_thread_pool_io_priority(Priority::Low).unwrap();
+    assert!(seen_in_job(&pools, Priority::Low).0.is_idle_io());
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Idle).unwrap();
+    assert!(seen_in_job(&pools, Priority::Low).0.is_idle_policy());
+    for priority in [Priority::Bottom, Priority::High, Priority::User] {
+        assert_eq!(seen_in_job(&pools, priority).0, normal, "other pools are not touched");
+    }
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Normal).unwrap();
+    let (last, same) = seen_in_job(&pools, Priority::Low);
+    assert!(last.is_idle_policy() && last.is_idle_io(), "never raised");
+    assert_eq!(same, thread);
+    pools.lower_thread_pool_cpu_priority(Priority::High, CpuPriority::Idle).unwrap();
+    assert!(seen_in_job(&pools, Priority::High).0.is_idle_policy(), "from normal to idle");
+    assert_eq!(os::thread_priority(), normal, "who asks is not touched");
+}
+
+/// A new thread has its starter's priority: a lowered one must not start another pool's first.
+#[test]
+fn a_lowered_job_starts_no_lowered_thread_of_another_pool() {
+    let pools = Arc::new(ThreadPools::new());
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Low).unwrap();
+    pools.lower_thread_pool_io_priority(Priority::Low).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (inner, found) = (Arc::clone(&pools), Arc::clone(&seen));
+    let job = move || {
+        found.lock().push(os::thread_priority());
+        let look = Arc::clone(&found);
+        let job = move || look.lock().push(os::thread_priority());
+        inner.schedule(Priority::High, "inner", Box::new(job));
+    };
+    pools.schedule(Priority::Low, "outer", Box::new(job));
+    pools.wait_idle();
+    let seen = seen.lock();
+    assert_eq!((seen[0].nice(), seen[0].is_idle_io()), (19, true));
+    assert_eq!(seen[1], os::thread_priority());
+}
+
+/// A thread that starts later, too, and those that were busy when the wish came.
+#[test]
+fn every_thread_of_a_pool_is_lowered() {
+    let pools = ThreadPools::new();
+    pools.set_background_threads(3, Priority::Low);
+    let (started, gate) = occupy(&pools, Priority::Low, 2);
+    started.acquire(2);
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Low).unwrap();
+    let nices = || -> Vec<i32> {
+        pools.thread_ids(Priority::Low).into_iter().map(|id| of(id).nice()).collect()
+    };
+    assert_eq!(nices(), [0, 0], "running jobs are not touched");
+    gate.release(2);
+    pools.wait_idle();
+    let (started, gate) = occupy(&pools, Priority::Low, 3);
+    started.acquire(3);
+    assert_eq!(nices(), [19, 19, 19]);
+    gate.release(3);
+    pools.wait_idle();
 }
 
 #[test]
@@ -149,7 +209,7 @@ fn joining_finishes_or_drops_what_is_queued() {
         assert_eq!(ran.load(Ordering::SeqCst), if finish { 10 } else { 0 });
         assert!(pools.thread_ids(Priority::User).is_empty());
         // The pools can be used again.
-        nice_in_job(&pools, Priority::User);
+        seen_in_job(&pools, Priority::User);
     }
 }
 

@@ -4,12 +4,13 @@
 //! thread, so that threads end in reverse order of their start and indexes stay dense.
 
 use super::Job;
+use super::keeper::Keeper;
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 struct Queued {
     name: &'static str,
@@ -34,6 +35,8 @@ struct State {
 /// One priority's queue and threads.
 pub(crate) struct Pool {
     thread_name: &'static str,
+    /// Starts the threads once there is one.
+    keeper: Arc<OnceLock<Keeper>>,
     state: Mutex<State>,
     /// Signals idle workers: a job, a smaller limit, or the end.
     work: Condvar,
@@ -42,9 +45,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// A pool that starts its threads itself.
     pub(crate) fn new(thread_name: &'static str) -> Self {
+        Self::with_keeper(thread_name, Arc::new(OnceLock::new()))
+    }
+
+    /// A pool whose threads `keeper` starts once it is there.
+    pub(super) fn with_keeper(thread_name: &'static str, keeper: Arc<OnceLock<Keeper>>) -> Self {
         Pool {
             thread_name,
+            keeper,
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 threads: Vec::new(),
@@ -96,11 +106,33 @@ impl Pool {
         let mut state = pool.state.lock();
         state.queue.push_back(Queued { name, tag, job });
         pool.start_missing(&mut state);
+        pool.announce(&state);
+    }
+
+    /// As `submit`, for one who can do the job as well.
+    ///
+    /// # Errors
+    /// The job, when there is no thread that will ever take it.
+    pub(crate) fn try_submit(pool: &Arc<Pool>, name: &'static str, job: Job) -> Result<(), Job> {
+        let mut state = pool.state.lock();
+        state.queue.push_back(Queued { name, tag: 0, job });
+        pool.start_missing(&mut state);
+        if state.threads.is_empty()
+            && let Some(own) = state.queue.pop_back()
+        {
+            return Err(own.job);
+        }
+        pool.announce(&state);
+        Ok(())
+    }
+
+    /// Wakes a worker for a job that was queued. Requires: lock held.
+    fn announce(&self, state: &State) {
         if state.threads.len() > state.limit {
             // A single notification could reach a thread that is about to end.
-            pool.work.notify_all();
+            self.work.notify_all();
         } else {
-            pool.work.notify_one();
+            self.work.notify_one();
         }
     }
 
@@ -145,7 +177,12 @@ impl Pool {
         {
             let index = state.threads.len();
             let pool = Arc::clone(self);
-            match thread::spawn_os(self.thread_name, move || pool.run(index)) {
+            let body = move || pool.run(index);
+            let started = match self.keeper.get() {
+                Some(keeper) => keeper.spawn(self.thread_name, Box::new(body)),
+                None => thread::spawn_os(self.thread_name, body),
+            };
+            match started {
                 Ok(handle) => {
                     state.threads.push(Some(handle));
                     state.thread_ids.push(0);

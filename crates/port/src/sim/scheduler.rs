@@ -12,6 +12,7 @@
 
 use super::core::{Core, Place, Turn};
 use super::{Failure, OWN, Options, RUNNING, Report};
+use crate::fiber::budget;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
 use crate::fiber::stack::Stack;
 use crate::task::{self, Home, Scheduler, Task, TaskRef, WaitReason};
@@ -184,6 +185,7 @@ impl Simulation {
     fn take_turn(&self, turn: Turn) {
         let Turn { slot, mut fiber, task } = turn;
         let before = task::set_current(Some(task));
+        budget::fill();
         let ran = fiber.resume();
         task::set_current(before);
         let mut core = self.core();

@@ -8,6 +8,7 @@
 //! Thread safety: one task delivers, one waits; they may be any two.
 
 use crate::task::{self, Task, TaskRef, WaitReason};
+use pumice_base::{Error, SubCode};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,10 +81,54 @@ impl<T> Packet<T> {
     }
 }
 
-/// The delivering end; dropping it unused delivers "the task could not be started".
+/// What a task that never ran ends with: there was no memory for its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotStarted;
+
+impl NotStarted {
+    /// As the message of a panic.
+    pub(super) const TEXT: &str = "no memory for the stack of a fiber";
+
+    /// As the error of the task `name`.
+    pub(crate) fn error(name: &str) -> Error {
+        let error = Error::aborted(format!("While starting fiber {name}: {}", Self::TEXT));
+        error.with_subcode(SubCode::MemoryLimit)
+    }
+}
+
+/// A body and whom it owes its result. Dropped instead of run, it drops what it would have run and
+/// then, when nothing borrows from the waiter any more, delivers [`NotStarted`].
+pub(crate) struct Errand<T, F> {
+    /// Dropped first.
+    f: F,
+    promise: Promise<T>,
+}
+
+impl<T, F: FnOnce() -> T> Errand<T, F> {
+    pub(crate) fn run(self) {
+        self.promise.fulfil(self.f);
+    }
+    /// As `run`, on a task that goes on afterwards and keeps its locals.
+    pub(crate) fn run_in_passing(self) {
+        let Errand { f, promise } = self;
+        promise.deliver(catch_unwind(AssertUnwindSafe(f)));
+    }
+}
+
+/// The delivering end; dropping it unused delivers [`NotStarted`].
 pub(crate) struct Promise<T>(Arc<Packet<T>>);
 
 impl<T> Promise<T> {
+    /// The body of the task that will run `f`.
+    pub(crate) fn body<F: FnOnce() -> T>(self, f: F) -> impl FnOnce() {
+        let errand = self.errand(f);
+        move || errand.run()
+    }
+
+    pub(crate) fn errand<F: FnOnce() -> T>(self, f: F) -> Errand<T, F> {
+        Errand { f, promise: self }
+    }
+
     /// Runs `f` and delivers what it ended with. The task's locals are dropped before that, so
     /// that their destructors have run when the joiner goes on.
     pub(crate) fn fulfil(self, f: impl FnOnce() -> T) {
@@ -111,7 +156,7 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if !self.0.is_done() {
-            self.deliver(Err(Box::new("the task could not be started")));
+            self.deliver(Err(Box::new(NotStarted)));
         }
     }
 }

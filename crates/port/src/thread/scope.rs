@@ -6,7 +6,7 @@
 //!
 //! Thread safety: a `Scope` is `Sync`; children may start more children.
 
-use super::packet::Packet;
+use super::packet::{Errand, Packet};
 use super::{Place, Started, erase, launch};
 use crate::task::{self, TaskRef, WaitReason};
 use std::marker::PhantomData;
@@ -32,14 +32,28 @@ impl Children {
             parent: task::current(),
         }
     }
-    pub(crate) fn begin(&self) {
+    /// The body of a new child that runs `f`, and where its result comes. The child counts as
+    /// ended when the body has run or been dropped.
+    pub(crate) fn child<'a, T: 'a>(
+        &'a self,
+        f: impl FnOnce() -> T + 'a,
+    ) -> (Arc<Packet<T>>, impl FnOnce() + 'a) {
+        let (packet, promise) = Packet::new();
+        let own = Some(Arc::clone(&packet));
         self.running.fetch_add(1, Ordering::Relaxed);
+        let child = Child { errand: promise.errand(f), end: ChildEnd { own, children: self } };
+        let body = move || {
+            let Child { errand, end } = child;
+            errand.run();
+            drop(end);
+        };
+        (packet, body)
     }
     pub(crate) fn note_panic(&self) {
         self.panicked.store(true, Ordering::Relaxed);
     }
     /// The caller touches nothing of the scope afterwards.
-    pub(crate) fn end(&self, panicked: bool) {
+    fn end(&self, panicked: bool) {
         if panicked {
             self.note_panic();
         }
@@ -63,6 +77,27 @@ impl Children {
     }
 }
 
+/// A child that has not run. What it borrows is let go before it counts as ended.
+struct Child<'a, T, F> {
+    errand: Errand<T, F>,
+    end: ChildEnd<'a, T>,
+}
+
+/// Dropped at the end of a child, whether it has run or not.
+struct ChildEnd<'a, T> {
+    /// Until it is dropped.
+    own: Option<Arc<Packet<T>>>,
+    children: &'a Children,
+}
+
+impl<T> Drop for ChildEnd<'_, T> {
+    fn drop(&mut self) {
+        // Either the handle has the result now or it is dropped here, before the end.
+        let panicked = self.own.take().is_some_and(Packet::abandon);
+        self.children.end(panicked);
+    }
+}
+
 /// Where children that borrow from `'env` are started. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Children,
@@ -74,14 +109,14 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Suspends.
 ///
 /// # Panics
-/// With the panic of `f`, or when a child panicked that nobody joined.
+/// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let scope = Scope { children: Children::new(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.children.wait();
     match result {
         Err(panic) => resume_unwind(panic),
-        Ok(_) if scope.children.any_panicked() => panic!("a scoped task panicked"),
+        Ok(_) if scope.children.any_panicked() => panic!("a scoped task panicked or did not start"),
         Ok(value) => value,
     }
 }
@@ -95,24 +130,14 @@ impl<'scope> Scope<'scope, '_> {
         &'scope self,
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let (packet, promise) = Packet::new();
-        let children = &self.children;
-        let own = Arc::clone(&packet);
-        let body = move || {
-            promise.fulfil(f);
-            // Either the handle has the result now or it is dropped here, before the end.
-            let panicked = Packet::abandon(own);
-            children.end(panicked);
-        };
+        let (packet, body) = self.children.child(f);
         // SAFETY: invariant 1.
         let body = unsafe { erase(Box::new(body)) };
-        children.begin();
         match launch("scoped", Place::by_caller(), body) {
-            Ok(started) => ScopedJoinHandle { inner: Some((packet, started)), children },
-            Err(e) => {
-                children.end(false);
-                panic!("the operating system starts a thread: {e}")
+            Ok(started) => {
+                ScopedJoinHandle { inner: Some((packet, started)), children: &self.children }
             }
+            Err(e) => panic!("the operating system starts a thread: {e}"),
         }
     }
 }
@@ -138,7 +163,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Waits for the end of the child. Suspends.
     ///
     /// # Errors
-    /// What the child panicked with.
+    /// What the child panicked with; [`NotStarted`](super::NotStarted) if it never ran.
     pub fn join(mut self) -> std::thread::Result<T> {
         let (packet, started) = self.inner.take().expect("joined once");
         packet.wait();

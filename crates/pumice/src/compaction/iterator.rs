@@ -9,7 +9,7 @@
 //! | any | a newer version of the key, or a range tombstone, is in its stripe |
 //! | Deletion | nobody can see older versions and none exist below |
 //! | SingleDeletion | as Deletion; or the next version is a Value of its stripe: both go |
-//! | Merge | combined with its base, or with other operands of its stripe |
+//! | Merge | removed by the filter; combined with its base, or with other operands of its stripe |
 //!
 //! A SingleDeletion is kept even below a newer version of its stripe: the Value it cancels may lie
 //! in another file, and would show again once that newer version is single-deleted too.
@@ -402,8 +402,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// The input is on the newest operand of a stripe: combines what can be combined.
     fn merge(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> bool {
         // (sequence, operand), newest first.
-        let mut operands = vec![(newest, self.input.value().to_vec())];
-        self.input.next();
+        let mut operands = Vec::new();
+        self.take_operand(newest, stripe, &mut operands);
         let base = match self.collect_operands(stripe, &mut operands) {
             Ok(base) => base,
             Err(error) => {
@@ -416,8 +416,14 @@ impl<I: InternalIterator> CompactionIterator<I> {
             return false;
         }
         match base {
-            Base::Stored(base) => self.emit_merged(newest, Some(base), operands),
-            Base::Absent => self.emit_merged(newest, None, operands),
+            _ if operands.is_empty() => {
+                // The filter took them all, and they hide nothing: what follows is decided about
+                // as if they had never been, by the filter, too.
+                self.has_current = false;
+                false
+            }
+            Base::Stored(base) => self.emit_merged(Some(base), operands),
+            Base::Absent => self.emit_merged(None, operands),
             Base::Unknown => {
                 self.emit_operands(operands);
                 true
@@ -425,7 +431,30 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    /// Takes older operands of the stripe; says what lies under them.
+    /// Takes the operand that the input is on and steps behind it, unless the filter removes it.
+    /// As in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
+    /// snapshot sees, the newest first, before anything is combined.
+    fn take_operand(
+        &mut self,
+        sequence: SequenceNumber,
+        stripe: SequenceNumber,
+        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
+    ) {
+        let removed = match &self.settings.compaction_filter {
+            Some(filter) if stripe == MAX_SEQUENCE => {
+                let operand = self.input.value();
+                filter.filter_merge_operand(self.settings.level, &self.current, operand)
+            }
+            _ => false,
+        };
+        if !removed {
+            operands.push((sequence, self.input.value().to_vec()));
+        }
+        self.input.next();
+    }
+
+    /// Takes older operands of the stripe; says what lies under them. The input is left on it if no
+    /// operand is taken.
     fn collect_operands(
         &mut self,
         stripe: SequenceNumber,
@@ -443,11 +472,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
             if self.range_deleted(&self.current, sequence, stripe) {
                 return Ok(Base::Absent);
             }
+            if tag != ValueType::Merge as u8 && operands.is_empty() {
+                return Ok(Base::Unknown);
+            }
             self.counts.entries_in += 1;
             let base = match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {
-                    operands.push((sequence, self.input.value().to_vec()));
-                    self.input.next();
+                    self.take_operand(sequence, stripe, operands);
                     continue;
                 }
                 Some(ValueType::BlobIndex) => {
@@ -470,12 +501,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
         Ok(Base::Unknown)
     }
 
+    /// Writes the value that `operands`, of which there are some, make of `base`.
     fn emit_merged(
         &mut self,
-        newest: SequenceNumber,
         base: Option<Stored>,
         operands: Vec<(SequenceNumber, Vec<u8>)>,
     ) -> bool {
+        let newest = operands[0].0;
         let (sequences, oldest_first): (Vec<_>, Vec<_>) = operands.into_iter().rev().unzip();
         let value = match self.merged(base.as_ref(), &oldest_first) {
             Ok(value) => value,
@@ -503,9 +535,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
     }
 
     fn merged(&self, base: Option<&Stored>, oldest_first: &[Vec<u8>]) -> Result<Vec<u8>> {
-        let value = match base {
-            Some(base) if !base.is_deletion() => Some(plain_value(base.tag, &base.value)?),
-            _ => None,
+        use ValueType::{Deletion, SingleDeletion};
+        let value = match base.map(|base| (ValueType::from_u8(base.tag), base)) {
+            None | Some((Some(Deletion | SingleDeletion), _)) => None,
+            Some((_, base)) => Some(plain_value(base.tag, &base.value)?),
         };
         full_merge(self.settings.merge_operator.as_deref(), &self.current, value, oldest_first)
     }
@@ -560,11 +593,7 @@ struct Stored {
     value: Vec<u8>,
 }
 
-impl Stored {
-    fn is_deletion(&self) -> bool {
-        self.tag == ValueType::Deletion as u8 || self.tag == ValueType::SingleDeletion as u8
-    }
-}
-
+#[cfg(test)]
+mod filter_tests;
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use pumice_port::{thread, time};
 
 use crate::compaction::picker::{CompactionPick, CompactionReason};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
-use crate::db::column_family::CfData;
+use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
@@ -77,11 +77,15 @@ impl DbInner {
         if let Some(work) = self.pick_manual(state) {
             return Some(work);
         }
-        if state.manual.excludes_automatic() || state.compaction_retry.is_too_early() {
+        if state.manual.excludes_automatic() {
             return None;
         }
         let freed = self.caught_up_below();
-        while let Some(id) = state.compaction_queue.pop_front() {
+        let due = |state: &DbState| {
+            let mut queue = state.compaction_queue.iter();
+            queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
+        };
+        while let Some(id) = due(state).and_then(|at| state.compaction_queue.remove(at)) {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
             if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
@@ -112,17 +116,13 @@ impl DbInner {
             let version = Arc::clone(&cf.version);
             cf.plan.finished(&version, work.id, freed);
             self.update_stall(cf);
+            match result {
+                Ok(()) => cf.compaction_retry.succeeded(),
+                Err(error) => cf.compaction_retry.failed(error),
+            }
         }
-        match result {
-            Ok(()) => {
-                state.errors.compaction_succeeded();
-                state.compaction_retry.succeeded();
-            }
-            Err(error) if error.kind() == ErrorKind::ColumnFamilyDropped => {}
-            Err(_) => {
-                let failures = state.errors.compaction_failures();
-                self.delay_compactions(state, failures);
-            }
+        if result.is_err() {
+            self.await_retry(state);
         }
         if let Some(ticket) = &work.manual {
             state.manual.piece_done(ticket, result.clone());
@@ -195,7 +195,7 @@ impl DbInner {
             bytes += file.file_size;
         }
         self.add_cursor(work, &mut edit);
-        self.apply_edits(edit, |_| ())?;
+        self.change_inputs(work, edit)?;
         self.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
             work.cf.name,
@@ -213,7 +213,7 @@ impl DbInner {
         let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
         edit.deleted_files.extend(work.pick.input_files().map(|(level, f)| (level, f.number)));
         let count = edit.deleted_files.len();
-        if let Err(error) = self.apply_edits(edit, |_| ()) {
+        if let Err(error) = self.change_inputs(work, edit) {
             self.note_compaction_failed(job, work, &error);
             return Err(error);
         }
@@ -347,7 +347,14 @@ impl DbInner {
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
         }
         self.add_cursor(work, &mut edit);
-        self.apply_edits(edit, |_| ())
+        self.change_inputs(work, edit)
+    }
+
+    /// Applies an edit that takes the inputs of `work` from where they were when it was picked.
+    /// They are still there: whoever else changes the tree leaves alone what is being compacted.
+    fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
+        debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
+        self.change_versions(|_| Ok(edit.into()), |_| ())
     }
 
     fn count_compaction(

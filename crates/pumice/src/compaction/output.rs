@@ -104,7 +104,10 @@ impl OutputFile {
             user_collected: Vec::new(),
             limits: db.limits,
         };
-        let writer = BufferedWriter::new(file, db.options().table_writer(spec.expected_bytes));
+        let priority = db.io_priority(spec.reason);
+        let events = db.job_events(spec.reason);
+        let writer = db.options().paced_table_writer(spec.expected_bytes, priority, events);
+        let writer = BufferedWriter::new(file, writer);
         Ok(OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,

@@ -26,6 +26,8 @@ pub(crate) struct CompactionPlan {
     scores: LevelScores,
     marks: FileMarks,
     running: RunningCompactions,
+    /// No compaction starts, see [`Self::hold`].
+    held: bool,
     cache: PriorityCache,
 }
 
@@ -41,6 +43,7 @@ impl CompactionPlan {
             scores: LevelScores::default(),
             marks: FileMarks::default(),
             running: RunningCompactions::default(),
+            held: false,
             cache: PriorityCache::default(),
         };
         plan.rescore(version, freed_below);
@@ -109,8 +112,26 @@ impl CompactionPlan {
         &self.running
     }
 
+    /// No compaction starts until [`Self::unhold`]; those that run go on. One caller at a time.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Ends [`Self::hold`]; the caller queues the column family again.
+    pub fn unhold(&mut self) {
+        self.held = false;
+    }
+
+    /// Somebody holds compactions back.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
     /// The most urgent compaction; registered as running.
     pub fn pick(&mut self, version: &Version, freed_below: u64) -> Option<(u64, CompactionPick)> {
+        if self.held {
+            return None;
+        }
         let context = PickContext {
             version,
             targets: &self.targets,
@@ -131,6 +152,9 @@ impl CompactionPlan {
 
     /// A piece of a manual compaction; not yet registered.
     pub fn pick_range(&self, version: &Version, range: &ManualRange<'_>) -> ManualPick {
+        if self.held {
+            return ManualPick::Conflict;
+        }
         let context = PickContext {
             version,
             targets: &self.targets,
@@ -197,7 +221,7 @@ fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
     let fifo = &options.compaction_options_fifo;
     // Larger files are results of merges: merging those again and again would cost much, and keep
     // old data from its end.
-    let merge_below = options.write_buffer_size as u64 / 10 * 11;
+    let merge_below = (options.write_buffer_size as u64 / 10).saturating_mul(11);
     (options.compaction_style == CompactionStyle::Fifo).then_some(FifoRules {
         max_bytes: fifo.max_table_files_size,
         ttl_seconds: options.ttl,

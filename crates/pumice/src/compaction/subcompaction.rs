@@ -73,7 +73,8 @@ struct Writer<'a> {
 /// Compacts user keys in `[start, end)`; None is an open end.
 ///
 /// # Errors
-/// I/O, corruption of an input, a failed merge, Aborted when the database closes.
+/// I/O, corruption of an input, a failed merge, ColumnFamilyDropped, Aborted when the database
+/// closes.
 pub(crate) fn run(
     job: &JobContext,
     start: Option<Vec<u8>>,
@@ -127,7 +128,10 @@ pub(crate) fn run(
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
-            if job.db.shutting_down.load(Ordering::Acquire) || job.cf.is_dropped() {
+            if job.cf.is_dropped() {
+                return Err(Error::column_family_dropped(job.cf.name.clone()));
+            }
+            if job.db.shutting_down.load(Ordering::Acquire) {
                 return Err(Error::aborted("compaction cancelled: the database is closing"));
             }
         }
@@ -148,6 +152,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
         fill_cache: false,
         readahead_size: to_usize(job.db.options().compaction_readahead_size),
         total_order_seek: true,
+        io_priority: Some(job.db.io_priority(TableReason::Compaction)),
         ..TableReadOptions::default()
     };
     let tables = job.cf.tables();

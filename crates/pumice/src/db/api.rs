@@ -265,7 +265,8 @@ impl Db {
     /// The value of `key`, or None.
     ///
     /// # Errors
-    /// Corruption and I/O errors of files that were read; Incomplete with `cache_only`.
+    /// Corruption and I/O errors of files that were read; Incomplete with `cache_only`;
+    /// InvalidArgument for a snapshot of another database.
     pub fn get(&self, options: &ReadOptions, key: &[u8]) -> Result<Option<PinnedSlice>> {
         self.inner().get(options, &self.handle.default.data, key)
     }
@@ -278,7 +279,7 @@ impl Db {
     ) -> Result<Option<PinnedSlice>> {
         self.inner().get(options, self.data(cf)?, key)
     }
-    /// The values of `keys`, all as of one moment, in their order.
+    /// The values of `keys`, all as of one moment, in their order. See [`Db::get`] for errors.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         options: &ReadOptions,
@@ -305,7 +306,7 @@ impl Db {
     /// A cursor over the default column family, not yet positioned.
     ///
     /// # Errors
-    /// I/O errors of opening table files.
+    /// I/O errors of opening table files; InvalidArgument for a snapshot of another database.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
         self.inner().iterator(options, &self.handle.default.data)
     }

@@ -7,7 +7,8 @@
 //!
 //! The fiber holds a handle: a database whose last handle goes while calls are under way closes
 //! after the last of them. After `Db::close` reads answer from the last state and writes fail with
-//! ShutdownInProgress, as in the ordinary calls.
+//! ShutdownInProgress, as in the ordinary calls. A call for which there is no memory to start a
+//! fiber is not made; its answer, that of each key, is Aborted with subcode MemoryLimit.
 //!
 //! Thread safety: everything from anywhere. Starting a call and polling never suspend.
 
@@ -15,7 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pumice_base::Result;
+use pumice_base::{Error, Result};
 use pumice_port::fiber::Runtime;
 use pumice_port::future::{self, Task};
 
@@ -59,7 +60,7 @@ impl Db {
         key: impl Into<Vec<u8>>,
     ) -> DbFuture<Result<Option<PinnedSlice>>> {
         let (options, cf, key) = (options.clone(), cf.clone(), key.into());
-        self.start("get_async", move |db| db.get_cf(&options, &cf, &key))
+        self.start("get_async", move |db| db.get_cf(&options, &cf, &key), Err)
     }
 
     /// [`Db::multi_get`] as a future.
@@ -68,8 +69,9 @@ impl Db {
         options: &ReadOptions,
         keys: Vec<Vec<u8>>,
     ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
-        let options = options.clone();
-        self.start("multi_get_async", move |db| db.multi_get(&options, &keys))
+        let (options, count) = (options.clone(), keys.len());
+        let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
+        self.start("multi_get_async", move |db| db.multi_get(&options, &keys), refused)
     }
 
     /// [`Db::multi_get_cf`] as a future.
@@ -79,10 +81,11 @@ impl Db {
         keys: Vec<(ColumnFamily, Vec<u8>)>,
     ) -> DbFuture<Result<Vec<Result<Option<PinnedSlice>>>>> {
         let options = options.clone();
-        self.start("multi_get_async", move |db| {
+        let call = move |db: &Db| {
             let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
             db.multi_get_cf(&options, &keys)
-        })
+        };
+        self.start("multi_get_async", call, Err)
     }
 
     /// [`Db::write`] as a future. Writes started one after the other are not ordered: wait for
@@ -93,18 +96,21 @@ impl Db {
         mut updates: WriteBatch,
     ) -> DbFuture<Result<()>> {
         let options = *options;
-        self.start("write_async", move |db| db.write(&options, &mut updates))
+        self.start("write_async", move |db| db.write(&options, &mut updates), Err)
     }
 
+    /// Makes `call` on a fiber; where there is no memory for one the answer is what `refused` says.
     fn start<T: Send + 'static>(
         &self,
-        name: &str,
+        name: &'static str,
         call: impl FnOnce(&Db) -> T + Send + 'static,
+        refused: impl FnOnce(Error) -> T + Send + 'static,
     ) -> DbFuture<T> {
         let db = self.clone();
         let body = move || call(&db);
         let options = self.options();
         let runtime = options.runtime.as_deref();
-        DbFuture(future::spawn(runtime.unwrap_or_else(|| Runtime::shared()), name, body))
+        let runtime = runtime.unwrap_or_else(|| Runtime::shared());
+        DbFuture(future::spawn(runtime, name, body, refused))
     }
 }

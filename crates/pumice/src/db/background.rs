@@ -8,9 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_env::IoPriority;
 use pumice_port::pool::Priority;
+use pumice_table::TableReason;
 
 use crate::db::column_family::CfState;
+use crate::db::compaction_tuning::Deferral;
 use crate::db::{DbInner, DbState};
 use crate::write::controller::StallInputs;
 
@@ -21,7 +24,13 @@ impl CfState {
             immutable_memtables: self.imm.len(),
             l0_files: self.version.num_level_files(0),
             pending_bytes: self.plan.estimated_pending_bytes(),
+            thresholds_off: self.deferral == Deferral::Seed,
         }
+    }
+
+    /// Automatic compaction may start now, as far as earlier failures and tuning go.
+    pub fn may_compact(&self) -> bool {
+        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
     }
 
     /// Automatic compaction has something to do.
@@ -31,10 +40,21 @@ impl CfState {
 }
 
 impl DbInner {
+    /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
+    /// writes wait for them. A file keeps what was decided when it was opened.
+    pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
+        let awaited = self.controller.is_stopped() || self.controller.is_delayed();
+        match reason {
+            _ if awaited => IoPriority::User,
+            TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
+            TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,
+        }
+    }
+
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only
-            || state.paused > 0
+            || (state.paused > 0 && !state.saving)
             || self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
         {
@@ -49,9 +69,12 @@ impl DbInner {
             let db = Arc::clone(&me);
             self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
         }
+        if state.paused > 0 {
+            return;
+        }
         let allowed = self.compaction_slots(state, compactions);
-        let early = state.compaction_retry.is_too_early();
-        let automatic = if early { 0 } else { state.compaction_queue.len() };
+        let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
+        let automatic = state.compaction_queue.iter().filter(ready).count();
         let waiting = automatic + state.manual.waiting();
         while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
             state.scheduled_compactions += 1;

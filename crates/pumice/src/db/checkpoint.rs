@@ -56,7 +56,8 @@ impl DbInner {
     /// Makes a checkpoint in the new directory `target`.
     ///
     /// # Errors
-    /// InvalidArgument if `target` exists; I/O. The target does not exist after an error.
+    /// InvalidArgument if `target` exists; Aborted while the database resumes from a failed log;
+    /// the background error; I/O. The target does not exist after an error.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         self.check_writable()?;
         if self.fs.exists(target)? {
@@ -125,6 +126,11 @@ impl DbInner {
         let manifest = self.manifest.lock();
         if manifest.broken {
             return Err(Error::io_message("the MANIFEST failed; resume the database first"));
+        }
+        if manifest.held {
+            // The MANIFEST lacks what was flushed since, and the failed log may hold what was
+            // refused.
+            return Err(Error::aborted("the database is recovering from a failed log"));
         }
         let path = filename::manifest_file(&self.path, manifest.number);
         let manifest_bytes = self.fs.file_size(&path)?;

@@ -21,38 +21,48 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
+        // Those that were on their way in meanwhile.
+        self.db.shutting_down.store(true, Ordering::Release);
         self.db.state.lock().closed = Some(self.result.clone());
         self.db.changed.notify_all();
     }
 }
 
 impl DbInner {
-    /// Closes the database; further calls wait for that and say how it went. Running jobs are
-    /// finished or cancelled, queued ones dropped. Unlogged writes are flushed unless
-    /// `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
+    /// Closes the database; further calls wait for that and say how it went. From the first moment
+    /// on nothing is written, and writers that wait in a stall fail. Running jobs are finished or
+    /// cancelled, queued ones dropped. Unlogged writes are flushed, even if background work is
+    /// paused, unless `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
     ///
     /// # Errors
     /// The first failure of flushing or closing a file, or the background error that keeps unlogged
     /// writes from being flushed; the database is closed all the same.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        let mut result = Ok(());
-        if !self.read_only
-            && !self.shutting_down.load(Ordering::Acquire)
-            && self.unlogged_writes.load(Ordering::Relaxed)
-            && !self.options().avoid_flush_during_shutdown
-        {
-            result = self.save_unlogged();
-        }
-        if self.shutting_down.swap(true, Ordering::AcqRel) {
+        if self.closing.swap(true, Ordering::AcqRel) {
             return self.wait_closed();
         }
-        let mut closing = Closing { db: self, result };
+        let mut closing = Closing { db: self, result: Ok(()) };
+        self.attention.store(true, Ordering::Release);
+        {
+            let _state = self.state.lock();
+            self.changed.notify_all();
+        }
+        if !self.read_only && !self.options().avoid_flush_during_shutdown {
+            closing.result = self.save_unlogged();
+        }
+        self.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
         closing.result.clone()
     }
 
     /// Flushes what may be in no log.
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
+        // Who wrote before the close began has told by then.
+        drop(self.exclusive());
+        if !self.unlogged_writes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.state.lock().saving = true;
         if let Some(error) = self.stopping_error() {
             let state = self.state.lock();
             let saved = state.cfs.values().all(|cf| cf.mem.is_empty() && cf.imm.is_empty());
@@ -82,7 +92,8 @@ impl DbInner {
             self.expiry_changed.notify_all();
             while state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
-                || state.compaction_retry.waiting
+                || state.awaiting_retry
+                || state.tuning
                 || state.expiry.waiting
                 || state.running_deletions > 0
                 || state.running_ingestions > 0
@@ -94,6 +105,7 @@ impl DbInner {
         if !self.read_only {
             // The last writer is done once leadership can be had.
             let _alone = self.exclusive();
+            self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
             let closed = self.wal_at_rest().close(false);
             let manifest = self.close_manifest();
             if result.is_ok() {

@@ -22,7 +22,9 @@ use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
 use crate::compaction::plan::CompactionPlan;
+use crate::compaction::retry::CompactionRetry;
 use crate::db::DbInner;
+use crate::db::compaction_tuning::Deferral;
 use crate::db::counters::CfCounters;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
@@ -183,6 +185,9 @@ pub(crate) struct CfState {
     pub flush_running: bool,
     pub flush_queued: bool,
     pub compaction_queued: bool,
+    pub compaction_retry: CompactionRetry,
+    /// Automatic compactions make way for flushes.
+    pub deferral: Deferral,
     pub stall: StallCause,
 }
 
@@ -211,6 +216,8 @@ impl CfState {
             flush_running: false,
             flush_queued: false,
             compaction_queued: false,
+            compaction_retry: CompactionRetry::default(),
+            deferral: Deferral::None,
             stall: StallCause::None,
         }
     }
@@ -250,11 +257,15 @@ impl CfState {
 fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
     let ratio = options.memtable_prefix_bloom_size_ratio;
     BloomOptions {
-        bytes: to_usize(round_down_u64(options.write_buffer_size as f64 * ratio)),
+        bytes: to_usize(round_down_u64(options.write_buffer_size as f64 * ratio))
+            .min(MAX_BLOOM_BYTES),
         prefix: options.prefix_extractor.as_ref().map(Extractor::new),
         whole_keys: options.memtable_whole_key_filtering,
     }
 }
+
+/// The largest filter of a memtable: RocksDB counts its bits in 32 bits.
+const MAX_BLOOM_BYTES: usize = 1 << 29;
 
 /// A new memtable for a column family.
 pub(crate) fn new_memtable(

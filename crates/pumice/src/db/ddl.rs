@@ -8,6 +8,7 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::db::column_family::ColumnFamily;
+use crate::db::compaction_tuning::check_tuned;
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::EditGroup;
 use crate::db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
@@ -18,7 +19,8 @@ impl DbInner {
     /// Creates a column family and records it in MANIFEST and OPTIONS.
     ///
     /// # Errors
-    /// InvalidArgument if the name is taken or the options are impossible; I/O.
+    /// InvalidArgument if the name is taken or the options are impossible; the background error;
+    /// I/O.
     pub(crate) fn create_column_family(
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
@@ -34,7 +36,11 @@ impl DbInner {
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
+        check_tuned(&self.options(), &descriptor.options)?;
         let _alone = self.exclusive();
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
         let name = descriptor.name.as_str();
         if name.is_empty() {
             return Err(Error::invalid_argument("A column family needs a name"));
@@ -72,7 +78,7 @@ impl DbInner {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        let created = self.apply_edits_locked(&mut manifest, EditGroup::from(edit), |state| {
+        let created = self.apply_edits(&mut manifest, EditGroup::from(edit), |state| {
             state.cfs.insert(id, family);
             self.publish_families(state);
         });
@@ -87,7 +93,8 @@ impl DbInner {
     /// its files go with the last of them.
     ///
     /// # Errors
-    /// InvalidArgument for the default column family or one already dropped; I/O.
+    /// InvalidArgument for the default column family or one already dropped; the background error,
+    /// unless the disk is full; I/O.
     pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
         self.check_writable()?;
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
@@ -95,6 +102,10 @@ impl DbInner {
         }
         {
             let _alone = self.exclusive();
+            // On a full disk it is a way out.
+            if let Some(error) = self.stopping_error().filter(|error| !error.is_no_space()) {
+                return Err(error);
+            }
             let mut manifest = self.manifest.lock();
             if cf.data.is_dropped() {
                 return Err(Error::invalid_argument("Column family already dropped!"));
@@ -105,7 +116,7 @@ impl DbInner {
                 ..VersionEdit::default()
             };
             // Only then: a MANIFEST that starts with this edit must still have the family.
-            let dropped = self.apply_edits_locked(&mut manifest, edit.into(), |state| {
+            let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
                 cf.data.dropped.store(true, Ordering::Release);
                 self.remove_family(state, cf.id());
             });
@@ -121,6 +132,7 @@ impl DbInner {
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
         self.controller.forget(family.stall);
+        self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
             self.table_left(state, file, uncache);
@@ -133,5 +145,6 @@ impl DbInner {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
         self.refresh_wal_settings(state);
+        self.refresh_tuning(state);
     }
 }

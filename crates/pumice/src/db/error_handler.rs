@@ -2,7 +2,7 @@
 //!
 //! | severity | from | effect | cleared by |
 //! |---|---|---|---|
-//! | Soft | retryable read or space failure of a compaction | compaction pauses | the next try |
+//! | Soft | read or space failure of a compaction | its family's compaction pauses | the next try |
 //! | Hard | failed flush, full disk, failed log write | writes stop, reads go on | `resume` |
 //! | Fatal | failed MANIFEST write | as Hard, and no file is deleted | `resume` |
 //! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
@@ -54,7 +54,6 @@ pub(crate) struct ErrorState {
     failed_again: Option<Error>,
     /// A job that tries to resume is scheduled or running.
     retrying: bool,
-    compaction_failures: u32,
 }
 
 impl ErrorState {
@@ -69,14 +68,6 @@ impl ErrorState {
     /// `resume` is under way.
     pub fn is_resuming(&self) -> bool {
         self.resuming
-    }
-    /// Compactions that failed one after the other, to space out their retries.
-    pub fn compaction_failures(&self) -> u32 {
-        self.compaction_failures
-    }
-    /// A compaction succeeded.
-    pub fn compaction_succeeded(&mut self) {
-        self.compaction_failures = 0;
     }
 }
 
@@ -130,9 +121,6 @@ impl DbInner {
         self.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.notify_background_error(reason, &error);
         let mut state = self.state.lock();
-        if reason == Reason::Compaction {
-            state.errors.compaction_failures = state.errors.compaction_failures.saturating_add(1);
-        }
         if severity >= Severity::Hard {
             let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
             if worse {
@@ -289,7 +277,7 @@ impl DbInner {
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
         manifest.release();
-        self.apply_edits_locked(&mut manifest, EditGroup::from(edits), |_| ())
+        self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ())
     }
 }
 

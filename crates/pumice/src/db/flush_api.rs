@@ -8,6 +8,7 @@ use std::time::Duration;
 use pumice_base::{Error, Result};
 use pumice_port::time;
 
+use crate::db::compaction_tuning::Deferral;
 use crate::db::requests::{FlushOptions, WaitForCompactOptions};
 use crate::db::{DbInner, DbState};
 use crate::write::switch::all_ids;
@@ -102,6 +103,7 @@ impl DbInner {
                 return Ok(());
             }
             self.check_alive(&state)?;
+            check_hope(&state, ids.iter())?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
@@ -166,11 +168,12 @@ impl DbInner {
             let busy = state.scheduled_flushes > 0
                 || state.scheduled_compactions > 0
                 || !state.flush_queue.is_empty()
-                || !state.compaction_queue.is_empty()
+                || state.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
                 || state.manual.waiting() > 0;
             if !busy {
                 return Ok(());
             }
+            check_hope(&state, state.compaction_queue.iter())?;
             if deadline.is_some_and(|d| time::now_micros() >= d) {
                 return Err(Error::new(pumice_base::ErrorKind::TimedOut, "wait_for_compact"));
             }
@@ -197,4 +200,15 @@ impl DbInner {
         self.schedule_background(&mut state);
         Ok(())
     }
+}
+
+/// Nothing that a waiter could wait for starts the family's compactions again.
+fn is_off_for_good(state: &DbState, id: u32) -> bool {
+    state.cfs.get(&id).is_some_and(|cf| cf.deferral == Deferral::Seed)
+}
+
+/// The error of compactions of `families` that it is no use to wait for (`CompactionRetry`).
+fn check_hope<'a>(state: &DbState, families: impl Iterator<Item = &'a u32>) -> Result<()> {
+    let mut families = families.filter_map(|id| state.cfs.get(id));
+    families.find_map(|cf| cf.compaction_retry.hopeless()).map_or(Ok(()), |e| Err(e.clone()))
 }

@@ -23,6 +23,11 @@ impl DbInner {
         log.header(format_args!("DB Session ID:  {}", self.session_id));
         log.header(format_args!("DB ID:  {}", self.db_id));
         self.log_directory(&**log);
+        let skipped = &self.options().skipped_options;
+        if !skipped.is_empty() {
+            let list = skipped.join(", ");
+            log.warn(format_args!("Options of the OPTIONS file that are skipped: {list}"));
+        }
         log_options(&**log, "Options.", &*self.options());
         let state = self.state.lock();
         let families: Vec<_> = state.cfs.values().map(|cf| Arc::clone(&cf.data)).collect();

@@ -1,9 +1,10 @@
 //! The MANIFEST as a log of version edits, and the one way to change a version.
 //!
 //! `DbInner::apply_edits` is the only place where a version is replaced: it builds the new
-//! versions, makes the edits durable, then installs both under the state lock. A fresh MANIFEST
-//! starts with a snapshot of all column families and takes effect when CURRENT names it, so that
-//! whatever is appended before that is atomic.
+//! versions, makes the edits durable, then installs both under the state lock. An edit that depends
+//! on the version is built under the lock under which it is applied, `DbInner::change_versions`. A
+//! fresh MANIFEST starts with a snapshot of all column families and takes effect when CURRENT names
+//! it, so that whatever is appended before that is atomic.
 //!
 //! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
 //! deleted (`ManifestLog::broken`), and the next change starts a new MANIFEST.
@@ -88,24 +89,33 @@ impl From<Vec<VersionEdit>> for EditGroup {
 }
 
 impl DbInner {
-    /// Makes `group` durable and current. `install` runs under the state lock right after the new
-    /// versions are in place and before readers see them.
+    /// Takes the MANIFEST lock, lets `build` make edits of the state as it is then, and applies
+    /// them. No version changes in between. Does nothing if there are none. Suspends.
+    ///
+    /// # Errors
+    /// Of `build`, and as [`DbInner::apply_edits`].
+    pub(crate) fn change_versions(
+        &self,
+        build: impl FnOnce(&mut DbState) -> Result<EditGroup>,
+        install: impl FnOnce(&mut DbState),
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let group = build(&mut self.state.lock())?;
+        match group.edits.is_empty() {
+            true => Ok(()),
+            false => self.apply_edits(&mut manifest, group, install),
+        }
+    }
+
+    /// Makes `group` durable and current; its edits were built since the lock was taken. `install`
+    /// runs under the state lock right after the new versions are in place and before readers see
+    /// them. Suspends.
     ///
     /// # Errors
     /// Corruption if the edits do not fit the versions, ColumnFamilyDropped if theirs is gone:
     /// nothing has happened then. I/O errors of the MANIFEST, after which nothing has changed in
     /// memory and what is on disk is unknown.
     pub(crate) fn apply_edits(
-        &self,
-        group: impl Into<EditGroup>,
-        install: impl FnOnce(&mut DbState),
-    ) -> Result<()> {
-        let mut manifest = self.manifest.lock();
-        self.apply_edits_locked(&mut manifest, group.into(), install)
-    }
-
-    /// As `apply_edits`, for callers that already hold the manifest lock.
-    pub(crate) fn apply_edits_locked(
         &self,
         manifest: &mut MutexGuard<'_, ManifestLog>,
         mut group: EditGroup,

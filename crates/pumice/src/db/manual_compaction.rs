@@ -1,7 +1,8 @@
 //! `CompactRange`: compacting a key range level by level on request.
 //!
 //! The caller's thread walks the levels; each piece of a level is queued, picked by a background
-//! job when nothing conflicts, and reported back here.
+//! job when nothing conflicts, and reported back here. Moving the result to another level is
+//! `change_level`.
 //!
 //! Thread safety: `ManualQueue` belongs to the state lock. Suspends.
 
@@ -11,12 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
-use pumice_manifest::{UserRange, VersionEdit};
+use pumice_manifest::UserRange;
 
 use crate::compaction::job::CompactionWork;
 use crate::compaction::picker::{ManualPick, ManualRange};
 use crate::db::column_family::CfData;
-use crate::db::error_handler::Reason;
 use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::db::{DbInner, DbState};
 use crate::options::CompactionStyle;
@@ -192,11 +192,7 @@ impl DbInner {
             level = next.max(level + 1);
         }
         if options.change_level {
-            // A compaction picked from the files as they lie now must not end after the move.
-            self.pause_background_work();
-            let moved = self.change_level(cf, final_level, options.target_level);
-            self.continue_background_work()?;
-            moved?;
+            self.change_level(cf, final_level, options.target_level)?;
         }
         Ok(())
     }
@@ -283,55 +279,5 @@ impl DbInner {
                 self.schedule_background(&mut state);
             }
         }
-    }
-
-    /// Moves the files of `from` to `target`, or to the highest empty level above (negative).
-    fn change_level(self: &Arc<Self>, cf: &CfData, from: usize, target: i32) -> Result<()> {
-        let (edit, to) = {
-            let state = self.state.lock();
-            let Some(family) = state.cfs.get(&cf.id) else {
-                return Err(Error::column_family_dropped(cf.name.clone()));
-            };
-            let version = &family.version;
-            let to = if target >= 0 {
-                target as usize
-            } else {
-                // The lowest level number such that everything between is empty.
-                (1..=from)
-                    .rev()
-                    .take_while(|l| *l == from || version.level(*l).is_empty())
-                    .last()
-                    .unwrap_or(from)
-            };
-            if to >= version.num_levels() {
-                return Err(Error::invalid_argument("Target level exceeds number of levels"));
-            }
-            if to == from || version.level(from).is_empty() {
-                return Ok(());
-            }
-            let between = if to < from { to..from } else { from + 1..to + 1 };
-            if between.clone().any(|level| !version.level(level).is_empty()) {
-                return Err(Error::not_supported(
-                    "Levels between source and target are not empty for a move.",
-                ));
-            }
-            if to == 0 && version.level(from).len() > 1 {
-                return Err(Error::aborted(
-                    "Moving more than one file from non-L0 to L0 is not supported",
-                ));
-            }
-            let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
-            for file in version.level(from).files() {
-                if file.is_being_compacted() {
-                    return Err(Error::busy("a file to be moved is being compacted"));
-                }
-                edit.deleted_files.push((from, file.number));
-                edit.new_files.push((to, Arc::clone(file)));
-            }
-            (edit, to)
-        };
-        self.info(format_args!("[{}] Moving files from level {from} to {to}", cf.name));
-        let moved = self.apply_edits(edit, |_| ());
-        moved.inspect_err(|error| self.background_error(error, Reason::Compaction))
     }
 }

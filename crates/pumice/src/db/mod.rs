@@ -18,9 +18,11 @@
 pub(crate) mod api;
 pub(crate) mod async_api;
 pub(crate) mod background;
+pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub mod column_family;
+pub(crate) mod compaction_tuning;
 pub(crate) mod counters;
 pub(crate) mod ddl;
 pub(crate) mod destroy;
@@ -57,7 +59,7 @@ use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
 
 use crate::compaction::expiry::ExpiryWatch;
-use crate::compaction::retry::CompactionRetry;
+use crate::control::tuner::Tuner;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -110,7 +112,10 @@ pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
-    pub compaction_retry: CompactionRetry,
+    /// A task waits until failed compactions may be tried again.
+    pub awaiting_retry: bool,
+    /// The timer's task of auto-tuned compaction exists.
+    pub tuning: bool,
     pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,
@@ -128,6 +133,8 @@ pub(crate) struct DbState {
     pub errors: ErrorState,
     /// `pause_background_work` calls outstanding.
     pub paused: usize,
+    /// A close saves what is in no log: flushes run even if background work is paused.
+    pub saving: bool,
     /// `disable_file_deletions` calls outstanding.
     pub deletions_disabled: usize,
     pub max_column_family: u32,
@@ -160,6 +167,10 @@ pub(crate) struct DbInner {
     pub open_tables: Arc<OpenTables>,
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
     pub pools: Arc<ThreadPools>,
+    /// None without a rate limiter.
+    pub tuner: Option<Arc<Tuner>>,
+    /// The last verdict under `background_policy=seed_rule`.
+    pub seed_disabled: AtomicBool,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,
@@ -200,6 +211,9 @@ pub(crate) struct DbInner {
     pub next_file_number: AtomicU64,
     /// When the oldest snapshot passes this, there may be more to compact.
     pub bottommost_threshold: AtomicU64,
+    /// A close has begun: nothing is written any more.
+    pub closing: AtomicBool,
+    /// What was to be saved is, and background work ends.
     pub shutting_down: AtomicBool,
     /// A job that deletes obsolete files is queued and has not started.
     pub purge_scheduled: AtomicBool,
@@ -226,6 +240,13 @@ impl DbInner {
             wal = self.wal_synced.wait(wal);
         }
         wal
+    }
+
+    /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
+    /// wait for theirs. Requires leadership, and that nobody writes to them again.
+    pub fn give_up_memory(&self, cf: &CfState) {
+        cf.mem.mark_flushed();
+        cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
     /// Takes a new file number.
@@ -273,9 +294,11 @@ impl DbInner {
         } else {
             let budget = |cf: &CfState| {
                 let options = cf.data.options();
-                options.write_buffer_size as u64 * options.max_write_buffer_number.max(1) as u64
+                let memtables = options.max_write_buffer_number.max(1) as u64;
+                (options.write_buffer_size as u64).saturating_mul(memtables)
             };
-            4 * state.cfs.values().map(budget).sum::<u64>()
+            let budgets = state.cfs.values().map(budget);
+            budgets.fold(0, u64::saturating_add).saturating_mul(4)
         };
         self.wal_bytes_limit.store(limit, Ordering::Relaxed);
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);

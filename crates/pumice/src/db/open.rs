@@ -17,12 +17,12 @@ use pumice_env::{FileSystem, FileType, ReadFileOptions, create_dir_durably, file
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
-use pumice_port::sim::Local;
 use pumice_port::sync::{Condvar, Mutex};
 
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
+use crate::db::compaction_tuning;
 use crate::db::events::EventState;
-use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
@@ -126,7 +126,12 @@ pub(crate) fn open(
     db.log_open_header();
     db.tell_dropped();
     match mode {
-        Mode::ReadWrite => db.start_writable(exists, descriptors)?,
+        Mode::ReadWrite => {
+            db.start_writable(exists, descriptors)?;
+            if let Some(manager) = &db.write_buffer_manager {
+                manager.add_user(Arc::downgrade(&db) as _);
+            }
+        }
         Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
     }
     if !exists {
@@ -166,6 +171,9 @@ fn sanitize_request(
     }
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    for descriptor in descriptors {
+        compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
     Ok((options.sanitized()?, families.collect::<Result<_>>()?))
@@ -341,20 +349,25 @@ struct Assembly<'a> {
 
 /// The pools of the process, with threads enough for this database.
 fn pools_for(options: &DbOptions) -> Arc<ThreadPools> {
-    let pools = shared_pools();
+    let pools = ThreadPools::shared();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
     pools
 }
 
+/// The budget for memtables, if there is one.
+fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
+    options.write_buffer_manager.clone().or_else(|| {
+        let budget = to_usize(options.db_write_buffer_size);
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
+    })
+}
+
 fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
-    let manager = options.write_buffer_manager.clone().or_else(|| {
-        let budget = to_usize(options.db_write_buffer_size);
-        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
-    });
+    let manager = buffer_manager(options);
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -373,6 +386,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         open_tables,
         write_buffer_manager: manager,
         pools: pools_for(options),
+        tuner: compaction_tuning::new_tuner(options),
+        seed_disabled: AtomicBool::new(false),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
@@ -412,6 +427,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
         bottommost_threshold: AtomicU64::new(u64::MAX),
+        closing: AtomicBool::new(false),
         shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
@@ -423,13 +439,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
 fn group_bytes_max(options: &DbOptions) -> usize {
     let most = options.limits.batch_bytes();
     usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
-}
-
-/// The pools that all databases of the process (or of a simulation) share, as RocksDB's default
-/// `Env` has them.
-fn shared_pools() -> Arc<ThreadPools> {
-    static POOLS: Local<ThreadPools> = Local::new(ThreadPools::new);
-    POOLS.get()
 }
 
 /// The runtime state of a column family around its recovered version.
@@ -479,7 +488,11 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
-        self.refresh_wal_settings(&self.state.lock());
+        {
+            let state = self.state.lock();
+            self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
+        }
         let recovered = if exists {
             let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
@@ -519,8 +532,7 @@ impl DbInner {
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
         self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
-        let edits = {
-            let state = self.state.lock();
+        let build = |state: &DbState| {
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
                 edit.column_family = cf.data.id;
@@ -533,11 +545,12 @@ impl DbInner {
             state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
         };
         if planted::is(Bug::RecoveryNotAtomic) {
-            edits.into_iter().try_for_each(|edit| self.apply_edits(edit, |_| ()))?;
-        } else {
-            self.apply_edits(EditGroup { edits, ..EditGroup::default() }, |_| ())?;
+            let edits = build(&self.state.lock());
+            return edits
+                .into_iter()
+                .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        Ok(())
+        self.change_versions(|state| Ok(build(state).into()), |_| ())
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
@@ -576,6 +589,7 @@ impl DbInner {
                 self.path.display()
             )));
         }
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use pumice_env::filename;
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
+use crate::db::compaction_tuning::check_tuned;
 use crate::table_cache::TableCache;
 
 impl DbInner {
@@ -56,6 +57,7 @@ impl DbInner {
         {
             let _alone = self.exclusive();
             let changed = cf.options().with_changes(changes)?.sanitized()?;
+            check_tuned(&self.options(), &changed)?;
             let table = Arc::new(changed.table_factory.to_table_options()?);
             let tables = Arc::new(TableCache::new(
                 Arc::clone(&self.open_tables),
@@ -65,6 +67,7 @@ impl DbInner {
             ));
             let mut state = self.state.lock();
             cf.set_options(changed, table, tables);
+            self.refresh_tuning(&state);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
                 self.refresh_scores(family);
                 self.update_stall(family);
@@ -99,10 +102,12 @@ impl DbInner {
             let mut state = self.state.lock();
             self.store_options(changed);
             self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {
                     self.refresh_scores(cf);
+                    self.update_stall(cf);
                 }
                 self.queue_compaction(&mut state, id);
             }

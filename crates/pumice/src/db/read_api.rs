@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
-use pumice_base::{Result, SequenceNumber};
+use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::rate_limiter::reads::read_priority;
+use pumice_port::fiber;
 use pumice_table::TableReadOptions;
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::db::requests::ReadOptions;
 use crate::db::{DbInner, Snapshot};
@@ -33,6 +36,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
 }
 
@@ -48,7 +52,13 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         iterate_upper_bound: None,
         cache_only: options.cache_only,
         missed: None,
+        io_priority: options.rate_limiter_priority,
     }
+}
+
+#[cold]
+fn foreign_snapshot() -> Error {
+    Error::invalid_argument("snapshot of another database")
 }
 
 impl DbInner {
@@ -59,6 +69,8 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
+        self.check_snapshot(options)?;
+        fiber::spend(budget::GET);
         let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
@@ -78,6 +90,9 @@ impl DbInner {
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
+        if let Err(error) = self.check_snapshot(options) {
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; in one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
@@ -100,7 +115,11 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        let job = MultiGet { families, keys: wanted, options: table, sequence };
+        let answers = match options.rate_limiter_priority {
+            None => job.run(),
+            priority => read_priority(priority, || job.run()),
+        };
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers
@@ -112,6 +131,8 @@ impl DbInner {
         options: &ReadOptions,
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
+        self.check_snapshot(options)?;
+        fiber::spend(budget::ITERATOR);
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
@@ -168,6 +189,15 @@ impl DbInner {
             }
         }
         Ok(sources)
+    }
+
+    /// Refuses a snapshot of another database.
+    #[inline]
+    fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
+        match &options.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(self) => Err(foreign_snapshot()),
+            _ => Ok(()),
+        }
     }
 
     /// What to read `cf` from, and the sequence number to read it at.

@@ -3,11 +3,12 @@
 //! Plain values with RocksDB's names and defaults.
 
 use crate::db::Snapshot;
+use pumice_env::IoPriority;
 
 /// Options of a read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Read as of this snapshot; None reads the latest state.
+    /// Read as of this snapshot, which must be of the same database; None reads the latest state.
     pub snapshot: Option<Snapshot>,
     /// Verify block checksums.
     pub verify_checksums: bool,
@@ -25,6 +26,9 @@ pub struct ReadOptions {
     pub total_order_seek: bool,
     /// Read only what is in memory; anything else is `Incomplete`.
     pub cache_only: bool,
+    /// How urgent reads of table files are to the rate limiter, if that limits reads; None asks it
+    /// for nothing.
+    pub rate_limiter_priority: Option<IoPriority>,
 }
 
 impl Default for ReadOptions {
@@ -39,6 +43,7 @@ impl Default for ReadOptions {
             prefix_same_as_start: false,
             total_order_seek: false,
             cache_only: false,
+            rate_limiter_priority: None,
         }
     }
 }
@@ -56,6 +61,9 @@ pub struct WriteOptions {
     pub low_pri: bool,
     /// Skip records of column families that do not exist instead of failing.
     pub ignore_missing_column_families: bool,
+    /// Wait for the rate limiter before the write is logged; only `User`, and only where the log is
+    /// written with each write (`disable_wal` and `manual_wal_flush` off).
+    pub rate_limiter_priority: Option<IoPriority>,
 }
 
 /// Options of a flush.

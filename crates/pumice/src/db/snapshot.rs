@@ -139,6 +139,10 @@ impl Snapshot {
     pub fn sequence_number(&self) -> SequenceNumber {
         self.inner.sequence
     }
+    /// It was taken of `db`. The number of another database's would say nothing here.
+    pub(crate) fn belongs_to(&self, db: &DbInner) -> bool {
+        std::ptr::eq(self.inner.db.as_ptr(), db)
+    }
 }
 
 impl std::fmt::Debug for Snapshot {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{ErrorKind, FileNumber, Result};
+use pumice_base::{FileNumber, Result};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::{thread, time};
@@ -84,7 +84,7 @@ impl DbInner {
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
         if self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
-            || state.paused > 0
+            || (state.paused > 0 && !state.saving)
         {
             return None;
         }
@@ -125,26 +125,33 @@ impl DbInner {
                 }
             }
         }
-        let live = || works.iter().zip(&written).filter(|(work, _)| !work.cf.is_dropped());
-        let edits: Vec<VersionEdit> = live().map(|(work, table)| self.edit(work, table)).collect();
-        if edits.is_empty() {
-            return Ok(());
-        }
-        let installed: Vec<u32> = edits.iter().map(|e| e.column_family).collect();
-        let applied = self.apply_edits(EditGroup::from(edits), |state| {
-            for work in works.iter().filter(|work| installed.contains(&work.cf.id)) {
-                self.release_memtables(state, work);
-            }
-        });
+        // No family is dropped between the two: who drops one changes the MANIFEST, too.
+        let mut live = Vec::new();
+        let applied = self.change_versions(
+            |state| {
+                for (work, table) in works.iter().zip(&written) {
+                    if !work.cf.is_dropped() {
+                        live.push((work, table));
+                    } else if table.file.is_some() {
+                        self.discard_output(state, work.number);
+                    }
+                }
+                let edits = live.iter().map(|(work, table)| self.edit(work, table));
+                Ok(EditGroup::from(edits.collect::<Vec<_>>()))
+            },
+            |state| {
+                for work in works.iter().filter(|work| !work.cf.is_dropped()) {
+                    self.release_memtables(state, work);
+                }
+            },
+        );
         if let Err(error) = applied {
-            if error.kind() == ErrorKind::ColumnFamilyDropped
-                || planted::is(Bug::ManifestErrorDeletes)
-            {
+            if planted::is(Bug::ManifestErrorDeletes) {
                 self.discard_outputs(works);
             }
             return Err(error);
         }
-        for (work, table) in live() {
+        for (work, table) in live {
             let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
             self.count_flush(work, bytes, table.micros, table.cpu_micros);
             let file = table.file.as_deref();
@@ -162,7 +169,7 @@ impl DbInner {
             write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush)
         });
         let written = written.and_then(|written| written);
-        if !matches!(written, Ok(Some(_))) || work.cf.is_dropped() {
+        if !matches!(written, Ok(Some(_))) {
             self.discard_output(&mut self.state.lock(), work.number);
         }
         let written = written?;
@@ -199,6 +206,7 @@ impl DbInner {
             for mem in &work.mems {
                 if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
                     cf.imm.pop_front();
+                    mem.mark_flushed();
                 }
             }
         }

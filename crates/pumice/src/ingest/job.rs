@@ -267,6 +267,10 @@ impl DbInner {
             state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
         };
         while ids.iter().any(|id| waiting(&state, id)) {
+            // Who closes waits for leadership.
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
             self.check_alive(&state)?;
             if let Some(error) = state.errors.current() {
                 return Err(error.clone());
@@ -360,10 +364,10 @@ impl DbInner {
         };
         let result = if planted::is(Bug::IngestNotAtomic) {
             edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
-                self.apply_edits_locked(manifest, edit.into(), |_| publish(request))
+                self.apply_edits(manifest, edit.into(), |_| publish(request))
             })
         } else {
-            self.apply_edits_locked(manifest, EditGroup::from(edits), |_| publish(prepared))
+            self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
         };
         under_way.tried = result.is_ok() || manifest.broken;
         if under_way.tried {

@@ -14,10 +14,12 @@ use pumice_base::dbformat::internal_key;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem};
+use pumice_port::fiber;
 use pumice_port::helpers::HelperPool;
 use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY};
 use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 
+use crate::budget;
 use crate::db::column_family::ColumnFamily;
 use crate::db::{events, identity};
 use crate::options::{ColumnFamilyOptions, Options};
@@ -192,6 +194,7 @@ impl SstFileWriter {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
+        fiber::spend(budget::UPDATE);
         let ascending = self.info.num_entries == 0
             || self.comparator().compare(key, &self.info.largest_key).is_gt();
         let limits = self.context.limits;

@@ -107,6 +107,9 @@ option_table! {
         hard_pending_compaction_bytes_limit: u64 = 256 << 30, mutable, saved;
         /// Compact only on demand.
         disable_auto_compactions: bool = false, mutable, saved;
+        /// Stop automatic compactions while flushes alone drain the `rate_limiter`, which has to be
+        /// there. Pumice's own.
+        auto_tuned_compaction: bool = false, mutable, unsaved;
         /// Reserve the last level for files that are ingested behind all others.
         cf_allow_ingest_behind: bool = false, fixed, unsaved;
         /// How files are merged: leveled or FIFO.

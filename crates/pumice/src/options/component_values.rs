@@ -11,6 +11,7 @@ use pumice_base::extension::{
     CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, SliceTransform, builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_env::{RateLimiter, RateLimiterOptions};
 use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
 
@@ -20,6 +21,30 @@ use super::row::{OptionSet, update_nested};
 use super::value::{OptionValue, Refusal, members};
 
 const NULL: &str = "nullptr";
+
+impl OptionValue for Option<Arc<RateLimiter>> {
+    const TYPE: &'static str = "RateLimiter";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let text = text.trim();
+        let rate = if is_null(text) { 0 } else { u64::parse(text)? };
+        if rate == 0 {
+            return Ok(None);
+        }
+        let limiter = RateLimiter::new(&RateLimiterOptions::new(rate));
+        limiter.map(|limiter| Some(Arc::new(limiter))).map_err(|e| Refusal::Bounds(e.to_string()))
+    }
+    /// The rate it was set to; of a tuned one the rate of the moment.
+    fn format(&self) -> String {
+        self.as_ref().map_or(NULL.to_string(), |limiter| limiter.bytes_per_second().to_string())
+    }
+    /// The text of a limiter that is in place already does not make another.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        if self.format() != text.trim() {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
 
 fn is_null(text: &str) -> bool {
     text.is_empty() || text == NULL

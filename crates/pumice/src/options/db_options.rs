@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use pumice_base::SizeLimits;
-use pumice_env::{FileSystem, PosixFs};
+use pumice_env::{FileSystem, PosixFs, RateLimiter};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
-use super::enums::InfoLogLevel;
+use super::enums::{BackgroundPolicy, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::stats::{EventListener, Logger, Statistics};
@@ -73,8 +73,18 @@ option_table! {
         bytes_per_sync: u64 = 0, mutable, saved;
         /// The same for WAL files.
         wal_bytes_per_sync: u64 = 0, mutable, saved;
-        /// Bytes per second that writers get while they are slowed down; 0 means 16 MiB.
+        /// Wait at each `bytes_per_sync` or `wal_bytes_per_sync` until what was started before is
+        /// on the device, so that a slow device never owes more than about two such steps.
+        strict_bytes_per_sync: bool = false, mutable, saved;
+        /// Paces flushes, compactions, and what asks for it by a priority of its own; possibly
+        /// shared by databases. From text (`rate_limiter_bytes_per_sec`) it is one with RocksDB's
+        /// defaults at that rate; 0 is none.
+        rate_limiter: Option<Arc<RateLimiter>> = None, fixed, unsaved;
+        /// Bytes per second that writers get while they are slowed down; 0 means the rate of
+        /// `rate_limiter`, 16 MiB without one.
         delayed_write_rate: u64 = 0, mutable, saved;
+        /// What decides how much background work is done. Pumice's own.
+        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved;
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.
@@ -129,14 +139,15 @@ option_table! {
         runtime: Option<Arc<Runtime>> = None;
         /// How large keys, values and batches may be; for tests, which lower them.
         limits: SizeLimits = SizeLimits::FORMAT;
+        /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
+        /// it.
+        skipped_options: Vec<String> = Vec::new();
     }
     hints {
         /// Damage is always an error at once, as with true.
         "paranoid_checks": bool = "true", fixed, saved;
         /// Obsolete files are known and go when the last reader does; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
-        /// Waiting for the previous range before starting the next, which Pumice never does.
-        "strict_bytes_per_sync": bool = "false", mutable, saved;
         /// The leader of a write group inserts for all of its members.
         "allow_concurrent_memtable_write": bool = "true", fixed, saved;
         /// Write path variants with the same results; Pumice has one write path.
@@ -248,8 +259,6 @@ option_table! {
         "file_checksum_gen_factory" accepts ["nullptr"];
         /// A callback on recovered WAL records.
         "wal_filter" accepts ["nullptr"];
-        /// Paced writing.
-        "rate_limiter" accepts ["nullptr"];
         /// A cache of rows in front of the block cache.
         "row_cache" accepts ["nullptr"];
         /// Paced deletion of files.
@@ -260,6 +269,6 @@ option_table! {
         "compaction_service" accepts ["nullptr"];
     }
     aliases {
-
+        "rate_limiter_bytes_per_sec" => "rate_limiter";
     }
 }

@@ -31,6 +31,18 @@ pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
 }
 
 option_enum! {
+    /// What decides how much background work is done; RocksDB knows only the first.
+    pub enum BackgroundPolicy {
+        /// RocksDB's rules.
+        #[default]
+        Static = "static",
+        /// Automatic compaction of all column families is off while flushes need the rate limiter's
+        /// rate, stall thresholds included: for comparison only.
+        SeedRule = "seed_rule",
+    }
+}
+
+option_enum! {
     /// Which file of a level is compacted first.
     pub enum CompactionPri {
         /// Largest file, deletions weighted.

@@ -9,22 +9,28 @@
 //!
 //! What is written is for every RocksDB since 7.8: only rows marked `saved`, and a version that
 //! is not above 7.8, because RocksDB refuses unknown names from files of its own or an older
-//! version. What is read is every file that RocksDB 7.8 to 10.10 writes.
+//! version. What is read is every file that RocksDB 7.8 to 10.10 writes; of a file of a newer one,
+//! what the tables do not know is skipped and noted, except what `on_disk` lists.
 //!
 //! Thread safety: pure functions from and to text.
 //!
-//! Invariant 1: the column families of the file are exactly those passed in, in their order;
-//! RocksDB's tools cannot open a database whose file lists one too many or too few.
+//! Invariants:
+//! 1. The column families of the file are exactly those passed in, in their order; RocksDB's tools
+//!    cannot open a database whose file lists one too many or too few.
+//! 2. Nothing is passed over without a note in `LoadedOptions::ignored`.
 
 use pumice_base::{Error, ErrorKind, Result};
 
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
-use super::row::{OptionSet, unknown_option};
+use super::on_disk::{self, Concern};
+use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape, trim_comment, unescape};
 
 /// The version that files claim: old enough for every reader.
 const WRITTEN_VERSION: &str = "7.8.0";
+/// The newest RocksDB, major and minor, whose option names the tables have.
+const KNOWN_VERSION: (u32, u32) = (10, 10);
 /// Version of the file's own syntax.
 const FILE_VERSION: &str = "1.1";
 
@@ -37,13 +43,18 @@ pub struct ColumnFamilyEntry {
     pub options: ColumnFamilyOptions,
 }
 
-/// What a reader of OPTIONS files puts up with.
+/// What a reader of OPTIONS files puts up with. By default: unknown names, and members of values,
+/// in files of a RocksDB newer than the tables. An option that decides what is in the files is
+/// never skipped, unless `for_reading` says so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileRules {
-    /// Skip names that no table has.
+    /// Skip names that no table has, whichever version wrote them.
     pub ignore_unknown_options: bool,
-    /// Skip values that this build does not support.
+    /// Skip values that this build does not support and that leave the files as they are.
     pub ignore_unsupported_options: bool,
+    /// The database will only be read: skip also what decides how files are written, as long as
+    /// they can be read without it (universal compaction, a second index, ..).
+    pub for_reading: bool,
 }
 
 /// The contents of an OPTIONS file.
@@ -55,7 +66,8 @@ pub struct LoadedOptions {
     pub db: DbOptions,
     /// Column families in file order, the default one first.
     pub column_families: Vec<ColumnFamilyEntry>,
-    /// Options skipped by the rules, as `name=value`.
+    /// Options skipped by the rules, as `name=value` or `name.member=value`, each once. They stand
+    /// in `db.skipped_options`, too, from where an open writes them into the info log.
     pub ignored: Vec<String>,
 }
 
@@ -103,6 +115,8 @@ struct Reader {
     loaded: LoadedOptions,
     section: Section,
     saw_db: bool,
+    /// The file is of a RocksDB above `KNOWN_VERSION`.
+    newer: bool,
     line: usize,
 }
 
@@ -111,12 +125,15 @@ struct Reader {
 /// # Errors
 /// InvalidArgument or NotSupported with the line number for a file that is malformed, lacks a
 /// section, or names options or values that the rules do not let pass.
+///
+/// A name that no table has is skipped if `rocksdb_version` is above 10.10.
 pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions> {
     let mut reader = Reader {
         rules,
         loaded: LoadedOptions::default(),
         section: Section::None,
         saw_db: false,
+        newer: false,
         line: 0,
     };
     for line in text.lines() {
@@ -135,6 +152,7 @@ pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions>
     if reader.loaded.column_families.is_empty() {
         return Err(Error::invalid_argument("OPTIONS file: A CFOptions section is missing"));
     }
+    reader.loaded.db.skipped_options = reader.loaded.ignored.clone();
     Ok(reader.loaded)
 }
 
@@ -200,25 +218,35 @@ impl Reader {
             .map(|(name, value)| (name.trim(), value.trim()))
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| Error::invalid_argument("A valid statement must have a '='"))?;
+        let lenient = self.newer || self.rules.ignore_unknown_options;
         let result = match self.section {
             Section::None => Err(Error::invalid_argument("A statement before any section")),
-            Section::Version => self.version(name, value),
-            Section::Db => set_saved(&mut self.loaded.db, name, value),
+            Section::Version => self.version(name, value).map(|()| Vec::new()),
+            Section::Db => set_saved(&mut self.loaded.db, name, value, lenient),
             Section::Cf => match self.loaded.column_families.last_mut() {
-                Some(cf) => set_saved(&mut cf.options, name, value),
+                Some(cf) => set_saved(&mut cf.options, name, value, lenient),
                 None => Err(unknown_option(name)),
             },
             Section::Table => match self.loaded.column_families.last_mut() {
-                Some(cf) => set_saved(&mut cf.options.table_factory, name, value),
+                Some(cf) => set_saved(&mut cf.options.table_factory, name, value, lenient),
                 None => Err(unknown_option(name)),
             },
         };
-        self.forgive(name, value, result)
+        let skipped = self.forgive(name, value, result)?;
+        for note in skipped {
+            if !self.loaded.ignored.contains(&note) {
+                self.loaded.ignored.push(note);
+            }
+        }
+        Ok(())
     }
 
     fn version(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
-            "rocksdb_version" => self.loaded.rocksdb_version = value.to_string(),
+            "rocksdb_version" => {
+                self.loaded.rocksdb_version = value.to_string();
+                self.newer = is_newer(value);
+            }
             "options_file_version" => {
                 let major = value.split('.').next().and_then(|n| n.parse::<u32>().ok());
                 if major.is_none_or(|n| n < 1) {
@@ -233,25 +261,50 @@ impl Reader {
     }
 
     /// Turns errors that the rules let pass into notes.
-    fn forgive(&mut self, name: &str, value: &str, result: Result<()>) -> Result<()> {
-        let unknown = unknown_option(name);
-        let pass = match &result {
-            Ok(()) => return Ok(()),
-            Err(e) if e.kind() == ErrorKind::NotSupported => self.rules.ignore_unsupported_options,
-            Err(e) if e.message() == unknown.message() => self.rules.ignore_unknown_options,
-            Err(_) => false,
+    fn forgive(&self, name: &str, value: &str, result: Result<Vec<String>>) -> Result<Vec<String>> {
+        let Err(error) = result else { return result };
+        let unknown = error.message() == unknown_option(name).message();
+        let unsupported = error.kind() == ErrorKind::NotSupported;
+        let pass = match on_disk::concern(name, value) {
+            _ if !unknown && !unsupported => false,
+            Some((Concern::Reading, why)) => return Err(on_disk::refusal(name, value, why)),
+            Some((Concern::Writing, _)) if self.rules.for_reading => true,
+            Some((Concern::Writing, why)) => return Err(on_disk::refusal(name, value, why)),
+            None if unknown => self.newer || self.rules.ignore_unknown_options,
+            None => self.rules.ignore_unsupported_options,
         };
-        if pass {
-            self.loaded.ignored.push(format!("{name}={value}"));
-            return Ok(());
-        }
-        result
+        if pass { Ok(vec![format!("{name}={value}")]) } else { Err(error) }
     }
 }
 
-fn set_saved<S: OptionSet>(options: &mut S, name: &str, value: &str) -> Result<()> {
-    match S::row(name) {
-        Some(row) => row.set(options, value),
-        None => Err(unknown_option(name)),
+/// Whether `version`, `major.minor.patch`, is above what the tables know; no version is not.
+fn is_newer(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), minor) => (major, minor.unwrap_or(0)) > KNOWN_VERSION,
+        _ => false,
     }
 }
+
+/// Sets an option; if `lenient`, without the members that are unknown here, which it returns, and
+/// without a value of no effect that has another form in the file.
+fn set_saved<S: OptionSet>(
+    options: &mut S,
+    name: &str,
+    value: &str,
+    lenient: bool,
+) -> Result<Vec<String>> {
+    let row = S::row(name).ok_or_else(|| unknown_option(name))?;
+    if !lenient {
+        return row.set(options, value).map(|()| Vec::new());
+    }
+    let (known, unknown) = row.known_members(options, value);
+    match row.set(options, &known) {
+        Err(_) if matches!(row.kind, RowKind::Hint { .. }) => Ok(vec![format!("{name}={value}")]),
+        Err(error) => Err(error),
+        Ok(()) => Ok(unknown.iter().map(|member| format!("{name}.{member}")).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 //! | `value`, `enums`, `fifo`, `component_values`, `table_values` | text forms of types |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
+//! | `on_disk` | options that decide what is in the files, and are refused for it |
+//! | `latest` | finding the OPTIONS file of a database |
 //! | `sanitize` | the values an open database works with |
 //! | `docs` | the reference page |
 //! | `merge_operators` | built-in merge operators |
@@ -23,7 +25,9 @@ pub mod docs;
 pub mod enums;
 pub mod fifo;
 pub mod file;
+mod latest;
 pub mod merge_operators;
+mod on_disk;
 pub mod row;
 mod sanitize;
 mod table_values;
@@ -41,11 +45,12 @@ use pumice_base::Result;
 pub use block_based::BlockBasedTableOptions;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
 pub use db_options::DbOptions;
-pub use enums::{CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
+pub use enums::{BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
 pub use fifo::FifoOptions;
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
 };
+pub use latest::load_latest_options;
 pub use merge_operators::merge_operator_by_name;
 pub use row::{OptionSet, check_all};
 pub use sanitize::check_column_family;

@@ -136,6 +136,22 @@ impl<S: OptionSet> OptionRow<S> {
         Ok(())
     }
 
+    /// `text` without the members of a nested structure that the option does not have, and those,
+    /// as `member=value`.
+    pub(super) fn known_members(&self, options: &S, text: &str) -> (String, Vec<String>) {
+        let (mut kept, mut unknown) = (text.to_string(), Vec::new());
+        let RowKind::Field { update, .. } = &self.kind else { return (kept, unknown) };
+        // Each turn takes out a member, so there are no more turns than members.
+        while let Err(Refusal::UnknownName(name)) = update(&mut options.clone(), &kept) {
+            let Ok(mut pairs) = members(&kept) else { break };
+            let Some(at) = pairs.iter().position(|(member, _)| *member == name) else { break };
+            let (member, value) = pairs.remove(at);
+            unknown.push(format!("{member}={value}"));
+            kept = text::format_map(&pairs);
+        }
+        (kept, unknown)
+    }
+
     fn not_supported(&self, text: &str, default: &str) -> Error {
         let only = if default.is_empty() { "the empty value" } else { default };
         Error::not_supported(format!(

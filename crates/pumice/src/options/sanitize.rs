@@ -16,14 +16,19 @@ use super::db_options::DbOptions;
 use super::enums::CompactionStyle;
 use super::row::check_all;
 
-/// Write rate under a slowdown when `delayed_write_rate` is 0.
+/// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
 const DEFAULT_DELAYED_WRITE_RATE: u64 = 16 << 20;
+/// `bytes_per_sync` of a database with a rate limiter when nothing else is said: what is paced must
+/// not pile up in the page cache.
+const LIMITED_BYTES_PER_SYNC: u64 = 1 << 20;
 /// Compactions that read past the page cache read ahead this much when nothing else is said.
 const DIRECT_COMPACTION_READAHEAD_BYTES: u64 = 2 << 20;
 /// Fewest open files that a database can work with.
 const MIN_OPEN_FILES: i32 = 20;
 /// Smallest memtable.
 const MIN_WRITE_BUFFER_BYTES: usize = 64 << 10;
+/// Smallest and largest arena block, as RocksDB's arena bounds them.
+const ARENA_BLOCK_BYTES: (usize, usize) = (4 << 10, 2 << 30);
 /// Largest arena block that is derived from the memtable's size.
 const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
 /// Largest part of a memtable that its filter takes.
@@ -47,7 +52,11 @@ impl DbOptions {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
         }
         if o.delayed_write_rate == 0 {
-            o.delayed_write_rate = DEFAULT_DELAYED_WRITE_RATE;
+            let limited = o.rate_limiter.as_ref().map(|limiter| limiter.bytes_per_second());
+            o.delayed_write_rate = limited.unwrap_or(DEFAULT_DELAYED_WRITE_RATE);
+        }
+        if o.rate_limiter.is_some() && o.bytes_per_sync == 0 {
+            o.bytes_per_sync = LIMITED_BYTES_PER_SYNC;
         }
         if o.use_direct_reads && o.compaction_readahead_size == 0 {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
@@ -92,9 +101,9 @@ fn offpeak(text: &str) -> Result<Offpeak> {
         None => Err(Error::invalid_argument(
             "daily_offpeak_time_utc should be set in the format HH:mm-HH:mm (e.g. 04:30-07:30)",
         )),
-        Some((start, end)) if start == end => {
-            Err(Error::invalid_argument("start_time and end_time cannot be the same"))
-        }
+        Some((start, end)) if start == end => Err(Error::invalid_argument(
+            "daily_offpeak_time_utc: start_time and end_time cannot be the same",
+        )),
         Some((start, end)) => Ok(Offpeak::new(start, end)),
     }
 }
@@ -112,6 +121,8 @@ impl ColumnFamilyOptions {
             let derived = (o.write_buffer_size / 8).min(MAX_DERIVED_ARENA_BLOCK_BYTES);
             o.arena_block_size = derived.next_multiple_of(ARENA_ALIGNMENT_BYTES);
         }
+        let (smallest, largest) = ARENA_BLOCK_BYTES;
+        o.arena_block_size = o.arena_block_size.clamp(smallest, largest);
         o.memtable_prefix_bloom_size_ratio =
             o.memtable_prefix_bloom_size_ratio.clamp(0.0, MAX_MEMTABLE_BLOOM_RATIO);
         o.max_write_buffer_number = o.max_write_buffer_number.max(2);
@@ -197,9 +208,11 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
 fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
     let kinds = std::iter::once(&options.compression).chain(&options.compression_per_level);
     for kind in kinds.chain([&options.bottommost_compression]) {
-        options.compression_opts.check(*kind)?;
+        let checked = options.compression_opts.check(*kind);
+        checked.map_err(|error| error.with_context("compression_opts"))?;
         if options.bottommost_compression_opts.enabled {
-            options.bottommost_compression_opts.check(*kind)?;
+            let checked = options.bottommost_compression_opts.check(*kind);
+            checked.map_err(|error| error.with_context("bottommost_compression_opts"))?;
         }
     }
     Ok(())

@@ -446,7 +446,11 @@ fn damaged_files_are_refused_with_the_line() {
 #[pumice_test_macros::test]
 fn rules_turn_errors_into_notes() {
     let text = "[DBOptions]\nnonesuch=1\nallow_mmap_reads=true\n[CFOptions \"default\"]\n";
-    let rules = FileRules { ignore_unknown_options: true, ignore_unsupported_options: true };
+    let rules = FileRules {
+        ignore_unknown_options: true,
+        ignore_unsupported_options: true,
+        ..FileRules::default()
+    };
     let loaded = parse_options_file(text, rules).unwrap();
     assert_eq!(loaded.ignored, ["nonesuch=1", "allow_mmap_reads=true"]);
     let only_unknown = FileRules { ignore_unknown_options: true, ..FileRules::default() };

@@ -103,6 +103,18 @@ pub fn parse_map(text: &str) -> Result<Vec<(String, String)>> {
     Ok(pairs)
 }
 
+/// The reverse of [`parse_map`]: `{a=1;b={c=2;};}`.
+pub fn format_map(pairs: &[(String, String)]) -> String {
+    let mut out = String::from("{");
+    for (name, value) in pairs {
+        let nested = value.contains(['{', '}', ';', '=']);
+        let (open, close) = if nested { ("{", "}") } else { ("", "") };
+        out.push_str(&format!("{name}={open}{value}{close};"));
+    }
+    out.push('}');
+    out
+}
+
 /// The value at the start of `text` (braces around it removed) and what follows its `;`.
 fn next_value(text: &str) -> Result<(&str, &str)> {
     if !text.starts_with('{') {
@@ -176,6 +188,9 @@ mod tests {
                 .map(|(k, v)| (k.to_string(), v.to_string()))
         );
         assert_eq!(pairs("{x=y}"), [("x".to_string(), "y".to_string())]);
+        for text in ["{}", "{a=1;b={c=2;d={e=3;};};f=;}", "{a={{b=1}:{c=2}};}"] {
+            assert_eq!(format_map(&pairs(text)), text);
+        }
         assert!(pairs("").is_empty());
     }
 

@@ -1,15 +1,23 @@
-//! How files are written: what the options say about buffers, write-back and preallocation.
+//! How files are written: what the options say about buffers, write-back, preallocation and pace.
 //!
 //! Preallocation follows RocksDB: a WAL gets room for the memtable it protects, a compaction output
 //! for the bytes expected of it, each with a tenth to spare; flushed tables get none. Closing a
 //! file gives back what it did not use, so sizes stay exact.
 //!
+//! Table files of background jobs are paced by `rate_limiter`. The WAL is not, but for a group of
+//! writes that asks for it, and the MANIFEST never is.
+//!
 //! Thread safety: pure functions.
 
+use std::sync::Arc;
+
 use pumice_base::narrow::to_usize;
-use pumice_env::WriterOptions;
+use pumice_env::{IoPriority, RateLimiterEvents, WriterOptions};
 
 use super::db_options::DbOptions;
+
+/// Direct writes are multiples of this.
+const DIRECT_ALIGNMENT_BYTES: u64 = 4 << 10;
 
 impl DbOptions {
     /// For a table file of about `expected_bytes`; 0 if nobody can tell.
@@ -18,6 +26,28 @@ impl DbOptions {
             bytes_per_sync: self.bytes_per_sync,
             ..self.writer(with_tenth(expected_bytes))
         }
+    }
+
+    /// For a table file that a flush or a compaction writes, at the pace of `rate_limiter`.
+    pub(crate) fn paced_table_writer(
+        &self,
+        expected_bytes: u64,
+        priority: IoPriority,
+        events: Option<Arc<dyn RateLimiterEvents>>,
+    ) -> WriterOptions {
+        let direct = self.use_direct_io_for_flush_and_compaction;
+        WriterOptions {
+            rate_limiter: self.rate_limiter.clone(),
+            io_priority: priority,
+            rate_events: events,
+            rate_alignment: if direct { DIRECT_ALIGNMENT_BYTES } else { 0 },
+            ..self.table_writer(expected_bytes)
+        }
+    }
+
+    /// Where grants of the rate limiter are counted.
+    pub(crate) fn rate_events(&self) -> Option<Arc<dyn RateLimiterEvents>> {
+        self.statistics.clone().map(|statistics| statistics as Arc<dyn RateLimiterEvents>)
     }
 
     /// For a WAL that protects memtables of `write_buffer_bytes`.
@@ -38,6 +68,7 @@ impl DbOptions {
         WriterOptions {
             buffer_bytes_max: to_usize(self.writable_file_max_buffer_size),
             preallocation_block_bytes: if self.allow_fallocate { preallocation_bytes } else { 0 },
+            strict_bytes_per_sync: self.strict_bytes_per_sync,
             ..WriterOptions::default()
         }
     }

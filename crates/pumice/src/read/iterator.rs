@@ -18,6 +18,7 @@ use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, V
 use pumice_port::fiber;
 use pumice_table::Extractor;
 
+use crate::budget;
 use crate::db::Snapshot;
 use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
@@ -25,9 +26,6 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::super_version::SuperVersion;
-
-/// Deleted entries passed over before other fibers are thought of; tables do so at each block.
-const HIDDEN_PER_YIELD: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -263,6 +261,7 @@ impl DbIterator {
     }
 
     fn start(&mut self) {
+        fiber::spend(budget::SEEK);
         self.status = Ok(());
         self.place = Place::Nowhere;
         self.direction = Direction::Forward;
@@ -334,8 +333,9 @@ impl DbIterator {
     /// `saved_key` are passed over.
     fn find_next(&mut self, mut skipping: bool) {
         self.place = Place::Nowhere;
-        let (mut skips, mut hidden_entries) = (0, 0u32);
+        let mut skips = 0;
         while self.inner.valid() {
+            fiber::spend(budget::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
@@ -349,12 +349,11 @@ impl DbIterator {
             }
             if skipping && self.comparator.equal(key, &self.saved_key) {
                 skips += 1;
-                if skips > self.skips_max {
-                    skips = 0;
+                // Once: what the seek lands on may be of this key, too.
+                if skips == self.skips_max.saturating_add(1) {
                     self.seek_target.clear();
                     dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
                     self.inner.seek(&self.seek_target);
-                    // (key, 0, 0) itself may exist: one more round passes over it.
                 } else {
                     self.inner.next();
                 }
@@ -390,10 +389,6 @@ impl DbIterator {
                     self.saved_key.extend_from_slice(key);
                     skipping = true;
                     self.inner.next();
-                    hidden_entries += 1;
-                    if hidden_entries.is_multiple_of(HIDDEN_PER_YIELD) {
-                        fiber::maybe_yield();
-                    }
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));
@@ -452,6 +447,7 @@ impl DbIterator {
         self.inner.next();
         let mut base: Option<Vec<u8>> = None;
         while self.inner.valid() {
+            fiber::spend(budget::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             if !self.comparator.equal(key, &self.saved_key) {
@@ -517,7 +513,7 @@ impl DbIterator {
             self.saved_key.extend_from_slice(key);
             match self.fold_backward() {
                 Ok(true) => return,
-                Ok(false) => fiber::maybe_yield(),
+                Ok(false) => {}
                 Err(error) => {
                     self.place = Place::Nowhere;
                     self.status = Err(error);
@@ -533,6 +529,7 @@ impl DbIterator {
         let mut visible = false;
         self.operands.clear();
         while self.inner.valid() {
+            fiber::spend(budget::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             if !self.comparator.equal(key, &self.saved_key) {

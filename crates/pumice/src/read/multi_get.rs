@@ -3,22 +3,28 @@
 //! First every key is looked up in memory and in the cache alone. What is missing is then loaded
 //! in rounds: one block per open key, each block once however many keys need it, all reads of a
 //! round in flight together, whatever files they are in. The keys are looked up again, over the
-//! blocks that are pinned now, until none is open. A call whose blocks are all cached starts no
-//! fiber.
+//! blocks that are held now, in a cache or not, until none is open. A call whose blocks are all
+//! cached starts no fiber.
 //!
-//! Without a cache to load into (or with `fill_cache` off) open keys are read one fiber each.
+//! The reads in flight are fibers of the caller's loop, or of the calling thread, where their
+//! stacks may be smaller than its own: they read, check and decompress, and call nothing of the
+//! user's. Lookups, and with them merge operators, comparators and prefixes, are the caller's; so
+//! are loads that would call such things.
 //!
 //! The first error of a block is the answer of the keys that need it, and of no other.
 //! Thread safety: one call on its task. Suspends where it reads.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
 use pumice_port::fiber;
-use pumice_table::{BlockHandle, BlockKind, MissedBlock, PinnedBlock, Table, TableReadOptions};
+use pumice_port::thread::NotStarted;
+use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
+use crate::budget;
 use crate::db::column_family::CfData;
 use crate::read::get::{self, Attempt};
 use crate::read::pinned::PinnedSlice;
@@ -27,6 +33,8 @@ use crate::table_cache::TableCache;
 
 /// Reads in flight at most; more wait for their turn.
 const READS_AT_ONCE: usize = 64;
+/// Keys whose blocks are held at one time; further keys come after them.
+const KEYS_AT_ONCE: usize = 1024;
 
 type Answer = Result<Option<PinnedSlice>>;
 
@@ -49,6 +57,9 @@ impl<'a> Family<'a> {
     }
 }
 
+/// Which block: file and offset.
+type Place = (u64, u64);
+
 /// A block that some keys need.
 struct Need {
     table: Arc<Table>,
@@ -56,9 +67,15 @@ struct Need {
 }
 
 impl Need {
-    fn order(&self) -> (u64, u64) {
+    fn place(&self) -> Place {
         (self.table.file_number(), self.block.0.offset)
     }
+}
+
+/// A key that waits for a block.
+struct Open {
+    at: usize,
+    needs: Place,
 }
 
 /// See the module head.
@@ -73,33 +90,42 @@ pub(crate) struct MultiGet<'a> {
 impl MultiGet<'_> {
     /// The answers in the order of the keys.
     pub fn run(&self) -> Vec<Answer> {
-        if self.options.cache_only || self.keys.len() == 1 {
-            return (0..self.keys.len()).map(|at| self.get(at)).collect();
+        let count = self.keys.len();
+        if self.options.cache_only || count == 1 {
+            return (0..count).map(|at| self.get(at)).collect();
         }
+        let mut answers = Vec::with_capacity(count);
+        while answers.len() < count {
+            let end = count.min(answers.len() + KEYS_AT_ONCE);
+            self.run_some(end, &mut answers);
+        }
+        answers
+    }
+
+    /// Answers the next keys, up to number `end`.
+    fn run_some(&self, end: usize, answers: &mut Vec<Answer>) {
+        let missed = Arc::new(MissedBlock::default());
         let quick = TableReadOptions {
             cache_only: true,
-            missed: Some(Arc::new(MissedBlock::default())),
+            missed: Some(Arc::clone(&missed)),
             ..self.options.clone()
         };
-        let mut answers = Vec::with_capacity(self.keys.len());
-        let mut open = Vec::new();
-        let mut needs = Vec::new();
-        for at in 0..self.keys.len() {
-            fiber::maybe_yield();
+        let (mut open, mut needs) = (Vec::new(), Vec::new());
+        for at in answers.len()..end {
+            fiber::spend(budget::GET);
             answers.push(match self.attempt(at, &quick) {
                 Attempt::Settled(answer) => answer,
                 Attempt::Needs(table, block) => {
-                    open.push(at);
-                    needs.push(Need { table, block });
+                    let need = Need { table, block };
+                    open.push(Open { at, needs: need.place() });
+                    needs.push(need);
                     Ok(None)
                 }
             });
         }
-        if self.options.fill_cache {
-            self.load_and_retry(&quick, &mut open, needs, &mut answers);
+        if !open.is_empty() {
+            self.load_and_retry(&quick, &missed, (open, needs), answers);
         }
-        self.read_each(&open, &mut answers);
-        answers
     }
 
     fn get(&self, at: usize) -> Answer {
@@ -114,87 +140,88 @@ impl MultiGet<'_> {
         get::attempt(cf, tables, view, quick, self.sequence, key)
     }
 
-    /// Loads what the keys in `open` need, round by round; those left in `open` it could not help.
+    /// Loads what the keys in `open` need, round by round, until all have an answer.
     fn load_and_retry(
         &self,
         quick: &TableReadOptions,
-        open: &mut Vec<usize>,
-        mut needs: Vec<Need>,
+        missed: &MissedBlock,
+        (mut open, mut needs): (Vec<Open>, Vec<Need>),
         answers: &mut [Answer],
     ) {
-        let mut pins = Vec::new();
-        let mut loaded = BTreeSet::new();
+        let mut asked = BTreeSet::new();
         // A single key is as fast on its own.
         while open.len() > 1 {
-            needs.sort_unstable_by_key(Need::order);
-            needs.dedup_by_key(|need| need.order());
-            loaded.extend(needs.iter().map(Need::order));
-            if !self.load(&needs, &mut pins) {
-                return;
-            }
+            needs.sort_unstable_by_key(Need::place);
+            needs.dedup_by_key(|need| need.place());
+            asked.extend(needs.iter().map(Need::place));
+            self.load(&needs, missed);
             needs.clear();
-            let mut evicted = false;
-            open.retain(|&at| match self.attempt(at, quick) {
-                Attempt::Settled(answer) => {
-                    answers[at] = answer;
-                    false
+            open.retain_mut(|key| {
+                fiber::spend(budget::GET);
+                if missed.has(key.needs) {
+                    match self.attempt(key.at, quick) {
+                        Attempt::Settled(answer) => {
+                            answers[key.at] = answer;
+                            return false;
+                        }
+                        Attempt::Needs(table, block) => {
+                            let need = Need { table, block };
+                            key.needs = need.place();
+                            if !asked.contains(&key.needs) {
+                                needs.push(need);
+                                return true;
+                            }
+                        }
+                    }
                 }
-                Attempt::Needs(table, block) => {
-                    let need = Need { table, block };
-                    evicted |= loaded.contains(&need.order());
-                    needs.push(need);
-                    true
-                }
+                // The error of the block it needs.
+                answers[key.at] = self.get(key.at);
+                false
             });
-            // A cache that does not keep what is pinned would have it read again and again.
-            if evicted {
-                return;
-            }
+        }
+        for key in open {
+            answers[key.at] = self.get(key.at);
         }
     }
 
-    /// Loads the blocks together; false if some could not be loaded into a cache.
-    fn load(&self, needs: &[Need], pins: &mut Vec<PinnedBlock>) -> bool {
-        let verify = self.options.verify_checksums;
-        let loaded: Vec<Cell<Option<PinnedBlock>>> =
-            needs.iter().map(|_| Cell::default()).collect();
-        together(needs.len(), |at| {
-            // An error is met again, and told, by the keys that need the block.
-            loaded[at].set(needs[at].table.load(needs[at].block, verify).ok());
-        });
-        let before = pins.len();
-        pins.extend(loaded.into_iter().filter_map(Cell::into_inner));
-        let cached = |pin: &PinnedBlock| matches!(pin, PinnedBlock::Cached(_));
-        pins.len() == before + needs.len() && pins[before..].iter().all(cached)
-    }
-
-    /// Reads the keys in `open` in the ordinary way, together.
-    fn read_each(&self, open: &[usize], answers: &mut [Answer]) {
-        let found: Vec<Cell<Option<Answer>>> = open.iter().map(|_| Cell::default()).collect();
-        together(open.len(), |n| found[n].set(Some(self.get(open[n]))));
-        for (&at, found) in open.iter().zip(found) {
-            if let Some(answer) = found.into_inner() {
-                answers[at] = answer;
+    /// Loads the blocks together. An error is met, and told, by the keys that need the block.
+    fn load(&self, needs: &[Need], missed: &MissedBlock) {
+        let TableReadOptions { verify_checksums, fill_cache, .. } = self.options;
+        let load = |need: &Need| {
+            if let Ok(block) = need.table.load(need.block, verify_checksums, fill_cache) {
+                missed.keep(&need.table, need.block.0.offset, block);
             }
-        }
+        };
+        // A fiber's children have as much stack as it has.
+        let apart =
+            |need: &&Need| fiber::is_fiber() || need.table.loads_on_little_stack(need.block.1);
+        let (apart, here): (Vec<_>, Vec<_>) = needs.iter().partition(apart);
+        together(apart.len(), |at| load(apart[at]));
+        here.into_iter().for_each(load);
     }
 }
 
-/// Does `work` for each number below `count`, on fibers of the calling thread.
+/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is
+/// no memory for them on the caller.
 fn together(count: usize, work: impl Fn(usize)) {
-    if count < 2 {
-        (0..count).for_each(work);
-        return;
-    }
     let next = Cell::new(0);
     let (next, work) = (&next, &work);
-    fiber::scope_here(|scope| {
-        for _ in 0..count.min(READS_AT_ONCE) {
-            drop(scope.spawn("multi_get", move || {
-                while next.get() < count {
-                    work(next.replace(next.get() + 1));
-                }
-            }));
+    let some = move || {
+        while next.get() < count {
+            work(next.replace(next.get() + 1));
         }
-    });
+    };
+    if count > 1 {
+        fiber::scope_here(|scope| {
+            let fibers = count.min(READS_AT_ONCE);
+            let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("multi_get", some)).collect();
+            for fiber in fibers {
+                match fiber.join() {
+                    Err(panic) if !panic.is::<NotStarted>() => resume_unwind(panic),
+                    _ => {}
+                }
+            }
+        });
+    }
+    some();
 }

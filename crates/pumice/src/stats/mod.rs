@@ -15,6 +15,7 @@ mod human;
 pub mod info_log;
 pub mod listener;
 pub mod names;
+mod rate_stats;
 pub mod statistics;
 mod table_builds;
 mod table_stats;

@@ -128,6 +128,15 @@ stat_names! {
         CompactionCpuTotalTime = "rocksdb.compaction.total.time.cpu_micros",
         ReadAmpEstimateUsefulBytes = "rocksdb.read.amp.estimate.useful.bytes",
         ReadAmpTotalReadBytes = "rocksdb.read.amp.total.read.bytes",
+        NumberRateLimiterDrains = "rocksdb.number.rate_limiter.drains",
+        RateLimiterBytesRead = "rocksdb.rate.limiter.bytes.read",
+        RateLimiterBytesWrite = "rocksdb.rate.limiter.bytes.write",
+        RateLimiterRequestsRead = "rocksdb.rate.limiter.requests.read",
+        RateLimiterRequestsWrite = "rocksdb.rate.limiter.requests.write",
+        RateLimiterDelayedRequestsRead = "rocksdb.rate.limiter.delayed.requests.read",
+        RateLimiterDelayedRequestsWrite = "rocksdb.rate.limiter.delayed.requests.write",
+        RateLimiterTotalWaitMicrosRead = "rocksdb.rate.limiter.total.wait.micros.read",
+        RateLimiterTotalWaitMicrosWrite = "rocksdb.rate.limiter.total.wait.micros.write",
         FilesDeletedImmediately = "rocksdb.files.deleted.immediately",
         ErrorHandlerBgErrorCount = "rocksdb.error.handler.bg.error.count",
         ErrorHandlerBgIoErrorCount = "rocksdb.error.handler.bg.io.error.count",
@@ -156,6 +165,7 @@ stat_names! {
         PrefetchBytesUseful = "rocksdb.prefetch.bytes.useful",
         PrefetchHits = "rocksdb.prefetch.hits",
         FooterCorruptionCount = "rocksdb.footer.corruption.count",
+        CompactionDisabledCount = "rocksdb.compaction.disabled.count",
     }
 }
 
@@ -201,5 +211,7 @@ stat_names! {
         NumSstReadPerLevel = "rocksdb.num.sst.read.per.level",
         NumLevelReadPerMultiget = "rocksdb.num.level.read.per.multiget",
         ErrorHandlerAutoresumeRetryCount = "rocksdb.error.handler.autoresume.retry.count",
+        RateLimiterWaitMicrosRead = "rocksdb.rate.limiter.wait.micros.read",
+        RateLimiterWaitMicrosWrite = "rocksdb.rate.limiter.wait.micros.write",
     }
 }

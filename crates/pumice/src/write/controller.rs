@@ -45,6 +45,14 @@ impl StallCause {
     pub fn is_stop(self) -> bool {
         matches!(self, Self::MemtableStop | Self::L0Stop | Self::PendingBytesStop)
     }
+    /// Writes must wait for a compaction.
+    pub fn waits_for_compaction(self) -> bool {
+        matches!(self, Self::L0Stop | Self::PendingBytesStop)
+    }
+    /// Only compactions can end it.
+    pub fn is_for_compaction(self) -> bool {
+        !matches!(self, Self::None | Self::MemtableDelay | Self::MemtableStop)
+    }
     /// Writes are slowed.
     pub fn is_delay(self) -> bool {
         matches!(self, Self::MemtableDelay | Self::L0Delay | Self::PendingBytesDelay)
@@ -60,13 +68,15 @@ pub struct StallInputs {
     pub l0_files: usize,
     /// Estimated bytes waiting for compaction.
     pub pending_bytes: u64,
+    /// L0 and pending bytes neither slow nor stop writes, as with `disable_auto_compactions`.
+    pub thresholds_off: bool,
 }
 
 /// The stall state of a column family with these numbers (RocksDB's order of tests).
 pub fn stall_cause(inputs: &StallInputs, options: &ColumnFamilyOptions) -> StallCause {
     let imm = inputs.immutable_memtables;
     let max = options.max_write_buffer_number.max(1) as usize;
-    let compacting = !options.disable_auto_compactions;
+    let compacting = !options.disable_auto_compactions && !inputs.thresholds_off;
     let l0 = inputs.l0_files as i64;
     let over = |limit: u64| limit > 0 && inputs.pending_bytes >= limit;
     if imm >= max {

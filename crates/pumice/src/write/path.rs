@@ -14,8 +14,10 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
+use crate::budget;
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
 use crate::read::super_version::SuperVersion;
@@ -71,6 +73,8 @@ impl DbInner {
     /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        let cost = updates.count().saturating_mul(budget::UPDATE);
+        fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
         self.check_write(options)?;
         if options.low_pri {
             self.yield_low_priority(options, updates.data_bytes() as u64)?;
@@ -105,6 +109,7 @@ impl DbInner {
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
+        fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if options.low_pri {
             let mut own = self.one_update(fill)?;
@@ -144,7 +149,41 @@ impl DbInner {
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
+        match options.rate_limiter_priority {
+            None => Ok(()),
+            Some(priority) => self.check_pace(options, priority),
+        }
+    }
+
+    /// RocksDB's rules for `rate_limiter_priority`.
+    #[cold]
+    fn check_pace(&self, options: &WriteOptions, priority: IoPriority) -> Result<()> {
+        if priority != IoPriority::User {
+            return Err(Error::invalid_argument(
+                "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER \
+                 due to implementation constraints",
+            ));
+        }
+        if options.disable_wal || self.options().manual_wal_flush {
+            return Err(Error::invalid_argument(
+                "WriteOptions::rate_limiter_priority currently only supports rate-limiting \
+                 automatic WAL flush, which requires `WriteOptions::disableWAL` and \
+                 `DBOptions::manual_wal_flush` both set to false",
+            ));
+        }
         Ok(())
+    }
+
+    /// Waits until the rate limiter lets `bytes` be logged. Suspends.
+    #[cold]
+    fn wait_for_pace(&self, bytes: usize, priority: IoPriority) {
+        let options = self.options();
+        let Some(limiter) = &options.rate_limiter else { return };
+        let events = options.rate_events();
+        let mut left = bytes as u64;
+        while left > 0 {
+            left -= limiter.request_token(left, 0, priority, IoKind::Write, events.as_deref());
+        }
     }
 
     /// A low-priority write makes way while compaction is behind. Suspends.
@@ -209,6 +248,9 @@ impl DbInner {
             self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
         }
         if !options.disable_wal {
+            if let Some(priority) = options.rate_limiter_priority {
+                self.wait_for_pace(bytes, priority);
+            }
             let logged = self.log_group(first, count, options.sync, rep, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
                 self.insert(&self.cfs.load(), &mut { first }, rep)?;

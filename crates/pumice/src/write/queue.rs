@@ -189,6 +189,7 @@ impl WriteQueue {
                 || batch.options.disable_wal != options.disable_wal
                 || batch.options.no_slowdown != options.no_slowdown
                 || batch.options.low_pri != options.low_pri
+                || batch.options.rate_limiter_priority != options.rate_limiter_priority
                 || bytes + batch.rep.len() > limit
             {
                 break;
@@ -252,6 +253,11 @@ impl WriteQueue {
         });
         drop(guard);
         task::unpark_all(refused);
+    }
+
+    /// The leader waits.
+    pub fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
     }
 
     /// Ends [`Self::begin_stall`].

@@ -5,16 +5,14 @@
 //! state > wal. May wait and do I/O, and so suspends.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
-use pumice_memtable::{StallWaiter, WriteBufferManager};
-use pumice_port::sync::Event;
 
 use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
+use crate::db::compaction_tuning::Deferral;
 use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
@@ -22,23 +20,13 @@ use crate::stats::listener::FlushReason;
 use crate::write::queue::{Joined, QueuedBatch, WriteQueue, stalled};
 
 /// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
-const STOP_POLL: Duration = Duration::from_secs(1);
+pub(super) const STOP_POLL: Duration = Duration::from_secs(1);
 /// A slowed writer sleeps at most this long at a time.
 const DELAY_STEP_MICROS: u64 = 1024;
 
-/// A writer that waits for the write buffer manager.
-#[derive(Default)]
-struct BufferStall(Event);
-
-impl StallWaiter for BufferStall {
-    fn resume(&self) {
-        self.0.set();
-    }
-}
-
 /// Leadership without a write; given away when dropped.
 pub(crate) struct Exclusive<'a> {
-    db: &'a DbInner,
+    pub(super) db: &'a DbInner,
 }
 
 impl Drop for Exclusive<'_> {
@@ -48,7 +36,7 @@ impl Drop for Exclusive<'_> {
 }
 
 /// A stall of the leader; over when dropped.
-struct Stall<'a>(&'a WriteQueue);
+pub(super) struct Stall<'a>(&'a WriteQueue);
 
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
@@ -101,7 +89,7 @@ impl DbInner {
     /// Looks at everything that rarely holds: background error, shutdown, full memtables.
     fn attend(&self) -> Result<()> {
         self.attention.store(false, Ordering::Release);
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.closing.load(Ordering::Acquire) {
             self.attention.store(true, Ordering::Release);
             return Err(Error::shutdown("the database is closing"));
         }
@@ -143,8 +131,8 @@ impl DbInner {
     }
 
     /// Whether a write that waits may go on waiting: not once it cannot succeed any more.
-    fn check_waiting(&self) -> Result<()> {
-        if self.shutting_down.load(Ordering::Acquire) {
+    pub(super) fn check_waiting(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }
         self.stopping_error().map_or(Ok(()), Err)
@@ -162,7 +150,7 @@ impl DbInner {
     }
 
     /// From here on until the answer is dropped nobody waits who does not want to.
-    fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+    pub(super) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
         if options.no_slowdown {
             return Err(stalled());
         }
@@ -173,7 +161,7 @@ impl DbInner {
     fn wait_while_stopped(&self) -> Result<()> {
         let mut state = self.state.lock();
         while self.controller.is_stopped() {
-            if self.shutting_down.load(Ordering::Acquire) {
+            if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
             if let Some(error) = state.errors.current()
@@ -181,29 +169,10 @@ impl DbInner {
             {
                 return Err(error.clone());
             }
+            if let Some(error) = state.hopeless_stop() {
+                return Err(error.clone());
+            }
             state = self.changed.wait_timeout(state, STOP_POLL).0;
-        }
-        Ok(())
-    }
-
-    /// Waits until flushes have brought the memory of all memtables below the shared limit.
-    fn wait_for_buffer_memory(
-        &self,
-        options: &WriteOptions,
-        manager: &WriteBufferManager,
-    ) -> Result<()> {
-        let _stall = self.begin_stall(options)?;
-        self.stats.add_buffer_manager_stop();
-        while manager.should_stall() {
-            if self.shutting_down.load(Ordering::Acquire) {
-                return Err(Error::shutdown("the database is closing"));
-            }
-            if let Some(error) = self.stopping_error() {
-                return Err(error);
-            }
-            let resumed = Arc::new(BufferStall::default());
-            manager.begin_stall(Arc::clone(&resumed) as Arc<dyn StallWaiter>);
-            resumed.0.wait_timeout(STOP_POLL);
         }
         Ok(())
     }
@@ -245,21 +214,6 @@ impl DbInner {
             self.wal_bytes_limit.load(Ordering::Relaxed)
         ));
         self.switch_memtables(&holders, FlushReason::WalFull)
-    }
-
-    /// The write-buffer budget is used up: seals the largest memtable.
-    fn switch_largest(&self) -> Result<()> {
-        let largest = {
-            let state = self.state.lock();
-            let candidates = state.cfs.values().filter(|cf| !cf.mem.is_empty());
-            candidates.max_by_key(|cf| cf.mem.memory_bytes()).map(|cf| cf.data.id)
-        };
-        match largest {
-            Some(id) => {
-                self.switch_memtables(&BTreeSet::from([id]), FlushReason::WriteBufferManager)
-            }
-            None => Ok(()),
-        }
     }
 
     /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
@@ -334,10 +288,15 @@ impl DbInner {
 
     /// Recomputes the stall cause of a column family. Requires: state lock held.
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
+        self.refresh_deferral(cf);
         let options = cf.data.options();
         let inputs = cf.stall_inputs();
         let old = cf.stall;
         cf.stall = self.controller.update(old, &inputs, &options);
+        if cf.stall.is_for_compaction() {
+            // Who changes a family's stall schedules what may run next.
+            cf.deferral = Deferral::None;
+        }
         if old != cf.stall {
             self.note_stall(&cf.data, old, cf.stall, &inputs);
         }

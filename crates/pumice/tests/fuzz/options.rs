@@ -72,6 +72,7 @@ impl Target for Text {
         let rules = pumice::options::FileRules {
             ignore_unknown_options: rng.one_in(2),
             ignore_unsupported_options: rng.one_in(2),
+            for_reading: rng.one_in(2),
         };
         if let Some(line) = text.lines().nth(rng.uniform(60) as usize) {
             // A single option, as `--options` of the tools and `set_options` take it.

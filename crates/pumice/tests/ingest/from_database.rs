@@ -13,6 +13,7 @@ const WRITE: WriteOptions = WriteOptions {
     sync: false,
     disable_wal: false,
     no_slowdown: false,
+    rate_limiter_priority: None,
     low_pri: false,
     ignore_missing_column_families: false,
 };

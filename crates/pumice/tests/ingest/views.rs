@@ -1,12 +1,15 @@
 //! What readers see of ingested files: before, during, after, and after compactions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pumice::options::merge_operator_by_name;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyOptions, CompactRangeOptions, Db, IngestExternalFileArg,
     IngestExternalFileOptions, ReadOptions, WriteOptions,
 };
+use pumice_port::thread;
 
 use crate::support::{
     DIR, Record, assert_no_litter, contents, file_of, files, flush, fresh, get, get_cf, ingest,
@@ -17,6 +20,7 @@ const WRITE: WriteOptions = WriteOptions {
     sync: false,
     disable_wal: false,
     no_slowdown: false,
+    rate_limiter_priority: None,
     low_pri: false,
     ignore_missing_column_families: false,
 };
@@ -28,12 +32,73 @@ fn text(db: &Db) -> String {
     contents(db).iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
+/// Aborts the process unless dropped within a minute: a scan that does not end gives way to nobody.
+struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    fn new(what: &'static str) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        drop(thread::spawn_os("watchdog", move || {
+            for _ in 0..600 {
+                thread::sleep(Duration::from_millis(100));
+                if seen.load(Ordering::Acquire) {
+                    return;
+                }
+            }
+            eprintln!("{what}: a scan does not end");
+            std::process::abort();
+        }));
+        Watchdog(over)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 fn compact_all(db: &Db) {
     let force = CompactRangeOptions {
         bottommost_level_compaction: BottommostLevelCompaction::Force,
         ..CompactRangeOptions::default()
     };
     db.compact_range(&force, None, None).unwrap();
+}
+
+/// Deletions, and all else, with sequence number 0 are where a seek behind all versions of their
+/// key lands.
+#[pumice_test_macros::test]
+fn a_scan_passes_entries_without_a_sequence_number() {
+    let _watchdog = Watchdog::new("a_scan_passes_entries_without_a_sequence_number");
+    for skips in [0, 1, 2, 8, u64::MAX] {
+        let (_fs, mut options, db) = fresh();
+        drop(db);
+        options.cf.max_sequential_skip_in_iterations = skips;
+        let db = Db::open(&options, DIR).unwrap();
+        let deleted = |key: &str| Record::Delete(key.as_bytes().to_vec());
+        let records =
+            [put("a", "file"), deleted("b"), deleted("c"), deleted("d"), put("e", "file")];
+        ingest(&db, &[&write_table(&options, "/in/1.sst", &records).unwrap()]).unwrap();
+        assert_eq!(places(&db)[0].1, 0, "no sequence number");
+        for versions in 0..4 {
+            for key in ["a", "b", "d"] {
+                db.put(&WRITE, key.as_bytes(), versions.to_string().as_bytes()).unwrap();
+            }
+            db.delete(&WRITE, b"d").unwrap();
+            assert_eq!(text(&db), format!("a={versions} b={versions} e=file"), "{skips} skips");
+        }
+        let mut backwards = Vec::new();
+        let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+        cursor.seek_to_last();
+        while cursor.valid() {
+            backwards.push(cursor.key().to_vec());
+            cursor.prev();
+        }
+        assert_eq!(backwards, [b"e", b"b", b"a"]);
+        db.close().unwrap();
+    }
 }
 
 #[pumice_test_macros::test]

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::dbformat::user_key;
-use pumice_base::{Error, Result};
+use pumice_base::{Comparator, Error, Result};
 use pumice_cache::{CacheKey, Priority};
+use pumice_env::rate_limiter::reads::read_priority;
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
@@ -38,6 +39,15 @@ impl MetaRef<'_> {
             MetaRef::Borrowed(block) => block.get(),
             MetaRef::Pinned(block) => block.get(),
         }
+    }
+}
+
+/// Reads as urgently to the rate limiter as the options say.
+#[inline]
+pub(crate) fn at_pace<R>(options: &TableReadOptions, read: impl FnOnce() -> R) -> R {
+    match options.io_priority {
+        None => read(),
+        priority => read_priority(priority, read),
     }
 }
 
@@ -139,8 +149,10 @@ impl Table {
     ) -> Result<Searched<BlockHandle>> {
         let usual =
             self.index_encoding == IndexEncoding::USUAL && self.comparator.user.is_bytewise();
-        self.file.search_in_passing(handle, options.verify_checksums, |block| {
-            if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+        at_pace(options, || {
+            self.file.search_in_passing(handle, options.verify_checksums, |block| {
+                if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+            })
         })
     }
 
@@ -218,8 +230,8 @@ impl Table {
         }
     }
 
-    /// Reads a block that a read with `cache_only` missed, and keeps it in the cache (if there is
-    /// one and it has room) at least until the pin is dropped. Suspends.
+    /// Reads a block that a read with `cache_only` missed, and with `fill_cache` keeps it in the
+    /// cache (if there is one and it has room) at least until the pin is dropped. Suspends.
     ///
     /// # Errors
     /// Corruption and I/O errors.
@@ -227,9 +239,18 @@ impl Table {
         &self,
         (handle, kind): (BlockHandle, BlockKind),
         verify_checksums: bool,
+        fill_cache: bool,
     ) -> Result<PinnedBlock> {
         let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
-        self.read_block(handle, kind, &options, true)
+        self.read_block(handle, kind, &options, fill_cache)
+    }
+
+    /// Whether [`Table::load`] of a block of that kind needs little stack: it calls nothing of the
+    /// user's, neither an order of keys nor a file.
+    pub fn loads_on_little_stack(&self, kind: BlockKind) -> bool {
+        let compares = matches!(kind, BlockKind::Index | BlockKind::FilterIndex)
+            && matches!(self.comparator.user, Comparator::Custom(_));
+        !compares && self.file.file.needs_little_stack()
     }
 
     #[cold]
@@ -243,18 +264,22 @@ impl Table {
     ) -> Result<PinnedBlock> {
         if options.cache_only {
             if let Some(missed) = &options.missed {
+                if let Some(block) = missed.loaded(self.file_number, handle, kind) {
+                    return Ok(block);
+                }
                 missed.note(handle, kind);
             }
             return Err(Error::incomplete("no blocking io"));
         }
         let verify = options.verify_checksums;
         let block = if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
-            let contents = self.file.read_in_passing(handle, kind, verify)?;
+            let contents = at_pace(options, || self.file.read_in_passing(handle, kind, verify))?;
             let block = self.decode_index(&contents, handle, kind)?;
             TableFile::recycle(contents);
             block
         } else {
-            self.decode(self.file.read(handle, kind, verify)?, handle, kind)?
+            let contents = at_pace(options, || self.file.read(handle, kind, verify))?;
+            self.decode(contents, handle, kind)?
         };
         self.admit(block, handle, keep)
     }

@@ -19,7 +19,7 @@ use pumice_env::ReadaheadBuffer;
 use crate::Extractor;
 use crate::handle::{BlockHandle, BlockKind};
 use crate::options::TableReadOptions;
-use crate::read::blocks::MetaBlock;
+use crate::read::blocks::{MetaBlock, at_pace};
 use crate::read::cached_block::PinnedBlock;
 use crate::read::cursor::BlockCursor;
 use crate::read::index::IndexBlock;
@@ -445,7 +445,7 @@ impl TableIter {
             };
             Box::new(ReadaheadBuffer::new(Arc::clone(&table.file.file), step, step_max))
         });
-        let stored = readahead.read_at(handle.offset, len)?;
+        let stored = at_pace(&self.options, || readahead.read_at(handle.offset, len))?;
         if stored.len() != len {
             return Err(table.file.bad_block(handle, BlockKind::Data, "truncated block read"));
         }

@@ -88,7 +88,7 @@ impl WritableFile for RecordedFile {
     fn fsync(&mut self) -> Result<()> {
         Ok(())
     }
-    fn range_sync(&mut self, _: u64, _: u64) -> Result<()> {
+    fn range_sync(&mut self, _: u64, _: u64, _: bool) -> Result<()> {
         Ok(())
     }
     fn preallocate(&mut self, _: u64) -> Result<()> {

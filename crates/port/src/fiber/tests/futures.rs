@@ -14,10 +14,11 @@ fn any_executor_polls_them() {
     let all = block_on(async {
         let futures: Vec<_> = (0..100u64)
             .map(|i| {
-                future::spawn(&rt, "async", move || {
+                let f = move || {
                     thread::sleep(Duration::from_micros(i % 7 * 30));
                     i
-                })
+                };
+                future::spawn(&rt, "async", f, |e| panic!("{e}"))
             })
             .collect();
         let mut sum = 0;
@@ -35,10 +36,11 @@ fn a_future_dropped_early_leaves_its_fiber_alone() {
     let (gate, done) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
     for i in 0..100 {
         let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
-        let mut task = future::spawn(&rt, "alone", move || {
+        let f = move || {
             gate.wait();
             done.fetch_add(1, Ordering::Relaxed);
-        });
+        };
+        let mut task = future::spawn(&rt, "alone", f, |e| panic!("{e}"));
         if i % 2 == 0 {
             let poll = pin!(&mut task).poll(&mut Context::from_waker(Waker::noop()));
             assert!(poll.is_pending());
@@ -61,10 +63,11 @@ fn the_latest_waker_is_woken_and_panics_come_through() {
     let rt = runtime(1);
     let gate = Arc::new(Event::new());
     let own = Arc::clone(&gate);
-    let mut task = pin!(future::spawn(&rt, "doomed", move || {
+    let f = move || {
         own.wait();
         panic!("seen by the poller");
-    }));
+    };
+    let mut task = pin!(future::spawn(&rt, "doomed", f, |e| panic!("{e}")));
     let flags = [0, 1].map(|_| Arc::new(Flag(AtomicBool::new(false))));
     for flag in &flags {
         let waker = Waker::from(Arc::clone(flag));

@@ -7,13 +7,18 @@ use std::sync::atomic::AtomicBool;
 /// Set in a child process.
 const CHILD: &str = "PUMICE_TEST_CHILD";
 
-fn is_child() -> bool {
+pub(super) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
 /// Runs the test `name` of this file alone in a child process.
 fn in_child(name: &str) -> Output {
-    let name = format!("fiber::tests::limits::{name}");
+    in_child_of("limits", name)
+}
+
+/// Runs the test `name` of the file `module` beside this one alone in a child process.
+pub(super) fn in_child_of(module: &str, name: &str) -> Output {
+    let name = format!("fiber::tests::{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
     command.output().unwrap()
@@ -95,6 +100,34 @@ fn runtimes_come_and_go_without_a_trace() {
     (0..200).for_each(round);
     settle(before.1);
     assert_eq!(held(), before, "descriptors and threads");
+}
+
+#[test]
+fn a_call_is_not_offloaded_when_there_is_no_thread_for_it() {
+    if !is_child() {
+        let output = in_child("a_call_is_not_offloaded_when_there_is_no_thread_for_it");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        return;
+    }
+    crate::task_local! {
+        static KEPT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let rt = runtime(1);
+    let call = || {
+        KEPT.set(7);
+        let both = (std::thread::current().id(), offload(|| std::thread::current().id()));
+        assert_eq!(KEPT.get(), 7);
+        both
+    };
+    // The fiber's stack is there already, a thread's is not.
+    rt.run("first", || ());
+    crate::testing::limit_address_space(Some(0));
+    let (own, other) = rt.run("caller", call);
+    assert_eq!(own, other);
+    crate::testing::limit_address_space(None);
+    let (own, other) = rt.run("caller", call);
+    assert_ne!(own, other);
 }
 
 /// Uses stack: `depth` frames of about a kilobyte.

@@ -174,6 +174,50 @@ fn a_long_computation_lets_others_run() {
 }
 
 #[test]
+fn a_spent_budget_lets_others_run() {
+    let rt = runtime(1);
+    let order = Arc::new(Mutex::new(String::new()));
+    let spender = |name| {
+        let order = Arc::clone(&order);
+        spawn_here(name, move || {
+            for _ in 0..8 {
+                order.lock().push_str(name);
+                spend(BUDGET / 3);
+            }
+        })
+    };
+    rt.run("parent", || {
+        let both = ["a", "b"].map(spender);
+        both.into_iter().for_each(|fiber| fiber.join().unwrap());
+    });
+    // The fourth third is too much.
+    assert_eq!(*order.lock(), "aaaabbbbaaaabbbb");
+    // It is no matter on a thread.
+    (0..10_000_000).for_each(|_| spend(BUDGET));
+}
+
+/// Deadlines, completions and other threads' wake-ups come to their turn beside a fiber that never
+/// waits.
+#[test]
+fn a_loop_looks_around_when_budgets_are_spent() {
+    let rt = runtime(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let own = Arc::clone(&stop);
+    let busy = rt.spawn("busy", move || {
+        while !own.load(Ordering::Relaxed) {
+            spend(1);
+        }
+    });
+    let sleeper = rt.spawn("sleeper", || {
+        thread::sleep(Duration::from_millis(1));
+        offload(|| std::fs::metadata("/proc/self/status").is_ok())
+    });
+    assert!(sleeper.join().unwrap());
+    stop.store(true, Ordering::Relaxed);
+    busy.join().unwrap();
+}
+
+#[test]
 fn an_awake_loop_is_not_kicked() {
     let rt = runtime(1);
     let (started, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -16,7 +16,7 @@ mod ring;
 
 pub use ring::ModelReport;
 
-use super::arena::{Arena, COUNT as BUFFERS, PinnedBuffer};
+use super::arena::{Arena, COUNT_MAX as BUFFERS, PinnedBuffer};
 use super::op::Call;
 use super::tickets::{Group, Tickets, Wait};
 use crate::task::{self, WaitReason};
@@ -71,7 +71,7 @@ struct Model {
 /// # Errors
 /// A violated promise, or the message of a panic.
 pub fn run(seed: u64) -> Result<ModelReport, String> {
-    let arena = Arena::new(BUFFER_BYTES);
+    let arena = Arena::new(BUFFERS, BUFFER_BYTES);
     // SAFETY: invariant 1; nobody has a buffer yet.
     unsafe { arena.start().write_bytes(CANARY, arena.len()) };
     let own = Arc::clone(&arena);
@@ -138,6 +138,7 @@ impl Model {
     }
 
     fn check_end(mut self) -> Result<ModelReport, String> {
+        self.go_on();
         if self.book.inflight() != 0 || self.arena.free() != BUFFERS {
             return Err("operations are left".to_string());
         }
@@ -245,6 +246,7 @@ impl Model {
         let before = self.done_groups();
         let forever = self.rng.one_in(2) && self.book.ring_mut().can_complete();
         self.book.poll(if forever { Wait::Forever } else { Wait::No });
+        self.go_on();
         let ended = self.done_groups() > before;
         let woken = task::park_until(&FOR_MODEL, Some(0));
         // Beginning a group may enter the kernel, too, and end others: then the owner was woken
@@ -262,6 +264,16 @@ impl Model {
         match self.book.ring_mut().violation.take() {
             Some(violation) => Err(violation),
             None => Ok(()),
+        }
+    }
+
+    /// With the same ring in place of one that has failed.
+    fn go_on(&mut self) {
+        if self.book.has_failed() {
+            self.book.give_up();
+            let spare = DiceRing::new(self.rng.fork(), 0);
+            let ring = std::mem::replace(self.book.ring_mut(), spare);
+            *self.book = Tickets::over(ring, &mut self.book);
         }
     }
 
@@ -300,6 +312,8 @@ impl Model {
         }
         match ring.results.remove(&address) {
             Some(own) if own == result => Ok(()),
+            // It waited for space in a ring that has failed, which never saw it.
+            None if result == -libc::EINTR && ring.report.failed > 0 => Ok(()),
             own => Err(format!("an operation got result {result}, its own is {own:?}")),
         }
     }

@@ -3,7 +3,8 @@
 //! Requests are taken in part or not at all; operations complete in any order and any later time,
 //! also short or with an error; a cancellation may end its target, come too late, or be ignored by
 //! an operation that completes all the same; completions beyond the queue are kept aside and appear
-//! later; a completion may even be reported twice, which the real kernel does not do.
+//! later; a completion may even be reported twice, which the real kernel does not do. A ring may
+//! fail for good, as if a sandbox had begun to refuse it.
 //!
 //! Invariants:
 //! 1. While an operation is in the kernel its buffer is written to at random (reads) or must not
@@ -44,6 +45,8 @@ pub struct ModelReport {
     pub errors: u64,
     /// Completions that were reported twice.
     pub duplicates: u64,
+    /// Rings that failed for good.
+    pub failed: u64,
     /// Most operations in flight at one time.
     pub inflight_max: u64,
     /// Hash of everything that happened: equal for equal seeds.
@@ -71,6 +74,8 @@ pub(super) struct DiceRing {
     overflow: VecDeque<Completion>,
     vain: u32,
     duplicates: bool,
+    /// So many times it can be entered before it fails.
+    enters_left: Option<u64>,
     /// Results of operations that were reaped, by buffer.
     pub(super) results: BTreeMap<usize, i32>,
     /// Buffers of operations that are queued, in the kernel, or not yet reaped.
@@ -83,9 +88,16 @@ pub(super) struct DiceRing {
 impl DiceRing {
     pub(super) fn new(mut rng: Rng, file_bytes: usize) -> Self {
         let capacity = 1 << rng.uniform(6);
+        let enters_left = rng.one_in(4).then(|| rng.uniform(60));
+        let mut completion_capacity = 1 + rng.uniform(2 * capacity as u64) as usize;
+        if enters_left.is_some() {
+            // What is kept aside was done, and nobody would ever hear of it.
+            completion_capacity = usize::MAX;
+        }
         DiceRing {
             capacity,
-            completion_capacity: 1 + rng.uniform(2 * capacity as u64) as usize,
+            completion_capacity,
+            enters_left,
             duplicates: rng.one_in(4),
             rng,
             queued: VecDeque::new(),
@@ -318,6 +330,11 @@ impl Uring for DiceRing {
     }
 
     fn submit(&mut self, wait: Wait) -> io::Result<()> {
+        match &mut self.enters_left {
+            Some(0) => return Err(io::Error::from_raw_os_error(libc::EPERM)),
+            Some(left) => *left -= 1,
+            None => {}
+        }
         let waits = wait != Wait::No;
         let mut count = self.queued.len();
         if self.rng.one_in(4) {
@@ -338,7 +355,8 @@ impl Uring for DiceRing {
         }
         self.vain = if waits && !self.can_complete() { self.vain + 1 } else { 0 };
         if self.vain > VAIN_MAX {
-            return Err(io::Error::other("waits for what never completes"));
+            self.blame("waits for what never completes".to_string());
+            return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
     }
@@ -347,5 +365,29 @@ impl Uring for DiceRing {
         let completion = self.completions.pop_front()?;
         self.in_use.retain(|_, user_data| *user_data != completion.user_data);
         Some(completion)
+    }
+
+    fn close(&mut self, is_used: bool) {
+        let calls = self.kernel.iter().map(|op| (op.call, -libc::EPERM));
+        let sent = calls.len();
+        let queued = self.queued.iter().filter_map(|request| match request.what {
+            What::Call(call) => Some((call, -libc::EINTR)),
+            _ => None,
+        });
+        let ended: Vec<_> = calls.chain(queued).collect();
+        self.report.failed += 1;
+        for (call, result) in ended {
+            if let Some(buffer) = buffer_of(&call) {
+                self.results.insert(buffer, result);
+            }
+        }
+        if is_used != (sent > 0) {
+            self.blame(format!("{sent} operations are with the kernel, the book says {is_used}"));
+        }
+        self.kernel.clear();
+        self.queued.clear();
+        self.in_use.clear();
+        // As another ring, it goes on.
+        self.enters_left = None;
     }
 }

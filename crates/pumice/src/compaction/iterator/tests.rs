@@ -78,9 +78,9 @@ impl InternalIterator for Entries {
 
 /// A sorted run: what one level holds.
 #[derive(Clone, Default, Debug)]
-struct Run {
-    entries: Vec<(Vec<u8>, Vec<u8>)>,
-    tombstones: Vec<RangeTombstone>,
+pub(super) struct Run {
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+    pub tombstones: Vec<RangeTombstone>,
 }
 
 fn settings(
@@ -112,6 +112,18 @@ fn compact(
     cuts: &[Vec<u8>],
     icmp: &InternalKeyComparator,
 ) -> Run {
+    compact_with(input, snapshots, bottommost, cuts, icmp, &|_| {})
+}
+
+/// As `compact`, with settings that `change` has changed.
+pub(super) fn compact_with(
+    input: &Run,
+    snapshots: &BTreeSet<u64>,
+    bottommost: bool,
+    cuts: &[Vec<u8>],
+    icmp: &InternalKeyComparator,
+    change: &dyn Fn(&mut CompactionSettings),
+) -> Run {
     let list = Arc::new(FragmentedTombstones::build(input.tombstones.clone(), &icmp.user));
     let list_snapshots: Vec<u64> = snapshots.iter().copied().collect();
     let mut bounds = vec![None];
@@ -122,6 +134,7 @@ fn compact(
     for pair in bounds.windows(2) {
         let mut settings = settings(icmp, snapshots, bottommost, &list);
         settings.end = pair[1].cloned();
+        change(&mut settings);
         let source = Entries::new(input.entries.clone(), icmp);
         let mut entries = CompactionIterator::new(source, settings);
         match pair[0] {
@@ -180,15 +193,15 @@ fn read(runs: &[Run], key: &[u8], sequence: u64, user: &Comparator) -> Option<Ve
     visible.then(|| parts.join(&b','))
 }
 
-fn key_of(n: u64) -> Vec<u8> {
+pub(super) fn key_of(n: u64) -> Vec<u8> {
     format!("k{n}").into_bytes()
 }
 
-const KEYS: u64 = 8;
+pub(super) const KEYS: u64 = 8;
 
 /// A random history over `levels` runs, newest first. Keys 0 and 1 are only put and single-deleted,
 /// in turn; the others take everything else.
-fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<Run>, u64) {
+pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<Run>, u64) {
     let width = if rng.one_in(3) { 400 } else { 0 };
     let mut runs = vec![Run::default(); levels];
     let last = 4 + rng.uniform(40);
@@ -242,7 +255,11 @@ fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<Run>, u64) {
     (runs, last)
 }
 
-fn views(runs: &[Run], snapshots: &BTreeSet<u64>, user: &Comparator) -> Vec<Option<Vec<u8>>> {
+pub(super) fn views(
+    runs: &[Run],
+    snapshots: &BTreeSet<u64>,
+    user: &Comparator,
+) -> Vec<Option<Vec<u8>>> {
     let mut seen = Vec::new();
     for &at in snapshots.iter().chain([&MAX_SEQUENCE]) {
         seen.extend((0..KEYS).map(|n| read(runs, &key_of(n), at, user)));
@@ -295,7 +312,7 @@ fn every_snapshot_reads_the_same_after_any_compactions() {
     }
 }
 
-fn run_of(entries: &[(&str, u64, ValueType, &str)]) -> Run {
+pub(super) fn run_of(entries: &[(&str, u64, ValueType, &str)]) -> Run {
     let entries = entries
         .iter()
         .map(|(k, s, t, v)| (dbformat::internal_key(k.as_bytes(), *s, *t), v.as_bytes().to_vec()));

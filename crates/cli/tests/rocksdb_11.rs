@@ -1,0 +1,206 @@
+//! Databases that RocksDB 11.9 wrote, with their OPTIONS files, read by the library and by ldb.
+//!
+//! `tests/testdata/rocksdb-11.9/README.md` says what each archive holds. What can be read must give
+//! exactly `scan.txt`, with a warning that lists the options unknown here; what cannot be read is
+//! refused by name.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pumice::options::{FileRules, LoadedOptions, load_latest_options};
+use pumice::{
+    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, ReadOptions, WriteOptions,
+};
+use pumice_env::PosixFs;
+
+/// Names that 11.9 writes and the option tables lack.
+const UNKNOWN: [&str; 6] = [
+    "fast_sst_open",
+    "reuse_manifest_on_open",
+    "compaction_options_fifo.use_kv_ratio_compaction",
+    "blob_compression_opts",
+    "index_block_search_type",
+    "uniform_cv_threshold",
+];
+
+/// An unpacked archive; it disappears with the test.
+struct Unpacked(PathBuf);
+
+impl Unpacked {
+    fn new(name: &str, test: &str) -> Self {
+        let process = std::process::id();
+        let path = std::env::temp_dir().join(format!("pumice-11-{process}-{test}-{name}"));
+        std::fs::create_dir_all(&path).unwrap();
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/testdata/rocksdb-11.9");
+        let archive = data.join(format!("{name}.tar.gz"));
+        let tar = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&path).status();
+        assert!(tar.unwrap().success());
+        Unpacked(path.join(name))
+    }
+    fn db(&self) -> PathBuf {
+        self.0.join("db")
+    }
+    fn scan(&self) -> String {
+        std::fs::read_to_string(self.0.join("scan.txt")).unwrap()
+    }
+    fn ldb(&self, words: &[&str]) -> (bool, String, String) {
+        let program = env!("CARGO_BIN_EXE_pumice");
+        let db = format!("--db={}", self.db().display());
+        let Output { status, stdout, stderr } =
+            Command::new(program).arg("ldb").arg(db).args(words).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (status.success(), text(stdout), text(stderr))
+    }
+    fn load(&self, rules: FileRules) -> pumice::Result<LoadedOptions> {
+        load_latest_options(&PosixFs, &self.db(), rules).map(|loaded| loaded.unwrap())
+    }
+}
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(self.0.parent().unwrap()).unwrap();
+    }
+}
+
+fn reading() -> FileRules {
+    FileRules { for_reading: true, ..FileRules::default() }
+}
+
+fn descriptors(loaded: &LoadedOptions) -> Vec<ColumnFamilyDescriptor> {
+    let families = loaded.column_families.iter();
+    families.map(|cf| ColumnFamilyDescriptor::new(&cf.name, cf.options.clone())).collect()
+}
+
+/// The lines of a scan, as `ldb scan --hex` prints them.
+fn scan((db, handles): (Db, Vec<ColumnFamily>)) -> String {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02X}")).collect() };
+    let mut lines = String::new();
+    let mut entries = db.iter_cf(&ReadOptions::default(), &handles[0]).unwrap();
+    entries.seek_to_first();
+    while entries.valid() {
+        lines.push_str(&format!("0x{} : 0x{}\n", hex(entries.key()), hex(entries.value())));
+        entries.next();
+    }
+    entries.status().unwrap();
+    lines
+}
+
+#[pumice_test_macros::test]
+fn the_library_reads_them_with_their_options() {
+    for name in ["default", "separated", "trie-index", "wal-zstd", "universal"] {
+        let it = Unpacked::new(name, "library");
+        let loaded = it.load(reading()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(loaded.rocksdb_version, "11.9.0");
+        for unknown in UNKNOWN {
+            let noted = |note: &String| note.starts_with(&format!("{unknown}="));
+            assert_eq!(loaded.ignored.iter().filter(|n| noted(n)).count(), 1, "{name}: {unknown}");
+        }
+        assert_eq!(
+            loaded.column_families[0].options.compaction_options_fifo.max_table_files_size,
+            0
+        );
+        let opened = Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false);
+        assert_eq!(scan(opened.unwrap()), it.scan(), "{name}");
+    }
+}
+
+/// What a writer would do to them without the option that was set is refused with its name.
+#[pumice_test_macros::test]
+fn what_decides_how_files_are_written_is_refused_to_writers() {
+    for (name, option) in [
+        ("separated", "separate_key_value_in_data_block=true"),
+        ("trie-index", "user_defined_index_factory=trie_index"),
+        ("wal-zstd", "wal_compression=kZSTD"),
+        ("universal", "compaction_style=kCompactionStyleUniversal"),
+        ("blob-lz4", "enable_blob_files=true"),
+    ] {
+        let it = Unpacked::new(name, "writers");
+        let error = it.load(FileRules::default()).err().unwrap().to_string();
+        assert!(error.contains("Not implemented") && error.contains(option), "{error}");
+        for words in [&["put", "a", "b"][..], &["compact"], &["create_column_family", "x"]] {
+            let (ok, _, err) = it.ldb(words);
+            assert!(!ok && err.contains(option), "{name} {words:?}: {err}");
+        }
+    }
+}
+
+/// Nothing is special about `default`: it is written, reopened, and its info log says what was
+/// skipped.
+#[pumice_test_macros::test]
+fn a_database_of_a_newer_rocksdb_can_be_written() {
+    let it = Unpacked::new("default", "written");
+    let loaded = it.load(FileRules::default()).unwrap();
+    let (db, _) = Db::open_cf(&loaded.db, it.db(), &descriptors(&loaded)).unwrap();
+    db.put(&WriteOptions::default(), b"zzz", b"new").unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    db.close().unwrap();
+    let log = std::fs::read_to_string(it.db().join("LOG")).unwrap();
+    let skipped = log.lines().find(|line| line.contains("OPTIONS file that are skipped"));
+    let skipped = skipped.expect("a line in the info log");
+    for unknown in UNKNOWN {
+        assert!(skipped.contains(&format!("{unknown}=")), "{unknown}: {skipped}");
+    }
+    let (ok, out, err) = it.ldb(&["scan", "--hex"]);
+    assert!(ok && out == format!("{}0x7A7A7A : 0x6E6577\n", it.scan()), "{err}");
+    assert_eq!(err, "", "our own OPTIONS file has nothing to skip");
+}
+
+#[pumice_test_macros::test]
+fn ldb_reads_them_with_their_options() {
+    for name in ["default", "separated", "trie-index", "wal-zstd", "universal"] {
+        let it = Unpacked::new(name, "ldb");
+        let (ok, out, err) = it.ldb(&["scan", "--hex"]);
+        assert!(ok, "{name}: {err}");
+        assert_eq!(out, it.scan(), "{name}");
+        assert!(err.starts_with("WARNING: options of RocksDB 11.9.0 are skipped: "), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        for unknown in UNKNOWN {
+            assert!(err.contains(unknown), "{name}: {unknown} in {err}");
+        }
+        for command in
+            [&["checkconsistency"][..], &["dump", "--count_only"], &["idump", "--count_only"]]
+        {
+            let (ok, _, err) = it.ldb(command);
+            assert!(ok, "{name} {command:?}: {err}");
+        }
+    }
+}
+
+/// Blob files: keys are there, values are not; a value that is asked for is an error.
+#[pumice_test_macros::test]
+fn values_in_blob_files_are_refused_by_name() {
+    let it = Unpacked::new("blob-lz4", "refused");
+    let first = it.scan().split(' ').next().unwrap().to_string();
+    for command in [&["scan", "--hex"][..], &["dump"], &["get", &first, "--hex"]] {
+        let (ok, out, err) = it.ldb(command);
+        let failed = err.lines().last().unwrap();
+        assert!(!ok && out.is_empty(), "{command:?}: {out}");
+        assert!(failed.starts_with("Failed: ") && failed.contains("Blob"), "{command:?}: {err}");
+    }
+    let loaded = it.load(reading()).unwrap();
+    let (db, _) = Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false).unwrap();
+    let mut entries = db.iter(&ReadOptions::default()).unwrap();
+    entries.seek_to_first();
+    let error = entries.status().err().unwrap().to_string();
+    assert!(!entries.valid() && error.contains("Blob"), "{error}");
+}
+
+#[pumice_test_macros::test]
+fn timestamps_are_refused_by_name() {
+    let it = Unpacked::new("timestamps", "refused");
+    for command in [&["scan", "--hex"][..], &["get", "x"], &["put", "a", "b"]] {
+        let (ok, out, err) = it.ldb(command);
+        assert!(!ok && out.is_empty(), "{command:?}: {out}");
+        assert!(err.contains("u64ts") && err.contains("timestamps"), "{command:?}: {err}");
+    }
+    let error = it.load(reading()).err().unwrap().to_string();
+    assert!(error.contains("comparator leveldb.BytewiseComparator.u64ts"), "{error}");
+    // A program that means to bring its own comparator is asked for the one of the database.
+    let rules = FileRules { ignore_unsupported_options: true, ..reading() };
+    let loaded = it.load(rules).unwrap();
+    let opened = Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false);
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains("leveldb.BytewiseComparator.u64ts"), "{error}");
+}

@@ -1,0 +1,113 @@
+//! What a buffered writer asks of the file below: write-back in steps, portions of a limiter.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::rate_limiter::RateLimiterOptions;
+use pumice_port::sync::Mutex;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Call {
+    Append(u64),
+    RangeSync { offset: u64, bytes: u64, wait: bool },
+    Sync,
+}
+
+/// A file that notes what is asked of it.
+struct Noted {
+    calls: Arc<Mutex<Vec<Call>>>,
+    len: u64,
+}
+
+impl WritableFile for Noted {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.calls.lock().push(Call::Append(data.len() as u64));
+        self.len += data.len() as u64;
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.calls.lock().push(Call::Sync);
+        Ok(())
+    }
+    fn fsync(&mut self) -> Result<()> {
+        self.sync()
+    }
+    fn range_sync(&mut self, offset: u64, bytes: u64, wait: bool) -> Result<()> {
+        self.calls.lock().push(Call::RangeSync { offset, bytes, wait });
+        Ok(())
+    }
+    fn preallocate(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn truncate(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        Err(Error::not_supported("one task writes"))
+    }
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn path(&self) -> &Path {
+        Path::new("noted")
+    }
+}
+
+fn writer(options: WriterOptions) -> (BufferedWriter, Arc<Mutex<Vec<Call>>>) {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let file = Noted { calls: Arc::clone(&calls), len: 0 };
+    (BufferedWriter::new(Box::new(file), options), calls)
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Appends 8 MiB in small pieces, as a table builder does, without a flush; the calls but appends.
+fn syncs_of(options: WriterOptions) -> Vec<Call> {
+    let (mut writer, calls) = writer(options);
+    for _ in 0..8 * MIB / 4096 {
+        writer.append(&[1; 4096]).unwrap();
+    }
+    writer.sync(false).unwrap();
+    let calls = calls.lock();
+    calls.iter().filter(|call| !matches!(call, Call::Append(_))).cloned().collect()
+}
+
+#[pumice_test_macros::test]
+fn files_go_to_the_device_while_they_are_written() {
+    let options = WriterOptions { bytes_per_sync: MIB, ..WriterOptions::default() };
+    assert_eq!(syncs_of(WriterOptions::default()), [Call::Sync]);
+    // The last MiB is left alone, so the first step comes with the second.
+    let step = |at: u64| Call::RangeSync { offset: at * MIB, bytes: MIB, wait: false };
+    let mut expected: Vec<Call> = (0..7).map(step).collect();
+    expected.push(Call::Sync);
+    assert_eq!(syncs_of(options.clone()), expected);
+    let strict = WriterOptions { strict_bytes_per_sync: true, ..options };
+    let step = |at: u64| Call::RangeSync { offset: 0, bytes: at * MIB, wait: true };
+    let mut expected: Vec<Call> = (1..8).map(step).collect();
+    expected.push(Call::Sync);
+    assert_eq!(syncs_of(strict), expected);
+}
+
+#[pumice_test_macros::test]
+fn a_limiter_cuts_writes_into_portions() {
+    let settings =
+        RateLimiterOptions { single_burst_bytes: 10_000, ..RateLimiterOptions::new(1 << 40) };
+    let limiter = Arc::new(RateLimiter::new(&settings).unwrap());
+    for (rate_alignment, portions) in [(0, vec![10_000, 10_000, 5_000]), (4096, vec![8192; 3])] {
+        let (mut writer, calls) = writer(WriterOptions {
+            rate_limiter: Some(Arc::clone(&limiter)),
+            rate_alignment,
+            ..WriterOptions::default()
+        });
+        let total: u64 = portions.iter().sum();
+        writer.append(&vec![7; total as usize]).unwrap();
+        writer.flush().unwrap();
+        let expected: Vec<Call> = portions.into_iter().map(Call::Append).collect();
+        assert_eq!(*calls.lock(), expected);
+    }
+}

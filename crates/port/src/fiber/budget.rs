@@ -1,0 +1,58 @@
+//! What a fiber may do before it lets others run: a budget that operations count against.
+//!
+//! A fiber that finds all it needs in memory never waits, and others of its loop would wait for
+//! ever. So each operation of the engine that may be repeated without end calls [`spend`] with
+//! about what it costs; a fiber that has spent its budget since it was resumed yields. It counts,
+//! it does not look at the clock: what yields where is the same in every run.
+//!
+//! Thread safety: the count is the thread's own; schedulers fill it when they resume a fiber. On a
+//! thread without fibers it is counted down, too, and nothing comes of it.
+
+use super::here::current_loop;
+use crate::task;
+use std::cell::Cell;
+
+/// What a fiber may spend between two switches: units of about 50 nanoseconds.
+pub const BUDGET: u32 = 1000;
+
+thread_local! {
+    /// Below zero: spent.
+    static LEFT: Cell<i32> = const { Cell::new(BUDGET as i32) };
+}
+
+/// A fiber was resumed.
+#[inline]
+pub(crate) fn fill() {
+    LEFT.set(BUDGET as i32);
+}
+
+/// Counts `cost` (see [`BUDGET`]) against the calling fiber; when its budget is spent, the other
+/// runnable fibers of its loop run once. Nothing on a thread. Costs two or three instructions.
+#[inline]
+pub fn spend(cost: u32) {
+    let overdrawn = LEFT.with(|left| {
+        left.set(left.get().wrapping_sub(cost as i32));
+        left.get() < 0
+    });
+    if overdrawn {
+        spent();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn spent() {
+    let Some((_, scheduler)) = task::current_fiber() else {
+        LEFT.set(i32::MAX);
+        return;
+    };
+    fill();
+    // A fiber that unwinds does not switch.
+    if std::thread::panicking() {
+        return;
+    }
+    match current_loop() {
+        Some(own) => own.yield_spent(),
+        None => scheduler.yield_now(),
+    }
+}

@@ -1,0 +1,130 @@
+//! Loops that plain threads borrow: for a scope of fibers, or for a batch of reads.
+//!
+//! There are at most [`LOOPS_MAX`] for the whole process, made when they are needed and kept: so
+//! descriptors, buffers and stacks do not grow with the number of threads. A thread that finds all
+//! of them taken, or no descriptor for another, goes without: its children run in the call that
+//! starts them, its reads are plain system calls.
+//!
+//! Invariant: a loop lies in `LOOPS` only while no fiber of it is alive and none of its operations
+//! in flight. Its ring is of the kind that is not tied to a thread.
+//!
+//! Thread safety: any thread borrows; what it borrowed stays with it ([`Rc`]).
+
+use super::event_loop::Loop;
+use super::overflow;
+use super::runtime::Group;
+use super::slot::Body;
+use super::stack::DEFAULT_STACK_BYTES;
+use crate::io::Reactor;
+use crate::task::TaskRef;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// So many threads have their reads in flight together; the others read one block after the other.
+/// Each loop costs three descriptors, and 512 KiB once it has read directly.
+const LOOPS_MAX: usize = 16;
+
+struct Loops {
+    idle: Vec<ThreadLoop>,
+    made: usize,
+}
+
+static LOOPS: Mutex<Loops> = Mutex::new(Loops { idle: Vec::new(), made: 0 });
+
+fn loops() -> MutexGuard<'static, Loops> {
+    LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open loop that waits on a lent ring.
+struct ThreadLoop {
+    own: &'static Loop,
+    group: Arc<Group>,
+}
+
+impl ThreadLoop {
+    /// None when the operating system has no descriptor or memory left.
+    fn open() -> Option<ThreadLoop> {
+        let reactor = Reactor::lent().ok()?;
+        let own = Loop::claim();
+        let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
+        match own.open(Arc::clone(&group), 0, reactor) {
+            Ok(()) => Some(ThreadLoop { own, group }),
+            Err(_) => {
+                own.release();
+                None
+            }
+        }
+    }
+}
+
+/// A borrowed loop; goes back when it is dropped.
+pub(super) struct Lent(Option<ThreadLoop>);
+
+thread_local! {
+    /// What the thread has borrowed, so that a scope in a scope shares it.
+    static HELD: RefCell<Weak<Lent>> = const { RefCell::new(Weak::new()) };
+}
+
+/// A loop for the calling thread, which is no fiber.
+pub(super) fn borrow() -> Option<Rc<Lent>> {
+    let held = HELD.try_with(|held| {
+        let mut held = held.borrow_mut();
+        if let Some(lent) = held.upgrade() {
+            return Some(lent);
+        }
+        let lent = Rc::new(Lent::find()?);
+        *held = Rc::downgrade(&lent);
+        Some(lent)
+    });
+    // While thread-locals are being destroyed there is none.
+    held.ok().flatten()
+}
+
+impl Lent {
+    fn find() -> Option<Lent> {
+        let mut loops = loops();
+        if let Some(idle) = loops.idle.pop() {
+            drop(loops);
+            overflow::prepare();
+            return Some(Lent(Some(idle)));
+        }
+        if loops.made == LOOPS_MAX {
+            return None;
+        }
+        loops.made += 1;
+        drop(loops);
+        let new = ThreadLoop::open();
+        if new.is_none() {
+            self::loops().made -= 1;
+        }
+        new.map(|new| Lent(Some(new)))
+    }
+
+    fn inner(&self) -> &ThreadLoop {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+
+    /// Starts a fiber, which runs while the thread drives the loop.
+    pub(super) fn start(&self, name: &str, body: Body) -> TaskRef {
+        self.inner().group.spawn_on(0, name, body)
+    }
+
+    /// Runs fibers until `done` says so.
+    pub(super) fn drive(&self, done: &dyn Fn() -> bool) {
+        self.inner().own.drive(done);
+    }
+
+    /// What the loop waits on.
+    pub(super) fn reactor(&self) -> Rc<Reactor> {
+        self.inner().own.reactor()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(back) = self.0.take() {
+            loops().idle.push(back);
+        }
+    }
+}

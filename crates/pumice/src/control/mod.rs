@@ -1,0 +1,14 @@
+//! How much background work is done, and when: policies.
+//!
+//! A policy is a function of plain data: no clock, no lock, no file. The engine feeds it with what
+//! happens and does what it says; nothing here names the engine's rooms.
+//!
+//! | part | is |
+//! |---|---|
+//! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |
+//! | `tuner` | the rule behind a lock, fed by requests to the rate limiter |
+//!
+//! Thread safety: as each part says.
+
+pub(crate) mod drain_rule;
+pub(crate) mod tuner;

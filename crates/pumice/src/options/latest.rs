@@ -1,0 +1,41 @@
+//! Finding and reading the OPTIONS file of a database.
+//!
+//! Thread safety: pure but for reading the directory and the file; both may suspend.
+
+use std::path::Path;
+
+use pumice_base::{Error, Result};
+use pumice_env::FileSystem;
+use pumice_env::filename::{FileType, options_file, parse};
+
+use super::file::{FileRules, LoadedOptions, parse_options_file};
+
+/// Reads the newest OPTIONS file of the database at `path`, as RocksDB's `LoadLatestOptions`; None
+/// if there is none.
+///
+/// Objects (a comparator, a merge operator, ..) come from it only if they are built in: a program
+/// that has its own passes `ignore_unsupported_options` and sets them before it opens the database,
+/// which refuses a comparator of another name.
+///
+/// # Errors
+/// I/O, and as [`parse_options_file`], with the file's path.
+pub fn load_latest_options(
+    fs: &dyn FileSystem,
+    path: &Path,
+    rules: FileRules,
+) -> Result<Option<LoadedOptions>> {
+    let names = fs.list(path)?;
+    let newest = names
+        .iter()
+        .filter_map(|name| match parse(name) {
+            Some((number, FileType::Options)) => Some(number),
+            _ => None,
+        })
+        .max();
+    let Some(number) = newest else { return Ok(None) };
+    let file = options_file(path, number);
+    let bytes = fs.read_file(&file)?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Error::corruption(format!("{}: not text", file.display())))?;
+    parse_options_file(text, rules).map(Some).map_err(|e| e.with_context(file.display()))
+}

@@ -1,0 +1,128 @@
+//! Options of RocksDB, older or newer than the tables, that decide what is in the files of a
+//! database and that this build cannot obey. An OPTIONS file that sets one is refused by name,
+//! where other options unknown here are skipped: what depends on them would be read wrongly, or
+//! written in a form that whoever set them does not expect.
+//!
+//! The list is a courtesy, not the guard: tables, logs and the MANIFEST refuse by themselves what
+//! they cannot read, so a name that is missing here costs a later or less plain error.
+//!
+//! Thread safety: pure functions.
+
+use pumice_base::Error;
+
+/// Who cannot do without the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Concern {
+    /// Readers: without it the files say something else.
+    Reading,
+    /// Writers only: what is there can be read without it.
+    Writing,
+}
+
+use Concern::{Reading, Writing};
+
+/// An option and what is known of it.
+struct OnDisk {
+    name: &'static str,
+    concern: Concern,
+    /// Values that leave the files as they are here.
+    harmless: &'static [&'static str],
+    why: &'static str,
+}
+
+const fn row(
+    name: &'static str,
+    concern: Concern,
+    harmless: &'static [&'static str],
+    why: &'static str,
+) -> OnDisk {
+    OnDisk { name, concern, harmless, why }
+}
+
+const OFF: &[&str] = &["false", "0"];
+const ZERO: &[&str] = &["0"];
+const NULL: &[&str] = &["nullptr", ""];
+
+/// Sorted by name.
+const ON_DISK: &[OnDisk] = &[
+    row("cf_paths", Reading, &["", "{}"], "table files are in several directories"),
+    row(
+        "compaction_style",
+        Writing,
+        &["kCompactionStyleLevel", "kCompactionStyleFIFO"],
+        "another compaction would change the shape of the tree",
+    ),
+    row("compression_manager", Writing, NULL, "blocks are compressed by codecs of its own"),
+    row("db_paths", Reading, &["", "{}"], "table files are in several directories"),
+    row("enable_blob_direct_write", Reading, OFF, "the WAL refers to blob files"),
+    row("enable_blob_files", Writing, OFF, "values are kept in blob files"),
+    row("file_checksum_gen_factory", Writing, NULL, "the MANIFEST has checksums of whole files"),
+    row(
+        "persist_user_defined_timestamps",
+        Reading,
+        &["true", "1"],
+        "tables and logs have keys without their timestamps",
+    ),
+    row("preclude_last_level_data_seconds", Writing, ZERO, "tables have the times of their writes"),
+    row("preserve_internal_time_seconds", Writing, ZERO, "tables have the times of their writes"),
+    row("separate_key_value_in_data_block", Writing, OFF, "data blocks keep keys and values apart"),
+    row("super_block_alignment_size", Writing, ZERO, "data blocks are aligned"),
+    row("track_and_verify_wals", Writing, OFF, "WAL files record their predecessors"),
+    row(
+        "track_and_verify_wals_in_manifest",
+        Writing,
+        OFF,
+        "the MANIFEST records the WAL files and their sizes",
+    ),
+    row("uniform_cv_threshold", Writing, &["-1", "-1.000000"], "index blocks mark uniform keys"),
+    row("use_udi_as_primary_index", Reading, OFF, "tables are read through a user-defined index"),
+    row("user_defined_index_factory", Writing, NULL, "tables have a user-defined index"),
+    row("wal_compression", Writing, &["kNoCompression"], "WAL records are compressed"),
+];
+
+/// What `name=value` does to the files that this build cannot follow, and who must care.
+pub(super) fn concern(name: &str, value: &str) -> Option<(Concern, &'static str)> {
+    let row = ON_DISK.iter().find(|row| row.name == name)?;
+    let harmless = row.harmless.contains(&value.trim());
+    (!harmless).then_some((row.concern, row.why))
+}
+
+/// The refusal of `name=value` because of `why`.
+pub(super) fn refusal(name: &str, value: &str, why: &str) -> Error {
+    Error::not_supported(format!(
+        "{name}={value} is not supported by this build and decides what is on disk: {why}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::row::{OptionRow, OptionSet, RowKind};
+    use super::super::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions};
+    use super::*;
+
+    /// The values of an unsupported row that are accepted; None if the tables lack the name.
+    fn accepted<S: OptionSet>(name: &str) -> Option<&'static [&'static str]> {
+        match S::row(name) {
+            Some(OptionRow { kind: RowKind::Unsupported { accepts }, .. }) => Some(accepts),
+            Some(_) if name == "compaction_style" => None,
+            Some(_) => panic!("{name} is supported"),
+            None => None,
+        }
+    }
+
+    #[pumice_test_macros::test]
+    fn the_list_names_what_the_tables_do_not_support_and_spares_what_they_accept() {
+        assert!(ON_DISK.is_sorted_by_key(|row| row.name.to_ascii_lowercase()));
+        for row in ON_DISK {
+            let values = accepted::<DbOptions>(row.name)
+                .or_else(|| accepted::<ColumnFamilyOptions>(row.name))
+                .or_else(|| accepted::<BlockBasedTableOptions>(row.name));
+            for value in values.unwrap_or_default() {
+                assert_eq!(concern(row.name, value), None, "{}={value}", row.name);
+            }
+        }
+        assert_eq!(concern("wal_compression", "kZSTD").unwrap().0, Writing);
+        assert_eq!(concern("nonesuch", "1"), None);
+    }
+}

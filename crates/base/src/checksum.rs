@@ -3,6 +3,7 @@
 //! Thread safety: pure functions. The numbers are persisted: never renumber.
 //! Not here: the filters' key hash, which only looks like XXH3 (see [`crate::hash`]).
 
+use crate::narrow::low_u32;
 use xxhash_rust::{xxh32, xxh64};
 
 use crate::simd::xxh3::xxh3_64;
@@ -100,10 +101,10 @@ pub fn block_checksum(kind: ChecksumType, payload: &[u8], last_byte: u8) -> u32 
             let mut state = xxh64::Xxh64::new(0);
             state.update(payload);
             state.update(&[last_byte]);
-            state.digest() as u32
+            low_u32(state.digest())
         }
         ChecksumType::Xxh3 => {
-            let body = xxh3_64(payload) as u32;
+            let body = low_u32(xxh3_64(payload));
             body ^ u32::from(last_byte).wrapping_mul(XXH3_LAST_BYTE_PRIME)
         }
     }
@@ -113,7 +114,7 @@ pub fn block_checksum(kind: ChecksumType, payload: &[u8], last_byte: u8) -> u32 
 /// that a block read from the wrong place or file does not verify. `base` 0 means no context.
 #[inline]
 pub fn context_checksum(base: u32, offset: u64) -> u32 {
-    if base == 0 { 0 } else { base ^ (offset as u32).wrapping_add((offset >> 32) as u32) }
+    if base == 0 { 0 } else { base ^ low_u32(offset).wrapping_add(low_u32(offset >> 32)) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! All integers are little-endian; varints are LEB128 (format spec section 0). Decoding never
 //! panics and never reads past its input: it returns `None` and leaves the input unusable.
 
+use crate::narrow::{len_u32, low_u8};
+
 /// Longest encoding of a 32-bit varint.
 pub const MAX_VARINT32_LEN: usize = 5;
 /// Longest encoding of a 64-bit varint.
@@ -32,22 +34,22 @@ pub fn put_varint32(dst: &mut Vec<u8>, value: u32) {
 #[inline]
 pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
     if value < 0x80 {
-        dst.push(value as u8);
+        dst.push(low_u8(value));
         return;
     }
     // The usual length of a block's size and its like, without a call.
     if value < 1 << 14 {
-        dst.extend_from_slice(&[value as u8 | 0x80, (value >> 7) as u8]);
+        dst.extend_from_slice(&[low_u8(value) | 0x80, low_u8(value >> 7)]);
         return;
     }
     let mut buf = [0u8; MAX_VARINT64_LEN];
     let mut n = 0;
     while value >= 0x80 {
-        buf[n] = (value as u8) | 0x80;
+        buf[n] = low_u8(value) | 0x80;
         value >>= 7;
         n += 1;
     }
-    buf[n] = value as u8;
+    buf[n] = low_u8(value);
     dst.extend_from_slice(&buf[..=n]);
 }
 /// Appends a zigzag 64-bit varint.
@@ -56,9 +58,12 @@ pub fn put_varsigned64(dst: &mut Vec<u8>, value: i64) {
     put_varint64(dst, ((value << 1) ^ (value >> 63)) as u64);
 }
 /// Appends a varint32 length and the bytes.
+///
+/// # Panics
+/// If they are 4 GiB or more: what enters is checked before.
 #[inline]
 pub fn put_length_prefixed(dst: &mut Vec<u8>, bytes: &[u8]) {
-    put_varint32(dst, bytes.len() as u32);
+    put_varint32(dst, len_u32(bytes.len()));
     dst.extend_from_slice(bytes);
 }
 /// Bytes that [`put_varint64`] appends for `value`.

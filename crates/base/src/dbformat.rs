@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 
 use crate::comparator::Comparator;
 use crate::error::{Error, Result};
+use crate::narrow::low_u8;
 
 /// Position of a write in the database's history; 56 bits.
 pub type SequenceNumber = u64;
@@ -20,6 +21,15 @@ pub type FileNumber = u64;
 
 /// Largest sequence number, used to seek to the newest version of a key.
 pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
+/// Largest sequence number that a write may have: readers seek at one more.
+pub const LAST_SEQUENCE_MAX: SequenceNumber = MAX_SEQUENCE - 2;
+/// Largest file number: RocksDB packs it with two bits that say where the file is.
+pub const FILE_NUMBER_MAX: FileNumber = (1 << 62) - 1;
+/// Largest number that a file of a database that is opened may have. Those behind are for the files
+/// to come, so that none of them gets a number that the next open refuses.
+pub const FILE_NUMBER_FOUND_MAX: FileNumber = FILE_NUMBER_MAX - (1 << 40);
+/// Largest id of a column family.
+pub const COLUMN_FAMILY_ID_MAX: u32 = u32::MAX - 1;
 /// Type byte of a seek key: sorts before every stored type with the same sequence.
 pub const VALUE_TYPE_FOR_SEEK: u8 = 0x18;
 /// Bytes of the trailer behind a user key.
@@ -107,7 +117,7 @@ pub fn pack(sequence: SequenceNumber, value_type: u8) -> u64 {
 /// Splits a trailer into sequence and type byte.
 #[inline]
 pub fn unpack(trailer: u64) -> (SequenceNumber, u8) {
-    (trailer >> 8, trailer as u8)
+    (trailer >> 8, low_u8(trailer))
 }
 
 /// The user key of an internal key.

@@ -7,6 +7,7 @@
 //! Thread safety: pure functions. [`FastMap`] iterates in an order that is the same in every
 //! run, which simulation needs; it is no defence against chosen keys.
 
+use crate::narrow::{low_u32, low_u64};
 #[expect(clippy::disallowed_types, reason = "the one place that fixes the hasher")]
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -61,7 +62,7 @@ fn read64(data: &[u8], at: usize) -> u64 {
 #[inline(always)]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ ((product >> 64) as u64)
+    low_u64(product) ^ low_u64(product >> 64)
 }
 
 #[inline(always)]
@@ -110,7 +111,7 @@ fn hash_0_to_8(data: &[u8], seed: u64) -> u64 {
         let combined = u32::from(data[0])
             | (u32::from(data[n >> 1]) << 8)
             | (u32::from(data[n - 1]) << 16)
-            | ((n as u32) << 24);
+            | (low_u32(n as u64) << 24);
         let keyed = u64::from(combined) ^ read32(&SECRET, 0).wrapping_add(seed);
         avalanche(keyed.wrapping_mul(P64_1))
     } else {
@@ -212,7 +213,7 @@ fn seeded_secret(seed: u64) -> Secret {
 /// The 32-bit hash of legacy Bloom filters and of the data-block hash index.
 pub fn hash32(data: &[u8], seed: u32) -> u32 {
     const M: u32 = 0xc6a4_a793;
-    let mut h = seed ^ (data.len() as u32).wrapping_mul(M);
+    let mut h = seed ^ low_u32(data.len() as u64).wrapping_mul(M);
     let (words, tail) = data.as_chunks::<4>();
     for word in words {
         h = h.wrapping_add(u32::from_le_bytes(*word)).wrapping_mul(M);

@@ -8,6 +8,7 @@
 //! Invariant 1: between two powers of two lie at most two limits, so that a value's bucket is
 //! found from its bit length and two comparisons.
 
+use crate::narrow::{low_u8, round_down_u64, to_usize};
 use std::fmt;
 
 /// Number of buckets.
@@ -27,7 +28,7 @@ const fn bucket_limits() -> [u64; BUCKETS] {
     let mut i = 2;
     while i < BUCKETS {
         exact *= 1.5;
-        let mut digits = exact as u64;
+        let mut digits = round_down_u64(exact);
         let mut power = 1;
         while digits / 10 > 10 {
             digits /= 10;
@@ -48,7 +49,7 @@ const fn first_of_bit_length() -> [u8; 65] {
         while i < BUCKETS - 1 && BUCKET_LIMITS[i] < lowest {
             i += 1;
         }
-        table[bits] = i as u8;
+        table[bits] = low_u8(i as u64);
         bits += 1;
     }
     table
@@ -217,7 +218,7 @@ impl fmt::Display for Histogram {
             let (left, right) = (lower_limit(i), BUCKET_LIMITS[i]);
             let (share, total) = (percent * here as f64, percent * cumulative as f64);
             write!(f, "{open} {left:>7}, {right:>7} ] {here:>8} {share:>7.3}% {total:>7.3}% ")?;
-            let marks = (share / 5.0 + 0.5) as usize;
+            let marks = to_usize(round_down_u64(share / 5.0 + 0.5));
             writeln!(f, "{}", "#".repeat(marks))?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 //! Errors, byte coding, checksums and hashes, comparators, the internal key format, the internal
 //! iterator trait, range tombstones, histogram buckets and the traits that users implement.
 //! Nothing here touches a file, a clock, a lock or a thread.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -16,6 +17,8 @@ pub mod extractor;
 pub mod hash;
 pub mod histogram;
 pub mod iterator;
+pub mod limits;
+pub mod narrow;
 pub mod planted;
 pub mod random;
 pub mod range_tombstone;
@@ -25,3 +28,4 @@ pub use comparator::Comparator;
 pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use iterator::InternalIterator;
+pub use limits::SizeLimits;

@@ -3,6 +3,8 @@
 //! xoshiro256++ with its state filled by SplitMix64: fast, passes the usual test batteries, the
 //! same numbers on every machine. Not for secrets. Belongs to one thread at a time.
 
+use crate::narrow::to_usize;
+
 /// A pseudo-random generator; two with one seed give the same numbers.
 #[derive(Clone, Debug)]
 pub struct Rng {
@@ -86,7 +88,7 @@ impl Rng {
     /// Puts `items` into a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
-            items.swap(i, self.uniform(i as u64 + 1) as usize);
+            items.swap(i, to_usize(self.uniform(i as u64 + 1)));
         }
     }
 

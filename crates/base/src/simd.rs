@@ -8,6 +8,8 @@
 //! feature was detected at run time. The safe twin is the `crc32c` crate; a test compares them.
 #![allow(unsafe_code)]
 
+use crate::narrow::low_u32;
+
 pub(crate) mod xxh3;
 
 /// Inputs longer than this go to the interleaved implementation of the `crc32c` crate.
@@ -34,7 +36,7 @@ fn crc32c_sse42(crc: u32, data: &[u8]) -> u32 {
     for word in words {
         sum = _mm_crc32_u64(sum, u64::from_le_bytes(*word));
     }
-    let mut sum = sum as u32;
+    let mut sum = low_u32(sum);
     for &byte in tail {
         sum = _mm_crc32_u8(sum, byte);
     }

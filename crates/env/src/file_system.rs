@@ -2,7 +2,8 @@
 //!
 //! What the traits promise (the conformance suite in `tests.rs` holds every backend to it):
 //! 1. `sync` returning `Ok` makes the file's bytes and length durable, never its name.
-//! 2. `sync_dir` returning `Ok` makes the directory's names durable.
+//! 2. `sync_dir` returning `Ok` makes the directory's names durable, those of directories in it as
+//!    well, never its own.
 //! 3. `rename` replaces the target in one step, also across a crash.
 //! 4. An open file stays readable and writable after its name is removed.
 //! 5. Reads are short only at the end of the file; writes are whole or an error, and after an error
@@ -191,4 +192,40 @@ pub fn write_file(fs: &dyn FileSystem, path: &Path, data: &[u8], sync: bool) -> 
         file.sync()?;
     }
     file.close()
+}
+
+/// The directory that holds the name of `path`: for a bare name, the working directory.
+pub fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// Makes directory `path` and those above it that are missing, and their names durable. With
+/// `doubtful` those are synced, too, that are there already: whoever made them may have been killed
+/// before it synced them. Where that is not permitted, they were made by somebody else.
+///
+/// # Errors
+/// Those of looking, making and syncing what is made.
+pub fn create_dir_durably(fs: &dyn FileSystem, path: &Path, doubtful: bool) -> Result<()> {
+    let mut missing = Vec::new();
+    let mut rest = path.ancestors().filter(|dir| !dir.as_os_str().is_empty());
+    let there = loop {
+        match rest.next() {
+            Some(dir) if !fs.exists(dir)? => missing.push(dir),
+            there => break there,
+        }
+    };
+    fs.create_dir_all(path)?;
+    for made in missing.iter().rev() {
+        fs.sync_dir(parent_of(made))?;
+    }
+    if doubtful {
+        for dir in there.into_iter().chain(rest) {
+            drop(fs.sync_dir(parent_of(dir)));
+        }
+    }
+    Ok(())
 }

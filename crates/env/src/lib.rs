@@ -21,7 +21,7 @@ pub mod readahead;
 pub use buffered_writer::{BufferedWriter, WriterOptions};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
-    SequentialFile, WritableFile, write_file,
+    SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,
 };
 pub use filename::FileType;
 pub use mem::MemFs;

@@ -8,6 +8,7 @@
 //! and largest user key behind the bytes that all keys of the level have in common, so that a
 //! search touches no file until prefixes tie; (3) the sums are over all files.
 
+use pumice_base::narrow::{len_u32, saturating_u64};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl StatsSum {
             return 0;
         }
         let average = u128::from(self.raw_value_bytes / self.non_deletions);
-        (average * u128::from(self.file_bytes) / u128::from(raw)) as u64
+        saturating_u64(average * u128::from(self.file_bytes) / u128::from(raw))
     }
 }
 
@@ -162,7 +163,7 @@ impl Level {
         level.oldest_creation_time = oldest(|file| file.file_creation_time);
         level.by_number.reserve_exact(files.len());
         for (i, file) in files.iter().enumerate() {
-            let i = i as u32;
+            let i = len_u32(i);
             level.by_number.push((file.number, i));
             if file.marked_for_compaction {
                 level.marked.push(i);

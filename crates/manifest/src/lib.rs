@@ -2,6 +2,7 @@
 //!
 //! Pure data structures and functions: nothing here reads a file, takes a lock or looks at a
 //! clock. The engine appends encoded edits to the MANIFEST and swaps the versions in.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

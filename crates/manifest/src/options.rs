@@ -3,6 +3,8 @@
 //! The engine fills one from the column family's options whenever they change; names are
 //! RocksDB's. Thread safety: plain data.
 
+use pumice_base::narrow::round_down_u64;
+
 /// Which file of a level is compacted first. Numbers are RocksDB's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -130,5 +132,5 @@ pub(crate) fn scale(value: u64, factor: f64) -> u64 {
     if value == 0 || factor <= 0.0 {
         return 0;
     }
-    if (u64::MAX / value) as f64 >= factor { (value as f64 * factor) as u64 } else { value }
+    if (u64::MAX / value) as f64 >= factor { round_down_u64(value as f64 * factor) } else { value }
 }

@@ -4,6 +4,7 @@
 //! compaction at a score of 1.0. Sums over a level come ready with the level; only the files of
 //! running compactions are visited one by one. Thread safety: plain data.
 
+use pumice_base::narrow::round_down_u64;
 use std::sync::Arc;
 
 use crate::file_meta::FileMetaData;
@@ -39,7 +40,8 @@ impl LevelScores {
         for (level, file) in compacting {
             if version.level(level).index_of(file.number).is_some() {
                 busy[level].files += 1;
-                busy[level].compensated_bytes += file.compensated_size();
+                let bytes = &mut busy[level].compensated_bytes;
+                *bytes = bytes.saturating_add(file.compensated_size());
             }
         }
         let mut by_score = Vec::with_capacity(version.num_levels());
@@ -167,7 +169,7 @@ fn needed_bytes(version: &Version, targets: &LevelTargets, options: &LeveledOpti
         let next = version.level_bytes(level + 1);
         if incoming > 0 && next > 0 {
             let fanout = next as f64 / size as f64 + 1.0;
-            needed = needed.saturating_add((incoming as f64 * fanout) as u64);
+            needed = needed.saturating_add(round_down_u64(incoming as f64 * fanout));
         }
     }
     needed

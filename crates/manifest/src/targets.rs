@@ -9,6 +9,7 @@
 
 use crate::options::{LeveledOptions, scale};
 use crate::version::Version;
+use pumice_base::narrow::round_down_u64;
 
 /// Target sizes of the levels of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +57,12 @@ impl LevelTargets {
         let largest = sizes().map(|(_, bytes)| bytes).max().unwrap_or(0);
         let multiplier = options.max_bytes_for_level_multiplier;
         let base_max = options.max_bytes_for_level_base;
-        let base_min = (base_max as f64 / multiplier) as u64;
+        let base_min = round_down_u64(base_max as f64 / multiplier);
 
         // The size the first non-empty level would have if the last one had the largest size.
         let mut size = largest;
         for level in (first_non_empty..num_levels - 1).rev() {
-            size = (size as f64 / multiplier) as u64;
+            size = round_down_u64(size as f64 / multiplier);
             if size <= base_min && targets.lowest_unnecessary_level.is_none() {
                 targets.lowest_unnecessary_level = Some(level);
             }
@@ -72,7 +73,7 @@ impl LevelTargets {
         } else {
             while targets.base_level > 1 && size > base_max {
                 targets.base_level -= 1;
-                size = (size as f64 / multiplier) as u64;
+                size = round_down_u64(size as f64 / multiplier);
             }
             size.min(base_max).max(1)
         };

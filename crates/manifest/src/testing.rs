@@ -12,6 +12,7 @@
 //! Public because the picker's tests in crate pumice speak the same language; nothing else uses
 //! it. It reads no file: the tests hand the text in.
 #![allow(missing_docs)]
+#![allow(clippy::cast_possible_truncation)] // The numbers of a test are what it says.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -16,6 +16,7 @@
 //! Keys are told apart by their bytes: under an order of one's own in which different bytes are the
 //! same key it may deny one of them, as the filters of tables do.
 
+use pumice_base::narrow::{len_u32, low_u32};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pumice_base::extractor::Extractor;
@@ -58,7 +59,7 @@ struct Probe {
 impl Probe {
     #[inline]
     fn new(hash: u64, lines: usize) -> Self {
-        let line = fast_range32((hash >> 32) as u32, lines as u32) as usize;
+        let line = fast_range32(low_u32(hash >> 32), len_u32(lines)) as usize;
         Probe { line, pattern: hash.wrapping_mul(SPREAD) }
     }
 

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::slice;
 
 use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::narrow::len_u32;
 
 use crate::order::KeyOrder;
 
@@ -26,8 +27,8 @@ pub(crate) struct Entry {
 
 /// Bytes before the key.
 const HEADER: usize = size_of::<Entry>();
-/// Largest key or value.
-pub(crate) const LEN_MAX: usize = (u32::MAX - 64) as usize;
+/// Largest key or value: what a database admits, and what logs of RocksDB's may have besides.
+pub(crate) const LEN_MAX: usize = u32::MAX as usize - TRAILER_LEN;
 
 /// Bytes of an entry.
 #[inline]
@@ -42,8 +43,8 @@ pub(crate) fn entry_bytes(user_key: &[u8], value: &[u8]) -> usize {
 /// most `LEN_MAX`.
 #[inline]
 pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, value: &[u8]) {
-    let header =
-        Entry { key_len: (user_key.len() + TRAILER_LEN) as u32, value_len: value.len() as u32 };
+    let key_len = len_u32(user_key.len() + TRAILER_LEN);
+    let header = Entry { key_len, value_len: len_u32(value.len()) };
     // SAFETY: all within `entry_bytes` from `at`, by the contract.
     unsafe {
         at.cast::<Entry>().write(header);

@@ -8,6 +8,7 @@
 //! Thread safety: reads go on from any thread during writes without locks (skip list). Writes
 //! are either exclusive (`add`, `writer`) or concurrent (`add_concurrent`); the two kinds must not
 //! overlap on one memtable, which the write queue sees to.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arena;

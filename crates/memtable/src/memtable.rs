@@ -27,6 +27,9 @@ use crate::write_buffer_manager::WriteBufferManager;
 /// Part of a block by which a memtable may exceed its size rather than leave the block unused.
 const OVER_ALLOCATION_PERCENT: usize = 60;
 
+/// Largest block of an arena (RocksDB's `Arena::kMaxBlockSize`); more may be asked for.
+const BLOCK_BYTES_MAX: usize = 2 << 30;
+
 /// How entries are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemTableRep {
@@ -95,7 +98,7 @@ impl MemTableOptions {
             0 => (self.write_buffer_bytes / 8).min(1 << 20),
             given => given,
         };
-        bytes.max(1).next_multiple_of(4096)
+        bytes.clamp(1, BLOCK_BYTES_MAX).next_multiple_of(4096)
     }
 }
 
@@ -112,7 +115,8 @@ pub struct MemTable {
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
     range_dels: RangeDels,
-    write_buffer_bytes: usize,
+    /// Memory held beyond which the memtable is full.
+    full_bytes: usize,
     /// `usize::MAX` for no limit.
     max_range_deletions: usize,
     max_successive_merges: usize,
@@ -134,7 +138,10 @@ impl MemTable {
     /// An empty memtable. `id` orders the memtables of a column family; every entry to come has a
     /// sequence of at least `earliest_seq`.
     pub fn new(options: MemTableOptions, id: u64, earliest_seq: SequenceNumber) -> Arc<Self> {
-        let arena = Arena::new(options.block_bytes(), options.write_buffer_manager.clone());
+        let block = options.block_bytes();
+        let full_bytes =
+            options.write_buffer_bytes.saturating_add(block / 100 * OVER_ALLOCATION_PERCENT);
+        let arena = Arena::new(block, options.write_buffer_manager.clone());
         let bloom = Bloom::new(options.bloom);
         if let Some(bloom) = &bloom {
             arena.charge(bloom.bytes());
@@ -148,7 +155,7 @@ impl MemTable {
             bloom,
             comparator: options.comparator,
             range_dels: RangeDels::new(),
-            write_buffer_bytes: options.write_buffer_bytes,
+            full_bytes,
             max_range_deletions: match options.max_range_deletions {
                 0 => usize::MAX,
                 limit => limit,
@@ -385,13 +392,11 @@ impl MemTable {
         }
         let arena = self.arena();
         let block = arena.block_bytes();
-        let spare = block / 100 * OVER_ALLOCATION_PERCENT;
-        let limit = self.write_buffer_bytes.saturating_add(spare);
         let held = arena.allocated();
-        if held + block < limit {
+        if held + block < self.full_bytes {
             return false;
         }
-        held > limit || arena.unused() < block / 4
+        held > self.full_bytes || arena.unused() < block / 4
     }
 
     /// Nothing will be added any more.
@@ -461,11 +466,18 @@ where
     f(seq, value_type, entry.value())
 }
 
+#[inline]
 fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > LEN_MAX || value.len() > LEN_MAX {
-        return Err(Error::invalid_argument("a key or value of 4 GiB or more"));
+        return Err(too_large(key));
     }
     Ok(())
+}
+
+#[cold]
+fn too_large(key: &[u8]) -> Error {
+    let what = if key.len() > LEN_MAX { "key" } else { "value" };
+    Error::invalid_argument(format!("{what} is too large"))
 }
 
 fn repeated() -> Error {

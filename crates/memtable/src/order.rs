@@ -48,7 +48,7 @@ unsafe fn leading_of_stored(key: *const u8, len: usize) -> u64 {
         return word;
     }
     // What follows a short key is not part of it.
-    word & !(u64::MAX >> (8 * len as u32))
+    word & !(u64::MAX >> (8 * len))
 }
 
 /// `memcmp` order.

@@ -28,6 +28,7 @@
 //! 5. Nodes at level i are nodes at all lower levels, in the same order.
 //! 6. Exclusive inserts hold `exclusive`; they overlap no concurrent insert.
 
+use pumice_base::narrow::{len_u32, to_usize};
 use std::cmp::Ordering;
 use std::ptr;
 use std::sync::atomic::{
@@ -419,7 +420,7 @@ impl SkipList {
         let next = |node| unsafe { link(node, INDEX_LEVEL) }.next.load(Acquire);
         let bytes = self.index.advance(
             entries,
-            INDEX_STRIDE as usize,
+            to_usize(INDEX_STRIDE),
             || next(self.head),
             |node| (self.entry(node).prefix(order), next(node)),
         );
@@ -489,7 +490,7 @@ impl SkipList {
                 count += 1;
             }
             if count >= ENOUGH || level == 0 {
-                return count << (level as u32 * BRANCHING_BITS);
+                return count << (len_u32(level) * BRANCHING_BITS);
             }
         }
         0

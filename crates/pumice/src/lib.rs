@@ -62,6 +62,7 @@
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All
 //! handles are `Send` and `Sync` except iterators, which are `Send`.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -97,6 +98,8 @@ pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
 pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
 
+#[doc(hidden)] // For tests, which lower them.
+pub use pumice_base::SizeLimits;
 pub use pumice_base::comparator::CustomComparator;
 pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};

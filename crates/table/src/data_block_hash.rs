@@ -16,6 +16,7 @@
 use pumice_base::Comparator;
 use pumice_base::coding::{get_fixed16, get_fixed32};
 use pumice_base::hash::hash32;
+use pumice_base::narrow::{len_u32, low_u16, low_u64, round_down_u64, to_usize};
 use pumice_base::planted::{self, Bug};
 
 use crate::build::block_keys::BlockKeys;
@@ -70,7 +71,7 @@ impl DataBlockHash {
         while self.buckets.len() < keys {
             self.sum += self.buckets_per_key;
             // The conversion keeps the low bits, as RocksDB's does.
-            self.buckets.push((self.sum as u32 as u16) | 1);
+            self.buckets.push(low_u16(round_down_u64(self.sum)) | 1);
         }
         match keys {
             0 => 1,
@@ -109,7 +110,7 @@ impl DataBlockHash {
 
 /// Enters the keys into empty buckets.
 fn fill(buckets: &mut [u8], keys: &BlockKeys, restart_interval: usize) {
-    let modulus = Modulus::new(buckets.len() as u32);
+    let modulus = Modulus::new(len_u32(buckets.len()));
     let (mut restart, mut left) = (0u8, restart_interval);
     for key in keys.user_keys() {
         if left == 0 {
@@ -139,7 +140,7 @@ impl Modulus {
     #[inline]
     fn of(self, n: u32) -> usize {
         let fraction = self.magic.wrapping_mul(u64::from(n));
-        ((u128::from(fraction) * u128::from(self.divisor)) >> 64) as usize
+        to_usize(low_u64((u128::from(fraction) * u128::from(self.divisor)) >> 64))
     }
 }
 

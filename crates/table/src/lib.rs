@@ -7,6 +7,7 @@
 //! Formats 2 to 7 are written and read. Files are hostile: whatever their bytes say ends in an
 //! error or in wrong entries, never in a panic or an allocation beyond the file's own size and
 //! [`TableOptions::max_block_bytes`], or what the file's properties say of all its entries.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::SliceTransform;
-use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_base::narrow::low_u32;
+use pumice_base::{Error, InternalKeyComparator, Result, SizeLimits};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::IoPriority;
 use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
@@ -313,6 +314,8 @@ pub struct TableBuildContext {
     pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
+    /// What blocks may have, at most; tests lower it.
+    pub limits: SizeLimits,
 }
 
 impl TableBuildContext {
@@ -336,7 +339,7 @@ impl Default for TableBuildContext {
             comparator: InternalKeyComparator::default(),
             compression: CompressionType::None,
             compression_opts: CompressionOptions::default(),
-            column_family_id: crate::properties::UNKNOWN_COLUMN_FAMILY as u32,
+            column_family_id: low_u32(crate::properties::UNKNOWN_COLUMN_FAMILY),
             column_family_name: String::new(),
             level: -1,
             is_leveled: true,
@@ -359,6 +362,7 @@ impl Default for TableBuildContext {
             filter_balance: None,
             sample_for_compression: 0,
             user_collected: Vec::new(),
+            limits: SizeLimits::FORMAT,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! file had when it was made it identifies the file among all others. Pure functions.
 
 use pumice_base::hash::hash64_seeded;
+use pumice_base::narrow::{len_u32, low_u64};
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 use crate::properties::TableProperties;
@@ -18,9 +19,9 @@ pub fn session_id(random: [u64; 2]) -> String {
     let low_mask = (1u64 << LOW_BITS) - 1;
     // Zero is reserved: the lower word of the decoded id must not be 0.
     let low = (random[1] & low_mask).max(1);
-    let high = random[0] % 36u64.pow(SESSION_ID_LEN as u32 - LOW_CHARS);
+    let high = random[0] % 36u64.pow(len_u32(SESSION_ID_LEN) - LOW_CHARS);
     let mut text = String::with_capacity(SESSION_ID_LEN);
-    push_base36(&mut text, high, SESSION_ID_LEN as u32 - LOW_CHARS);
+    push_base36(&mut text, high, len_u32(SESSION_ID_LEN) - LOW_CHARS);
     push_base36(&mut text, low, LOW_CHARS);
     text
 }
@@ -55,7 +56,7 @@ pub fn unique_id(db_id: &str, session_id: &str, file_number: u64) -> Option<[u64
     }
     let (upper, lower) = decode_session_id(session_id).unwrap_or_else(|| {
         let hash = xxh3_128(session_id.as_bytes());
-        let (upper, lower) = ((hash >> 64) as u64, hash as u64);
+        let (upper, lower) = (low_u64(hash >> 64), low_u64(hash));
         (upper, if lower == 0 { upper | 1 } else { lower })
     });
     let db = xxh3_128_with_seed(db_id.as_bytes(), upper);
@@ -80,7 +81,7 @@ pub fn external_unique_id(properties: &TableProperties) -> Option<[u64; 2]> {
         chunk.copy_from_slice(&word.wrapping_add(offset).to_le_bytes());
     }
     let hash = xxh3_128(&bytes);
-    Some([hash as u64, (hash >> 64) as u64])
+    Some([low_u64(hash), low_u64(hash >> 64)])
 }
 
 /// 128 hashed bits that no other table has; block cache keys are made from them by xoring the

@@ -11,6 +11,7 @@
 //! older life left behind is told apart.
 //!
 //! Thread safety: readers and writers have one owner. What a record says is the engine's matter.
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

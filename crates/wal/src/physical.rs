@@ -8,6 +8,7 @@
 use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
 use pumice_base::Result;
 use pumice_base::checksum::{crc32c, crc32c_extend, unmask_crc};
+use pumice_base::narrow::low_u32;
 use pumice_base::planted::{self, Bug};
 use pumice_env::SequentialFile;
 use std::ops::Range;
@@ -135,7 +136,8 @@ impl PhysicalReader {
             let torn = self.at_end && !self.ends_earlier(stored_crc, payload.start);
             return Event::BadLength { dropped: self.drop_block(), at_end: torn };
         }
-        if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(self.log_number as u32) {
+        if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(low_u32(self.log_number))
+        {
             self.unread.start = payload.end;
             return Event::OldRecord;
         }

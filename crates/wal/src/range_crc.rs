@@ -8,6 +8,7 @@
 //! Registers and polynomials have their bits reversed, as the checksum has: the top bit is `x^0`.
 //! Thread safety: pure; [`RangeCrc`] has one owner. Ranges are checked.
 
+use pumice_base::narrow::{len_u32, low_u8};
 use std::ops::Range;
 
 /// CRC-32C's polynomial.
@@ -36,12 +37,12 @@ impl RangeCrc {
         let mut register = 0;
         self.registers.push(register);
         for byte in bytes {
-            register = register >> 8 ^ self.table[usize::from(register as u8 ^ byte)];
+            register = register >> 8 ^ self.table[usize::from(low_u8(u64::from(register)) ^ byte)];
             self.registers.push(register);
         }
         while self.shifts.len() <= bytes.len() {
             let last = self.shifts.last().copied().unwrap_or(ONE);
-            self.shifts.push(last >> 8 ^ self.table[usize::from(last as u8)]);
+            self.shifts.push(last >> 8 ^ self.table[usize::from(low_u8(u64::from(last)))]);
         }
     }
 
@@ -68,7 +69,7 @@ fn product(mut a: u32, b: u32) -> u32 {
 /// What shifting by a byte adds, by the byte that is shifted out.
 pub(crate) fn shift_table() -> [u32; 256] {
     std::array::from_fn(|byte| {
-        (0..8).fold(byte as u32, |crc, _| crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+        (0..8).fold(len_u32(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
     })
 }
 

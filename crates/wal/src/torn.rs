@@ -24,6 +24,7 @@
 use crate::range_crc::{RangeCrc, shift_table};
 use crate::record::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc, unmask_crc};
+use pumice_base::narrow::{len_u32, to_usize};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -59,7 +60,7 @@ pub(crate) fn judge(
     let mut scan = Scan {
         tail,
         zeros_from: tail.len() - zeros,
-        phase: (offset % BLOCK_BYTES as u64) as usize,
+        phase: to_usize(offset % BLOCK_BYTES as u64),
         at: 0,
         countdown,
         assembling: None,
@@ -319,7 +320,7 @@ fn bytes_behind_single_error(difference: u32, bytes: usize) -> Option<usize> {
     (0..bytes).find(|_| {
         // The top bytes of the table's entries are all different.
         let at = table.iter().position(|entry| entry >> 24 == rest >> 24).unwrap_or(0);
-        rest = (rest ^ table[at]) << 8 | at as u32;
+        rest = (rest ^ table[at]) << 8 | len_u32(at);
         rest < 256
     })
 }

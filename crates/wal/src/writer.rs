@@ -17,6 +17,7 @@ use crate::record::{
     RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
 };
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
+use pumice_base::narrow::{len_u16, low_u32, to_usize};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
 use std::sync::Arc;
@@ -42,12 +43,12 @@ impl LogWriter {
         for kind in FULL..=LAST {
             header_crcs[usize::from(kind)] = if recycle {
                 let crc = crc32c(&[kind + RECYCLABLE_OFFSET]);
-                crc32c_extend(crc, &(log_number as u32).to_le_bytes())
+                crc32c_extend(crc, &low_u32(log_number).to_le_bytes())
             } else {
                 crc32c(&[kind])
             };
         }
-        let block_offset = (file.len() % BLOCK_BYTES as u64) as usize;
+        let block_offset = to_usize(file.len() % BLOCK_BYTES as u64);
         let header_bytes = if recycle { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
         LogWriter {
             file,
@@ -187,7 +188,7 @@ impl LogWriter {
             buffer.extend_from_slice(&header(0, bytes, kind));
         } else {
             buffer.extend_from_slice(&header(0, bytes, kind + RECYCLABLE_OFFSET));
-            buffer.extend_from_slice(&(self.log_number as u32).to_le_bytes());
+            buffer.extend_from_slice(&low_u32(self.log_number).to_le_bytes());
         }
         let payload = buffer.len();
         pieces.for_each(|piece| buffer.extend_from_slice(piece));
@@ -203,7 +204,7 @@ impl LogWriter {
 #[inline]
 fn header(crc: u32, bytes: usize, kind: u8) -> [u8; HEADER_BYTES] {
     let [c0, c1, c2, c3] = mask_crc(crc).to_le_bytes();
-    let [l0, l1] = (bytes as u16).to_le_bytes();
+    let [l0, l1] = len_u16(bytes).to_le_bytes();
     [c0, c1, c2, c3, l0, l1, kind]
 }
 

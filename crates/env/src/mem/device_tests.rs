@@ -101,7 +101,7 @@ fn nothing_completes_after_the_power_was_cut() {
     for seed in 0..200 {
         let body = || {
             let fs = MemFs::new(seed);
-            fs.create_dir_all(Path::new("/d")).unwrap();
+            crate::create_dir_durably(&fs, Path::new("/d"), false).unwrap();
             let own = fs.clone();
             let task = thread::spawn("task", move || {
                 let mut acknowledged = Vec::new();

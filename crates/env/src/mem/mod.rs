@@ -13,8 +13,9 @@
 //!    change names), the crash holds it exclusively.
 //! 3. Lock order: `world`, then one inode's content, then the fault table.
 //!
-//! Simplifications: directories themselves appear and vanish durably at once; a rename between two
-//! directories becomes durable with the first sync of either.
+//! A directory is a name in the one above it: new, removed and renamed ones are durable when that
+//! one is synced. Simplification: a rename between two directories becomes durable with the first
+//! sync of either.
 //!
 //! Thread safety: `MemFs` is a handle, cloned freely and used from anywhere.
 

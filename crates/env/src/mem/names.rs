@@ -1,8 +1,14 @@
 //! Directories: names now, durable names, and the changes in between.
 //!
+//! A directory is a name in the one above it, as a file is: after a crash it is there if that name
+//! is durable, and with it what is durable in it; otherwise all of it is gone. The two roots, `/`
+//! and the working directory, are always there.
+//!
 //! A pending change is one step of the user's: a rename carries both its names and survives a crash
 //! whole or not at all. Changes are kept in one list for all directories, in the order they were
 //! made, because a journalling file system keeps that order across directories.
+//!
+//! Invariant: `paths` has the roots and every directory that the names now lead to.
 
 use super::crash::{CrashMode, NameLoss};
 use super::inode::{Inode, SpaceMeter};
@@ -15,7 +21,34 @@ use std::sync::Arc;
 const ENOTEMPTY: i32 = 39;
 
 type DirId = u64;
-type Entries = BTreeMap<String, Arc<Inode>>;
+type Entries = BTreeMap<String, Thing>;
+
+/// The roots, by path: of absolute ones, and of those from the working directory.
+const ROOTS: [(&str, DirId); 3] = [("/", 0), ("", 1), (".", 1)];
+
+/// What a name stands for.
+#[derive(Clone)]
+enum Thing {
+    File(Arc<Inode>),
+    Dir(DirId),
+}
+
+impl Thing {
+    fn is(&self, other: &Thing) -> bool {
+        match (self, other) {
+            (Thing::File(a), Thing::File(b)) => Arc::ptr_eq(a, b),
+            (Thing::Dir(a), Thing::Dir(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    fn file(&self) -> Option<&Arc<Inode>> {
+        match self {
+            Thing::File(inode) => Some(inode),
+            Thing::Dir(_) => None,
+        }
+    }
+}
 
 #[derive(Default)]
 struct Dir {
@@ -23,12 +56,12 @@ struct Dir {
     stable: Entries,
 }
 
-/// One name of one directory, and the file it got or lost.
+/// One name of one directory, and what it got or lost.
 #[derive(Clone)]
 struct Entry {
     dir: DirId,
     name: String,
-    inode: Arc<Inode>,
+    thing: Thing,
 }
 
 /// One step: a name that goes, a name that comes, or both (a rename).
@@ -43,18 +76,18 @@ impl NameChange {
         [&self.unset, &self.set].into_iter().flatten().any(|e| e.dir == dir)
     }
 
-    /// Applies the step to durable names. A name that meanwhile means another file stays.
+    /// Applies the step to durable names. A name that meanwhile means something else stays.
     fn apply(&self, stable: &mut BTreeMap<DirId, Entries>) {
         if let Some(e) = &self.unset
             && let Some(entries) = stable.get_mut(&e.dir)
-            && entries.get(&e.name).is_some_and(|inode| Arc::ptr_eq(inode, &e.inode))
+            && entries.get(&e.name).is_some_and(|thing| thing.is(&e.thing))
         {
             entries.remove(&e.name);
         }
         if let Some(e) = &self.set
             && let Some(entries) = stable.get_mut(&e.dir)
         {
-            entries.insert(e.name.clone(), Arc::clone(&e.inode));
+            entries.insert(e.name.clone(), e.thing.clone());
         }
     }
 }
@@ -72,23 +105,14 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new() -> Self {
-        let mut names = Names {
-            paths: BTreeMap::new(),
-            dirs: BTreeMap::new(),
+        Names {
+            paths: ROOTS.iter().map(|(path, id)| (PathBuf::from(path), *id)).collect(),
+            dirs: ROOTS.iter().map(|(_, id)| (*id, Dir::default())).collect(),
             pending: Vec::new(),
-            next_dir: 0,
+            next_dir: ROOTS.len() as DirId,
             next_change: 1,
             journal_floor: 0,
-        };
-        names.insert_dir(Path::new("/"));
-        names.insert_dir(Path::new(""));
-        names
-    }
-
-    fn insert_dir(&mut self, path: &Path) {
-        self.paths.insert(path.to_path_buf(), self.next_dir);
-        self.dirs.insert(self.next_dir, Dir::default());
-        self.next_dir += 1;
+        }
     }
 
     /// Directory and last component of `path`, when the directory exists.
@@ -99,12 +123,12 @@ impl Names {
 
     fn entry(&self, path: &Path) -> Option<Entry> {
         let (dir, name) = self.locate(path)?;
-        let inode = Arc::clone(self.dirs.get(&dir)?.live.get(&name)?);
-        Some(Entry { dir, name, inode })
+        let thing = self.dirs.get(&dir)?.live.get(&name)?.clone();
+        Some(Entry { dir, name, thing })
     }
 
     pub(super) fn find(&self, path: &Path) -> Option<Arc<Inode>> {
-        self.entry(path).map(|e| e.inode)
+        self.entry(path)?.thing.file().cloned()
     }
     pub(super) fn is_dir(&self, path: &Path) -> bool {
         self.paths.contains_key(path)
@@ -125,90 +149,99 @@ impl Names {
         if let Some(e) = &set
             && let Some(live) = self.live(e.dir)
         {
-            e.inode.pin();
-            gone.extend(live.insert(e.name.clone(), Arc::clone(&e.inode)));
+            if let Thing::File(inode) = &e.thing {
+                inode.pin();
+            }
+            gone.extend(live.insert(e.name.clone(), e.thing.clone()));
         }
-        gone.iter().for_each(|inode| inode.unpin());
+        gone.iter().filter_map(Thing::file).for_each(|inode| inode.unpin());
         self.pending.push(NameChange { number: self.next_change, unset, set });
         self.next_change += 1;
     }
 
-    /// Gives `inode` the name `path`.
+    /// Gives `inode` the name `path`, which no directory has.
     pub(super) fn set(&mut self, path: &Path, inode: Arc<Inode>) -> Result<(), i32> {
         let (dir, name) = self.locate(path).ok_or(ENOENT)?;
-        self.change(None, Some(Entry { dir, name, inode }));
+        if self.is_dir(path) {
+            return Err(EEXIST);
+        }
+        self.change(None, Some(Entry { dir, name, thing: Thing::File(inode) }));
         Ok(())
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> Result<(), i32> {
-        let entry = self.entry(path).ok_or(ENOENT)?;
+        let entry = self.entry(path).filter(|e| e.thing.file().is_some()).ok_or(ENOENT)?;
         self.change(Some(entry), None);
         Ok(())
     }
 
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<(), i32> {
-        if self.is_dir(from) {
-            return self.rename_dir(from, to);
-        }
         let old = self.entry(from).ok_or(ENOENT)?;
         let (dir, name) = self.locate(to).ok_or(ENOENT)?;
-        if (old.dir, &old.name) != (dir, &name) {
-            let new = Entry { dir, name, inode: Arc::clone(&old.inode) };
-            self.change(Some(old), Some(new));
-        }
-        Ok(())
-    }
-
-    fn rename_dir(&mut self, from: &Path, to: &Path) -> Result<(), i32> {
-        if self.is_dir(to) || self.find(to).is_some() {
+        let is_dir = matches!(old.thing, Thing::Dir(_));
+        if self.is_dir(to) || is_dir && self.find(to).is_some() {
             return Err(EEXIST);
         }
-        self.locate(to).ok_or(ENOENT)?;
-        for (path, id) in std::mem::take(&mut self.paths) {
-            let moved = match path.strip_prefix(from) {
-                Ok(rest) if rest.as_os_str().is_empty() => to.to_path_buf(),
-                Ok(rest) => to.join(rest),
-                Err(_) => path,
-            };
-            self.paths.insert(moved, id);
+        if (old.dir, &old.name) == (dir, &name) {
+            return Ok(());
+        }
+        let new = Entry { dir, name, thing: old.thing.clone() };
+        self.change(Some(old), Some(new));
+        if is_dir {
+            self.find_dirs();
         }
         Ok(())
     }
 
     pub(super) fn make_dir(&mut self, path: &Path) -> Result<(), i32> {
-        for dir in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            if self.find(dir).is_some() {
+        for made in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            if self.is_dir(made) {
+                continue;
+            }
+            if self.find(made).is_some() {
                 return Err(EEXIST);
             }
-            if !self.is_dir(dir) {
-                self.insert_dir(dir);
-            }
+            let (dir, name) = self.locate(made).ok_or(ENOENT)?;
+            let id = self.next_dir;
+            self.next_dir += 1;
+            self.paths.insert(made.to_path_buf(), id);
+            self.dirs.insert(id, Dir::default());
+            self.change(None, Some(Entry { dir, name, thing: Thing::Dir(id) }));
         }
         Ok(())
     }
 
+    /// What is durable in it comes back with its name, should a crash bring that back.
     pub(super) fn remove_dir(&mut self, path: &Path) -> Result<(), i32> {
-        let id = *self.paths.get(path).ok_or(ENOENT)?;
-        if self.list(path).is_some_and(|names| !names.is_empty()) {
+        let entry = self.entry(path).ok_or(ENOENT)?;
+        let Thing::Dir(id) = entry.thing else { return Err(ENOENT) };
+        if self.dirs.get(&id).is_some_and(|dir| !dir.live.is_empty()) {
             return Err(ENOTEMPTY);
         }
+        self.change(Some(entry), None);
         self.paths.remove(path);
-        self.dirs.remove(&id);
         Ok(())
+    }
+
+    /// Restores the invariant: follows the names now from the roots.
+    fn find_dirs(&mut self) {
+        self.paths.clear();
+        let mut found: Vec<(PathBuf, DirId)> =
+            ROOTS.iter().map(|(path, id)| (PathBuf::from(path), *id)).collect();
+        while let Some((path, id)) = found.pop() {
+            for (name, thing) in self.dirs.get(&id).into_iter().flat_map(|dir| &dir.live) {
+                if let Thing::Dir(below) = thing {
+                    found.push((path.join(name), *below));
+                }
+            }
+            self.paths.insert(path, id);
+        }
     }
 
     /// The names of files and directories in `path`, `None` when it is no directory.
     pub(super) fn list(&self, path: &Path) -> Option<Vec<String>> {
         let id = self.paths.get(path)?;
-        let mut names: Vec<String> = self.dirs.get(id)?.live.keys().cloned().collect();
-        for dir in self.paths.keys() {
-            if dir.parent() == Some(path)
-                && let Some(name) = dir.file_name().and_then(|n| n.to_str())
-            {
-                names.push(name.to_string());
-            }
-        }
-        Some(names)
+        Some(self.dirs.get(id)?.live.keys().cloned().collect())
     }
 
     pub(super) fn sync_dir(&mut self, path: &Path) -> Result<(), i32> {
@@ -260,7 +293,7 @@ impl Names {
         }
         let mut renewed: BTreeMap<*const Inode, Arc<Inode>> = BTreeMap::new();
         let mut names = Names {
-            paths: self.paths.clone(),
+            paths: BTreeMap::new(),
             dirs: BTreeMap::new(),
             pending: Vec::new(),
             next_dir: self.next_dir,
@@ -268,7 +301,8 @@ impl Names {
             journal_floor: 0,
         };
         for (id, mut entries) in stable {
-            for inode in entries.values_mut() {
+            for thing in entries.values_mut() {
+                let Thing::File(inode) = thing else { continue };
                 // A file with two names stays one file.
                 let new = renewed
                     .entry(Arc::as_ptr(inode))
@@ -278,6 +312,7 @@ impl Names {
             }
             names.dirs.insert(id, Dir { live: entries.clone(), stable: entries });
         }
+        names.find_dirs();
         names
     }
 }

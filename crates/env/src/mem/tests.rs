@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{BufferedWriter, WriterOptions, write_file};
+use crate::{BufferedWriter, WriterOptions, create_dir_durably, write_file};
 use std::collections::BTreeSet;
 
 fn path(name: &str) -> PathBuf {
@@ -11,7 +11,7 @@ fn path(name: &str) -> PathBuf {
 
 fn new_fs() -> MemFs {
     let fs = MemFs::new(0);
-    fs.create_dir_all(Path::new("/db")).unwrap();
+    create_dir_durably(&fs, Path::new("/db"), false).unwrap();
     fs
 }
 
@@ -45,6 +45,57 @@ fn syncing_the_file_and_the_directory_are_two_things() {
     fs.crash(1, CrashMode::UNSYNCED);
     assert_eq!(fs.read_file(&path("f")).unwrap(), b"data");
     assert_eq!(fs.used_bytes(), 4);
+}
+
+/// A directory is a name as others are: it is lost with all that was durable in it, or comes back.
+#[pumice_test_macros::test]
+fn the_name_of_a_directory_is_durable_when_the_one_above_is_synced() {
+    let fs = MemFs::new(0);
+    let (above, below) = (Path::new("/above"), Path::new("/above/below"));
+    let file = below.join("f");
+    fs.create_dir_all(below).unwrap();
+    write_file(&fs, &file, b"data", true).unwrap();
+    let lost = || fs.crashed_copy(1, CrashMode::UNSYNCED);
+    for (synced, left) in
+        [(below, "nothing"), (above, "nothing"), (Path::new("/"), "all"), (below, "all")]
+    {
+        fs.sync_dir(synced).unwrap();
+        let there = lost().exists(&file).unwrap();
+        assert_eq!(there, left == "all", "{}", synced.display());
+    }
+    let process = fs.crashed_copy(1, CrashMode::PROCESS);
+    assert_eq!(process.list(above).unwrap(), ["below"]);
+
+    fs.rename(below, &above.join("moved")).unwrap();
+    assert!(!fs.exists(&file).unwrap() && fs.exists(&above.join("moved/f")).unwrap());
+    assert!(lost().exists(&file).unwrap(), "the new name is not durable");
+    fs.sync_dir(above).unwrap();
+    assert!(lost().exists(&above.join("moved/f")).unwrap());
+    assert!(!lost().exists(below).unwrap());
+
+    fs.remove(&above.join("moved/f")).unwrap();
+    fs.remove_dir(&above.join("moved")).unwrap();
+    assert!(!fs.exists(&above.join("moved")).unwrap());
+    let back = lost();
+    assert_eq!(back.read_file(&above.join("moved/f")).unwrap(), b"data");
+    fs.sync_dir(above).unwrap();
+    assert!(!lost().exists(&above.join("moved")).unwrap());
+    assert_eq!(lost().list(above).unwrap(), Vec::<String>::new());
+}
+
+#[pumice_test_macros::test]
+fn directories_are_made_durably() {
+    let fs = MemFs::new(0);
+    for dir in ["/a/b/c", "/a/b/d", "rel/e", "f"].map(Path::new) {
+        create_dir_durably(&fs, dir, false).unwrap();
+        create_dir_durably(&fs, dir, true).unwrap();
+        let left = fs.crashed_copy(1, CrashMode::UNSYNCED);
+        assert!(left.exists(dir).unwrap(), "{}", dir.display());
+    }
+    // Somebody made it and was killed.
+    fs.create_dir_all(Path::new("/x/y/z")).unwrap();
+    create_dir_durably(&fs, Path::new("/x/y/z"), true).unwrap();
+    assert!(fs.crashed_copy(1, CrashMode::UNSYNCED).exists(Path::new("/x/y/z")).unwrap());
 }
 
 #[pumice_test_macros::test]
@@ -185,7 +236,7 @@ fn a_removed_name_may_come_back() {
 #[pumice_test_macros::test]
 fn the_journal_keeps_the_order_across_directories() {
     let fs = new_fs();
-    fs.create_dir_all(Path::new("/wal")).unwrap();
+    create_dir_durably(&fs, Path::new("/wal"), false).unwrap();
     write_file(&fs, Path::new("/wal/1"), b"w", true).unwrap();
     write_file(&fs, &path("2"), b"d", true).unwrap();
     fs.sync_dir(Path::new("/db")).unwrap();

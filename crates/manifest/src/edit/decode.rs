@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use pumice_base::coding::Decoder;
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::dbformat::{
+    COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, TRAILER_LEN,
+};
 use pumice_base::{Error, Result};
 
 use super::{BlobFileAddition, BlobFileGarbage, VersionEdit, WalAddition, file_tag, tag};
@@ -15,6 +17,11 @@ use crate::file_meta::FileMetaData;
 const MAX_LEVEL: u32 = 255;
 /// `db_paths` has at most four entries.
 const MAX_PATH_ID: u8 = 3;
+/// Epochs count flushes and ingestions: beyond this they are nonsense, and could not count on.
+const MAX_EPOCH: u64 = 1 << 62;
+
+/// Bytes that range tombstones of a file can cover: levels and compactions sum them up.
+const MAX_COVERED: u64 = 1 << 56;
 
 /// A failed field; the text names it.
 type Field<T> = std::result::Result<T, &'static str>;
@@ -41,25 +48,25 @@ impl VersionEdit {
         match tag {
             tag::DB_ID => self.db_id = Some(text(input, "db id")?),
             tag::COMPARATOR => self.comparator = Some(text(input, "comparator name")?),
-            tag::LOG_NUMBER => self.log_number = Some(number(input, "log number")?),
+            tag::LOG_NUMBER => self.log_number = Some(file_number(input, "log number")?),
             tag::PREV_LOG_NUMBER => {
-                self.prev_log_number = Some(number(input, "previous log number")?);
+                self.prev_log_number = Some(file_number(input, "previous log number")?);
             }
             tag::NEXT_FILE_NUMBER => {
-                self.next_file_number = Some(number(input, "next file number")?);
+                self.next_file_number = Some(file_number(input, "next file number")?);
             }
             tag::LAST_SEQUENCE => {
-                self.last_sequence = Some(number(input, "last sequence number")?);
+                self.last_sequence =
+                    Some(number_to(LAST_SEQUENCE_MAX, input, "last sequence number")?);
             }
             tag::MIN_LOG_NUMBER_TO_KEEP => {
-                self.raise_min_log(number(input, "min log number to keep")?);
+                self.raise_min_log(file_number(input, "min log number to keep")?);
             }
             tag::MAX_COLUMN_FAMILY => {
-                let id = input.varint32().ok_or("max column family")?;
-                self.max_column_family = Some(id);
+                self.max_column_family = Some(family_id(input, "max column family")?);
             }
             tag::COLUMN_FAMILY => {
-                self.column_family = input.varint32().ok_or("set column family id")?;
+                self.column_family = family_id(input, "set column family id")?;
             }
             tag::COLUMN_FAMILY_ADD => {
                 self.add_column_family = Some(text(input, "column family add")?);
@@ -99,7 +106,7 @@ impl VersionEdit {
             }
             tag::DELETED_FILE => {
                 let level = level(input, "deleted file")?;
-                let number = number(input, "deleted file")?;
+                let number = file_number(input, "deleted file")?;
                 self.deleted_files.push((level, number));
             }
             tag::NEW_FILE => self.decode_old_file(input, false, false, "new-file entry")?,
@@ -117,7 +124,7 @@ impl VersionEdit {
                 let body = input.length_prefixed().ok_or("wal addition")?;
                 self.wal_additions.push(wal_addition(&mut Decoder::new(body))?);
             }
-            tag::WAL_DELETION_OLD => self.wal_deletion = Some(number(input, "wal deletion")?),
+            tag::WAL_DELETION_OLD => self.wal_deletion = Some(file_number(input, "wal deletion")?),
             tag::WAL_DELETION => self.wal_deletion = Some(number_string(input, "wal deletion")?),
             unknown if unknown & tag::SAFE_IGNORE != 0 => {
                 input.length_prefixed().ok_or("safely ignoreable tag length error")?;
@@ -137,7 +144,7 @@ impl VersionEdit {
         what: &'static str,
     ) -> Field<()> {
         let level = level(input, what)?;
-        let mut file = FileMetaData { number: number(input, what)?, ..Default::default() };
+        let mut file = FileMetaData { number: file_number(input, what)?, ..Default::default() };
         if has_path {
             file.path_id = input.varint32().ok_or(what)?;
             if file.path_id > u32::from(MAX_PATH_ID) {
@@ -152,7 +159,7 @@ impl VersionEdit {
     fn decode_file4(&mut self, input: &mut Decoder<'_>) -> Field<()> {
         const WHAT: &str = "new-file4 entry";
         let level = level(input, WHAT)?;
-        let mut file = FileMetaData { number: number(input, WHAT)?, ..Default::default() };
+        let mut file = FileMetaData { number: file_number(input, WHAT)?, ..Default::default() };
         file_range(&mut file, input, true, WHAT)?;
         loop {
             let tag = input.varint32().ok_or("new-file4 custom field")?;
@@ -162,6 +169,7 @@ impl VersionEdit {
             let value = input.length_prefixed().ok_or("new-file4 custom field")?;
             if tag == file_tag::MIN_LOG_NUMBER_TO_KEEP {
                 let min_log = pumice_base::coding::get_fixed64(value);
+                let min_log = min_log.filter(|number| *number <= FILE_NUMBER_MAX);
                 self.raise_min_log(min_log.ok_or("invalid min log number")?);
             } else {
                 file_custom_field(&mut file, tag, value)?;
@@ -187,8 +195,8 @@ fn file_range(
     file.smallest = internal_key(input, what)?;
     file.largest = internal_key(input, what)?;
     if has_seqnos {
-        file.smallest_seq = number(input, what)?;
-        file.largest_seq = number(input, what)?;
+        file.smallest_seq = number_to(MAX_SEQUENCE, input, what)?;
+        file.largest_seq = number_to(MAX_SEQUENCE, input, what)?;
     }
     Ok(())
 }
@@ -228,10 +236,14 @@ fn file_custom_field(file: &mut FileMetaData, tag: u32, value: &[u8]) -> Field<(
             };
             file.unique_id = [low, high];
         }
-        file_tag::EPOCH_NUMBER => file.epoch_number = number("invalid epoch number")?,
+        file_tag::EPOCH_NUMBER => {
+            let what = "invalid epoch number";
+            file.epoch_number = number_to(MAX_EPOCH, &mut Decoder::new(value), what)?;
+        }
         file_tag::COMPENSATED_RANGE_DELETION => {
+            let what = "Invalid compensated range deletion size";
             file.compensated_range_deletion_size =
-                number("Invalid compensated range deletion size")?;
+                number_to(MAX_COVERED, &mut Decoder::new(value), what)?;
         }
         file_tag::TAIL_SIZE => file.tail_size = number("invalid tail start offset")?,
         file_tag::UDT_PERSISTED => match value {
@@ -254,7 +266,7 @@ fn file_custom_field(file: &mut FileMetaData, tag: u32, value: &[u8]) -> Field<(
 fn blob_addition(input: &mut Decoder<'_>) -> Field<BlobFileAddition> {
     const WHAT: &str = "Error decoding blob file addition";
     let addition = BlobFileAddition {
-        number: number(input, WHAT)?,
+        number: file_number(input, WHAT)?,
         blob_count: number(input, WHAT)?,
         blob_bytes: number(input, WHAT)?,
         checksum_method: text(input, WHAT)?,
@@ -267,7 +279,7 @@ fn blob_addition(input: &mut Decoder<'_>) -> Field<BlobFileAddition> {
 fn blob_garbage(input: &mut Decoder<'_>) -> Field<BlobFileGarbage> {
     const WHAT: &str = "Error decoding blob file garbage";
     let garbage = BlobFileGarbage {
-        number: number(input, WHAT)?,
+        number: file_number(input, WHAT)?,
         garbage_count: number(input, WHAT)?,
         garbage_bytes: number(input, WHAT)?,
     };
@@ -290,7 +302,7 @@ fn skip_blob_fields(input: &mut Decoder<'_>, what: &'static str) -> Field<()> {
 
 fn wal_addition(input: &mut Decoder<'_>) -> Field<WalAddition> {
     const WHAT: &str = "Error decoding WAL addition";
-    let mut wal = WalAddition { number: number(input, WHAT)?, synced_size: None };
+    let mut wal = WalAddition { number: file_number(input, WHAT)?, synced_size: None };
     loop {
         match input.varint32().ok_or(WHAT)? {
             file_tag::WAL_TERMINATE => return Ok(wal),
@@ -302,6 +314,19 @@ fn wal_addition(input: &mut Decoder<'_>) -> Field<WalAddition> {
 
 fn number(input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
     input.varint64().ok_or(what)
+}
+
+/// A number of at most `most`: a larger one would not leave room for those to come.
+fn number_to(most: u64, input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
+    input.varint64().filter(|number| *number <= most).ok_or(what)
+}
+
+fn file_number(input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
+    number_to(FILE_NUMBER_MAX, input, what)
+}
+
+fn family_id(input: &mut Decoder<'_>, what: &'static str) -> Field<u32> {
+    input.varint32().filter(|id| *id <= COLUMN_FAMILY_ID_MAX).ok_or(what)
 }
 
 /// A varint64 inside a length-prefixed body.

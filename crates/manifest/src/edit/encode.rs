@@ -3,6 +3,7 @@
 use pumice_base::coding::{
     put_fixed64, put_length_prefixed, put_varint32, put_varint64, varint_len,
 };
+use pumice_base::narrow::{len_u32, low_u8};
 
 use super::{VersionEdit, WalAddition, file_tag, tag};
 use crate::file_meta::{FileMetaData, UNKNOWN_CHECKSUM_FUNC};
@@ -126,7 +127,7 @@ fn encode_file(out: &mut Vec<u8>, level: usize, file: &FileMetaData, min_log: Op
         put_string(out, file_tag::FILE_CHECKSUM_FUNC, func.as_bytes());
     }
     if file.path_id != 0 {
-        put_string(out, file_tag::PATH_ID, &[file.path_id as u8]);
+        put_string(out, file_tag::PATH_ID, &[low_u8(u64::from(file.path_id))]);
     }
     if file.temperature != 0 {
         put_string(out, file_tag::TEMPERATURE, &[file.temperature]);
@@ -182,6 +183,6 @@ fn put_string(out: &mut Vec<u8>, tag: u32, bytes: &[u8]) {
 /// `tag ‖ length ‖ varint64`.
 fn put_number_string(out: &mut Vec<u8>, tag: u32, value: u64) {
     put_varint32(out, tag);
-    put_varint32(out, varint_len(value) as u32);
+    put_varint32(out, len_u32(varint_len(value)));
     put_varint64(out, value);
 }

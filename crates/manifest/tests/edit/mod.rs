@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, ValueType, internal_key};
+use pumice_base::dbformat::{
+    COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, ValueType, internal_key,
+};
 use pumice_manifest::edit::{BlobFileAddition, BlobFileGarbage, WalAddition};
 use pumice_manifest::{FileMetaData, VersionEdit};
 
@@ -22,14 +24,14 @@ fn random_file(rng: &mut Rng) -> FileMetaData {
     let maybe = |rng: &mut Rng| if rng.below(2) == 0 { 0 } else { rng.next() >> rng.below(60) };
     let checksum = rng.below(2) == 0;
     FileMetaData {
-        number: rng.next(),
+        number: rng.next() & FILE_NUMBER_MAX,
         path_id: rng.below(4) as u32,
         file_size: rng.next(),
         smallest: key(rng),
         largest: key(rng),
         smallest_seq: rng.next() & MAX_SEQUENCE,
         largest_seq: rng.next() & MAX_SEQUENCE,
-        epoch_number: maybe(rng),
+        epoch_number: maybe(rng) >> 2,
         oldest_ancester_time: maybe(rng),
         file_creation_time: maybe(rng),
         oldest_blob_file_number: maybe(rng),
@@ -39,7 +41,7 @@ fn random_file(rng: &mut Rng) -> FileMetaData {
         marked_for_compaction: rng.below(2) == 0,
         file_checksum: if checksum { vec![1, 2, 3, rng.next() as u8] } else { Vec::new() },
         file_checksum_func_name: if checksum { "FileChecksumCrc32c".into() } else { "".into() },
-        compensated_range_deletion_size: maybe(rng),
+        compensated_range_deletion_size: maybe(rng) >> 8,
         min_timestamp: vec![7; rng.below(3) as usize],
         max_timestamp: vec![8; rng.below(3) as usize],
         timestamps_stripped: rng.below(2) == 0,
@@ -53,12 +55,12 @@ fn random_edit(rng: &mut Rng) -> VersionEdit {
         db_id: maybe(rng).map(|n| format!("id-{n}")),
         comparator: maybe(rng).map(|n| format!("cmp-{n}")),
         persist_user_defined_timestamps: maybe(rng).map(|n| n % 2 == 0),
-        log_number: maybe(rng),
-        prev_log_number: maybe(rng),
-        next_file_number: maybe(rng),
-        last_sequence: maybe(rng),
-        min_log_number_to_keep: maybe(rng),
-        max_column_family: maybe(rng).map(|n| n as u32),
+        log_number: maybe(rng).map(|n| n & FILE_NUMBER_MAX),
+        prev_log_number: maybe(rng).map(|n| n & FILE_NUMBER_MAX),
+        next_file_number: maybe(rng).map(|n| n & FILE_NUMBER_MAX),
+        last_sequence: maybe(rng).map(|n| n.min(LAST_SEQUENCE_MAX)),
+        min_log_number_to_keep: maybe(rng).map(|n| n & FILE_NUMBER_MAX),
+        max_column_family: maybe(rng).map(|n| (n as u32).min(COLUMN_FAMILY_ID_MAX)),
         wal_deletion: maybe(rng),
         column_family: rng.below(3) as u32,
         add_column_family: maybe(rng).map(|n| format!("cf-{n}")),
@@ -70,22 +72,23 @@ fn random_edit(rng: &mut Rng) -> VersionEdit {
     };
     for _ in 0..rng.below(4) {
         edit.add_file(rng.below(7) as usize, Arc::new(random_file(rng)));
-        edit.delete_file(rng.below(7) as usize, rng.next());
+        edit.delete_file(rng.below(7) as usize, rng.next() & FILE_NUMBER_MAX);
         let cursor = internal_key(b"cursor", rng.below(9), ValueType::Value);
         edit.compact_cursors.push((rng.below(7) as usize, cursor));
         edit.blob_additions.push(BlobFileAddition {
-            number: rng.next(),
+            number: rng.next() & FILE_NUMBER_MAX,
             blob_count: rng.below(100),
             blob_bytes: rng.next(),
             checksum_method: "SHA1".into(),
             checksum_value: vec![1, 2, 3],
         });
         edit.blob_garbage.push(BlobFileGarbage {
-            number: rng.next(),
+            number: rng.next() & FILE_NUMBER_MAX,
             garbage_count: rng.below(100),
             garbage_bytes: rng.next(),
         });
-        edit.wal_additions.push(WalAddition { number: rng.next(), synced_size: maybe(rng) });
+        let number = rng.next() & FILE_NUMBER_MAX;
+        edit.wal_additions.push(WalAddition { number, synced_size: maybe(rng) });
     }
     edit
 }
@@ -115,6 +118,50 @@ fn same(a: &VersionEdit, b: &VersionEdit) -> bool {
     };
     let rest = |e: &VersionEdit| format!("{:?}", VersionEdit { new_files: vec![], ..e.clone() });
     files(a) == files(b) && rest(a) == rest(b)
+}
+
+/// What the counters of a database could not go on from is no edit; the largest they can is one.
+#[test]
+fn numbers_have_bounds() {
+    let edit = VersionEdit::default;
+    let file = |file: FileMetaData| {
+        let key = internal_key(b"k", 1, ValueType::Value);
+        let file = FileMetaData { smallest: key.clone(), largest: key, ..file };
+        VersionEdit { new_files: vec![(0, Arc::new(file))], ..edit() }
+    };
+    let meta = FileMetaData::default;
+    let at = |n: u64| {
+        [
+            (FILE_NUMBER_MAX, VersionEdit { log_number: Some(n), ..edit() }),
+            (FILE_NUMBER_MAX, VersionEdit { prev_log_number: Some(n), ..edit() }),
+            (FILE_NUMBER_MAX, VersionEdit { next_file_number: Some(n), ..edit() }),
+            (FILE_NUMBER_MAX, VersionEdit { min_log_number_to_keep: Some(n), ..edit() }),
+            (FILE_NUMBER_MAX, VersionEdit { deleted_files: vec![(0, n)], ..edit() }),
+            (FILE_NUMBER_MAX, file(FileMetaData { number: n, ..meta() })),
+            (LAST_SEQUENCE_MAX, VersionEdit { last_sequence: Some(n), ..edit() }),
+            (MAX_SEQUENCE, file(FileMetaData { smallest_seq: n, ..meta() })),
+            (MAX_SEQUENCE, file(FileMetaData { largest_seq: n, ..meta() })),
+            (1 << 62, file(FileMetaData { epoch_number: n, ..meta() })),
+            (1 << 56, file(FileMetaData { compensated_range_deletion_size: n, ..meta() })),
+        ]
+    };
+    let mut bounds = vec![0, 1, u64::MAX - 1, u64::MAX];
+    bounds.extend([FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, 1 << 62].map(|n| n + 1));
+    bounds.extend([FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, 1 << 62]);
+    bounds.extend([1 << 56, (1 << 56) + 1]);
+    for n in bounds {
+        for (field, (most, edit)) in at(n).into_iter().enumerate() {
+            let decoded = VersionEdit::decode(&edit.encode());
+            assert_eq!(decoded.is_ok(), n <= most, "field {field}: {n}");
+        }
+    }
+    for id in [COLUMN_FAMILY_ID_MAX, u32::MAX] {
+        let good = id == COLUMN_FAMILY_ID_MAX;
+        let largest = VersionEdit { max_column_family: Some(id), ..edit() };
+        let of = VersionEdit { column_family: id, ..edit() };
+        assert_eq!(VersionEdit::decode(&largest.encode()).is_ok(), good);
+        assert_eq!(VersionEdit::decode(&of.encode()).is_ok(), good);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
-    Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, ValueType,
+    Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, SizeLimits, ValueType,
 };
 use pumice_manifest::BeyondCursor;
 
@@ -51,6 +51,8 @@ pub(crate) struct CompactionSettings {
     pub end: Option<Vec<u8>>,
     /// Answers whether a key can exist below the output level; None: assume it can.
     pub beyond: Option<Beyond>,
+    /// A merged value beyond them is not written: its operands stay.
+    pub limits: SizeLimits,
 }
 
 /// A version and a place in it, for keys asked in ascending order.
@@ -420,7 +422,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 self.has_current = false;
                 false
             }
-            Base::Value(value) => self.emit_merged(Some(&value), operands),
+            Base::Stored(base) => self.emit_merged(Some(base), operands),
             Base::Absent => self.emit_merged(None, operands),
             Base::Unknown => {
                 self.emit_operands(operands);
@@ -479,14 +481,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
                     self.take_operand(sequence, stripe, operands);
                     continue;
                 }
-                Some(ValueType::Deletion | ValueType::SingleDeletion) => Base::Absent,
                 Some(ValueType::BlobIndex) => {
                     // The base cannot be read here: leave everything as it is.
                     self.counts.entries_in -= 1;
                     self.last_stripe = NO_STRIPE;
                     return Ok(Base::Unknown);
                 }
-                _ => Base::Value(plain_value(tag, self.input.value())?.to_vec()),
+                _ => Base::Stored(Stored { sequence, tag, value: self.input.value().to_vec() }),
             };
             self.counts.dropped_hidden += 1;
             self.input.next();
@@ -503,39 +504,63 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Writes the value that `operands`, of which there are some, make of `base`.
     fn emit_merged(
         &mut self,
-        base: Option<&[u8]>,
+        base: Option<Stored>,
         operands: Vec<(SequenceNumber, Vec<u8>)>,
     ) -> bool {
         let newest = operands[0].0;
-        let oldest_first: Vec<Vec<u8>> = operands.into_iter().rev().map(|(_, v)| v).collect();
-        let operator = self.settings.merge_operator.as_deref();
-        match full_merge(operator, &self.current, base, &oldest_first) {
-            Ok(value) => {
-                let at = self.output_sequence(newest);
-                let key = dbformat::internal_key(&self.current, at, ValueType::Value);
-                self.queue.push_back((key, value));
-                self.out = Out::Queued;
-                true
-            }
+        let (sequences, oldest_first): (Vec<_>, Vec<_>) = operands.into_iter().rev().unzip();
+        let value = match self.merged(base.as_ref(), &oldest_first) {
+            Ok(value) => value,
             Err(error) => {
                 self.status = Err(error);
-                false
+                return false;
+            }
+        };
+        if self.settings.limits.check_entry(&self.current, &value).is_ok() {
+            let at = self.output_sequence(newest);
+            let key = dbformat::internal_key(&self.current, at, ValueType::Value);
+            self.queue.push_back((key, value));
+        } else {
+            // No block could hold it. A reader still puts it together.
+            drop(value);
+            self.push_operands(sequences.into_iter().zip(oldest_first).rev());
+            if let Some(Stored { sequence, tag, value }) = base {
+                let mut key = Vec::with_capacity(self.current.len() + dbformat::TRAILER_LEN);
+                dbformat::append_internal_key(&mut key, &self.current, sequence, tag);
+                self.queue.push_back((key, value));
             }
         }
+        self.out = Out::Queued;
+        true
+    }
+
+    fn merged(&self, base: Option<&Stored>, oldest_first: &[Vec<u8>]) -> Result<Vec<u8>> {
+        use ValueType::{Deletion, SingleDeletion};
+        let value = match base.map(|base| (ValueType::from_u8(base.tag), base)) {
+            None | Some((Some(Deletion | SingleDeletion), _)) => None,
+            Some((_, base)) => Some(plain_value(base.tag, &base.value)?),
+        };
+        full_merge(self.settings.merge_operator.as_deref(), &self.current, value, oldest_first)
     }
 
     /// Writes operands without their base: as one if the operator can combine them all.
     fn emit_operands(&mut self, operands: Vec<(SequenceNumber, Vec<u8>)>) {
         let combined = self.combine(&operands);
-        let kept = match combined {
+        let combined =
+            combined.filter(|one| self.settings.limits.check_entry(&self.current, one).is_ok());
+        self.push_operands(match combined {
             Some(one) => vec![(operands[0].0, one)],
             None => operands,
-        };
-        for (sequence, operand) in kept {
+        });
+        self.out = Out::Queued;
+    }
+
+    /// Queues operands, which come newest first.
+    fn push_operands(&mut self, operands: impl IntoIterator<Item = (SequenceNumber, Vec<u8>)>) {
+        for (sequence, operand) in operands {
             let key = dbformat::internal_key(&self.current, sequence, ValueType::Merge);
             self.queue.push_back((key, operand));
         }
-        self.out = Out::Queued;
     }
 
     fn combine(&self, operands: &[(SequenceNumber, Vec<u8>)]) -> Option<Vec<u8>> {
@@ -554,10 +579,18 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
 /// What lies under a run of merge operands.
 enum Base {
-    Value(Vec<u8>),
+    /// A value, or a deletion.
+    Stored(Stored),
     Absent,
     /// In another stripe or another file.
     Unknown,
+}
+
+/// An entry as it was stored.
+struct Stored {
+    sequence: SequenceNumber,
+    tag: u8,
+    value: Vec<u8>,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! and `largest` bound every entry and every range tombstone of the file (format spec 6.2).
 //! Writing suspends.
 
+use pumice_base::narrow::small_i32;
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
@@ -80,7 +81,7 @@ impl OutputFile {
             compression_opts,
             column_family_id: cf.id,
             column_family_name: cf.name.clone(),
-            level: spec.level as i32,
+            level: small_i32(spec.level),
             is_leveled: matches!(options.compaction_style, Style::Level | Style::Universal),
             oldest_ancestor_time: spec.oldest_ancestor_time,
             oldest_key_time: 0,
@@ -101,6 +102,7 @@ impl OutputFile {
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
+            limits: db.limits,
         };
         let priority = db.io_priority(spec.reason);
         let events = db.job_events(spec.reason);

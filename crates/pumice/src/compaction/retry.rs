@@ -14,6 +14,7 @@
 //!
 //! Thread safety: `CompactionRetry` belongs to the state lock.
 
+use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl CompactionRetry {
     /// A compaction failed; `await_retry` has to follow.
     pub fn failed(&mut self, error: &Error) {
         let wait = BASE * 2u32.pow(self.failures.min(DOUBLED_MAX));
-        self.not_before = time::now_micros() + wait.as_micros() as u64;
+        self.not_before = time::now_micros() + saturating_u64(wait.as_micros());
         self.failures = self.failures.saturating_add(1);
         self.error = Some(error.clone());
     }

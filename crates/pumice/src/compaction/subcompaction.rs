@@ -3,6 +3,7 @@
 //! Thread safety: subcompactions of a job run in parallel and share only immutable data. They poll
 //! the shutdown flag, so a closing database does not wait for them. Suspends on I/O.
 
+use pumice_base::narrow::{small_i32, to_usize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -86,7 +87,7 @@ pub(crate) fn run(
         snapshots: job.snapshots.clone(),
         merge_operator: job.cf.merge_operator(),
         compaction_filter: options.compaction_filter.clone(),
-        level: job.pick.output_level as i32,
+        level: small_i32(job.pick.output_level),
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
@@ -96,6 +97,7 @@ pub(crate) fn run(
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),
+        limits: job.db.limits,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
     let mut entries = CompactionIterator::new(input, settings);
@@ -148,7 +150,7 @@ pub(crate) fn run(
 fn sources(job: &JobContext) -> Result<Vec<Source>> {
     let options = TableReadOptions {
         fill_cache: false,
-        readahead_size: job.db.options().compaction_readahead_size as usize,
+        readahead_size: to_usize(job.db.options().compaction_readahead_size),
         total_order_seek: true,
         io_priority: Some(job.db.io_priority(TableReason::Compaction)),
         ..TableReadOptions::default()

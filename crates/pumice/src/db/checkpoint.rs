@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, ErrorKind, FileNumber, Result};
-use pumice_env::filename;
+use pumice_env::{create_dir_durably, filename, parent_of};
 
 use crate::db::DbInner;
 use crate::db::requests::FlushOptions;
@@ -96,7 +96,7 @@ impl DbInner {
         // Only shortens the logs to copy, so that opening the checkpoint is fast.
         self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)?;
         let moment = self.note_moment()?;
-        self.fs.create_dir_all(staging)?;
+        create_dir_durably(&*self.fs, staging, false)?;
         let mut linking = true;
         for &number in &moment.tables {
             let from = filename::table_file(&self.path, number);
@@ -195,11 +195,4 @@ fn staging_dir(target: &Path) -> Result<PathBuf> {
     let mut name = name.to_os_string();
     name.push(".tmp");
     Ok(target.with_file_name(name))
-}
-
-fn parent_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }

@@ -7,6 +7,7 @@
 //! Invariant: `CfData::super_version` always equals (mem, imm, version) of its `CfState`; both
 //! change together under the state lock.
 
+use pumice_base::narrow::{round_down_u64, to_usize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -256,7 +257,8 @@ impl CfState {
 fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
     let ratio = options.memtable_prefix_bloom_size_ratio;
     BloomOptions {
-        bytes: ((options.write_buffer_size as f64 * ratio) as usize).min(MAX_BLOOM_BYTES),
+        bytes: to_usize(round_down_u64(options.write_buffer_size as f64 * ratio))
+            .min(MAX_BLOOM_BYTES),
         prefix: options.prefix_extractor.as_ref().map(Extractor::new),
         whole_keys: options.memtable_whole_key_filtering,
     }

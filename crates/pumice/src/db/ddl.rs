@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::dbformat::COLUMN_FAMILY_ID_MAX;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
@@ -41,11 +42,17 @@ impl DbInner {
             return Err(error);
         }
         let name = descriptor.name.as_str();
+        if name.is_empty() {
+            return Err(Error::invalid_argument("A column family needs a name"));
+        }
         let mut manifest = self.manifest.lock();
         let id = {
             let mut state = self.state.lock();
             if state.cfs.values().any(|cf| cf.data.name == name) {
                 return Err(Error::invalid_argument("Column family already exists"));
+            }
+            if state.max_column_family >= COLUMN_FAMILY_ID_MAX {
+                return Err(Error::aborted("no id is left for a column family"));
             }
             state.max_column_family += 1;
             state.max_column_family

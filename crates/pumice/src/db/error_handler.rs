@@ -18,6 +18,7 @@
 //!
 //! Thread safety: `ErrorState` belongs to the state lock. Lock order as in `db`.
 
+use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -98,7 +99,7 @@ fn heals(error: &Error, reason: Reason) -> bool {
 /// Sleeps between two automatic attempts to resume.
 fn wait_to_retry(interval: Duration) {
     if planted::is(Bug::ClockJumpStopsResume) {
-        let until = pumice_port::time::wall_micros() + interval.as_micros() as u64;
+        let until = pumice_port::time::wall_micros() + saturating_u64(interval.as_micros());
         while pumice_port::time::wall_micros() < until {
             pumice_port::thread::sleep(interval / 10);
         }

@@ -6,6 +6,7 @@
 //! what happens under the state lock is queued, in order, and delivered by a background job, which
 //! may be later than `close`.
 
+use pumice_base::narrow::small_i32;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -473,9 +474,9 @@ fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
         cf_name: work.cf.name.clone(),
         job_id,
         compaction_reason: pick.reason,
-        base_input_level: pick.start_level as i32,
-        output_level: pick.output_level as i32,
-        input_files: pick.inputs.iter().map(|i| (i.level as i32, numbers(&i.files))).collect(),
+        base_input_level: small_i32(pick.start_level),
+        output_level: small_i32(pick.output_level),
+        input_files: pick.inputs.iter().map(|i| (small_i32(i.level), numbers(&i.files))).collect(),
         output_files: Vec::new(),
         score: pick.score,
         total_input_bytes: pick.input_bytes(),

@@ -11,6 +11,7 @@
 //!
 //! Thread safety: `ManifestLog` belongs to the lock `DbInner::manifest`. Suspends.
 
+use pumice_base::narrow::len_u32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -187,7 +188,7 @@ impl DbInner {
             edit.next_file_number = Some(next_file);
             edit.last_sequence = Some(edit.last_sequence.unwrap_or(0).max(last_sequence));
             if members > 1 {
-                edit.atomic_group_remaining = Some((members - 1 - index) as u32);
+                edit.atomic_group_remaining = Some(len_u32(members - 1 - index));
             }
             if has_log && index + 1 == members {
                 edit.min_log_number_to_keep = min_log;

@@ -7,6 +7,7 @@
 //!
 //! Thread safety: plain functions; nothing is written. Suspends.
 
+use pumice_base::narrow::to_usize;
 use std::path::{Path, PathBuf};
 
 use pumice_base::planted::{self, Bug};
@@ -109,7 +110,7 @@ fn drop_tail(
     if bytes > TAIL_BYTES_MAX {
         return refused("it is too long");
     }
-    let tail = read_from(fs, path, progress.whole, bytes as usize)?;
+    let tail = read_from(fs, path, progress.whole, to_usize(bytes))?;
     let holed = defect.is_some() || !cut && tail.iter().any(|byte| *byte != 0);
     if holed && planted::is(Bug::TornManifestRefused) {
         return refused("planted");

@@ -51,7 +51,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
-use pumice_base::{FileNumber, Result};
+use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::ThreadPools;
@@ -191,6 +191,10 @@ pub(crate) struct DbInner {
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,
+    /// Held while the database's options are changed; comes before the state lock.
+    pub options_change: Mutex<()>,
+    /// What keys, values and batches may have.
+    pub limits: SizeLimits,
     pub scratch: Mutex<WriteBatch>,
     pub wal: Mutex<Wals>,
     /// Notified when a sync of the log that did not hold `wal` is over.

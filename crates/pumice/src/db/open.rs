@@ -4,6 +4,7 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
+use pumice_base::narrow::to_usize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, FileType, ReadFileOptions, filename};
+use pumice_env::{FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -83,7 +84,8 @@ pub(crate) fn open(
     let exists = look(&*fs, path, options, mode)?;
     let lock = match mode {
         Mode::ReadWrite => {
-            fs.create_dir_all(path)?;
+            // Of a database that is there, its directory is durable since it was made.
+            create_dir_durably(&*fs, path, !exists)?;
             Some(fs.lock(&filename::lock_file(path))?)
         }
         Mode::ReadOnly { .. } => None,
@@ -93,7 +95,7 @@ pub(crate) fn open(
         dir => dir.into(),
     };
     if mode == Mode::ReadWrite && wal_dir != path {
-        fs.create_dir_all(&wal_dir)?;
+        create_dir_durably(&*fs, &wal_dir, true)?;
     }
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,
@@ -361,7 +363,7 @@ fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
 /// The budget for memtables, if there is one.
 fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
     options.write_buffer_manager.clone().or_else(|| {
-        let budget = options.db_write_buffer_size as usize;
+        let budget = to_usize(options.db_write_buffer_size);
         (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
     })
 }
@@ -405,8 +407,10 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
         manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
-        queue: WriteQueue::new(options.max_write_batch_group_size_bytes as usize),
-        scratch: Mutex::new(WriteBatch::new()),
+        options_change: Mutex::new(()),
+        limits: options.limits,
+        queue: WriteQueue::new(group_bytes_max(options)),
+        scratch: Mutex::new(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
         wal: Mutex::new(Wals::new(
             Arc::clone(&a.fs),
@@ -433,6 +437,12 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         lock: Mutex::new(a.lock),
         me: OnceLock::new(),
     })
+}
+
+/// A group becomes one record, whose updates 32 bits count.
+fn group_bytes_max(options: &DbOptions) -> usize {
+    let most = options.limits.batch_bytes();
+    usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
 }
 
 /// The runtime state of a column family around its recovered version.
@@ -554,8 +564,8 @@ impl DbInner {
             match filename::parse(&name) {
                 None | Some((_, FileType::InfoLog)) => {}
                 Some((number, _)) => {
-                    let next = number.saturating_add(1);
-                    self.next_file_number.fetch_max(next, Ordering::Relaxed);
+                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
                 }
             }
         }

@@ -89,6 +89,8 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
+        // From reading the options to storing them: of two changes none may be lost.
+        let changing = self.options_change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
         self.open_tables.set_max_open_files(changed.max_open_files);
         self.controller.set_max_rate(changed.delayed_write_rate);
@@ -111,6 +113,7 @@ impl DbInner {
             }
             self.schedule_background(&mut state);
         }
+        drop(changing);
         for (name, value) in changes {
             self.info(format_args!("SetDBOptions() {name}: {value}"));
         }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
@@ -23,6 +24,7 @@ use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::db::column_family::{CfData, new_memtable};
+use crate::db::version_recovery::check_found;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
 use crate::write::batch::{self, BatchRecord};
@@ -76,6 +78,7 @@ impl DbInner {
             damaged_log: None,
         };
         for (number, path) in self.logs_from(oldest)? {
+            check_found(number, &path)?;
             self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
             let bytes = self.fs.file_size(&path)?;
             replay.found.logs.push((number, bytes));
@@ -150,21 +153,29 @@ impl Replay<'_> {
             return self.bad_record(log, error);
         }
         let first = batch::sequence(record);
+        let next = first.checked_add(u64::from(batch::count(record)));
+        let Some(next) = next.filter(|next| *next <= LAST_SEQUENCE_MAX + 1) else {
+            // No crash makes a record of good checksum with such a number.
+            return match self.mode {
+                WalRecoveryMode::SkipAnyCorrupted => Ok(false),
+                _ => Err(Error::corruption(format!("sequence number {first} is out of range"))),
+            };
+        };
         if self.stopped {
             if self.next != Some(first) {
                 return Ok(false);
             }
             self.stopped = false;
         }
-        if let Some(next) = self.next
-            && first < next
+        if let Some(expected) = self.next
+            && first < expected
         {
             return Err(Error::corruption(format!(
-                "Sequence number is being set backwards in recovery: {first} after {next}"
+                "Sequence number is being set backwards in recovery: {first} after {expected}"
             )));
         }
         self.apply(log, first, record)?;
-        self.next = Some(first + u64::from(batch::count(record)));
+        self.next = Some(next);
         self.flush_full()?;
         Ok(true)
     }

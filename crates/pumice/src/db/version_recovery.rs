@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{Version, VersionBuilder, VersionEdit};
@@ -56,6 +57,8 @@ struct Family {
 struct Replay {
     families: BTreeMap<u32, Family>,
     next_file: Option<FileNumber>,
+    /// The largest file number that an edit names.
+    used: FileNumber,
     last_sequence: Option<SequenceNumber>,
     log_seen: bool,
     min_log: FileNumber,
@@ -77,9 +80,20 @@ pub(crate) fn current_manifest(fs: &dyn FileSystem, dir: &Path) -> Result<FileNu
         return Err(malformed("CURRENT file does not end with newline"));
     };
     match filename::parse(name) {
-        Some((number, filename::FileType::Descriptor)) => Ok(number),
+        Some((number, filename::FileType::Descriptor)) => check_found(number, &path),
         _ => Err(malformed("CURRENT file corrupted")),
     }
+}
+
+/// A number that was found on disk leaves room for those to come. `place` is where it was found.
+///
+/// # Errors
+/// Corruption if it does not.
+pub(crate) fn check_found(number: FileNumber, place: &Path) -> Result<FileNumber> {
+    if number <= FILE_NUMBER_FOUND_MAX {
+        return Ok(number);
+    }
+    Err(Error::corruption(format!("file number {number} is out of range: {}", place.display())))
 }
 
 /// Replays the current MANIFEST of `dir`.
@@ -111,13 +125,23 @@ pub(crate) fn recover_versions(
     Ok(RecoveredVersions {
         families,
         manifest_number,
-        next_file_number: next_file.max(manifest_number + 1),
+        next_file_number: check_found(next_file.max(replay.used + 1), &path)?
+            .max(manifest_number + 1),
         last_sequence,
         min_log_to_keep: replay.min_log,
         max_column_family: replay.max_family,
         db_id: replay.db_id,
         dropped,
     })
+}
+
+/// The largest number of a file that `edit` says there is or was. Whatever it says of the next
+/// number, none of these must be given to a new file.
+fn largest_file_number(edit: &VersionEdit) -> FileNumber {
+    let logs = [edit.log_number, edit.prev_log_number];
+    let tables = edit.new_files.iter().map(|(_, file)| file.number);
+    let blobs = edit.blob_additions.iter().map(|blob| blob.number);
+    logs.into_iter().flatten().chain(tables).chain(blobs).max().unwrap_or(0)
 }
 
 fn in_file(error: &Error, path: &Path) -> Error {
@@ -161,7 +185,7 @@ impl Replay {
             return self.apply(edit);
         };
         if let Some(last) = self.group.last()
-            && last.atomic_group_remaining != Some(remaining + 1)
+            && last.atomic_group_remaining != remaining.checked_add(1)
         {
             return Err(Error::corruption("atomic group members out of order"));
         }
@@ -176,6 +200,7 @@ impl Replay {
 
     fn apply(&mut self, edit: VersionEdit) -> Result<()> {
         self.next_file = edit.next_file_number.or(self.next_file);
+        self.used = self.used.max(largest_file_number(&edit));
         if let Some(sequence) = edit.last_sequence {
             self.last_sequence = Some(self.last_sequence.unwrap_or(0).max(sequence));
         }

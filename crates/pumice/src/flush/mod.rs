@@ -17,6 +17,7 @@ use pumice_table::TableReason;
 
 use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
 use crate::compaction::output::{OutputFile, OutputSpec, WrittenFile};
+use crate::compaction::tombstones::{of_memtables, surviving};
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
 use crate::read::merging_iterator::MergingIterator;
@@ -38,10 +39,11 @@ pub(crate) fn write_level0(
 ) -> Result<Option<WrittenFile>> {
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
-    let tombstones = crate::compaction::tombstones::of_memtables(mems, cf.comparator());
+    let tombstones = of_memtables(mems, cf.comparator());
+    let snapshots = db.snapshots.sequences();
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
-        snapshots: db.snapshots.sequences(),
+        snapshots: snapshots.clone(),
         merge_operator: cf.merge_operator(),
         compaction_filter: None,
         level: 0,
@@ -49,6 +51,7 @@ pub(crate) fn write_level0(
         tombstones: tombstones.clone(),
         end: None,
         beyond: None,
+        limits: db.limits,
     };
     let mut entries = CompactionIterator::new(input, settings);
     let spec = OutputSpec {
@@ -74,10 +77,8 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        for fragment in list.fragments() {
-            for &sequence in &fragment.seqs {
-                output.add_tombstone(cf, &fragment.start, &fragment.end, sequence)?;
-            }
+        for t in surviving(list, cf.comparator(), None, None, &snapshots, false) {
+            output.add_tombstone(cf, &t.start, &t.end, t.seq)?;
         }
     }
     if output.is_empty() {

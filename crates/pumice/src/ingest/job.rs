@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename;
@@ -40,6 +41,7 @@ use crate::options::CompactionStyle;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 use crate::table_cache::file_stats;
+use crate::write::path::no_sequence;
 
 /// Who waits looks again this often even if nobody woke it.
 const POLL: Duration = Duration::from_millis(200);
@@ -308,6 +310,9 @@ impl DbInner {
             let cf = cf.ok_or_else(dropped)?;
             let used = request.place(cf, &overlaps, snapshots, first)?;
             last = last.max(used);
+            if last > LAST_SEQUENCE_MAX {
+                return Err(no_sequence());
+            }
             let mut replaced = request.replaced.clone();
             for file in &request.files {
                 let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));

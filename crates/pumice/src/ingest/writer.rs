@@ -6,6 +6,7 @@
 //! Thread safety: one user at a time (`Send`). Writing suspends.
 //! Invariants: (1) point keys are strictly ascending; (2) a file that was not finished is no table.
 
+use pumice_base::narrow::low_u32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,7 +98,7 @@ impl SstFileWriter {
     /// # Errors
     /// InvalidArgument or NotSupported for options that tables cannot be built with.
     pub fn new(options: &Options) -> Result<Self> {
-        Self::with_identity(options, UNKNOWN_COLUMN_FAMILY as u32, "")
+        Self::with_identity(options, low_u32(UNKNOWN_COLUMN_FAMILY), "")
     }
 
     /// A writer for files that `cf` alone may ingest.
@@ -131,6 +132,7 @@ impl SstFileWriter {
                 (EXTERNAL_VERSION.to_string(), VERSION.to_le_bytes().to_vec()),
                 (GLOBAL_SEQNO.to_string(), 0u64.to_le_bytes().to_vec()),
             ],
+            limits: options.db.limits,
             ..TableBuildContext::default()
         };
         Ok(SstFileWriter {
@@ -195,7 +197,9 @@ impl SstFileWriter {
         fiber::spend(budget::UPDATE);
         let ascending = self.info.num_entries == 0
             || self.comparator().compare(key, &self.info.largest_key).is_gt();
+        let limits = self.context.limits;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
+        limits.check_entry(key, value)?;
         if !ascending {
             return Err(Error::invalid_argument("Keys must be added in strict ascending order."));
         }
@@ -217,7 +221,9 @@ impl SstFileWriter {
     /// InvalidArgument if no file is open or `end` sorts before `begin`; I/O.
     pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
         let order = self.comparator().compare(begin, end);
+        let limits = self.context.limits;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
+        limits.check_range(begin, end)?;
         if order.is_ge() {
             return match order.is_eq() {
                 true => Ok(()),

@@ -3,6 +3,7 @@
 //!
 //! Defaults are RocksDB 10.10's; columns as in `db_options`.
 
+use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::Result;
@@ -148,14 +149,14 @@ impl BlockBasedTableOptions {
             use_delta_encoding: self.use_delta_encoding,
             verify_compression: self.verify_compression,
             block_align: self.block_align,
-            initial_auto_readahead_size: self.initial_auto_readahead_size as usize,
-            max_auto_readahead_size: self.max_auto_readahead_size as usize,
+            initial_auto_readahead_size: to_usize(self.initial_auto_readahead_size),
+            max_auto_readahead_size: to_usize(self.max_auto_readahead_size),
             index_type: self.index_type,
             data_block_index_type: self.data_block_index_type,
             data_block_hash_table_util_ratio: self.data_block_hash_table_util_ratio,
             partition_filters: self.partition_filters,
             decouple_partitioned_filters: self.decouple_partitioned_filters,
-            metadata_block_size: self.metadata_block_size as usize,
+            metadata_block_size: to_usize(self.metadata_block_size),
             pin_top_level_index_and_filter: self.pin_top_level_index_and_filter,
             metadata_pinning: self.metadata_cache_options,
             optimize_filters_for_memory: self.optimize_filters_for_memory,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::SizeLimits;
 use pumice_env::{FileSystem, PosixFs, RateLimiter};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
@@ -136,6 +137,8 @@ option_table! {
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
+        /// How large keys, values and batches may be; for tests, which lower them.
+        limits: SizeLimits = SizeLimits::FORMAT;
         /// What reading an OPTIONS file skipped, as `name=value`; a warning in the info log lists
         /// it.
         skipped_options: Vec<String> = Vec::new();

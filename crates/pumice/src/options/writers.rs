@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::narrow::to_usize;
 use pumice_env::{IoPriority, RateLimiterEvents, WriterOptions};
 
 use super::db_options::DbOptions;
@@ -65,7 +66,7 @@ impl DbOptions {
 
     fn writer(&self, preallocation_bytes: u64) -> WriterOptions {
         WriterOptions {
-            buffer_bytes_max: self.writable_file_max_buffer_size as usize,
+            buffer_bytes_max: to_usize(self.writable_file_max_buffer_size),
             preallocation_block_bytes: if self.allow_fallocate { preallocation_bytes } else { 0 },
             strict_bytes_per_sync: self.strict_bytes_per_sync,
             ..WriterOptions::default()

@@ -11,6 +11,7 @@
 //! same internal key (sequence numbers are unique within a column family).
 //! It does not hide anything: versions and tombstones come out as stored.
 
+use pumice_base::narrow::len_u32;
 use std::cmp::Ordering;
 
 use pumice_base::dbformat::user_key;
@@ -134,7 +135,7 @@ impl<I: InternalIterator> MergingIterator<I> {
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
-        for index in 0..self.sources.len() as u32 {
+        for index in 0..len_u32(self.sources.len()) {
             if self.refresh(index) {
                 self.heap.push(index);
             }
@@ -193,7 +194,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
         self.direction = direction;
         self.heap.clear();
-        for index in 0..self.sources.len() as u32 {
+        for index in 0..len_u32(self.sources.len()) {
             if index != current && self.refresh(index) {
                 self.heap.push(index);
             }

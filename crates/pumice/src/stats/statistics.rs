@@ -17,6 +17,7 @@
 //!    minimum and maximum; an old extreme may survive it if its task counts at that moment.
 //! 2. Sums of shards only grow and are never below the baseline.
 
+use pumice_base::narrow::low_u64;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -107,7 +108,7 @@ impl SharedHistogram {
             bump(mine, *theirs);
         }
         bump(&self.sum, other.sum());
-        bump(&self.sum_squares, other.sum_squares() as u64);
+        bump(&self.sum_squares, low_u64(other.sum_squares()));
         self.widen(other.min(), other.max());
     }
 

@@ -7,20 +7,41 @@
 //! A batch is one WAL record, so it is recovered whole or not at all.
 //! Thread safety: a plain value, `Send + Sync`; mutate through `&mut`.
 //! Invariants: (1) `rep` is at least 12 bytes; (2) bytes 8..12 count the records that consume a
-//! sequence number; (3) records of column family 0 use the short tags.
+//! sequence number; (3) records of column family 0 use the short tags; (4) every record and the
+//! whole are within `limits`: what is not is left out and remembered in `refused`.
 //! It does not check that column families exist: the write does.
 
 use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed, put_varint32};
-use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType};
 
 /// Bytes of sequence and count before the first record.
 pub const HEADER_LEN: usize = 12;
 
+/// Bytes of a record besides key and value, at most: tag, column family, two lengths.
+const RECORD_OVERHEAD_BYTES: usize = 16;
+
 /// Updates applied atomically by `Db::write`.
+///
+/// An update that cannot be stored, because of its size or the batch's, is left out; from then on
+/// [`WriteBatch::status`] and every attempt to write the batch give the error that says why.
 #[derive(Clone, Debug)]
 pub struct WriteBatch {
     rep: Vec<u8>,
-    save_points: Vec<(usize, u32)>,
+    save_points: Vec<SavePoint>,
+    limits: SizeLimits,
+    /// Bytes of the keys of range deletions.
+    range_bytes: usize,
+    /// Why the first update that was left out was.
+    refused: Option<Error>,
+}
+
+/// A place to come back to.
+#[derive(Clone, Debug)]
+struct SavePoint {
+    bytes: usize,
+    count: u32,
+    range_bytes: usize,
+    refused: Option<Error>,
 }
 
 /// One decoded record of a batch.
@@ -53,23 +74,58 @@ impl Default for WriteBatch {
 impl WriteBatch {
     /// An empty batch.
     pub fn new() -> Self {
-        WriteBatch { rep: vec![0; HEADER_LEN], save_points: Vec::new() }
+        Self::with_limits(SizeLimits::FORMAT)
+    }
+
+    /// An empty batch with smaller limits, for tests.
+    #[doc(hidden)]
+    pub fn with_limits(limits: SizeLimits) -> Self {
+        Self::sized(HEADER_LEN, limits)
+    }
+
+    /// An empty batch with room for `bytes` of records.
+    pub(crate) fn sized(bytes: usize, limits: SizeLimits) -> Self {
+        let mut rep = Vec::with_capacity(bytes.max(HEADER_LEN));
+        rep.resize(HEADER_LEN, 0);
+        Self::from_parts(rep, limits)
+    }
+
+    fn from_parts(rep: Vec<u8>, limits: SizeLimits) -> Self {
+        WriteBatch { rep, save_points: Vec::new(), limits, range_bytes: 0, refused: None }
     }
 
     /// An empty batch with room for `bytes` of records.
     pub fn with_capacity(bytes: usize) -> Self {
-        let mut rep = Vec::with_capacity(bytes.max(HEADER_LEN));
-        rep.resize(HEADER_LEN, 0);
-        WriteBatch { rep, save_points: Vec::new() }
+        Self::sized(bytes, SizeLimits::FORMAT)
     }
 
     /// A batch from its wire form.
     ///
     /// # Errors
-    /// Corruption if it is too short, a record is malformed or the count is wrong.
+    /// Corruption if it is too short, a record is malformed or the count is wrong; InvalidArgument
+    /// if the whole or an update is too large; NotSupported for records of transactions.
     pub fn from_data(data: &[u8]) -> Result<Self> {
+        let limits = SizeLimits::FORMAT;
+        limits.check_batch(data.len(), 0)?;
         check(data)?;
-        Ok(WriteBatch { rep: data.to_vec(), save_points: Vec::new() })
+        let mut range_bytes = 0;
+        for record in records(data) {
+            range_bytes += check_record(&record?, limits)?;
+        }
+        limits.check_batch(data.len(), range_bytes)?;
+        Ok(WriteBatch { range_bytes, ..Self::from_parts(data.to_vec(), limits) })
+    }
+
+    /// Whether every update so far is in the batch.
+    ///
+    /// # Errors
+    /// InvalidArgument that says which part of the first one that is not was too large.
+    #[inline]
+    pub fn status(&self) -> Result<()> {
+        match &self.refused {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
     }
 
     /// The wire form.
@@ -97,35 +153,49 @@ impl WriteBatch {
         self.rep.clear();
         self.rep.resize(HEADER_LEN, 0);
         self.save_points.clear();
+        self.range_bytes = 0;
+        self.refused = None;
     }
 
     /// Sets `key` to `value` in column family `cf`.
     pub fn put_cf(&mut self, cf: u32, key: &[u8], value: &[u8]) {
-        self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
-        put_length_prefixed(&mut self.rep, key);
-        put_length_prefixed(&mut self.rep, value);
+        if self.admits(key, value) {
+            self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
+            self.push(key);
+            self.push(value);
+        }
     }
     /// Deletes `key` in column family `cf`.
     pub fn delete_cf(&mut self, cf: u32, key: &[u8]) {
-        self.begin(cf, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
-        put_length_prefixed(&mut self.rep, key);
+        if self.admits(key, b"") {
+            self.begin(cf, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
+            self.push(key);
+        }
     }
     /// Deletes `key`, which was put exactly once since its last deletion.
     pub fn single_delete_cf(&mut self, cf: u32, key: &[u8]) {
-        self.begin(cf, ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
-        put_length_prefixed(&mut self.rep, key);
+        if self.admits(key, b"") {
+            self.begin(cf, ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
+            self.push(key);
+        }
     }
     /// Adds a merge operand to `key`.
     pub fn merge_cf(&mut self, cf: u32, key: &[u8], operand: &[u8]) {
-        self.begin(cf, ValueType::Merge, ValueType::ColumnFamilyMerge);
-        put_length_prefixed(&mut self.rep, key);
-        put_length_prefixed(&mut self.rep, operand);
+        if self.admits(key, operand) {
+            self.begin(cf, ValueType::Merge, ValueType::ColumnFamilyMerge);
+            self.push(key);
+            self.push(operand);
+        }
     }
     /// Deletes every key in `[begin, end)`.
     pub fn delete_range_cf(&mut self, cf: u32, begin: &[u8], end: &[u8]) {
-        self.begin(cf, ValueType::RangeDeletion, ValueType::ColumnFamilyRangeDeletion);
-        put_length_prefixed(&mut self.rep, begin);
-        put_length_prefixed(&mut self.rep, end);
+        let ranges = self.range_bytes + begin.len() + end.len();
+        if self.admits_within(begin, end, ranges, SizeLimits::check_range) {
+            self.range_bytes = ranges;
+            self.begin(cf, ValueType::RangeDeletion, ValueType::ColumnFamilyRangeDeletion);
+            self.push(begin);
+            self.push(end);
+        }
     }
 
     /// Sets `key` to `value` in the default column family.
@@ -150,20 +220,36 @@ impl WriteBatch {
     }
     /// Adds an annotation to the log only.
     pub fn put_log_data(&mut self, blob: &[u8]) {
-        self.rep.push(ValueType::LogData as u8);
-        put_length_prefixed(&mut self.rep, blob);
+        if self.admits_within(blob, b"", 0, |_, _, _| Ok(())) {
+            self.rep.push(ValueType::LogData as u8);
+            self.push(blob);
+        }
     }
 
-    /// Appends all records of `other`.
+    /// Appends all records of `other`; none of them if they are too many bytes together, or if
+    /// `other` lacks an update that was refused.
     pub fn append(&mut self, other: &WriteBatch) {
+        let records = &other.rep[HEADER_LEN..];
+        let range_bytes = self.range_bytes + other.range_bytes;
+        let fits = self.limits.check_batch(self.rep.len() + records.len(), range_bytes);
+        if let Err(error) = other.status().and(fits) {
+            return self.refuse(error);
+        }
+        // Every record has two bytes or more: what 32 bits count, they can tell apart.
         let total = self.count() + other.count();
-        self.rep.extend_from_slice(&other.rep[HEADER_LEN..]);
+        self.rep.extend_from_slice(records);
+        self.range_bytes = range_bytes;
         self.set_count(total);
     }
 
-    /// Remembers the present end, for [`WriteBatch::rollback_to_save_point`].
+    /// Remembers the present state, for [`WriteBatch::rollback_to_save_point`].
     pub fn set_save_point(&mut self) {
-        self.save_points.push((self.rep.len(), self.count()));
+        self.save_points.push(SavePoint {
+            bytes: self.rep.len(),
+            count: self.count(),
+            range_bytes: self.range_bytes,
+            refused: self.refused.clone(),
+        });
     }
 
     /// Removes what was added since the newest save point, and the save point.
@@ -171,16 +257,54 @@ impl WriteBatch {
     /// # Errors
     /// NotFound if there is none.
     pub fn rollback_to_save_point(&mut self) -> Result<()> {
-        let (len, count) =
-            self.save_points.pop().ok_or_else(|| Error::not_found("no save point"))?;
-        self.rep.truncate(len);
-        self.set_count(count);
+        let point = self.save_points.pop().ok_or_else(|| Error::not_found("no save point"))?;
+        self.rep.truncate(point.bytes);
+        self.set_count(point.count);
+        self.range_bytes = point.range_bytes;
+        self.refused = point.refused;
         Ok(())
     }
 
     /// The records in order.
     pub fn iter(&self) -> BatchIter<'_> {
         records(&self.rep)
+    }
+
+    /// An update of `key` may be added; otherwise why not is remembered.
+    #[inline]
+    fn admits(&mut self, key: &[u8], value: &[u8]) -> bool {
+        // A batch that is small with the update tells all there is to check.
+        let small = self.rep.len() + key.len() + value.len() < self.limits.key_bytes() / 2;
+        small || self.admits_within(key, value, 0, SizeLimits::check_entry)
+    }
+
+    #[cold]
+    fn admits_within(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        range_bytes: usize,
+        check: fn(SizeLimits, &[u8], &[u8]) -> Result<()>,
+    ) -> bool {
+        let bytes = self.rep.len() + key.len() + value.len() + RECORD_OVERHEAD_BYTES;
+        let limits = self.limits;
+        match check(limits, key, value).and_then(|()| limits.check_batch(bytes, range_bytes)) {
+            Ok(()) => true,
+            Err(error) => {
+                self.refuse(error);
+                false
+            }
+        }
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.refused.get_or_insert(error);
+    }
+
+    /// Appends a part of a record, which is within the limits.
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        put_length_prefixed(&mut self.rep, bytes);
     }
 
     fn begin(&mut self, cf: u32, short: ValueType, long: ValueType) {
@@ -205,6 +329,27 @@ impl WriteBatch {
     /// Puts back what [`WriteBatch::take_rep`] took.
     pub(crate) fn restore(&mut self, rep: Vec<u8>) {
         self.rep = rep;
+    }
+
+    /// The wire form of those records that `wanted` says, by column family.
+    pub(crate) fn filtered(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<u8>> {
+        let mut kept = WriteBatch::with_limits(self.limits);
+        let mut from = HEADER_LEN;
+        let mut records = self.iter();
+        while let Some(record) = records.next() {
+            let to = self.rep.len() - records.input.rest().len();
+            let counts = match record? {
+                BatchRecord::Entry { column_family, .. } if !wanted(column_family) => {
+                    from = to;
+                    continue;
+                }
+                record => matches!(record, BatchRecord::Entry { .. }),
+            };
+            kept.rep.extend_from_slice(&self.rep[from..to]);
+            kept.set_count(kept.count() + u32::from(counts));
+            from = to;
+        }
+        Ok(kept.rep)
     }
 }
 
@@ -233,21 +378,37 @@ pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
     BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
 }
 
-/// Checks a batch that came from outside.
+/// Checks the layout of a batch that came from outside.
 pub(crate) fn check(rep: &[u8]) -> Result<()> {
     if rep.len() < HEADER_LEN {
         return Err(Error::corruption("malformed WriteBatch (too small)"));
     }
-    let mut found = 0u32;
+    let mut found = 0u64;
     for record in records(rep) {
         if matches!(record?, BatchRecord::Entry { .. }) {
             found += 1;
         }
     }
-    if found != count(rep) {
+    if found != u64::from(count(rep)) {
         return Err(Error::corruption("WriteBatch has wrong count"));
     }
     Ok(())
+}
+
+/// Refuses what a database cannot store, or could not recover from its log. Returns the bytes of a
+/// range deletion's keys.
+fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
+    match *record {
+        BatchRecord::Entry { value_type: ValueType::RangeDeletion, key, value, .. } => {
+            limits.check_range(key, value).map(|()| key.len() + value.len())
+        }
+        BatchRecord::Entry { key, value, .. } => limits.check_entry(key, value).map(|()| 0),
+        // A no-op separates the parts of a transaction, and is nothing without one.
+        BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => Ok(0),
+        BatchRecord::Marker(tag, _) => {
+            Err(Error::not_supported(format!("{tag:?} in a WriteBatch: no transactions here")))
+        }
+    }
 }
 
 /// Iterator over the records of a batch; fused after an error.

@@ -8,6 +8,7 @@
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
 //! is changed under the state lock. It decides; waiting is the write path's business.
 
+use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::options::ColumnFamilyOptions;
@@ -228,7 +229,8 @@ impl WriteController {
     fn scale_rate(&self, numerator: u64, denominator: u64) {
         let max = self.rate_max.load(Ordering::Relaxed);
         let rate = self.rate_bytes_per_sec.load(Ordering::Relaxed);
-        let scaled = (u128::from(rate) * u128::from(numerator) / u128::from(denominator)) as u64;
+        let scaled =
+            saturating_u64(u128::from(rate) * u128::from(numerator) / u128::from(denominator));
         let floor = DELAYED_RATE_MIN.min(max);
         self.rate_bytes_per_sec.store(scaled.clamp(floor, max), Ordering::Relaxed);
     }
@@ -237,7 +239,7 @@ impl WriteController {
     /// quarter of the rate of slowed writes.
     pub fn low_priority_micros(&self, bytes: u64) -> u64 {
         let rate = (self.rate_bytes_per_sec.load(Ordering::Relaxed) / 4).max(1);
-        (u128::from(bytes) * 1_000_000 / u128::from(rate)) as u64
+        saturating_u64(u128::from(bytes) * 1_000_000 / u128::from(rate))
     }
 
     /// Microseconds a write of `bytes` has to wait now. Only the leading writer calls it.
@@ -257,7 +259,7 @@ impl WriteController {
         }
         if refill <= now_micros {
             let elapsed = now_micros - refill + REFILL_MICROS;
-            credit += (u128::from(elapsed) * u128::from(rate) / 1_000_000) as u64;
+            credit += saturating_u64(u128::from(elapsed) * u128::from(rate) / 1_000_000);
             refill = now_micros + REFILL_MICROS;
         }
         if credit >= bytes {
@@ -266,7 +268,7 @@ impl WriteController {
             return 0;
         }
         let missing = u128::from(bytes - credit);
-        let wait = (missing * 1_000_000 / u128::from(rate)) as u64;
+        let wait = saturating_u64(missing * 1_000_000 / u128::from(rate));
         self.credit_bytes.store(0, Ordering::Relaxed);
         let next = refill + wait;
         self.next_refill_micros.store(next, Ordering::Relaxed);

@@ -23,9 +23,6 @@ use crate::read::merge::full_merge;
 use crate::read::super_version::SuperVersion;
 use crate::stats::Ticker;
 
-/// Longest merged value that is written instead of its operand; memtables take hardly more.
-const MERGED_BYTES_MAX: usize = 1 << 31;
-
 impl DbInner {
     /// What `key` has with `operand` merged in at `sequence`, if the memtable of `view` holds so
     /// many operands of it that this one is to be resolved, and can be.
@@ -66,7 +63,8 @@ impl DbInner {
             let operator = cf.merge_operator();
             full_merge(operator.as_deref(), key, Some(&value), &[operand.to_vec()]).ok()
         });
-        merged.ok().flatten().filter(|merged| merged.len() <= MERGED_BYTES_MAX)
+        let merged = merged.ok().flatten();
+        merged.filter(|merged| self.limits.check_entry(key, merged).is_ok())
     }
 }
 

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
 use pumice_env::{IoKind, IoPriority};
@@ -23,6 +24,9 @@ use crate::read::super_version::SuperVersion;
 use crate::stats::{HistogramKind, Ticker};
 use crate::write::batch::{self, BatchRecord, WriteBatch};
 use crate::write::queue::{Follower, Joined, QueuedBatch};
+
+/// What the buffer for single updates may keep: a larger one is given back after its write.
+const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
 /// A leader's turn. When a panic ends it, of a comparator, say, leadership must not be lost: those
 /// who queue get an error, and as some of the group may be in memory, nothing more is written.
@@ -75,12 +79,28 @@ impl DbInner {
         if options.low_pri {
             self.yield_low_priority(options, updates.data_bytes() as u64)?;
         }
+        updates.status()?;
         let key_space = self.cfs.load();
-        check_batch(&key_space, updates, options.ignore_missing_column_families)?;
+        if check_batch(&key_space, updates, options.ignore_missing_column_families)? {
+            return self.write_known(options, updates, &key_space);
+        }
         let rep = updates.take_rep();
         let (rep, result) = self.write_rep(options, rep);
         updates.restore(rep);
         result
+    }
+
+    /// Applies those of `updates` whose column families exist. The others must not get into the
+    /// log: a family that is created later may have such an id, and recovery would give it to it.
+    #[cold]
+    fn write_known(
+        &self,
+        options: &WriteOptions,
+        updates: &WriteBatch,
+        key_space: &CfMap,
+    ) -> Result<()> {
+        let known = updates.filtered(|id| key_space.by_id(id).is_some())?;
+        self.write_rep(options, known).1
     }
 
     /// Applies one update built by `fill`, without an allocation when nobody else writes.
@@ -92,8 +112,7 @@ impl DbInner {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if options.low_pri {
-            let mut own = WriteBatch::with_capacity(256);
-            fill(&mut own);
+            let mut own = self.one_update(fill)?;
             self.yield_low_priority(options, own.data_bytes() as u64)?;
             return self.write_rep(options, own.take_rep()).1;
         }
@@ -101,14 +120,26 @@ impl DbInner {
             let mut scratch = self.scratch.lock();
             scratch.clear();
             fill(&mut scratch);
+            if let Err(refused) = scratch.status() {
+                self.queue.leave();
+                return Err(refused);
+            }
             let mut rep = scratch.take_rep();
             let result = self.lead(options, &mut rep);
+            if rep.capacity() > SCRATCH_BYTES_KEPT {
+                rep = Vec::new();
+            }
             scratch.restore(rep);
             return result;
         }
-        let mut own = WriteBatch::with_capacity(256);
+        self.write_rep(options, self.one_update(fill)?.take_rep()).1
+    }
+
+    fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
+        let mut own = WriteBatch::sized(256, self.limits);
         fill(&mut own);
-        self.write_rep(options, own.take_rep()).1
+        own.status()?;
+        Ok(own)
     }
 
     fn check_write(&self, options: &WriteOptions) -> Result<()> {
@@ -208,7 +239,11 @@ impl DbInner {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
-        let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        let last = self.last_sequence.load(Ordering::Relaxed);
+        if u64::from(count) > LAST_SEQUENCE_MAX - last {
+            return Err(no_sequence());
+        }
+        let first = last + 1;
         if planted::is(Bug::PublishedBeforeInsert) {
             self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
         }
@@ -332,14 +367,23 @@ impl DbInner {
     }
 }
 
-/// Refuses what could not be applied whole.
-fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<()> {
+/// A recovered database may be near the end of its numbers: nothing gets there by writing.
+#[cold]
+pub(crate) fn no_sequence() -> Error {
+    Error::aborted("no sequence number is left")
+}
+
+/// Refuses what could not be applied whole. Says whether records are to be left out, of column
+/// families that do not exist.
+fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<bool> {
+    let mut missing = false;
     for record in updates.iter() {
         let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
             continue;
         };
         let Some(cf) = key_space.by_id(column_family) else {
             if ignore_missing {
+                missing = true;
                 continue;
             }
             return Err(Error::invalid_argument("Invalid column family specified in write batch"));
@@ -354,7 +398,7 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
             other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// A range must not end before it begins.
@@ -367,4 +411,33 @@ pub(crate) fn check_range(
         return Err(Error::invalid_argument("end key comes before start key"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Db, MemFs, Options};
+
+    /// A large value does not hold its size in memory for as long as the database is open.
+    #[pumice_test_macros::test]
+    fn the_buffer_of_a_large_put_is_given_back() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let kept = || {
+            let mut scratch = db.inner().scratch.lock();
+            let rep = scratch.take_rep();
+            let bytes = rep.capacity();
+            scratch.restore(rep);
+            bytes
+        };
+        db.put(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
+        assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
+        db.put(&WriteOptions::default(), b"k", &vec![1; 10 << 20]).unwrap();
+        assert!(kept() <= SCRATCH_BYTES_KEPT);
+        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.close().unwrap();
+    }
 }

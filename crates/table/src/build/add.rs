@@ -9,15 +9,16 @@
 //! order, not at the end of a block) has a path of its own, which checks everything before it
 //! changes anything. Everything else goes the general way. The same bytes come out of both.
 
+use pumice_base::narrow::low_u8;
 use std::cmp::Ordering;
 
 use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
-use pumice_base::{Comparator, Error, Result, ValueType};
+use pumice_base::{Comparator, Error, Result, SizeLimits, ValueType};
 
 use crate::build::TableBuilder;
-use crate::build::block_builder::MAX_ENTRY_OVERHEAD;
+use crate::build::block_builder::{BLOCK_FOOTER_LEN, MAX_ENTRY_OVERHEAD};
 use crate::handle::BLOCK_TRAILER_LEN;
-use crate::options::TableOptions;
+use crate::options::{IndexType, TableOptions};
 use crate::prefix::{common_prefix, differing_word, equal_bytes};
 
 /// An order of internal keys.
@@ -124,6 +125,8 @@ pub(super) struct BlockEnd {
     /// While the block with the next entry stays below this, it goes on whatever the exact rule:
     /// an upper bound of what the rule looks at.
     surely_open: usize,
+    /// Bytes that no block may exceed: what the format can count.
+    bytes_max: usize,
     /// Fill above which a block may end early.
     almost_full: usize,
     block_size: usize,
@@ -132,12 +135,14 @@ pub(super) struct BlockEnd {
 }
 
 impl BlockEnd {
-    pub fn new(options: &TableOptions) -> Self {
+    pub fn new(options: &TableOptions, limits: SizeLimits) -> Self {
+        let bytes_max = limits.block_bytes();
         let share = 100 - options.block_size_deviation.min(100) as usize;
         let reserve = MAX_ENTRY_OVERHEAD + 4 + BLOCK_TRAILER_LEN;
         let almost_full = (options.block_size * share).div_ceil(100);
         BlockEnd {
-            surely_open: options.block_size.saturating_sub(reserve),
+            surely_open: options.block_size.min(bytes_max).saturating_sub(reserve),
+            bytes_max,
             almost_full,
             block_size: options.block_size,
             // So RocksDB has it: a block that may end at any fill ends when it is full, and one
@@ -150,6 +155,16 @@ impl BlockEnd {
     /// Every further entry ends the block, so that none is taken without the error being told.
     fn poison(&mut self) {
         (self.surely_open, self.block_size) = (0, 0);
+    }
+
+    /// An entry fits a block of its own.
+    fn check_entry(&self, ikey: &[u8], value: &[u8]) -> Result<()> {
+        let room = self.bytes_max - (MAX_ENTRY_OVERHEAD + BLOCK_FOOTER_LEN);
+        if ikey.len().saturating_add(value.len()) <= room {
+            return Ok(());
+        }
+        let what = if ikey.len() > room { "key" } else { "value" };
+        Err(Error::invalid_argument(format!("{what} is too large")))
     }
 
     /// Bytes that a block may have without being full, whatever the next entry.
@@ -223,7 +238,7 @@ impl TableBuilder {
     #[inline(always)]
     fn add_in<O: KeyOrder>(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         if let Some(packed) = ikey.last_chunk::<TRAILER_LEN>().map(|b| u64::from_le_bytes(*b))
-            && packed as u8 == ValueType::Value as u8
+            && low_u8(packed) == ValueType::Value as u8
             && let Some(next) = self.keys.next_usual(ikey.len())
             && let Some(common) = usual_prefix::<O>(&self.context.comparator.user, next.last, ikey)
             && self.data.is_usual(ikey.len(), value.len())
@@ -245,9 +260,10 @@ impl TableBuilder {
             return Err(Error::corruption("internal key shorter than its trailer"));
         };
         let packed = u64::from_le_bytes(*packed);
-        if packed as u8 == ValueType::RangeDeletion as u8 {
+        if low_u8(packed) == ValueType::RangeDeletion as u8 {
             return self.add_tombstone(ikey, value);
         }
+        self.end.check_entry(ikey, value)?;
         let last = self.keys.last();
         let common = common_prefix(last, ikey);
         if !last.is_empty() {
@@ -256,8 +272,9 @@ impl TableBuilder {
             }
             let hash = self.hash.as_mut().map_or(0, |hash| hash.bytes_for(self.keys.len()));
             let now = self.data.estimated_bytes() + hash;
-            if now + ikey.len() + value.len() >= self.end.surely_open
-                && self.block_is_full(now, ikey.len(), value.len())
+            let exceeds = now + ikey.len() + value.len() >= self.end.surely_open;
+            if exceeds && self.block_is_full(now, ikey.len(), value.len())
+                || self.keys.is_full(ikey.len())
             {
                 self.end_block(Some(ikey))?;
             }
@@ -265,8 +282,8 @@ impl TableBuilder {
         self.data.append(ikey, value, common);
         self.keys.push(ikey);
         self.totals.note(packed, value.len());
-        self.properties.num_deletions += u64::from(is_deletion(packed as u8));
-        self.properties.num_merge_operands += u64::from(packed as u8 == ValueType::Merge as u8);
+        self.properties.num_deletions += u64::from(is_deletion(low_u8(packed)));
+        self.properties.num_merge_operands += u64::from(low_u8(packed) == ValueType::Merge as u8);
         Ok(())
     }
 
@@ -283,6 +300,14 @@ impl TableBuilder {
     /// The block of `now` bytes has its size, or would exceed it by this entry and is nearly full.
     fn block_is_full(&self, now: usize, key_len: usize, value_len: usize) -> bool {
         let end = &self.end;
+        if now + key_len + value_len + MAX_ENTRY_OVERHEAD > end.bytes_max {
+            return true;
+        }
+        // An index of one block must not exceed it either: fewer and larger blocks have fewer
+        // separators. That takes gibibytes of keys, so nobody will miss the usual size.
+        if self.index_bytes > (end.bytes_max / 2) as u64 && self.index_is_one_block() {
+            return false;
+        }
         if now >= end.block_size {
             return true;
         }
@@ -297,7 +322,12 @@ impl TableBuilder {
         after > end.block_size && now > end.almost_full
     }
 
+    fn index_is_one_block(&self) -> bool {
+        self.context.table.index_type != IndexType::TwoLevel
+    }
+
     fn add_tombstone(&mut self, ikey: &[u8], end: &[u8]) -> Result<()> {
+        self.end.check_entry(ikey, end)?;
         let user = &self.context.comparator.user;
         if user.compare(user_key(ikey), end) == Ordering::Greater {
             return Err(Error::corruption("range tombstone ends before it starts"));

@@ -14,6 +14,8 @@
 //! Index blocks have another entry form; see `index_builder`.
 
 use pumice_base::coding::varint_len;
+use pumice_base::narrow::{len_u32, low_u8, low_u32};
+use pumice_base::{Error, Result};
 
 use crate::build::run::Run;
 use crate::prefix::{common_prefix, copy_key, copy_value};
@@ -24,6 +26,8 @@ const MAX_HEADER_LEN: usize = 15;
 const USUAL_HEADER_LEN: usize = 4;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
 pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
+/// Bytes of a block that has no entry: a restart point and their number.
+pub(crate) const BLOCK_FOOTER_LEN: usize = 8;
 
 /// Builds one block after another.
 #[derive(Debug)]
@@ -117,7 +121,7 @@ impl BlockBuilder {
             len @ 0..0x80 => (USUAL_HEADER_LEN - 1, len),
             len => (USUAL_HEADER_LEN, len & 0x7f | 0x80 | len >> 7 << 8),
         };
-        let lengths = (shared | suffix.len() << 8 | value_header << 16) as u32;
+        let lengths = low_u32((shared | suffix.len() << 8 | value_header << 16) as u64);
         let key_end = header + suffix.len();
         let to = self.run.extend_in_room(key_end + value.len());
         let (key_to, value_to) = to.split_at_mut(key_end);
@@ -139,7 +143,9 @@ impl BlockBuilder {
         self.run.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         let lengths = [shared, suffix.len(), value.len()];
         if (shared | suffix.len() | value.len()) < 1 << 7 {
-            self.run.extend_in_room(3).copy_from_slice(&lengths.map(|length| length as u8));
+            self.run
+                .extend_in_room(3)
+                .copy_from_slice(&lengths.map(|length| low_u8(length as u64)));
         } else {
             let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
             put_header(to, lengths);
@@ -153,7 +159,7 @@ impl BlockBuilder {
     #[cold]
     fn restart(&mut self) {
         if !self.is_empty() {
-            self.restarts.push(self.run.block_len() as u32);
+            self.restarts.push(len_u32(self.run.block_len()));
             self.set_free();
         }
         self.until_restart = self.restart_interval;
@@ -175,7 +181,7 @@ impl BlockBuilder {
         for (restart, to) in self.restarts.iter().zip(restarts_to.chunks_exact_mut(4)) {
             to.copy_from_slice(&restart.to_le_bytes());
         }
-        count_to.copy_from_slice(&(count as u32).to_le_bytes());
+        count_to.copy_from_slice(&len_u32(count).to_le_bytes());
         &mut self.run
     }
 
@@ -198,9 +204,9 @@ fn varint_len_of(length: usize) -> usize {
 fn put_header(to: &mut [u8], lengths: [usize; 3]) {
     let mut to = to.iter_mut();
     for length in lengths {
-        let mut rest = length as u32;
+        let mut rest = length as u64;
         for byte in to.by_ref() {
-            *byte = rest as u8;
+            *byte = low_u8(rest);
             if rest < 0x80 {
                 break;
             }
@@ -210,36 +216,76 @@ fn put_header(to: &mut [u8], lengths: [usize; 3]) {
     }
 }
 
-/// A [`BlockBuilder`] that remembers the last key.
+/// A [`BlockBuilder`] that remembers the last key, and knows when there is too much for a block.
 #[derive(Debug)]
 pub(crate) struct MetaBlockBuilder {
     block: BlockBuilder,
     last_key: Vec<u8>,
+    bytes_max: usize,
+    too_large: bool,
 }
 
 impl MetaBlockBuilder {
-    /// A builder with a restart point every `restart_interval` entries.
-    pub fn new(restart_interval: u32) -> Self {
-        MetaBlockBuilder { block: BlockBuilder::new(restart_interval, true), last_key: Vec::new() }
+    /// A builder with a restart point every `restart_interval` entries, for `bytes_max` bytes.
+    pub fn new(restart_interval: u32, bytes_max: usize) -> Self {
+        MetaBlockBuilder {
+            block: BlockBuilder::new(restart_interval, true),
+            last_key: Vec::new(),
+            bytes_max,
+            too_large: false,
+        }
     }
 
     /// Appends an entry whose key sorts after the last one.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        let now = self.block.estimated_bytes();
+        self.too_large |= now + key.len() + value.len() + MAX_ENTRY_OVERHEAD > self.bytes_max;
+        if self.too_large {
+            return;
+        }
         let common = common_prefix(&self.last_key, key);
         self.block.append(key, value, common);
         self.last_key.truncate(common);
         self.last_key.extend_from_slice(&key[common..]);
     }
 
-    /// The block.
-    pub fn finish(mut self) -> Vec<u8> {
-        std::mem::take(self.block.finish().take_block())
+    /// The block, for the part of a table that `what` names.
+    ///
+    /// # Errors
+    /// NotSupported if it would be larger than a block may be.
+    pub fn finish(mut self, what: &str) -> Result<Vec<u8>> {
+        if self.too_large {
+            return Err(block_too_large(what, self.bytes_max));
+        }
+        Ok(std::mem::take(self.block.finish().take_block()))
     }
+}
+
+/// What is one block by its nature would exceed what a block can have.
+#[cold]
+pub(crate) fn block_too_large(what: &str, bytes_max: usize) -> Error {
+    Error::not_supported(format!("{what} of more than {bytes_max} bytes in one table"))
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[pumice_test_macros::test]
+    fn a_block_that_cannot_be_counted_is_refused() {
+        for bytes in [100, 200] {
+            let mut builder = MetaBlockBuilder::new(1, bytes);
+            builder.add(b"a", &[1; 60]);
+            builder.add(b"b", &[1; 60]);
+            builder.add(b"c", b"");
+            let said = builder.finish("range deletions").map(|block| block.len());
+            match bytes {
+                100 => assert!(said.unwrap_err().message().starts_with("range deletions of more")),
+                _ => assert!(said.unwrap() <= bytes),
+            }
+        }
+    }
 
     /// The documented block with one entry, and the documented empty block.
     #[pumice_test_macros::test]
@@ -255,11 +301,11 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn restart_points_store_whole_keys() {
-        let mut builder = MetaBlockBuilder::new(2);
+        let mut builder = MetaBlockBuilder::new(2, 1 << 20);
         for key in [&b"aaa1"[..], b"aaa2", b"aaa3"] {
             builder.add(key, b"");
         }
-        let block = builder.finish();
+        let block = builder.finish("keys").unwrap();
         assert_eq!(&block[..3], &[0, 4, 0]);
         assert_eq!(&block[7..11], &[3, 1, 0, b'2']);
         assert_eq!(&block[11..18], b"\x00\x04\x00aaa3");

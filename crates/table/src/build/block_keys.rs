@@ -17,11 +17,15 @@
 use std::ops::Range;
 
 use pumice_base::dbformat::{TRAILER_LEN, user_key};
+use pumice_base::narrow::len_u32;
 
+use crate::build::pipeline::worker::release_large;
 use crate::prefix::copy_key;
 
 /// Bytes of a key's length.
 const LEN: usize = 4;
+/// Keys of so many bytes together are not doubled when there is one more.
+const LARGE: usize = 1 << 20;
 
 /// Internal keys in the order they were added.
 #[derive(Debug, Default)]
@@ -62,7 +66,7 @@ impl NextKey<'_> {
 #[inline(always)]
 fn put_key(to: &mut [u8], ikey: &[u8]) {
     let (len_to, key_to) = to.split_at_mut(LEN);
-    len_to.copy_from_slice(&(ikey.len() as u32).to_le_bytes());
+    len_to.copy_from_slice(&len_u32(ikey.len()).to_le_bytes());
     copy_key(key_to, ikey);
 }
 
@@ -97,11 +101,19 @@ impl BlockKeys {
         debug_assert!(ikey.len() >= TRAILER_LEN, "internal key shorter than its trailer");
         let (start, end) = (self.used, self.used + LEN + ikey.len());
         if end > self.bytes.len() {
-            self.bytes.resize((2 * end).max(1024), 0);
+            let room = if end < LARGE { (2 * end).max(1024) } else { end + end / 2 };
+            self.bytes.resize(room, 0);
         }
         put_key(&mut self.bytes[start..end], ikey);
         self.len += 1;
         (self.last_len, self.used) = (ikey.len(), end);
+    }
+
+    /// A key of `bytes` bytes would take all of them beyond what their positions can count. Only a
+    /// block of gibibytes, or of very long keys that share nearly everything, gets there.
+    #[inline]
+    pub fn is_full(&self, bytes: usize) -> bool {
+        self.used + LEN + bytes > u32::MAX as usize
     }
 
     /// Number of keys.
@@ -148,7 +160,7 @@ impl BlockKeys {
         self.ends.clear();
         for key in Keys(&self.bytes[..self.used]) {
             end += LEN + key.len();
-            self.ends.push(end as u32);
+            self.ends.push(len_u32(end));
         }
     }
 
@@ -177,6 +189,7 @@ impl BlockKeys {
         self.used = 0;
         self.last_len = 0;
         self.len = 0;
+        release_large(&mut self.bytes);
     }
 }
 

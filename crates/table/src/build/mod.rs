@@ -121,7 +121,7 @@ impl TableBuilder {
             timed: if context.time_codec { 1 } else { Codec::TIMED },
             dictionary: None,
         };
-        let end = BlockEnd::new(options);
+        let end = BlockEnd::new(options, context.limits);
         let hash = DataBlockHash::new(&context);
         let mut data =
             BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);

@@ -13,6 +13,7 @@
 //! One owner. Invariants: (1) `start <= len <= bytes.len()`; (2) the room is initialised, so that
 //! an entry is copied into a slice of known length; its bytes may be anything.
 
+use crate::build::pipeline::worker::release_large;
 use crate::handle::BLOCK_TRAILER_LEN;
 
 /// Finished blocks are written when they have more bytes than this, or than the writer's buffer:
@@ -22,6 +23,11 @@ pub(crate) const RUN_BYTES_MAX: usize = 128 << 10;
 /// The first room made, and how many times as large the next one is.
 const ROOM_MIN: usize = 8 << 10;
 const ROOM_GROWTH: usize = 4;
+/// Room beyond this grows by a half only: it is that of a block of unusual size.
+const USUAL_ROOM_MAX: usize = 1 << 20;
+/// Room made besides what is asked for: what follows a large entry, the end of its block and the
+/// trailer, must not move it once more.
+const ROOM_BEHIND: usize = 4 << 10;
 /// The next room made if finished blocks stay: that of a run of usual blocks.
 const RUN_ROOM: usize = RUN_BYTES_MAX + (32 << 10);
 
@@ -81,9 +87,12 @@ impl Run {
     fn grow(&mut self, bytes: usize) {
         let next = match self.bytes.len() {
             now if self.start > 0 && now < RUN_ROOM => RUN_ROOM,
-            now => (ROOM_GROWTH * now).max(ROOM_MIN),
+            now if now < USUAL_ROOM_MAX => (ROOM_GROWTH * now).max(ROOM_MIN),
+            now => now + now / 2,
         };
-        let wanted = next.max(self.len + bytes);
+        let needed = self.len + bytes;
+        // Where the entry alone is more than the next room, it is most likely alone.
+        let wanted = if needed > next { needed + ROOM_BEHIND } else { next };
         // Zeros from the allocator: room that is never used costs no page faults.
         let mut room = vec![0; wanted];
         room[..self.len].copy_from_slice(&self.bytes[..self.len]);
@@ -123,9 +132,10 @@ impl Run {
         &self.bytes[..self.start]
     }
 
-    /// Forgets everything but the room.
+    /// Forgets everything but the room, and that as well if it was for a block of unusual size.
     pub fn clear(&mut self) {
         (self.start, self.len) = (0, 0);
+        release_large(&mut self.bytes);
     }
 
     /// The block under construction is empty again.

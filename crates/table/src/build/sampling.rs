@@ -11,6 +11,7 @@
 //! One owner. It does not decide how blocks are stored.
 
 use pumice_base::Result;
+use pumice_base::narrow::round_down_u64;
 use pumice_base::random::Rng;
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 
@@ -98,7 +99,7 @@ impl Sampling {
             return self.bytes + trailers;
         }
         let ratio = packed as f64 / self.sampled as f64;
-        (ratio * self.bytes as f64 + trailers as f64).round() as u64
+        round_down_u64((ratio * self.bytes as f64 + trailers as f64).round())
     }
 }
 

@@ -5,6 +5,7 @@
 
 use pumice_base::Result;
 use pumice_base::hash::hash64;
+use pumice_base::narrow::low_u32;
 use pumice_compress::CompressionType;
 use pumice_port::helpers::Urgency;
 
@@ -39,7 +40,7 @@ pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
 pub(crate) fn base_context(context: &TableBuildContext) -> u32 {
     let origin =
         format!("{}\0{}\0{}", context.db_id, context.db_session_id, context.original_file_number);
-    (hash64(origin.as_bytes()) as u32) | 1
+    low_u32(hash64(origin.as_bytes())) | 1
 }
 
 /// What is known before the first entry.

@@ -8,6 +8,8 @@
 //! One owner, the emitter. Invariants: (1) block `i` is in the windows while `i >= emitted - LAG`;
 //! (2) the stored size of a block is noted before the block leaves the window.
 
+use pumice_base::narrow::saturating_u64;
+
 /// Blocks whose stored size is not looked at yet.
 pub(crate) const LAG: usize = 32;
 
@@ -101,7 +103,7 @@ impl SizeEstimate {
         }
         let scaled = u128::from(self.window_raw) * u128::from(self.settled_stored)
             / u128::from(self.settled_raw);
-        self.settled_stored + scaled as u64
+        self.settled_stored + saturating_u64(scaled)
     }
 }
 

@@ -23,15 +23,15 @@ impl MetaHandles {
         self.0.insert(name, handle);
     }
 
-    fn finish(&self) -> Vec<u8> {
-        let mut block = MetaBlockBuilder::new(1);
+    fn finish(&self, bytes_max: usize) -> Result<Vec<u8>> {
+        let mut block = MetaBlockBuilder::new(1, bytes_max);
         let mut value = Vec::new();
         for (name, handle) in &self.0 {
             value.clear();
             handle.encode_to(&mut value);
             block.add(name.as_bytes(), &value);
         }
-        block.finish()
+        block.finish("metaindex")
     }
 }
 
@@ -52,8 +52,9 @@ impl TableBuilder {
         if !in_footer {
             meta.add(metaindex::INDEX, index);
         }
+        let bytes_max = self.context.limits.block_bytes();
         let out = self.pipeline.out()?;
-        let metaindex = out.write_raw(meta.finish())?;
+        let metaindex = out.write_raw(meta.finish(bytes_max)?)?;
         let footer = Footer {
             checksum: options.checksum,
             format_version: options.format_version,
@@ -135,11 +136,11 @@ impl TableBuilder {
         }
         let cmp = &self.context.comparator;
         self.tombstones.sort_by(|a, b| cmp.compare(&a.0, &b.0));
-        let mut block = MetaBlockBuilder::new(1);
+        let mut block = MetaBlockBuilder::new(1, self.context.limits.block_bytes());
         for (start, end) in &self.tombstones {
             block.add(start, end);
         }
-        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        let handle = self.pipeline.out()?.write_raw(block.finish("range deletions")?)?;
         meta.add(metaindex::RANGE_DELETIONS, handle);
         Ok(())
     }
@@ -155,11 +156,11 @@ impl TableBuilder {
         if let Some(sampling) = &self.sampling {
             sampling.note(&mut self.properties);
         }
-        let mut block = MetaBlockBuilder::new(u32::MAX);
+        let mut block = MetaBlockBuilder::new(u32::MAX, self.context.limits.block_bytes());
         for (name, value) in self.properties.encode() {
             block.add(&name, &value);
         }
-        let handle = self.pipeline.out()?.write_raw(block.finish())?;
+        let handle = self.pipeline.out()?.write_raw(block.finish("properties")?)?;
         meta.add(metaindex::PROPERTIES, handle);
         Ok(())
     }

@@ -16,6 +16,7 @@
 //!
 //! Immutable after construction, so shared freely between threads.
 
+use pumice_base::narrow::{len_u32, low_u8, low_u32};
 use std::cmp::Ordering;
 
 use pumice_base::InternalKeyComparator;
@@ -151,7 +152,7 @@ impl Block {
         block.decode_layout()?;
         block.check_restarts()?;
         if form != KeyForm::Raw {
-            block.min_key_len = TRAILER_LEN as u8;
+            block.min_key_len = low_u8(TRAILER_LEN as u64);
         }
         Ok(block)
     }
@@ -185,7 +186,7 @@ impl Block {
         }
         self.num_restarts = packed & RESTARTS_MASK;
         let restarts_len = 4 * self.num_restarts as usize;
-        self.restarts_at = end.checked_sub(restarts_len).ok_or("restart array too large")? as u32;
+        self.restarts_at = len_u32(end.checked_sub(restarts_len).ok_or("restart array too large")?);
         self.keys_end = if self.separated { values_at } else { self.restarts_at };
         self.values_at = values_at;
         if self.keys_end > self.restarts_at {
@@ -223,7 +224,7 @@ impl Block {
     fn entry_table(&self) -> Option<EntryTable> {
         let first = self.restart_user_key(0)?;
         let common_len = common_prefix(first, &self.last_user_key()?);
-        let mut table = EntryTable { common_len: common_len as u32, ..Default::default() };
+        let mut table = EntryTable { common_len: len_u32(common_len), ..Default::default() };
         let inline = common_len.min(COMMON_INLINE);
         table.common[..inline].copy_from_slice(&first[..inline]);
         let mut words = Vec::with_capacity((16 * self.num_restarts()).min(MAX_WORDS_RESERVED));
@@ -286,7 +287,7 @@ impl Block {
         let at = count_below(words, word);
         Some(match words.get(at) {
             None => TableHit::End,
-            Some(found) if found >> 32 == word >> 32 => TableHit::Walk(*found as u32 as usize),
+            Some(found) if found >> 32 == word >> 32 => TableHit::Walk(low_u32(*found) as usize),
             Some(_) => TableHit::Above(at),
         })
     }
@@ -316,7 +317,7 @@ impl Block {
 
     /// Offset of an entry of the entry table.
     pub(crate) fn table_entry(&self, number: usize) -> Option<usize> {
-        self.entry_table.words.get(number).map(|word| *word as u32 as usize)
+        self.entry_table.words.get(number).map(|word| low_u32(*word) as usize)
     }
 
     /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table does

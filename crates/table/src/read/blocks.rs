@@ -3,6 +3,7 @@
 //! Thread safety: as the table. A block is decoded before it is reachable; its key in the cache is
 //! the table's `cache_base` with the block's offset xored in. Suspends where a block is read.
 
+use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
@@ -104,7 +105,7 @@ impl Table {
         cache.is_some_and(|cache| {
             // What it will be charged is not known before it is decoded: about what it takes in
             // the file.
-            cache.admits(&self.cache_key(handle), handle.size as usize, self.priority(kind))
+            cache.admits(&self.cache_key(handle), to_usize(handle.size), self.priority(kind))
         })
     }
 

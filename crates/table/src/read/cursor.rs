@@ -13,6 +13,7 @@
 //! `back[back_at]`; (4) `replaced` up to `back[i].replaced_end` is what the keys up to `back[i]`
 //! replaced; its length is not above the interval's.
 
+use pumice_base::narrow::len_u32;
 use std::ops::Range;
 
 use pumice_base::InternalKeyComparator;
@@ -281,11 +282,11 @@ impl BlockCursor {
         if NOTE {
             self.replaced.extend_from_slice(self.key.get().get(shared..).unwrap_or(&[]));
             self.back.push(BackEntry {
-                offset: at as u32,
-                value_at: entry.value_at as u32,
-                value_end: entry.value_end as u32,
-                shared: shared as u32,
-                replaced_end: self.replaced.len() as u32,
+                offset: len_u32(at),
+                value_at: len_u32(entry.value_at),
+                value_end: len_u32(entry.value_end),
+                shared: len_u32(shared),
+                replaced_end: len_u32(self.replaced.len()),
             });
         }
         if self.key.extend_shared(shared, block.data(), from, n).is_none() {

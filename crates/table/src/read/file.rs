@@ -6,6 +6,7 @@
 //!
 //! Thread safety: shared; each call is independent. Suspends in `read_at`.
 
+use pumice_base::narrow::to_usize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ impl TableFile {
             let what = format!("block beyond the end of the file of {} bytes", self.len);
             return Err(self.bad_block(handle, kind, &what));
         }
-        Ok(handle.size as usize + BLOCK_TRAILER_LEN)
+        Ok(to_usize(handle.size) + BLOCK_TRAILER_LEN)
     }
 
     /// Reads a block with its own read and returns its contents.
@@ -160,7 +161,7 @@ impl TableFile {
     ) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.stored_len(handle, kind)?];
         self.fill(handle, kind, verify, &mut stored)?;
-        let size = handle.size as usize;
+        let size = to_usize(handle.size);
         if stored.get(size) == Some(&(CompressionType::None as u8)) {
             stored.truncate(size);
             return Ok(stored);
@@ -180,7 +181,7 @@ impl TableFile {
         let kind = BlockKind::Index;
         self.with_stored(handle, kind, verify, |stored| {
             let mut buffer = CONTENTS.with(Cell::take);
-            let (payload, trailer) = stored.split_at(handle.size as usize);
+            let (payload, trailer) = stored.split_at(to_usize(handle.size));
             if trailer.first() == Some(&(CompressionType::Snappy as u8)) {
                 let start = self.start_of_codec();
                 let found = SnappyPrefix::new(payload, buffer, self.max_block_bytes)
@@ -279,7 +280,7 @@ impl TableFile {
             return Ok(());
         }
         let (payload, trailer) = stored
-            .split_at_checked(handle.size as usize)
+            .split_at_checked(to_usize(handle.size))
             .ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
         let found = match trailer {
             [last, sum @ ..] => get_fixed32(sum).map(|sum| (*last, sum)),
@@ -311,7 +312,7 @@ impl TableFile {
     ) -> Result<Vec<u8>> {
         contents.clear();
         let (payload, rest) = stored
-            .split_at_checked(handle.size as usize)
+            .split_at_checked(to_usize(handle.size))
             .ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
         let number = rest.first().copied().unwrap_or(u8::MAX);
         let method = match CompressionType::from_u8(number) {

@@ -3,6 +3,7 @@
 //! The end of the file is read in one go; what is not in it is read by itself. Everything read
 //! here has its checksum verified, whatever the read options say.
 
+use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::coding::Decoder;
@@ -110,7 +111,7 @@ impl Opener {
         };
         let tail_bytes = tail_bytes.max(FOOTER_LEN as u64).min(file_size);
         let start = file_size - tail_bytes;
-        let mut bytes = vec![0; tail_bytes as usize];
+        let mut bytes = vec![0; to_usize(tail_bytes)];
         let got = file.read_at(start, &mut bytes)?;
         if got != bytes.len() {
             return Err(Error::corruption(format!(
@@ -218,7 +219,7 @@ impl Opener {
             }
             return Ok(properties);
         }
-        let contents = stored.get(..handle.size as usize).unwrap_or(&[]).to_vec();
+        let contents = stored.get(..to_usize(handle.size)).unwrap_or(&[]).to_vec();
         let Ok((properties, Some(at))) = decode_properties(contents) else {
             return Err(checked.err().unwrap_or_else(|| bad("unreadable")));
         };

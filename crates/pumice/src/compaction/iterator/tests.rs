@@ -99,6 +99,8 @@ fn settings(
         tombstones: (!list.is_empty()).then(|| Arc::clone(list)),
         end: None,
         beyond: None,
+        // Three long values merge into too much.
+        limits: SizeLimits::lowered(1 << 10),
     }
 }
 
@@ -200,6 +202,7 @@ pub(super) const KEYS: u64 = 8;
 /// A random history over `levels` runs, newest first. Keys 0 and 1 are only put and single-deleted,
 /// in turn; the others take everything else.
 pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<Run>, u64) {
+    let width = if rng.one_in(3) { 400 } else { 0 };
     let mut runs = vec![Run::default(); levels];
     let last = 4 + rng.uniform(40);
     // Below which sequence the versions of a key lie in deeper runs.
@@ -215,7 +218,7 @@ pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<R
     let mut put = [false; 2];
     for sequence in 1..=last {
         let key = rng.uniform(KEYS);
-        let value = sequence.to_string().into_bytes();
+        let value = format!("{sequence:0>width$}").into_bytes();
         let entry =
             |t: ValueType, v: Vec<u8>| (dbformat::internal_key(&key_of(key), sequence, t), v);
         let at = run_of(key, sequence);
@@ -333,6 +336,23 @@ fn a_single_deletion_below_a_newer_value_is_kept_for_the_older_value_it_cancels(
     let upper = compact_bytewise(&upper, &[], false);
     let lower = run_of(&[("k", 5, Value, "old")]);
     assert_eq!(read(&[upper, lower], b"k", MAX_SEQUENCE, &Comparator::Bytewise), None);
+}
+
+/// What no block could hold is not written: the operands stay, and what is below them.
+#[pumice_test_macros::test]
+fn a_merged_value_that_is_too_large_leaves_its_operands() {
+    use ValueType::{Deletion, Merge, Value};
+    let wide = "x".repeat(400);
+    for base in [Value, Deletion] {
+        let under = if base == Value { wide.as_str() } else { "" };
+        let input = [("k", 9, Merge, &*wide), ("k", 8, Merge, &*wide), ("k", 7, Merge, &*wide)];
+        let input =
+            run_of(&[&input[..], &[("k", 5, base, under), ("k", 4, Value, "old")]].concat());
+        for bottommost in [false, true] {
+            let out = compact_bytewise(&input, &[], bottommost);
+            assert_eq!(out.entries, input.entries[..4], "{base:?}");
+        }
+    }
 }
 
 #[pumice_test_macros::test]

@@ -4,6 +4,7 @@
 //! both levels stay the same object. Thread safety: the cache belongs to the column family and
 //! is used under the engine's lock.
 
+use pumice_base::narrow::len_u32;
 use std::cmp::Reverse;
 use std::sync::{Arc, Weak};
 
@@ -126,6 +127,6 @@ fn round_robin(version: &Version, level: usize) -> Arc<[u32]> {
         }
         None => 0,
     };
-    let start = if start == files.len() { 0 } else { start };
-    (start as u32..files.len() as u32).chain(0..start as u32).collect()
+    let start = if start == files.len() { 0 } else { len_u32(start) };
+    (start..len_u32(files.len())).chain(0..start).collect()
 }

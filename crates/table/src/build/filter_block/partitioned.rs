@@ -27,7 +27,7 @@ use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
 
 use crate::build::block_keys::BlockKeys;
 use crate::build::filter_block::rule::KeyRule;
-use crate::build::filter_block::top_level::Separators;
+use crate::build::filter_block::top_level::{Form, Separators};
 use crate::build::filter_block::{FilterResult, WriteBlock};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::options::{IndexShortening, TableBuildContext};
@@ -45,6 +45,8 @@ pub(crate) struct PartitionedFilterBlock {
     coupled: bool,
     shortening: IndexShortening,
     restart_interval: u32,
+    /// Of a block.
+    bytes_max: usize,
     keys_per_partition: usize,
     /// Coupled: the partition before was full.
     asks_again: bool,
@@ -121,6 +123,7 @@ impl PartitionedFilterBlock {
             coupled: !options.decouple_partitioned_filters,
             shortening: options.index_shortening,
             restart_interval: options.index_block_restart_interval,
+            bytes_max: context.limits.block_bytes(),
             keys_per_partition: keys,
             asks_again: false,
             held: None,
@@ -367,12 +370,13 @@ impl PartitionedFilterBlock {
         for filter in &mut self.filters {
             handles.push(write(filter)?);
         }
-        let mut top = self.separators.encode(
-            &handles,
-            self.restart_interval,
-            index_stores_user_keys,
+        let form = Form {
+            restart_interval: self.restart_interval,
+            user_keys: index_stores_user_keys,
             delta_handles,
-        );
+            bytes_max: self.bytes_max,
+        };
+        let mut top = self.separators.encode(&handles, form)?;
         let size = (self.filter_bytes + top.len()) as u64;
         let handle = write(&mut top)?;
         Ok(Some(FilterResult { handle, partitioned: true, size }))

@@ -14,10 +14,13 @@
 
 use std::ops::Range;
 
+use pumice_base::Result;
 use pumice_base::coding::varint_len;
 use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::narrow::{len_u32, low_u8};
 use pumice_base::planted::{self, Bug};
 
+use crate::build::block_builder::block_too_large;
 use crate::handle::BlockHandle;
 use crate::prefix::common_prefix;
 
@@ -29,6 +32,8 @@ pub(super) struct Form {
     pub delta_handles: bool,
     pub user_keys: bool,
     pub first_keys: bool,
+    /// Bytes of a block, at most.
+    pub bytes_max: usize,
 }
 
 /// Separators, handles and first keys of consecutive blocks.
@@ -128,7 +133,15 @@ impl Entries {
     }
 
     /// Replaces `block` by an index block of entries `range`.
-    pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// NotSupported if they are too much for a block.
+    pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) -> Result<()> {
+        let too_large = || block_too_large("an index", form.bytes_max);
+        // A reader puts shared bytes together again, and counts them all in 32 bits.
+        if self.raw_bytes(&range) > form.bytes_max {
+            return Err(too_large());
+        }
         block.clear();
         if range.len() == self.len() {
             block.reserve(self.estimated_bytes() + 8 * self.len());
@@ -136,7 +149,7 @@ impl Entries {
         let mut restarts = Vec::with_capacity(range.len() / form.restart_interval + 1);
         for (place, i) in range.enumerate() {
             if place.is_multiple_of(form.restart_interval) {
-                restarts.push(block.len() as u32);
+                restarts.push(u32::try_from(block.len()).map_err(|_| too_large())?);
             }
             self.encode_entry(i, &self.shape(i, place, form), form, block);
         }
@@ -146,7 +159,17 @@ impl Entries {
         for restart in &restarts {
             block.extend_from_slice(&restart.to_le_bytes());
         }
-        block.extend_from_slice(&(restarts.len() as u32).to_le_bytes());
+        block.extend_from_slice(&len_u32(restarts.len()).to_le_bytes());
+        if block.len() > form.bytes_max { Err(too_large()) } else { Ok(()) }
+    }
+
+    /// Bytes of the separators and first keys of `range`, nothing of them shared.
+    fn raw_bytes(&self, range: &Range<usize>) -> usize {
+        let of = |ends: &[usize]| {
+            let upto = |i: usize| i.checked_sub(1).and_then(|i| ends.get(i)).copied().unwrap_or(0);
+            upto(range.end) - upto(range.start)
+        };
+        of(&self.key_ends).max(of(&self.first_ends))
     }
 
     fn encode_entry(&self, i: usize, shape: &Shape<'_>, form: Form, block: &mut Vec<u8>) {
@@ -188,10 +211,10 @@ impl Varints {
     #[inline(always)]
     fn push(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.bytes[self.len] = number as u8 | 0x80;
+            self.bytes[self.len] = low_u8(number) | 0x80;
             (self.len, number) = (self.len + 1, number >> 7);
         }
-        self.bytes[self.len] = number as u8;
+        self.bytes[self.len] = low_u8(number);
         self.len += 1;
     }
 

@@ -11,6 +11,7 @@
 //! two neighbours are equal.
 
 use pumice_base::coding::put_varint32;
+use pumice_base::narrow::len_u32;
 use pumice_base::planted::{self, Bug};
 
 /// The prefixes of the keys of one block, each once per run.
@@ -86,7 +87,7 @@ impl PrefixBlocks {
         let Some((first, last)) = self.blocks.take() else { return };
         self.prefixes.extend_from_slice(&self.pending);
         let lost = u32::from(last > first && planted::is(Bug::HashIndexLosesLastBlock));
-        for number in [self.pending.len() as u32, first, last - first + 1 - lost] {
+        for number in [len_u32(self.pending.len()), first, last - first + 1 - lost] {
             put_varint32(&mut self.metadata, number);
         }
     }

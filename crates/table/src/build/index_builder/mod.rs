@@ -25,6 +25,7 @@ mod separators;
 mod tests;
 mod two_level;
 
+use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result};
 
 use crate::handle::BlockHandle;
@@ -48,6 +49,7 @@ pub(crate) struct IndexBuilder {
     delta_handles: bool,
     user_key_allowed: bool,
     needs_sequences: bool,
+    bytes_max: usize,
     entries: Entries,
     prefixes: PrefixBlocks,
     partitions: Partitions,
@@ -95,6 +97,7 @@ impl IndexBuilder {
             delta_handles: options.format_version >= 4 && !options.block_align,
             user_key_allowed: options.format_version >= 3,
             needs_sequences: false,
+            bytes_max: context.limits.block_bytes(),
             entries: Entries::default(),
             prefixes: PrefixBlocks::default(),
             partitions: Partitions::new(options),
@@ -103,7 +106,7 @@ impl IndexBuilder {
 
     /// Adds the entry of the block at `handle`.
     pub fn push(&mut self, entry: &IndexEntry, handle: BlockHandle) {
-        let block = self.entries.len() as u32;
+        let block = len_u32(self.entries.len());
         self.needs_sequences |= entry.needs_sequences;
         match self.kind {
             IndexType::BinarySearch => self.entries.push(&entry.separator, handle),
@@ -137,13 +140,14 @@ impl IndexBuilder {
             delta_handles: self.delta_handles,
             user_keys: self.stores_user_keys(),
             first_keys: self.kind == IndexType::BinarySearchWithFirstKey,
+            bytes_max: self.bytes_max,
         }
     }
 
     /// Writes the index through `write`: partitions in order, then the top level; or the block.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Those of `write`; NotSupported if the index is more than a block can have.
     pub fn finish(&mut self, write: &mut WriteBlock<'_>) -> Result<IndexResult> {
         let form = self.form();
         let mut result = IndexResult {
@@ -160,7 +164,7 @@ impl IndexBuilder {
             return Ok(result);
         }
         let mut block = Vec::new();
-        self.entries.encode(0..self.entries.len(), form, &mut block);
+        self.entries.encode(0..self.entries.len(), form, &mut block)?;
         result.size = block.len() as u64;
         result.handle = write(&mut block)?;
         if let Some((prefixes, metadata)) = self.prefixes.finish() {

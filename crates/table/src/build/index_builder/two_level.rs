@@ -128,7 +128,7 @@ impl Partitions {
     /// Writes the partitions of `entries` and their top level, and says so in `result`.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Those of `write`; NotSupported if there is too much for a block.
     pub fn write(
         &self,
         entries: &Entries,
@@ -140,12 +140,12 @@ impl Partitions {
         let mut block = Vec::new();
         for range in self.plan(entries, form) {
             let last = range.end - 1;
-            entries.encode(range, form, &mut block);
+            entries.encode(range, form, &mut block)?;
             result.size += block.len() as u64;
             result.partitions += 1;
             top.push(entries.separator(last), write(&mut block)?);
         }
-        top.encode(0..top.len(), form, &mut block);
+        top.encode(0..top.len(), form, &mut block)?;
         result.top_level_size = block.len() as u64;
         result.size += result.top_level_size;
         result.handle = write(&mut block)?;

@@ -6,6 +6,7 @@
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
+use pumice_base::narrow::to_usize;
 use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
@@ -57,7 +58,7 @@ impl BlockWriter {
 
     /// Bytes up to a multiple of `align`; 0 for no alignment.
     fn padding(&self, align: usize) -> usize {
-        if align == 0 { 0 } else { (align - (self.offset % align as u64) as usize) % align }
+        if align == 0 { 0 } else { (align - to_usize(self.offset % align as u64)) % align }
     }
 
     /// Appends zeros up to a multiple of `align`, at most a page, bytes.

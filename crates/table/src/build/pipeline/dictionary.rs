@@ -6,6 +6,7 @@
 //! One owner.
 
 use pumice_base::Result;
+use pumice_base::narrow::to_usize;
 use pumice_compress::{CompressionDict, CompressionOptions, CompressionType};
 
 use crate::build::index_builder::IndexEntry;
@@ -64,7 +65,7 @@ impl Waiting {
         options: &CompressionOptions,
     ) -> Result<Option<CompressionDict>> {
         let wanted = CompressionDict::sample_bytes(kind, options);
-        let mut samples = Vec::with_capacity(wanted.min(self.bytes as usize));
+        let mut samples = Vec::with_capacity(wanted.min(to_usize(self.bytes)));
         let mut sizes = Vec::new();
         for at in spread(self.blocks.len()) {
             let block = &self.blocks[at].0;
@@ -87,7 +88,7 @@ fn spread(count: usize) -> impl Iterator<Item = usize> {
         step += 1;
     }
     let start = count as u64 / 2;
-    (0..count as u64).map(move |i| ((start + i * step) % count as u64) as usize)
+    (0..count as u64).map(move |i| to_usize((start + i * step) % count as u64))
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -6,6 +6,8 @@
 //! Pure functions over bytes; integers are in the machine's own byte order. A column that its
 //! writer made never reads outside of the buffer that it was made in.
 
+use pumice_base::narrow::{low_u8, low_u16, low_u32, to_usize};
+
 /// Columns of words up to this length are searched from front to back: their cache lines load at
 /// once.
 const LINEAR_BYTES_MAX: usize = 256;
@@ -33,13 +35,13 @@ impl Numbers {
             _ => 8,
         };
         match width {
-            1 => out.extend(values.map(|value| value as u8)),
+            1 => out.extend(values.map(low_u8)),
             2 => {
                 out.resize(out.len() + 2 * count, 0);
                 let column = out[at as usize..].as_chunks_mut().0;
-                column.iter_mut().zip(values).for_each(|(to, v)| *to = (v as u16).to_ne_bytes());
+                column.iter_mut().zip(values).for_each(|(to, v)| *to = low_u16(v).to_ne_bytes());
             }
-            4 => values.for_each(|value| out.extend_from_slice(&(value as u32).to_ne_bytes())),
+            4 => values.for_each(|value| out.extend_from_slice(&low_u32(value).to_ne_bytes())),
             _ => values.for_each(|value| out.extend_from_slice(&value.to_ne_bytes())),
         }
         Ok(Numbers { at, width })
@@ -102,7 +104,7 @@ impl Strings {
         if total > u64::from(u32::MAX) {
             return Err("index keys too long");
         }
-        let (mut len, mut ends) = (first as u32, Numbers::default());
+        let (mut len, mut ends) = (low_u32(first as u64), Numbers::default());
         if !uniform {
             let count = strings.clone().count();
             let steps = strings.clone().scan(0, |end, string| {
@@ -113,7 +115,7 @@ impl Strings {
         }
         let at = position(out)?;
         if total > 0 {
-            out.reserve(total as usize);
+            out.reserve(to_usize(total));
             strings.for_each(|string| out.extend_from_slice(string));
         }
         Ok(Strings { at, len, ends })
@@ -126,7 +128,7 @@ impl Strings {
             (i * self.len as usize, (i + 1) * self.len as usize)
         } else {
             let from = if i == 0 { 0 } else { self.ends.get(bytes, i - 1) };
-            (from as usize, self.ends.get(bytes, i) as usize)
+            (to_usize(from), to_usize(self.ends.get(bytes, i)))
         };
         &bytes[self.at as usize + from..self.at as usize + to]
     }
@@ -157,7 +159,7 @@ pub(super) fn count_below_narrow(words: &[[u8; 4]], word: u32) -> usize {
 pub(super) fn count_below_wide(words: &[[u8; 8]], word: u64) -> usize {
     let is_below = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes) < word;
     if words.len() <= LINEAR_BYTES_MAX / 8 {
-        return words.iter().map(|bytes| u64::from(is_below(bytes))).sum::<u64>() as usize;
+        return to_usize(words.iter().map(|bytes| u64::from(is_below(bytes))).sum());
     }
     words.partition_point(is_below)
 }

@@ -6,6 +6,7 @@
 //! an index names follow each other in the file, so that all of them together are not larger than
 //! it. Keys that share bytes take memory in proportion to the block (`expanded_bytes_max`).
 
+use pumice_base::narrow::len_u32;
 use std::cell::Cell;
 
 use pumice_base::InternalKeyComparator;
@@ -180,7 +181,7 @@ impl Scratch {
             self.check_order(keys, trailer_len, cmp)?;
         }
         index.common_at = position(&self.out)?;
-        index.common_len = common.len() as u32;
+        index.common_len = len_u32(common.len());
         index.common_word = prefix_word(common);
         index.common_mask = !u64::MAX.checked_shr(8 * index.common_len).unwrap_or(0);
         self.out.extend_from_slice(common);
@@ -353,7 +354,7 @@ impl Scratch {
         let common_at = position(&self.out)?;
         self.out.extend_from_slice(common);
         let rest = Strings::write(&mut self.out, firsts.map(|first| &first[common.len()..]))?;
-        Ok(FirstKeys { common_at, common_len: common.len() as u32, rest })
+        Ok(FirstKeys { common_at, common_len: len_u32(common.len()), rest })
     }
 }
 
@@ -423,7 +424,7 @@ fn parse_entry<'a>(
     let key_at = end - src.rest().len();
     let suffix = src.bytes(suffix_len)?;
     let key_len = u32::try_from(shared + suffix_len).ok()?;
-    let mut entry = Parsed { key_at: key_at as u32, key_len, ..Default::default() };
+    let mut entry = Parsed { key_at: len_u32(key_at), key_len, ..Default::default() };
     let Some(value_len) = value_len else {
         let previous = (shared > 0).then_some(last.handle);
         entry.take_value(src, end, previous, encoding)?;
@@ -461,7 +462,7 @@ pub(super) fn parse_plain(data: &[u8], at: usize, end: usize) -> Option<(Parsed,
     let (offset, offset_len) = short_varint(data.get(value_at..)?)?;
     let (size, size_len) = short_varint(data.get(value_at + offset_len..)?)?;
     let next = value_at + offset_len + size_len;
-    let (key_at, key_len) = (at as u32 + 2, u32::from(key_len));
+    let (key_at, key_len) = (len_u32(at) + 2, u32::from(key_len));
     let entry =
         Parsed { key_at, key_len, handle: BlockHandle { offset, size }, ..Parsed::default() };
     (next <= end).then_some((entry, next))
@@ -506,7 +507,7 @@ impl Parsed {
         };
         if encoding.first_keys {
             self.first_len = src.varint32()?;
-            self.first_at = (end - src.rest().len()) as u32;
+            self.first_at = len_u32(end - src.rest().len());
             src.bytes(self.first_len as usize)?;
         }
         Some(())

@@ -30,6 +30,7 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+use pumice_base::narrow::to_usize;
 use std::cmp::Ordering;
 
 use pumice_base::InternalKeyComparator;
@@ -222,7 +223,7 @@ impl IndexBlock {
         if self.word_lens.is_none() {
             self.words.width()
         } else {
-            self.word_lens.get(&self.bytes, i) as usize
+            to_usize(self.word_lens.get(&self.bytes, i))
         }
     }
 

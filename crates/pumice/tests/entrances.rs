@@ -1,0 +1,178 @@
+//! What is refused, or left out, where it enters, because the next open could not take it: records
+//! of transactions, updates of column families that do not exist, names and options.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{DIR, SYNC, contents, flush, get, memory, options};
+use pumice::{
+    ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, WriteBatch,
+    WriteOptions,
+};
+use pumice_base::ValueType;
+use pumice_base::coding::put_length_prefixed;
+
+const IGNORE: WriteOptions = WriteOptions { ignore_missing_column_families: true, ..SYNC };
+
+fn open_all(options: &Options, names: &[&str]) -> Db {
+    let families: Vec<_> = names
+        .iter()
+        .map(|name| ColumnFamilyDescriptor::new(name.to_string(), options.cf.clone()))
+        .collect();
+    Db::open_cf(&options.db, DIR, &families).unwrap().0
+}
+
+#[pumice_test_macros::test]
+fn records_of_transactions_are_refused() {
+    use ValueType as T;
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    let mut put = WriteBatch::new();
+    put.put(b"k", b"v");
+    for tag in [
+        T::BeginPrepareXid,
+        T::EndPrepareXid,
+        T::CommitXid,
+        T::RollbackXid,
+        T::BeginPersistedPrepareXid,
+        T::BeginUnprepareXid,
+        T::CommitXidAndTimestamp,
+    ] {
+        let mut data = put.data().to_vec();
+        data.push(tag as u8);
+        if tag == T::CommitXidAndTimestamp {
+            put_length_prefixed(&mut data, b"12345678");
+        }
+        if matches!(tag, T::EndPrepareXid | T::CommitXid | T::RollbackXid)
+            || tag == T::CommitXidAndTimestamp
+        {
+            put_length_prefixed(&mut data, b"xid");
+        }
+        let error = WriteBatch::from_data(&data).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+        assert!(error.message().contains(&format!("{tag:?}")), "{error}");
+    }
+    // One that separates nothing is nothing.
+    let mut data = put.data().to_vec();
+    data.push(T::Noop as u8);
+    let mut batch = WriteBatch::from_data(&data).unwrap();
+    db.write(&SYNC, &mut batch).unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = Db::open(&options, DIR).unwrap();
+    assert_eq!(get(&db, b"k").as_deref(), Some(&b"v"[..]));
+    db.close().unwrap();
+}
+
+/// A write that ignores what has no family is as if that had not been in the batch: not now, not
+/// when a family with the id comes, and not when the log is replayed.
+#[pumice_test_macros::test]
+fn an_ignored_update_stays_ignored() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put_cf(1, b"ghost", b"1");
+    batch.put(b"a", b"2");
+    batch.put_log_data(b"note");
+    batch.delete_cf(1, b"b");
+    batch.merge_cf(2, b"ghost", b"3");
+    batch.put(b"b", b"4");
+    batch.delete_range_cf(7, b"a", b"z");
+    let before = batch.data().to_vec();
+    let error = db.write(&SYNC, &mut batch).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    db.write(&IGNORE, &mut batch).unwrap();
+    assert_eq!(batch.data()[8..], before[8..], "the caller's batch is as it was");
+    assert_eq!(db.latest_sequence_number(), 2, "those that were written have numbers");
+    let mut all = WriteBatch::new();
+    all.put_cf(1, b"ghost", b"5");
+    db.write(&IGNORE, &mut all).unwrap();
+    let want = [(b"a".to_vec(), b"2".to_vec()), (b"b".to_vec(), b"4".to_vec())];
+    let check = |db: &Db, when: &str| {
+        assert_eq!(contents(db), want, "{when}");
+        let family = db.column_family("one").unwrap();
+        assert_eq!(family.id(), 1);
+        let ghost = db.get_cf(&ReadOptions::default(), &family, b"ghost").unwrap();
+        assert!(ghost.is_none(), "{when}");
+        assert!(db.get_cf(&ReadOptions::default(), &family, b"b").unwrap().is_some(), "{when}");
+    };
+    let family = db.create_column_family(&ColumnFamilyOptions::default(), "one").unwrap();
+    db.put_cf(&SYNC, &family, b"b", b"6").unwrap();
+    drop(family);
+    check(&db, "created");
+    db.close().unwrap();
+    drop(db);
+    let db = open_all(&options, &["default", "one"]);
+    check(&db, "replayed");
+    flush(&db);
+    check(&db, "flushed");
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_family_needs_a_name() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    let error = db.create_column_family(&ColumnFamilyOptions::default(), "").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    db.close().unwrap();
+    drop(db);
+    let mut create = options.clone();
+    create.db.create_missing_column_families = true;
+    let families = ["default", ""]
+        .map(|name| ColumnFamilyDescriptor::new(name.to_string(), options.cf.clone()));
+    let error = Db::open_cf(&create.db, DIR, &families).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(Db::list_column_families(&options.db, DIR).unwrap(), ["default"]);
+    Db::open(&options, DIR).unwrap().close().unwrap();
+}
+
+/// Two tasks that each change an option of their own: neither takes the other's change back.
+#[pumice_test_macros::test]
+fn concurrent_changes_of_options_are_all_kept() {
+    const ROUNDS: u32 = 150;
+    let (_, fs) = memory();
+    let db = Arc::new(Db::open(&options(&fs), DIR).unwrap());
+    for round in 1..=ROUNDS {
+        let changes = ["max_total_wal_size", "wal_bytes_per_sync"].map(|name| {
+            let db = Arc::clone(&db);
+            pumice_port::thread::spawn("change", move || {
+                db.set_db_options(&[(name, &round.to_string())]).unwrap();
+            })
+        });
+        changes.into_iter().for_each(|task| task.join().unwrap());
+        let now = db.options();
+        let kept = (now.max_total_wal_size, now.wal_bytes_per_sync);
+        assert_eq!(kept, (u64::from(round), u64::from(round)), "round {round}");
+    }
+    db.close().unwrap();
+}
+
+/// Whatever size of blocks is asked for, the arena takes what it can count (as RocksDB's does).
+#[pumice_test_macros::test]
+fn an_arena_block_of_any_size_works() {
+    for bytes in [1, 4095, 1 << 20, 1 << 31, usize::MAX / 2, usize::MAX - 4094, usize::MAX] {
+        let (_, fs) = memory();
+        let mut options = options(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        db.set_options(db.default_column_family(), &[("arena_block_size", &bytes.to_string())])
+            .unwrap();
+        for n in 0..3u8 {
+            db.put(&SYNC, &[n], b"v").unwrap();
+            flush(&db);
+        }
+        assert_eq!(contents(&db).len(), 3, "{bytes}");
+        db.close().unwrap();
+        drop(db);
+        options.cf.arena_block_size = bytes;
+        let db = Db::open(&options, DIR).unwrap();
+        db.put(&SYNC, b"more", b"v").unwrap();
+        assert_eq!(contents(&db).len(), 4, "{bytes}");
+        db.close().unwrap();
+    }
+}

@@ -264,8 +264,8 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them. That
-    /// call suspends.
+    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them.
+    /// That call suspends.
     ///
     /// # Panics
     /// When the operating system refuses what a runtime needs; [`Runtime::try_shared`] does not.

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use pumice_base::{Error, Result, SequenceNumber};
-use pumice_env::rate_limiter::reads::read_priority;
 use pumice_port::fiber;
 use pumice_table::TableReadOptions;
 
@@ -115,11 +114,7 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let job = MultiGet { families, keys: wanted, options: table, sequence };
-        let answers = match options.rate_limiter_priority {
-            None => job.run(),
-            priority => read_priority(priority, || job.run()),
-        };
+        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers

@@ -186,9 +186,8 @@ impl MultiGet<'_> {
 
     /// Loads the blocks together. Errors are met again, and told, by the keys that need them.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
-        let TableReadOptions { verify_checksums, fill_cache, .. } = self.options;
         let load = |need: &Need| {
-            if let Ok(block) = need.table.load(need.block, verify_checksums, fill_cache) {
+            if let Ok(block) = need.table.load(need.block, &self.options) {
                 missed.keep(&need.table, need.block.0.offset, block);
             }
         };

@@ -231,17 +231,19 @@ impl Table {
     }
 
     /// Reads a block that a read with `cache_only` missed, and with `fill_cache` keeps it in the
-    /// cache (if there is one and it has room) at least until the pin is dropped. Suspends.
+    /// cache (if there is one and it has room) at least until the pin is dropped. Of the options
+    /// `verify_checksums`, `fill_cache` and `io_priority` count. Suspends.
     ///
     /// # Errors
     /// Corruption and I/O errors.
     pub fn load(
         &self,
         (handle, kind): (BlockHandle, BlockKind),
-        verify_checksums: bool,
-        fill_cache: bool,
+        options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        let options = TableReadOptions { verify_checksums, ..TableReadOptions::default() };
+        let TableReadOptions { verify_checksums, fill_cache, io_priority, .. } = *options;
+        let options =
+            TableReadOptions { verify_checksums, io_priority, ..TableReadOptions::default() };
         self.read_block(handle, kind, &options, fill_cache)
     }
 

@@ -144,11 +144,14 @@ pub fn exam(files: &Files, change: impl FnOnce(&mut Options)) -> Outcome {
         }
     }
     let sound = before.iter().all(Option::is_some);
-    let worked = db.flush_all(&FlushOptions::default()).is_ok()
-        && families
-            .iter()
-            .all(|cf| db.compact_range_cf(&CompactRangeOptions::default(), cf, None, None).is_ok());
-    assert!(worked || !sound || !written, "what can be read can be compacted");
+    let flushed = db.flush_all(&FlushOptions::default());
+    assert!(flushed.is_ok() || !sound || !written, "what was written is flushed: {flushed:?}");
+    for cf in &families {
+        // Tables that the MANIFEST lies about may be refused, but not by a panic.
+        if let Err(error) = db.compact_range_cf(&CompactRangeOptions::default(), cf, None, None) {
+            assert!(!error.message().contains("panicked"), "{error}");
+        }
+    }
     let names: Vec<String> = families.iter().map(|cf| cf.name().to_string()).collect();
     drop(families);
     drop(db.close());

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `batch` | `WriteBatch::from_data` | what is taken is written, recovered and the same |
 //! | `log` | the write-ahead log, in every recovery mode | `database::exam` |
-//! | `manifest` | the MANIFEST; a version edit alone | `database::exam`; decoding what was encoded |
+//! | `manifest` | the MANIFEST; a version edit alone | `database::exam`; decoding the encoded |
 //! | `names` | CURRENT and the names in the directory | `database::exam` |
 //! | `options` | the text of an OPTIONS file, and of single options | writing and reading again |
 //!

@@ -340,7 +340,7 @@ fn a_missing_partition_is_noted_or_done_without() {
         missed.set_table(&table);
         let (table, block) = missed.take().unwrap();
         kinds.push(block.1);
-        table.load(block, true, true).unwrap();
+        table.load(block, &TableReadOptions::default()).unwrap();
     }
     assert_eq!(kinds, [BlockKind::Filter, BlockKind::Index, BlockKind::Data]);
     assert!(get(&table, &options, key).unwrap());

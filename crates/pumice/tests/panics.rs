@@ -10,9 +10,9 @@ use pumice::stats::listener::FlushJobInfo;
 use pumice::{
     CompactRangeOptions, CompactionFilter, Comparator, CustomComparator, Db, Error, ErrorKind,
     EventListener, FileSystem, FilterDecision, FlushOptions, MemFs, MergeOperator, Options,
-    ReadOptions, Severity, WriteOptions,
+    PoolPriority, ReadOptions, Severity, ThreadPools, WriteOptions,
 };
-use pumice_port::thread;
+use pumice_port::{os, thread};
 
 const DIR: &str = "/db";
 const KEYS: u32 = 3000;
@@ -206,5 +206,52 @@ fn in_a_write() {
     let db = Db::open(&options, DIR).unwrap();
     assert!(get(&db, "first").is_some() && get(&db, "late").is_none());
     put(&db, "late").unwrap();
+    db.close().unwrap();
+}
+
+/// Panics where compactions are picked: on a thread of the pool, before the job begins.
+struct Picky(AtomicBool);
+
+impl CustomComparator for Picky {
+    fn name(&self) -> &str {
+        "picky"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        let armed = self.0.load(Ordering::Relaxed);
+        let low = || ThreadPools::shared().thread_ids(PoolPriority::Low).contains(&os::thread_id());
+        assert!(!(armed && low()), "boom");
+        a.cmp(b)
+    }
+}
+
+/// A job that ends before it has anything to run still ends: nobody waits for it for ever.
+// Plain #[test]: the pools are those of operating-system threads.
+#[test]
+fn a_comparator_that_panics_while_a_compaction_is_picked() {
+    let picky = Arc::new(Picky(AtomicBool::new(false)));
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = MemFs::new(1).shared();
+    options.cf.comparator = Comparator::Custom(Arc::clone(&picky) as Arc<dyn CustomComparator>);
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, DIR).unwrap();
+    for _ in 0..4 {
+        for key in [b"a", b"b", b"c"] {
+            db.put(&WriteOptions::default(), key, b"value").unwrap();
+        }
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    picky.0.store(true, Ordering::Relaxed);
+    let error = db.compact_range(&CompactRangeOptions::default(), None, None).unwrap_err();
+    assert!(error.to_string().contains("panicked: boom"), "{error}");
+    let error = db.put(&WriteOptions::default(), b"d", b"value").unwrap_err();
+    assert!(error.to_string().contains("panicked: boom"), "{error}");
+    let read = db.get(&ReadOptions::default(), b"a").unwrap();
+    assert_eq!(read.as_deref(), Some(&b"value"[..]));
+    drop(db.close());
+    drop(db);
+    picky.0.store(false, Ordering::Relaxed);
+    let db = Db::open(&options, DIR).unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
 }

@@ -38,8 +38,8 @@ pub(crate) struct CompactionWork {
 }
 
 impl DbInner {
-    /// Runs one due compaction after the other. Body of a pool job.
-    pub(crate) fn background_compaction(self: &Arc<Self>) {
+    /// Runs one due compaction after the other. Body of a pool job; whether there was one.
+    pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
@@ -52,14 +52,7 @@ impl DbInner {
             state = self.run_compaction(state, &work);
             state.running_compactions -= 1;
         }
-        state.scheduled_compactions -= 1;
-        // What nothing could be picked from waits for a running job, which looks again itself.
-        if worked {
-            self.schedule_background(&mut state);
-        }
-        self.changed.notify_all();
-        drop(state);
-        self.delete_obsolete_files();
+        worked
     }
 
     /// Runs a picked compaction without the lock.
@@ -99,15 +92,11 @@ impl DbInner {
     fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
         state.bottom_compactions += 1;
         let db = Arc::clone(self);
-        let job = Box::new(move || {
-            let state = db.state.lock();
-            let mut state = db.run_compaction(state, &work);
-            state.bottom_compactions -= 1;
-            db.schedule_background(&mut state);
-            db.changed.notify_all();
-            drop(state);
-            db.delete_obsolete_files();
-        });
+        let body = move |db: &Arc<Self>| {
+            drop(db.run_compaction(db.state.lock(), &work));
+            true
+        };
+        let job = Box::new(move || db.run_job("Compaction", |s| &mut s.bottom_compactions, body));
         self.pools.schedule_tagged(Priority::Bottom, "bottom compaction", self.job_tag(), job);
     }
 

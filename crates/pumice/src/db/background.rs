@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_env::IoPriority;
 use pumice_port::pool::Priority;
+use pumice_port::thread;
 use pumice_table::TableReason;
 
 use crate::db::column_family::CfState;
@@ -67,7 +68,9 @@ impl DbInner {
         {
             state.scheduled_flushes += 1;
             let db = Arc::clone(&me);
-            self.pools.schedule(Priority::High, "flush", Box::new(move || db.background_flush()));
+            let job =
+                move || db.run_job("Flush", |s| &mut s.scheduled_flushes, Self::background_flush);
+            self.pools.schedule(Priority::High, "flush", Box::new(job));
         }
         if state.paused > 0 {
             return;
@@ -79,9 +82,33 @@ impl DbInner {
         while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
             state.scheduled_compactions += 1;
             let db = Arc::clone(&me);
-            let job = Box::new(move || db.background_compaction());
-            self.pools.schedule(Priority::Low, "compaction", job);
+            let body = Self::background_compaction;
+            let job = move || db.run_job("Compaction", |s| &mut s.scheduled_compactions, body);
+            self.pools.schedule(Priority::Low, "compaction", Box::new(job));
         }
+    }
+
+    /// Runs a job that `count` counts. The jobs contain panics of what they run; one that comes from
+    /// what they pick (a comparator's) or from the engine itself ends the job, and writes.
+    pub(crate) fn run_job(
+        self: &Arc<Self>,
+        what: &str,
+        count: fn(&mut DbState) -> &mut usize,
+        body: impl FnOnce(&Arc<Self>) -> bool,
+    ) {
+        let worked = thread::contain(what, || body(self));
+        if let Err(error) = &worked {
+            self.poison(error);
+        }
+        let mut state = self.state.lock();
+        *count(&mut state) -= 1;
+        // What nothing could be picked from waits for a running job, which looks again itself.
+        if worked.unwrap_or(true) {
+            self.schedule_background(&mut state);
+        }
+        self.changed.notify_all();
+        drop(state);
+        self.delete_obsolete_files();
     }
 
     /// Compactions that may run: all of the limit under pressure or on request, else one

@@ -41,8 +41,9 @@ struct WrittenTable {
 }
 
 impl DbInner {
-    /// Runs queued flushes until the queue is empty. Body of a pool job.
-    pub(crate) fn background_flush(self: &Arc<Self>) {
+    /// Runs queued flushes until the queue is empty. Body of a pool job; true, since who waits for
+    /// room wants to be looked at.
+    pub(crate) fn background_flush(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         while let Some(first) = self.pick_flush(&mut state) {
             let mut works = vec![first];
@@ -73,11 +74,7 @@ impl DbInner {
             }
             self.changed.notify_all();
         }
-        state.scheduled_flushes -= 1;
-        self.schedule_background(&mut state);
-        self.changed.notify_all();
-        drop(state);
-        self.delete_obsolete_files();
+        true
     }
 
     /// The next flush to do; marks it running.

@@ -270,10 +270,14 @@ fn damage_is_found(dir: &Path) {
 #[pumice_test_macros::test]
 fn a_few_kills_lose_nothing() {
     let scratch = Scratch::new("stress");
-    let out = good(&scratch.0, "stress --kills=8 --db=s --threads=2 --keys=200 --max_life_ms=300");
-    let last = out.lines().last().unwrap();
-    assert!(last.starts_with("kills=8 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
-    assert!(good(&scratch.0, "ldb --db=s list_column_families").contains("{default, counters}"));
+    for (db, tasks) in [("s", ""), ("f", "--fibers")] {
+        let flags = "--threads=2 --keys=200 --max_life_ms=300";
+        let out = good(&scratch.0, &format!("stress --kills=8 --db={db} {flags} {tasks}"));
+        let last = out.lines().last().unwrap();
+        assert!(last.starts_with("kills=8 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
+    }
+    let families = good(&scratch.0, "ldb --db=s list_column_families");
+    assert!(families.contains("{default, counters, fifo}"), "{families}");
     assert!(bad(&scratch.0, "stress --db=s").contains("exists already"));
 }
 

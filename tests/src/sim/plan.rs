@@ -35,11 +35,55 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(8, "use_fsync", "true");
     maybe(8, "max_open_files", "12");
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
+    draw_tables(&mut rng.clone(), &mut plan.settings);
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");
     }
     plan
+}
+
+/// Draws what decides what tables look like and how they are made, from a copy of the life's
+/// numbers, so that the rest of a life is what its seed makes of it without.
+fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
+    // Elsewhere than where the life itself goes on.
+    let mut rng = rng.fork();
+    let mut draw = |values: &[&'static str]| values[rng.uniform(values.len() as u64) as usize];
+    for family in &mut settings.families {
+        family.1 = draw(&["kNoCompression", "kLZ4Compression", "kZSTD", "kZSTD"]);
+    }
+    let threads = draw(&["1", "1", "2", "3", "4", "5", "8", "9", "16"]);
+    let dictionary = draw(&["0", "0", "1024", "4096"]);
+    let buffered = draw(&["0", "3000"]);
+    let codec = format!(
+        "{{parallel_threads={threads};max_dict_bytes={dictionary};\
+         max_dict_buffer_bytes={buffered};}}"
+    );
+    let mut changed = settings.clone().with("compression_opts", &codec);
+    // FIFO with a limit that is never reached merges files and deletes none.
+    if draw(&["level", "level", "level", "level", "level", "fifo"]) == "fifo" {
+        let merges = draw(&["true", "false"]);
+        let limit = format!("{{max_table_files_size=1T;allow_compaction={merges};}}");
+        changed = changed
+            .with("compaction_style", "kCompactionStyleFIFO")
+            .with("compaction_options_fifo", &limit);
+    }
+    let prefix = draw(&["nullptr", "nullptr", "fixed:1", "fixed:3", "capped:2"]);
+    changed = changed.with("prefix_extractor", prefix);
+    let index = match draw(&["plain", "plain", "two", "two", "first", "hash"]) {
+        "two" => "kTwoLevelIndexSearch",
+        "first" => "kBinarySearchWithFirstKey",
+        "hash" if prefix != "nullptr" => "kHashSearch",
+        _ => "kBinarySearch",
+    };
+    let partitioned = draw(&["true", "false"]);
+    let decoupled = draw(&["false", "true", "true"]);
+    let whole = draw(&["true", "true", "false"]);
+    changed.table.push_str(&format!(
+        ";index_type={index};partition_filters={partitioned};metadata_block_size=256\
+         ;decouple_partitioned_filters={decoupled};whole_key_filtering={whole}"
+    ));
+    *settings = changed;
 }
 
 /// A plain small database.

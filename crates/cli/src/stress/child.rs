@@ -11,16 +11,35 @@ use pumice::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::random::Rng;
+use pumice_port::fiber::Runtime;
 use pumice_port::thread::scope;
 use std::path::Path;
 
 /// How a child ends when the data is not as expected.
 pub const EXIT_BAD_DATA: u8 = 3;
 
+/// Loops under the fibers.
+const LOOPS: usize = 2;
+
 /// Operations of a thread between two reopenings, at most.
 const ROUND_OPERATIONS: u64 = 4000;
 
+/// Runs `rounds` rounds on a fiber; the workers are fibers of the same loops.
+///
+/// # Errors
+/// As [`run`]; the loops cannot be started.
+pub fn run_on_fibers(path: &Path, expected: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
+    let built = Runtime::builder().loops(LOOPS).spawn_as_fibers(true).name("stress").build();
+    let runtime = built.map_err(|error| format!("starting loops: {error}"))?;
+    let (path, expected) = (path.to_path_buf(), expected.to_path_buf());
+    let main = runtime.spawn("stress", move || run(&path, &expected, seed, rounds));
+    main.join().map_err(|error| error.to_string())?
+}
+
 /// Runs `rounds` rounds (0 only verifies). The exit code for the parent.
+///
+/// # Errors
+/// What failed and must not fail.
 pub fn run(path: &Path, expected_path: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
     let expected =
         Expected::open(expected_path).map_err(|error| format!("expected state: {error}"))?;
@@ -112,7 +131,10 @@ impl<'a> Worker<'a> {
             let records = expected.records(family, thread).map_err(state_error)?;
             Ok(records.into_iter().map(|record| record.committed).collect())
         };
-        let ids = [load(0)?, load(1)?];
+        let mut ids = [const { Vec::new() }; FAMILIES];
+        for (family, ids) in ids.iter_mut().enumerate() {
+            *ids = load(family)?;
+        }
         let greatest = ids.iter().flatten().max().copied().unwrap_or(0);
         Ok(Worker {
             store,
@@ -139,7 +161,8 @@ impl<'a> Worker<'a> {
                 self.write(updates)
             }
             800..=819 => self.delete_range(),
-            820..=979 => self.check_key(),
+            820..=939 => self.check_key(),
+            940..=979 => self.check_prefix(),
             980..=991 => self.check_range(),
             992..=996 => {
                 let family = self.rng.uniform(FAMILIES as u64) as usize;
@@ -246,6 +269,8 @@ impl<'a> Worker<'a> {
         let options = ReadOptions {
             iterate_lower_bound: Some(key(first).to_vec()),
             iterate_upper_bound: Some(key(end).to_vec()),
+            // The stretch may have many prefixes.
+            total_order_seek: true,
             ..ReadOptions::default()
         };
         let backward = self.rng.one_in(2);
@@ -273,6 +298,22 @@ impl<'a> Worker<'a> {
             }
         }
         cursor.status().map_err(|error| format!("iterator: {error}"))
+    }
+
+    /// Seeks to a key as the options of the moment have it, which may be by its prefix: it is
+    /// found if it is there.
+    fn check_prefix(&mut self) -> Result<(), String> {
+        let place = self.place();
+        let options =
+            ReadOptions { prefix_same_as_start: self.rng.one_in(2), ..ReadOptions::default() };
+        let cursor = self.store.db.iter_cf(&options, &self.store.families[place.family]);
+        let mut cursor = cursor.map_err(|error| format!("iterator: {error}"))?;
+        cursor.seek(&key(place));
+        let found = cursor.valid() && cursor.key() == key(place);
+        let bytes = found.then(|| cursor.value().to_vec());
+        cursor.status().map_err(|error| format!("iterator: {error}"))?;
+        self.compare(place, bytes.as_deref());
+        Ok(())
     }
 
     fn compare(&mut self, place: Place, bytes: Option<&[u8]>) {

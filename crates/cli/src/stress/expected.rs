@@ -25,7 +25,7 @@ const SLOT: u64 = 64;
 const RECORD: u64 = 16;
 
 /// Number of column families under test.
-pub const FAMILIES: usize = 2;
+pub const FAMILIES: usize = 3;
 
 /// A key's place: family, thread and index within the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

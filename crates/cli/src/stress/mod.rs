@@ -17,6 +17,7 @@ mod verify;
 use crate::arguments::Arguments;
 use expected::{Counter, Expected};
 use pumice_base::random::Rng;
+use pumice_env::filename::archive_dir;
 use pumice_env::{FileSystem, PosixFs};
 use pumice_port::thread::sleep;
 use pumice_port::time::{now_micros, wall_micros};
@@ -38,10 +39,11 @@ acknowledged write is there and that no value is wrong.
 
   --kills=N        how many times to kill (default 200)
   --db=PATH        where; must not exist (default: a new directory, removed after success)
-  --threads=N      threads of the child (default 4)
+  --threads=N      threads of the child, or fibers (default 4)
   --keys=N         keys of each thread in each column family (default 1000)
   --max_life_ms=N  the longest life of a child before it is killed (default 500)
   --seed=N         of all random choices (default: from the clock; printed)
+  --fibers         the child's writers and readers are fibers over two loops
 
 The expected state is kept in PATH.expected. Exit status 0: nothing lost, nothing wrong.
 ";
@@ -54,6 +56,7 @@ struct Settings {
     keys: u64,
     max_life_ms: u64,
     seed: u64,
+    fibers: bool,
 }
 
 /// Runs `pumice stress` with `args`, the words after the subcommand.
@@ -73,16 +76,21 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// Runs the child process: `PATH EXPECTED SEED ROUNDS`.
+/// The word by which a child is told to run on fibers, and the other one.
+const ON_FIBERS: &str = "fibers";
+const ON_THREADS: &str = "threads";
+
+/// Runs the child process: `PATH EXPECTED SEED ROUNDS fibers|threads`.
 pub fn run_child(args: &[String]) -> ExitCode {
-    let [path, expected, seed, rounds] = args else {
+    let [path, expected, seed, rounds, tasks] = args else {
         eprintln!("stress: the child process is started by its parent only");
         return ExitCode::FAILURE;
     };
     let (Ok(seed), Ok(rounds)) = (seed.parse(), rounds.parse()) else {
         return ExitCode::FAILURE;
     };
-    match child::run(Path::new(path), Path::new(expected), seed, rounds) {
+    let run = if tasks == ON_FIBERS { child::run_on_fibers } else { child::run };
+    match run(Path::new(path), Path::new(expected), seed, rounds) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("stress child (seed {seed}): {error}");
@@ -92,7 +100,7 @@ pub fn run_child(args: &[String]) -> ExitCode {
 }
 
 fn settings(arguments: &Arguments) -> Result<Settings, String> {
-    let known = ["kills", "db", "threads", "keys", "max_life_ms", "seed"];
+    let known = ["kills", "db", "threads", "keys", "max_life_ms", "seed", "fibers"];
     if let Some(unknown) = arguments.first_unknown(&known) {
         return Err(format!("there is no flag --{unknown}\n\n{USAGE}"));
     }
@@ -118,6 +126,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
         keys: number("keys", 1000)?,
         max_life_ms: number("max_life_ms", 500)?,
         seed,
+        fibers: arguments.flag("fibers"),
     })
 }
 
@@ -185,6 +194,7 @@ fn spawn(settings: &Settings, expected: &Path, seed: u64, rounds: u64) -> Result
         .arg(&settings.path)
         .arg(expected)
         .args([seed.to_string(), rounds.to_string()])
+        .arg(if settings.fibers { ON_FIBERS } else { ON_THREADS })
         .spawn()
         .map_err(|error| format!("starting a child: {error}"))
 }
@@ -204,9 +214,16 @@ fn kill_after(child: &mut Child, micros: u64) -> Result<Option<ExitStatus>, Stri
 
 fn remove(fs: &dyn FileSystem, db: &Path, expected: &Path) -> Result<(), String> {
     let text = |error: pumice_base::Error| error.to_string();
-    for name in fs.list(db).map_err(text)? {
-        fs.remove(&db.join(name)).map_err(text)?;
+    // A log whose last record the kill cut is kept in the archive.
+    let archive = archive_dir(db);
+    for dir in [archive.as_path(), db] {
+        if !fs.exists(dir).map_err(text)? {
+            continue;
+        }
+        for name in fs.list(dir).map_err(text)? {
+            fs.remove(&dir.join(name)).map_err(text)?;
+        }
+        fs.remove_dir(dir).map_err(text)?;
     }
-    fs.remove_dir(db).map_err(text)?;
     fs.remove(expected).map_err(text)
 }

@@ -1,4 +1,8 @@
-//! The database under test: two column families, options drawn by lot at each open.
+//! The database under test: three column families, options drawn by lot at each open.
+//!
+//! Two families are compacted by level; the third by FIFO, whose limit is so high that nothing is
+//! deleted: its files are only merged. The options that decide what tables look like are drawn for
+//! each open, so that files of many kinds lie beside each other.
 
 use super::expected::FAMILIES;
 use super::values::COUNTERS;
@@ -6,7 +10,9 @@ use pumice::{ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result};
 use pumice_base::random::Rng;
 use std::path::Path;
 
-const NAMES: [&str; FAMILIES] = ["default", "counters"];
+const NAMES: [&str; FAMILIES] = ["default", "counters", "fifo"];
+/// The family that is compacted by FIFO.
+const FIFO: usize = 2;
 
 /// Options and the values that one of is drawn from at each open.
 const CHOICES: &[(&str, &[&str])] = &[
@@ -21,7 +27,45 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("max_subcompactions", &["1", "3"]),
     ("allow_concurrent_memtable_write", &["true", "false"]),
     ("max_open_files", &["-1", "20"]),
-    ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kSnappyCompression"]),
+    ("compression", &["kNoCompression", "kLZ4Compression", "kZSTD", "kZSTD", "kSnappyCompression"]),
+    ("compression_opts.parallel_threads", &["1", "1", "2", "3", "4", "5", "8", "9", "16"]),
+    ("compression_opts.max_dict_bytes", &["0", "0", "4096", "16384"]),
+    ("compression_opts.zstd_max_train_bytes", &["0", "65536"]),
+    ("compression_opts.max_dict_buffer_bytes", &["0", "20000"]),
+    ("compression_opts.use_zstd_dict_trainer", &["true", "false"]),
+    ("prefix_extractor", &["nullptr", "fixed:4", "capped:8", "fixed:11", "fixed:12"]),
+    ("memtable_prefix_bloom_size_ratio", &["0", "0.1"]),
+    ("memtable_whole_key_filtering", &["false", "true"]),
+];
+
+/// The kind of index that needs a prefix extractor.
+const HASH: &str = "kHashSearch";
+
+/// The same for the options of tables.
+const TABLE_CHOICES: &[(&str, &[&str])] = &[
+    ("format_version", &["5", "6", "7"]),
+    ("block_size", &["512", "4096"]),
+    (
+        "filter_policy",
+        &["bloomfilter:10:false", "bloomfilter:10:false", "ribbonfilter:10:0", "nullptr"],
+    ),
+    ("whole_key_filtering", &["true", "true", "false"]),
+    (
+        "index_type",
+        &[
+            "kBinarySearch",
+            "kTwoLevelIndexSearch",
+            "kTwoLevelIndexSearch",
+            "kBinarySearchWithFirstKey",
+            "kHashSearch",
+        ],
+    ),
+    // Without a partitioned index it is turned off.
+    ("partition_filters", &["true", "false"]),
+    ("decouple_partitioned_filters", &["false", "true", "true"]),
+    ("metadata_block_size", &["256", "1024", "4096"]),
+    ("data_block_index_type", &["kDataBlockBinarySearch", "kDataBlockBinaryAndHash"]),
+    ("cache_index_and_filter_blocks", &["false", "true"]),
 ];
 
 /// The open database.
@@ -41,18 +85,28 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.create_missing_column_families = true;
+    let mut draw = |values: &[&'static str]| values[rng.uniform(values.len() as u64) as usize];
     for (name, values) in CHOICES {
-        let value = values[rng.uniform(values.len() as u64) as usize];
-        options.set(name, value)?;
+        options.set(name, draw(values))?;
     }
-    let formats = ["5", "6", "7"];
-    options.cf.table_factory.set("format_version", formats[rng.uniform(3) as usize])?;
-    options.cf.table_factory.set("block_size", ["512", "4096"][rng.uniform(2) as usize])?;
-    options.cf.table_factory.set("filter_policy", "bloomfilter:10:false")?;
+    for (name, values) in TABLE_CHOICES {
+        options.cf.table_factory.set(name, draw(values))?;
+    }
+    if options.cf.prefix_extractor.is_none() && options.cf.table_factory.get("index_type")? == HASH
+    {
+        options.set("prefix_extractor", "fixed:4")?;
+    }
+    let merges_files = draw(&["true", "true", "false"]);
     let families = NAMES.iter().enumerate().map(|(family, name)| {
         let mut family_options = options.cf.clone();
         let operator = if family == COUNTERS { "uint64add" } else { "put" };
         family_options.set("merge_operator", operator)?;
+        if family == FIFO {
+            family_options.set("compaction_style", "kCompactionStyleFIFO")?;
+            let fifo = format!("{{max_table_files_size=1T;allow_compaction={merges_files};}}");
+            family_options.set("compaction_options_fifo", &fifo)?;
+            family_options.set("ttl", "0")?;
+        }
         Ok(ColumnFamilyDescriptor::new(*name, family_options))
     });
     let families = families.collect::<Result<Vec<_>>>()?;

@@ -1,8 +1,8 @@
 //! Keys and values of the stress test: an id tells the whole value.
 //!
-//! Family 0 holds blobs: the id, then bytes that follow from it, of a length that follows from it.
-//! Merging a blob replaces it (merge operator `put`). Family 1 holds counters: the id alone, eight
-//! little-endian bytes, and merging adds (`uint64add`).
+//! Families 0 and 2 hold blobs: the id, then bytes that follow from it, of a length that follows
+//! from it. Merging a blob replaces it (merge operator `put`). Family 1 holds counters: the id
+//! alone, eight little-endian bytes, and merging adds (`uint64add`).
 
 use super::expected::Place;
 use pumice_base::random::Rng;
@@ -56,7 +56,7 @@ mod tests {
     fn values_tell_their_id_and_damage_shows() {
         let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
         for id in 1..300 {
-            for family in 0..2 {
+            for family in 0..3 {
                 value(family, id, &mut bytes);
                 assert_eq!(id_of(family, Some(&bytes), &mut scratch), Ok(id));
                 bytes.push(0);

@@ -100,6 +100,8 @@ fn found_ids(
     let options = ReadOptions {
         iterate_lower_bound: Some(bound(0)),
         iterate_upper_bound: Some(bound(keys)),
+        // A thread's keys have many prefixes.
+        total_order_seek: true,
         ..ReadOptions::default()
     };
     let mut forward = Vec::new();

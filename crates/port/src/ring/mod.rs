@@ -436,3 +436,5 @@ fn clock_nanos() -> u64 {
 
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
+#[cfg(all(test, not(loom)))]
+mod watchdog_tests;

@@ -1,8 +1,8 @@
 //! Keys and values of the stress test: an id tells the whole value.
 //!
 //! Families 0 and 2 hold blobs: the id, then bytes that follow from it, of a length that follows
-//! from it. Merging a blob replaces it (merge operator `put`). Family 1 holds counters: the id alone,
-//! eight little-endian bytes, and merging adds (`uint64add`).
+//! from it. Merging a blob replaces it (merge operator `put`). Family 1 holds counters: the id
+//! alone, eight little-endian bytes, and merging adds (`uint64add`).
 
 use super::expected::Place;
 use pumice_base::random::Rng;

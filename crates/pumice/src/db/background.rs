@@ -88,8 +88,8 @@ impl DbInner {
         }
     }
 
-    /// Runs a job that `count` counts. The jobs contain panics of what they run; one that comes from
-    /// what they pick (a comparator's) or from the engine itself ends the job, and writes.
+    /// Runs a job that `count` counts. The jobs contain panics of what they run; one that comes
+    /// from what they pick (a comparator's) or from the engine itself ends the job, and writes.
     pub(crate) fn run_job(
         self: &Arc<Self>,
         what: &str,

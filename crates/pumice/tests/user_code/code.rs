@@ -1,0 +1,278 @@
+//! Everything of a user's that a database calls, in one: it can be told to go deep into its stack,
+//! or to panic, in the calls of one kind.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+use pumice::options::InfoLogLevel;
+use pumice::stats::listener::{
+    BackgroundErrorReason, CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo,
+    MemTableInfo, TableFileCreationInfo, TableFileDeletionInfo, WriteStallInfo,
+};
+use pumice::{
+    CompactionFilter, Comparator, CustomComparator, Error, EventListener, FileSystem,
+    FilterDecision, Logger, MemFs, MergeOperator, Options, Result, SliceTransform,
+};
+use pumice_env::{
+    FileLock, FileOptions, RandomAccessFile, ReadFileOptions, SequentialFile, WritableFile,
+};
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    Comparator,
+    Operator,
+    Filter,
+    Prefix,
+    Listener,
+    Logger,
+    Files,
+}
+
+pub const KINDS: [Kind; 7] = [
+    Kind::Comparator,
+    Kind::Operator,
+    Kind::Filter,
+    Kind::Prefix,
+    Kind::Listener,
+    Kind::Logger,
+    Kind::Files,
+];
+
+/// What the calls do.
+#[derive(Clone, Copy)]
+pub enum Act {
+    /// Use so many bytes of stack.
+    Dig(usize),
+    Panic,
+}
+
+const NOTHING: usize = usize::MAX;
+const PANIC: usize = usize::MAX - 1;
+
+/// See the head of this file.
+pub struct Code {
+    fs: MemFs,
+    /// The kind of which calls act, and what they do.
+    kind: AtomicUsize,
+    act: AtomicUsize,
+    /// Calls that acted since it was told.
+    acted: AtomicU64,
+}
+
+/// Uses `bytes` of stack below `top`.
+#[inline(never)]
+fn dig(top: usize, bytes: usize) -> u64 {
+    let mut frame = [0u8; 2048];
+    let frame = std::hint::black_box(&mut frame);
+    if top.abs_diff(frame.as_ptr().addr()) >= bytes {
+        return u64::from(frame[0]);
+    }
+    dig(top, bytes) + u64::from(frame[2047])
+}
+
+impl Code {
+    pub fn new() -> Arc<Code> {
+        Arc::new(Code {
+            fs: MemFs::new(3),
+            kind: AtomicUsize::new(NOTHING),
+            act: AtomicUsize::new(0),
+            acted: AtomicU64::new(0),
+        })
+    }
+
+    /// From now on calls of `kind` do this.
+    pub fn tell(&self, kind: Kind, act: Act) {
+        self.acted.store(0, SeqCst);
+        self.act.store(if let Act::Dig(bytes) = act { bytes } else { PANIC }, SeqCst);
+        self.kind.store(kind as usize, SeqCst);
+    }
+
+    /// From now on calls do nothing; how many have acted.
+    pub fn calm(&self) -> u64 {
+        self.kind.store(NOTHING, SeqCst);
+        self.acted.load(SeqCst)
+    }
+
+    fn step(&self, kind: Kind) {
+        if self.kind.load(SeqCst) != kind as usize {
+            return;
+        }
+        let before = self.acted.fetch_add(1, SeqCst);
+        match self.act.load(SeqCst) {
+            PANIC => panic!("boom of {kind:?}"),
+            // All of them would take minutes: the first ones, and some of the others.
+            bytes if before < 10 || before.is_multiple_of(50) => {
+                let top = 0u8;
+                assert_eq!(dig(std::ptr::from_ref(&top).addr(), bytes), 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Options with all of it.
+    pub fn options(self: &Arc<Self>) -> Options {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = Arc::new(Files(Arc::clone(self)));
+        options.db.info_log = Some(Arc::clone(self) as Arc<dyn Logger>);
+        options.db.listeners.push(Arc::clone(self) as Arc<dyn EventListener>);
+        options.cf.comparator = Comparator::Custom(Arc::clone(self) as Arc<dyn CustomComparator>);
+        options.cf.merge_operator = Some(Arc::clone(self) as Arc<dyn MergeOperator>);
+        options.cf.compaction_filter = Some(Arc::clone(self) as Arc<dyn CompactionFilter>);
+        options.cf.prefix_extractor = Some(Arc::clone(self) as Arc<dyn SliceTransform>);
+        options
+    }
+}
+
+impl CustomComparator for Code {
+    fn name(&self) -> &str {
+        "user code"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        self.step(Kind::Comparator);
+        a.cmp(b)
+    }
+}
+
+impl MergeOperator for Code {
+    fn name(&self) -> &str {
+        "user code"
+    }
+    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, all: &[&[u8]]) -> Option<Vec<u8>> {
+        self.step(Kind::Operator);
+        Some([existing.unwrap_or_default(), &all.concat()].concat())
+    }
+}
+
+impl CompactionFilter for Code {
+    fn name(&self) -> &str {
+        "user code"
+    }
+    fn filter(&self, _level: i32, _key: &[u8], _value: &[u8]) -> FilterDecision {
+        self.step(Kind::Filter);
+        FilterDecision::Keep
+    }
+}
+
+impl SliceTransform for Code {
+    fn name(&self) -> String {
+        "user code".to_string()
+    }
+    fn in_domain(&self, key: &[u8]) -> bool {
+        key.len() >= 4
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        self.step(Kind::Prefix);
+        &key[..4]
+    }
+}
+
+impl Logger for Code {
+    fn log(&self, _level: InfoLogLevel, _message: fmt::Arguments<'_>) {
+        self.step(Kind::Logger);
+    }
+    fn level(&self) -> InfoLogLevel {
+        InfoLogLevel::Debug
+    }
+}
+
+/// Events, each with what it says.
+macro_rules! events {
+    ($($event:ident($info:ty)),* $(,)?) => {
+        impl EventListener for Code {
+            $(fn $event(&self, _info: &$info) {
+                self.step(Kind::Listener);
+            })*
+            fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {
+                self.step(Kind::Listener);
+            }
+        }
+    };
+}
+
+events! {
+    on_flush_begin(FlushJobInfo),
+    on_flush_completed(FlushJobInfo),
+    on_compaction_begin(CompactionJobInfo),
+    on_compaction_completed(CompactionJobInfo),
+    on_table_file_created(TableFileCreationInfo),
+    on_table_file_deleted(TableFileDeletionInfo),
+    on_memtable_sealed(MemTableInfo),
+    on_stall_conditions_changed(WriteStallInfo),
+    on_external_file_ingested(ExternalFileIngestionInfo),
+    on_error_recovery_completed(Error),
+    on_column_family_handle_deletion_started(str),
+}
+
+/// A file system of the user's: files in memory behind it.
+struct Files(Arc<Code>);
+
+/// Methods that step and then do what the memory's do.
+macro_rules! delegate {
+    ($($method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        fn $method(&self, $($arg: $type),*) -> Result<$result> {
+            self.0.step(Kind::Files);
+            self.0.fs.$method($($arg),*)
+        }
+    )*};
+}
+
+impl FileSystem for Files {
+    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open_random_with(path, &ReadFileOptions::default())
+    }
+    fn open_random_with(
+        &self,
+        path: &Path,
+        options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
+        self.0.step(Kind::Files);
+        let file = self.0.fs.open_random_with(path, options)?;
+        Ok(Arc::new(OpenFile { file, code: Arc::clone(&self.0) }))
+    }
+    delegate! {
+        open_sequential(path: &Path) -> Box<dyn SequentialFile>;
+        create(path: &Path, options: &FileOptions) -> Box<dyn WritableFile>;
+        reopen_append(path: &Path) -> Box<dyn WritableFile>;
+        reuse(old: &Path, new: &Path) -> Box<dyn WritableFile>;
+        read_file(path: &Path) -> Vec<u8>;
+        exists(path: &Path) -> bool;
+        file_size(path: &Path) -> u64;
+        modified_time(path: &Path) -> u64;
+        rename(from: &Path, to: &Path) -> ();
+        link(from: &Path, to: &Path) -> ();
+        remove(path: &Path) -> ();
+        truncate(path: &Path, bytes: u64) -> ();
+        create_dir_all(path: &Path) -> ();
+        remove_dir(path: &Path) -> ();
+        list(path: &Path) -> Vec<String>;
+        sync_dir(path: &Path) -> ();
+        lock(path: &Path) -> Box<dyn FileLock>;
+        free_space(path: &Path) -> u64;
+    }
+}
+
+struct OpenFile {
+    file: Arc<dyn RandomAccessFile>,
+    code: Arc<Code>,
+}
+
+impl RandomAccessFile for OpenFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.code.step(Kind::Files);
+        self.file.read_at(offset, buf)
+    }
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.file.prefetch(offset, bytes);
+    }
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}

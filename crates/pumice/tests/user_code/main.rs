@@ -1,7 +1,7 @@
-//! Every callback of a user's code, deep in its stack and with a panic, in calls of every kind, on a
-//! thread and on a fiber: with enough stack all goes well wherever it is called, and a panic ends
-//! the call or becomes an error, so that nobody waits for ever and a reopen finds all that was
-//! acknowledged.
+//! Every callback of a user's code, deep in its stack and with a panic, in calls of every kind, on
+//! a thread and on a fiber: with enough stack all goes well wherever it is called, and a panic
+//! ends the call or becomes an error, so that nobody waits for ever and a reopen finds all that
+//! was acknowledged.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod code;

@@ -13,7 +13,6 @@ pub const NAMES: &[&str] = &[
     "auto_prefix_mode",
     "auto_readahead_size",
     "auto_refresh_iterator_with_snapshot",
-    "auto_tuned_compaction",
     "avoid_flush_during_recovery",
     "backup_dir",
     "backup_rate_limit",

@@ -149,12 +149,13 @@ impl Session {
     }
 }
 
-/// What a move may say: other files lie in its way, work is paused.
+/// What a move may say: other files lie in its way, FIFO has one level, work is paused.
 fn may_refuse_move(error: &pumice::Error) -> bool {
     let text = error.to_string();
     let says = |words: &str| text.contains(words);
     says("Levels between source and target are not empty")
         || says("Moving more than one file from non-L0 to L0")
+        || says("FIFO compaction does not support change_level")
         || (says("Target level") && error.kind() == ErrorKind::InvalidArgument)
         || is_paused(error)
 }

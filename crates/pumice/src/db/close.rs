@@ -50,9 +50,19 @@ impl DbInner {
         if !self.read_only && !self.options().avoid_flush_during_shutdown {
             closing.result = self.save_unlogged();
         }
+        self.await_resume();
         self.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
         closing.result.clone()
+    }
+
+    /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
+    /// let finish, or what it flushed would be lost with its log.
+    fn await_resume(&self) {
+        let mut state = self.state.lock();
+        while state.errors.is_resuming() {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
     }
 
     /// Flushes what may be in no log.
@@ -108,7 +118,8 @@ impl DbInner {
             let _alone = self.exclusive();
             self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
             let closed = self.wal_at_rest().close(false);
-            let manifest = self.close_manifest();
+            let unsaved = self.manifest.lock().held.then(|| self.stopping_error()).flatten();
+            let manifest = self.close_manifest().and(unsaved.map_or(Ok(()), Err));
             if result.is_ok() {
                 *result = closed.and(manifest);
             }

@@ -169,7 +169,7 @@ impl DbInner {
             for _ in 0..attempts {
                 wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
-                if db.shutting_down.load(Ordering::Acquire) || db.resumed_or_hopeless() {
+                if db.closing.load(Ordering::Acquire) || db.resumed_or_hopeless() {
                     return;
                 }
             }
@@ -203,7 +203,7 @@ impl DbInner {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         {
             let mut state = self.state.lock();
-            if self.shutting_down.load(Ordering::Acquire) {
+            if self.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
             let Some(error) = state.errors.error.clone() else { return Ok(()) };

@@ -9,6 +9,7 @@
 //! Thread safety: one owner. It does not make names durable (`sync_dir` does), and dropping it
 //! without `close` throws buffered bytes away.
 
+use crate::device_scheduler::JobIo;
 use crate::file_system::{FileSyncer, WritableFile};
 use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::checksum::crc32c_extend;
@@ -46,6 +47,8 @@ pub struct WriterOptions {
     pub rate_events: Option<Arc<dyn RateLimiterEvents>>,
     /// Granted portions are multiples of this many bytes (direct I/O); 0 for any.
     pub rate_alignment: u64,
+    /// Writes count to this job, and wait when its class has to.
+    pub job: Option<Arc<JobIo>>,
 }
 
 impl Default for WriterOptions {
@@ -60,6 +63,7 @@ impl Default for WriterOptions {
             io_priority: IoPriority::Low,
             rate_events: None,
             rate_alignment: 0,
+            job: None,
         }
     }
 }
@@ -277,9 +281,11 @@ impl BufferedWriter {
             self.checksum = crc32c_extend(self.checksum, data);
         }
         self.unsynced = true;
+        if let Some(job) = &self.options.job {
+            job.enter(data.len() as u64);
+        }
         let Some(limiter) = self.options.rate_limiter.as_ref().map(Arc::clone) else {
-            self.file.append(data)?;
-            self.flushed += data.len() as u64;
+            self.append_part(data)?;
             return self.start_range_sync();
         };
         let mut rest = data;
@@ -293,11 +299,19 @@ impl BufferedWriter {
             );
             let granted = usize::try_from(granted).unwrap_or(usize::MAX);
             let (now, later) = rest.split_at(granted.min(rest.len()));
-            self.file.append(now)?;
-            self.flushed += now.len() as u64;
+            self.append_part(now)?;
             rest = later;
         }
         self.start_range_sync()
+    }
+
+    fn append_part(&mut self, data: &[u8]) -> Result<()> {
+        self.file.append(data)?;
+        self.flushed += data.len() as u64;
+        if let Some(job) = &self.options.job {
+            job.wrote(data.len() as u64);
+        }
+        Ok(())
     }
 
     fn reserve_space(&mut self, bytes: u64) -> Result<()> {

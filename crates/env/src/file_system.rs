@@ -87,6 +87,11 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes that can still be written to the file system of `path`.
     fn free_space(&self, path: &Path) -> Result<u64>;
+    /// A number of the device that holds `path`, if files of other file systems may lie on it too;
+    /// databases on one device share its [`crate::DeviceScheduler`].
+    fn device(&self, _path: &Path) -> Option<u64> {
+        None
+    }
 }
 
 /// One read of a batch.

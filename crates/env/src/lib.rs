@@ -1,7 +1,7 @@
 //! Files as the engine sees them: one file-system trait, its backends, and what is built on top.
 //!
 //! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
-//! names, the buffered writer, readahead and the rate limiter. Every error carries RocksDB's text
+//! names, the buffered writer, readahead, the rate limiter and the device scheduler. Every error carries RocksDB's text
 //! for the operation and the path.
 //!
 //! Thread safety: file systems are shared freely; a file being written has one owner at a time.
@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod buffered_writer;
+pub mod device_scheduler;
 mod direct;
 pub mod file_system;
 pub mod filename;
@@ -19,6 +20,7 @@ pub mod rate_limiter;
 pub mod readahead;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
+pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
     SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,

@@ -103,6 +103,10 @@ impl FileSystem for PosixFs {
         Ok(at(operation::FILE_SIZE, path, os::stat(path))?.bytes)
     }
 
+    fn device(&self, path: &Path) -> Option<u64> {
+        os::stat(path).ok().map(|stat| stat.device)
+    }
+
     fn modified_time(&self, path: &Path) -> Result<u64> {
         Ok(at(operation::MODIFIED_TIME, path, os::stat(path))?.modified_seconds)
     }

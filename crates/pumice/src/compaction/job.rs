@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
+use pumice_env::{IoClass, JobIo};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
@@ -35,6 +36,8 @@ pub(crate) struct CompactionWork {
     pub base_level: usize,
     pub max_subcompactions: usize,
     pub manual: Option<ManualTicket>,
+    /// The account of its writes.
+    pub io: Option<Arc<JobIo>>,
 }
 
 impl DbInner {
@@ -42,17 +45,34 @@ impl DbInner {
     pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         let mut worked = false;
-        while let Some(work) = self.pick_compaction(&mut state) {
+        while let Some(mut work) = self.pick_compaction(&mut state) {
             worked = true;
+            self.account(&mut state, &mut work);
             if self.is_for_bottom(&work) {
                 self.forward(&mut state, work);
                 continue;
             }
+            let deep = usize::from(work.pick.start_level > 0);
             state.running_compactions += 1;
+            state.running_deep += deep;
             state = self.run_compaction(state, &work);
             state.running_compactions -= 1;
+            state.running_deep -= deep;
         }
         worked
+    }
+
+    /// Opens the account of a compaction's writes, if somebody goes by it.
+    fn account(&self, state: &mut DbState, work: &mut CompactionWork) {
+        let pick = &work.pick;
+        let level0 = pick.start_level == 0;
+        work.io = self.job_io(if level0 { IoClass::Level0 } else { IoClass::Deep });
+        let family = state.cfs.get_mut(&work.cf.id);
+        if let (true, Some(io), Some(cf)) = (level0, &work.io, family) {
+            let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
+            let put = usize::from(pick.output_level == 0);
+            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_bytes());
+        }
     }
 
     /// Runs a picked compaction without the lock.
@@ -132,6 +152,9 @@ impl DbInner {
             return None;
         }
         let freed = self.caught_up_below();
+        // Of several threads one is kept for what writers wait for.
+        let (_, limit) = self.options().background_limits();
+        let level0_only = self.is_adaptive() && limit > 1 && state.running_deep + 1 >= limit;
         let due = |state: &DbState| {
             let mut queue = state.compaction_queue.iter();
             queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
@@ -143,7 +166,8 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, freed) else { continue };
+            let picked = cf.plan.pick(&version, freed, level0_only);
+            let Some((running, pick)) = picked else { continue };
             let work = CompactionWork {
                 cf: Arc::clone(&cf.data),
                 version,
@@ -152,6 +176,7 @@ impl DbInner {
                 base_level: cf.plan.base_level(),
                 max_subcompactions: self.options().max_subcompactions.max(1) as usize,
                 manual: None,
+                io: None,
             };
             // There may be more to do elsewhere in the tree.
             self.queue_compaction(state, id);
@@ -166,6 +191,9 @@ impl DbInner {
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             let version = Arc::clone(&cf.version);
             cf.plan.finished(&version, work.id, freed);
+            if let Some(io) = &work.io {
+                self.level0_ended(cf, io, result.is_ok());
+            }
             self.update_stall(cf);
             match result {
                 Ok(()) => cf.compaction_retry.succeeded(),
@@ -306,6 +334,7 @@ impl DbInner {
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
+            io: work.io.clone(),
             outputs: Mutex::new(Vec::new()),
         }))
     }

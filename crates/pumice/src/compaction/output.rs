@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
-use pumice_env::{BufferedWriter, FileOptions, filename};
+use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions, filename};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
@@ -61,11 +61,16 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates file `spec.number` in the database's directory.
+    /// Creates file `spec.number` in the database's directory. Writes count to `io`.
     ///
     /// # Errors
     /// I/O.
-    pub fn create(db: &DbInner, cf: &CfData, spec: OutputSpec) -> Result<Self> {
+    pub fn create(
+        db: &DbInner,
+        cf: &CfData,
+        spec: OutputSpec,
+        io: Option<&Arc<JobIo>>,
+    ) -> Result<Self> {
         let settings = cf.settings();
         let options = &settings.options;
         let path = filename::table_file(&db.path, spec.number);
@@ -107,7 +112,7 @@ impl OutputFile {
         let priority = db.io_priority(spec.reason);
         let events = db.job_events(spec.reason);
         let writer = db.options().paced_table_writer(spec.expected_bytes, priority, events);
-        let writer = BufferedWriter::new(file, writer);
+        let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer });
         Ok(OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,

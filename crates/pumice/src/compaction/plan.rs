@@ -127,8 +127,14 @@ impl CompactionPlan {
         self.held
     }
 
-    /// The most urgent compaction; registered as running.
-    pub fn pick(&mut self, version: &Version, freed_below: u64) -> Option<(u64, CompactionPick)> {
+    /// The most urgent compaction, or that of L0 if only this one may start; registered as
+    /// running.
+    pub fn pick(
+        &mut self,
+        version: &Version,
+        freed_below: u64,
+        level0_only: bool,
+    ) -> Option<(u64, CompactionPick)> {
         if self.held {
             return None;
         }
@@ -143,6 +149,7 @@ impl CompactionPlan {
                 let pick = fifo.pick(&context, pumice_port::time::wall_seconds())?;
                 CompactionPick { score: self.scores.score(0), ..pick }
             }
+            None if level0_only => picker::pick_level0(&context, &self.scores)?,
             None => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
         };
         let id = self.running.register(&pick, version.comparator());

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
+use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Level};
 use pumice_port::sync::Mutex;
 use pumice_table::{TableReadOptions, TableReason};
@@ -43,6 +44,8 @@ pub(crate) struct JobContext {
     pub oldest_ancestor_time: u64,
     /// Bytes of an output file, roughly.
     pub expected_bytes: u64,
+    /// The account of its writes.
+    pub io: Option<Arc<JobIo>>,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
 }
@@ -225,7 +228,8 @@ impl Writer<'_> {
         let number = self.job.db.new_file_number();
         self.job.db.state.lock().pending_outputs.insert(number);
         self.job.outputs.lock().push(number);
-        self.output = Some(OutputFile::create(&self.job.db, &self.job.cf, self.spec(number))?);
+        let (job, spec) = (self.job, self.spec(number));
+        self.output = Some(OutputFile::create(&job.db, &job.cf, spec, job.io.as_ref())?);
         self.cut.started();
         Ok(())
     }

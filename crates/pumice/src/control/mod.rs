@@ -10,5 +10,7 @@
 //!
 //! Thread safety: as each part says.
 
+pub(crate) mod adaptive;
 pub(crate) mod drain_rule;
+pub(crate) mod policy;
 pub(crate) mod tuner;

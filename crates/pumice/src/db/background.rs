@@ -20,12 +20,13 @@ use crate::write::controller::StallInputs;
 
 impl CfState {
     /// The numbers that decide the stall state.
-    pub fn stall_inputs(&self) -> StallInputs {
+    pub fn stall_inputs(&self, adaptive: bool) -> StallInputs {
         StallInputs {
             immutable_memtables: self.imm.len(),
             l0_files: self.version.num_level_files(0),
             pending_bytes: self.plan.estimated_pending_bytes(),
             thresholds_off: self.deferral == Deferral::Seed,
+            only_stops: adaptive,
         }
     }
 
@@ -44,9 +45,11 @@ impl DbInner {
     /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
     /// writes wait for them. A file keeps what was decided when it was opened.
     pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
-        let awaited = self.controller.is_stopped() || self.controller.is_delayed();
+        let adaptive = self.is_adaptive();
+        let awaited = self.controller.is_stopped() || (!adaptive && self.controller.is_delayed());
         match reason {
             _ if awaited => IoPriority::User,
+            TableReason::CompactionLevel0 if adaptive => IoPriority::Mid,
             TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
             TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,
         }
@@ -62,6 +65,7 @@ impl DbInner {
             return;
         }
         self.watch_expiry(state);
+        self.regulate(state);
         let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
         let (flushes, compactions) = self.options().background_limits();
         while state.scheduled_flushes < flushes.min(state.running_flushes + state.flush_queue.len())
@@ -127,6 +131,11 @@ impl DbInner {
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
+        if self.is_adaptive() {
+            let all = self.may_use_all_threads() || self.controller.is_stopped();
+            self.compaction_behind.store(all, Ordering::Release);
+            return if all || state.manual.waiting() > 0 { limit } else { 1 };
+        }
         let behind = self.controller.is_stopped()
             || self.controller.is_delayed()
             || state.cfs.values().any(pressed);

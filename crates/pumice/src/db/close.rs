@@ -101,10 +101,12 @@ impl DbInner {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
+            self.regulate.notify_all();
             while state.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || state.awaiting_retry
                 || state.tuning
+                || state.regulating
                 || state.expiry.waiting
                 || state.running_deletions > 0
                 || state.running_ingestions > 0

@@ -26,6 +26,7 @@ use crate::compaction::retry::CompactionRetry;
 use crate::db::DbInner;
 use crate::db::compaction_tuning::Deferral;
 use crate::db::counters::CfCounters;
+use crate::db::regulator::Reliefs;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
 use crate::read::super_version::{LiveVersion, SuperVersion};
 use crate::stats::listener::FlushReason;
@@ -188,6 +189,8 @@ pub(crate) struct CfState {
     pub compaction_retry: CompactionRetry,
     /// Automatic compactions make way for flushes.
     pub deferral: Deferral,
+    /// Jobs under way that make room for writes, as the adaptive policy sees them.
+    pub reliefs: Reliefs,
     pub stall: StallCause,
 }
 
@@ -218,6 +221,7 @@ impl CfState {
             compaction_queued: false,
             compaction_retry: CompactionRetry::default(),
             deferral: Deferral::None,
+            reliefs: Reliefs::default(),
             stall: StallCause::None,
         }
     }

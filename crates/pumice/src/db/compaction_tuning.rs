@@ -45,6 +45,17 @@ pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> 
     Ok(())
 }
 
+/// Refuses a policy that needs what the options do not have.
+pub(crate) fn check_policy(options: &DbOptions) -> Result<()> {
+    let tunes = options.rate_limiter.as_ref().is_some_and(|limiter| limiter.is_auto_tuned());
+    if options.background_policy == BackgroundPolicy::DrainAutoTune && !tunes {
+        return Err(Error::invalid_argument(
+            "background_policy=drain_auto_tune: needs a rate_limiter with auto_tuned",
+        ));
+    }
+    Ok(())
+}
+
 /// The tuner of a database with these options.
 pub(crate) fn new_tuner(options: &DbOptions) -> Option<Arc<Tuner>> {
     let limiter = options.rate_limiter.as_ref()?;
@@ -56,10 +67,12 @@ impl CfState {
     fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
         match policy {
             BackgroundPolicy::SeedRule => Deferral::Seed,
-            BackgroundPolicy::Static if self.data.options().auto_tuned_compaction => {
+            BackgroundPolicy::Static | BackgroundPolicy::DrainAutoTune
+                if self.data.options().auto_tuned_compaction =>
+            {
                 Deferral::Guarded
             }
-            BackgroundPolicy::Static => Deferral::None,
+            _ => Deferral::None,
         }
     }
 }

@@ -92,7 +92,7 @@ impl DbInner {
             let stalls = ids.iter().any(|id| {
                 state.cfs.get(id).is_some_and(|cf| {
                     let options = cf.data.options();
-                    let mut inputs = cf.stall_inputs();
+                    let mut inputs = cf.stall_inputs(self.is_adaptive());
                     inputs.immutable_memtables += 1;
                     !cf.mem.is_empty()
                         && !cf.imm.is_empty()

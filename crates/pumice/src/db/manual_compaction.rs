@@ -133,6 +133,7 @@ impl DbInner {
                         base_level: cf.plan.base_level(),
                         max_subcompactions: parts,
                         manual: Some(ManualTicket { id: request.id, resume_at }),
+                        io: None,
                     });
                     break;
                 }

@@ -41,6 +41,7 @@ pub(crate) mod options_file;
 pub(crate) mod properties;
 pub(crate) mod read_api;
 pub(crate) mod recovery;
+pub(crate) mod regulator;
 pub mod requests;
 pub(crate) mod snapshot;
 pub(crate) mod version_recovery;
@@ -67,6 +68,7 @@ use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::manual_compaction::ManualQueue;
 use crate::db::obsolete_files::ObsoleteFiles;
+use crate::db::regulator::Regulator;
 pub use crate::db::snapshot::Snapshot;
 use crate::db::snapshot::SnapshotList;
 use crate::options::DbOptions;
@@ -116,9 +118,13 @@ pub(crate) struct DbState {
     pub awaiting_retry: bool,
     /// The timer's task of auto-tuned compaction exists.
     pub tuning: bool,
+    /// The task of the adaptive policy exists.
+    pub regulating: bool,
     pub expiry: ExpiryWatch,
     pub running_flushes: usize,
     pub running_compactions: usize,
+    /// Those of them that do not start in L0.
+    pub running_deep: usize,
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
@@ -175,6 +181,9 @@ pub(crate) struct DbInner {
     pub pools: Arc<ThreadPools>,
     /// None without a rate limiter.
     pub tuner: Option<Arc<Tuner>>,
+    pub regulator: Regulator,
+    /// Wakes the adaptive policy's task before its time.
+    pub regulate: Condvar,
     /// The last verdict under `background_policy=seed_rule`.
     pub seed_disabled: AtomicBool,
     pub stats: DbStats,

@@ -120,6 +120,7 @@ impl DbInner {
             "cf-file-histogram" => self.latency_report(cf),
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
             "dbstats" => self.db_report(),
+            "bg-controller" => self.regulator_report(),
             "levelstats" => self.level_report(cf),
             "block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASKED)?,
             "fast-block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASIDE)?,

@@ -252,7 +252,8 @@ impl Replay<'_> {
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
         let number = self.db.new_file_number();
-        let file = write_level0(self.db, &cf, &[mem], number, epoch, TableReason::Recovery)?;
+        let file =
+            write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
         let edit = self.found.edits.entry(id).or_default();
         edit.column_family = id;
         edit.new_files.extend(file.map(|f| (0, f.meta)));

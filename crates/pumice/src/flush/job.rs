@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
+use pumice_env::{IoClass, JobIo};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::{thread, time};
@@ -30,6 +31,8 @@ struct FlushWork {
     number: FileNumber,
     epoch: u64,
     reason: FlushReason,
+    /// The account of its writes.
+    io: Option<Arc<JobIo>>,
 }
 
 /// What became of a flush's memtables.
@@ -56,14 +59,15 @@ impl DbInner {
             }
             drop(state);
             let flushed = thread::contain("Flush", || self.flush(&works)).and_then(|done| done);
-            if let Err(error) = flushed {
-                self.background_error(&error, Reason::Flush);
+            if let Err(error) = &flushed {
+                self.background_error(error, Reason::Flush);
             }
             state = self.state.lock();
             state.running_flushes -= works.len();
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                     cf.flush_running = false;
+                    self.flush_ended(cf, flushed.is_ok());
                     if cf.imm.is_empty() {
                         cf.flush_requested = false;
                     }
@@ -102,7 +106,9 @@ impl DbInner {
                 number,
                 epoch,
                 reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
+                io: self.job_io(IoClass::Flush),
             };
+            self.flush_begins(cf, work.io.as_ref());
             state.pending_outputs.insert(number);
             state.running_flushes += 1;
             return Some(work);
@@ -163,7 +169,8 @@ impl DbInner {
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic of the user's code leaves no file behind.
         let written = thread::contain("Flush", || {
-            write_level0(self, &work.cf, &work.mems, number, epoch, TableReason::Flush)
+            let output = (number, epoch, TableReason::Flush);
+            write_level0(self, &work.cf, &work.mems, output, work.io.as_ref())
         });
         let written = written.and_then(|written| written);
         if !matches!(written, Ok(Some(_))) {

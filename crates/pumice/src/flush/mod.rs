@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
+use pumice_env::JobIo;
 use pumice_memtable::MemTable;
 use pumice_table::TableReason;
 
@@ -23,8 +24,8 @@ use crate::db::column_family::CfData;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 
-/// Writes `mems` into L0 file `number`, in a flush or a recovery; None if nothing of them is left
-/// to write.
+/// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
+/// of them is left to write. Writes count to `io`.
 ///
 /// # Errors
 /// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
@@ -33,9 +34,8 @@ pub(crate) fn write_level0(
     db: &DbInner,
     cf: &CfData,
     mems: &[Arc<MemTable>],
-    number: FileNumber,
-    epoch: u64,
-    reason: TableReason,
+    (number, epoch, reason): (FileNumber, u64, TableReason),
+    io: Option<&Arc<JobIo>>,
 ) -> Result<Option<WrittenFile>> {
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
@@ -66,7 +66,7 @@ pub(crate) fn write_level0(
         target_bytes: 0,
         reason,
     };
-    let mut output = OutputFile::create(db, cf, spec)?;
+    let mut output = OutputFile::create(db, cf, spec, io)?;
     entries.seek_to_first();
     while entries.valid() {
         output.add(entries.key(), entries.value())?;

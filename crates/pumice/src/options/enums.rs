@@ -36,9 +36,14 @@ option_enum! {
         /// RocksDB's rules.
         #[default]
         Static = "static",
+        /// RocksDB's rules with a rate limiter that tunes itself by its drains, which must be there.
+        DrainAutoTune = "drain_auto_tune",
         /// Automatic compaction of all column families is off while flushes need the rate limiter's
         /// rate, stall thresholds included: for comparison only.
         SeedRule = "seed_rule",
+        /// Writes are let in as fast as flushes and compactions make room for them: a peak that
+        /// lasts slows them, and never stops them.
+        Adaptive = "adaptive",
     }
 }
 

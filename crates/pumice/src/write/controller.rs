@@ -3,7 +3,8 @@
 //! Each column family has a cause, recomputed under the state lock whenever its memtables or files
 //! change; the controller keeps the sum. Slowed writers pay for their bytes at a rate that follows
 //! the compaction debt, with RocksDB's factors (`spec/seed-features.md` 2.1: near stop x0.6, debt
-//! not shrinking x0.8, shrinking x1.25, leaving x1.4; floor 16 KiB/s).
+//! not shrinking x0.8, shrinking x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set
+//! a cap (`set_cap`); then only its rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
 //! is changed under the state lock. It decides; waiting is the write path's business.
@@ -17,6 +18,10 @@ use crate::options::ColumnFamilyOptions;
 const DELAYED_RATE_MIN: u64 = 16 << 10;
 /// Rate when neither `delayed_write_rate` nor a rate limiter says one. RocksDB: 16 MiB/s.
 pub(crate) const DELAYED_RATE_DEFAULT: u64 = 16 << 20;
+/// Under a cap credit is saved up for this long at most.
+const CAP_BURST_MICROS: u64 = 5 * REFILL_MICROS;
+/// Writes are not capped.
+const NO_CAP: u64 = u64::MAX;
 /// Credit is granted in steps of this many microseconds.
 const REFILL_MICROS: u64 = 1024;
 
@@ -70,6 +75,8 @@ pub struct StallInputs {
     pub pending_bytes: u64,
     /// L0 and pending bytes neither slow nor stop writes, as with `disable_auto_compactions`.
     pub thresholds_off: bool,
+    /// Nothing slows writes by RocksDB's rules: a policy caps them.
+    pub only_stops: bool,
 }
 
 /// The stall state of a column family with these numbers (RocksDB's order of tests).
@@ -87,6 +94,9 @@ pub fn stall_cause(inputs: &StallInputs, options: &ColumnFamilyOptions) -> Stall
     }
     if compacting && over(options.hard_pending_compaction_bytes_limit) {
         return StallCause::PendingBytesStop;
+    }
+    if inputs.only_stops {
+        return StallCause::None;
     }
     let to_merge = options.min_write_buffer_number_to_merge.max(1) as usize;
     if max > 3 && imm >= max - 1 && imm > to_merge {
@@ -123,6 +133,8 @@ fn near_stop(cause: StallCause, inputs: &StallInputs, options: &ColumnFamilyOpti
 pub(crate) struct WriteController {
     stopped: AtomicUsize,
     delayed: AtomicUsize,
+    /// Bytes a second that a policy lets in; `NO_CAP` for all.
+    cap: AtomicU64,
     rate_bytes_per_sec: AtomicU64,
     rate_max: AtomicU64,
     last_pending_bytes: AtomicU64,
@@ -137,6 +149,7 @@ impl WriteController {
         WriteController {
             stopped: AtomicUsize::new(0),
             delayed: AtomicUsize::new(0),
+            cap: AtomicU64::new(NO_CAP),
             rate_bytes_per_sec: AtomicU64::new(rate),
             rate_max: AtomicU64::new(rate),
             last_pending_bytes: AtomicU64::new(0),
@@ -150,14 +163,38 @@ impl WriteController {
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire) > 0
     }
-    /// Some column family slows writes.
+    /// Some column family slows writes, or a policy caps them.
     #[inline]
     pub fn is_delayed(&self) -> bool {
-        self.delayed.load(Ordering::Acquire) > 0
+        self.delayed.load(Ordering::Acquire) > 0 || self.cap.load(Ordering::Relaxed) != NO_CAP
     }
     /// The present rate of slowed writes; 0 when they are not slowed.
     pub fn delayed_rate(&self) -> u64 {
-        if self.is_delayed() { self.rate_bytes_per_sec.load(Ordering::Relaxed) } else { 0 }
+        if self.is_delayed() { self.rate() } else { 0 }
+    }
+    /// Lets in no more than so many bytes a second, or all that the stall rules do.
+    pub fn set_cap(&self, cap: Option<u64>) {
+        let cap = cap.map_or(NO_CAP, |cap| cap.clamp(1, NO_CAP - 1));
+        let before = self.cap.swap(cap, Ordering::Relaxed);
+        if before == NO_CAP && cap != NO_CAP {
+            self.credit_bytes.store(0, Ordering::Relaxed);
+            self.next_refill_micros.store(0, Ordering::Relaxed);
+        } else if cap < before {
+            // A leader that takes credit at this moment may take the old one: a few milliseconds.
+            let most = u128::from(cap) * u128::from(CAP_BURST_MICROS) / 1_000_000;
+            self.credit_bytes.fetch_min(saturating_u64(most), Ordering::Relaxed);
+        }
+    }
+    /// For how long unused credit is kept: under a cap, which may fall at any time, hardly.
+    fn burst_micros(&self) -> u64 {
+        if self.cap.load(Ordering::Relaxed) == NO_CAP { u64::MAX } else { CAP_BURST_MICROS }
+    }
+    fn rate(&self) -> u64 {
+        let cap = self.cap.load(Ordering::Relaxed);
+        match self.delayed.load(Ordering::Acquire) {
+            0 => cap,
+            _ => cap.min(self.rate_bytes_per_sec.load(Ordering::Relaxed)),
+        }
     }
     /// Changes the rate at which delays start.
     pub fn set_max_rate(&self, rate: u64) {
@@ -247,7 +284,7 @@ impl WriteController {
         if self.is_stopped() || !self.is_delayed() {
             return 0;
         }
-        let rate = self.rate_bytes_per_sec.load(Ordering::Relaxed).max(1);
+        let rate = self.rate().max(1);
         let mut credit = self.credit_bytes.load(Ordering::Relaxed);
         if credit >= bytes {
             self.credit_bytes.store(credit - bytes, Ordering::Relaxed);
@@ -258,7 +295,7 @@ impl WriteController {
             refill = now_micros;
         }
         if refill <= now_micros {
-            let elapsed = now_micros - refill + REFILL_MICROS;
+            let elapsed = (now_micros - refill + REFILL_MICROS).min(self.burst_micros());
             credit += saturating_u64(u128::from(elapsed) * u128::from(rate) / 1_000_000);
             refill = now_micros + REFILL_MICROS;
         }

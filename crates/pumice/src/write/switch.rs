@@ -290,7 +290,7 @@ impl DbInner {
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
         self.refresh_deferral(cf);
         let options = cf.data.options();
-        let inputs = cf.stall_inputs();
+        let inputs = cf.stall_inputs(self.is_adaptive());
         let old = cf.stall;
         cf.stall = self.controller.update(old, &inputs, &options);
         if cf.stall.is_for_compaction() {

@@ -22,6 +22,16 @@ pub fn pick(
     by_score(ctx, scores, cache).or_else(|| by_mark(ctx, marks))
 }
 
+/// A compaction out of L0, if it has a score of 1 or more.
+pub fn pick_level0(ctx: &PickContext<'_>, scores: &LevelScores) -> Option<CompactionPick> {
+    let score = scores.score(0);
+    if score < 1.0 {
+        return None;
+    }
+    let pick = out_of_level0(ctx).or_else(|| inside_level0(ctx, ctx.pick_intra_level0()?))?;
+    Some(CompactionPick { score, ..pick })
+}
+
 /// The first level with a score of 1 or more that offers a compaction.
 fn by_score(
     ctx: &PickContext<'_>,

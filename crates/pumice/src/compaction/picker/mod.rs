@@ -24,7 +24,7 @@ use std::sync::Arc;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use fifo::FifoRules;
-pub use leveled::pick;
+pub use leveled::{pick, pick_level0};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
 pub use running::RunningCompactions;

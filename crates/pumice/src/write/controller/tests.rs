@@ -15,7 +15,13 @@ fn options() -> ColumnFamilyOptions {
 }
 
 fn inputs(immutable_memtables: usize, l0_files: usize, pending_bytes: u64) -> StallInputs {
-    StallInputs { immutable_memtables, l0_files, pending_bytes, thresholds_off: false }
+    StallInputs {
+        immutable_memtables,
+        l0_files,
+        pending_bytes,
+        thresholds_off: false,
+        only_stops: false,
+    }
 }
 
 #[pumice_test_macros::test]

@@ -1,0 +1,334 @@
+//! Who writes how much to a device: the background work of all databases that share it.
+//!
+//! Each database joins the scheduler of its device ([`DeviceScheduler::of`]) and tells it of every
+//! write that a flush or a compaction makes, by class. The scheduler counts, learns what the device
+//! takes, and tells each member what the others claim. Only the class [`IoClass::Deep`] ever waits,
+//! and only while its member has a rate for it ([`DeviceMember::set_deep_rate`]): at the next write
+//! of its file, so that a compaction makes way within one write buffer.
+//!
+//! Thread safety: everything from anywhere. A write that waits suspends. The lock of a member and
+//! that of the scheduler are leaves and never held together.
+//!
+//! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), order
+//! requests, or see writes of the log, which are part of the write that waits for them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use pumice_base::narrow::round_down_u64;
+use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::time::now_micros;
+
+/// Classes of background writes, most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoClass {
+    /// Memtables become tables: writers wait for it first.
+    Flush = 0,
+    /// Compactions out of L0: writers wait for them next.
+    Level0 = 1,
+    /// All other compactions: they can wait, within limits.
+    Deep = 2,
+}
+
+/// How many there are.
+const CLASSES: usize = 3;
+/// What the device takes is measured over so many microseconds.
+const MEASURE_MICROS: u64 = 500_000;
+/// A measured rate is forgotten in about so many seconds.
+const FORGET_SECONDS: f64 = 30.0;
+/// A write that waits looks again after so long, whatever happens.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Deep writes may save up as much as their rate gives in so many microseconds.
+const BURST_MICROS: u64 = 100_000;
+
+/// One device. See the module head.
+#[derive(Debug, Default)]
+pub struct DeviceScheduler {
+    written: AtomicU64,
+    state: Mutex<DeviceState>,
+}
+
+#[derive(Debug, Default)]
+struct DeviceState {
+    /// Members' numbers and what they claim, bytes a second.
+    claims: Vec<(u64, f64)>,
+    next_member: u64,
+    measured_at: u64,
+    measured_bytes: u64,
+    rate: f64,
+}
+
+impl DeviceScheduler {
+    /// The scheduler of a device by its number (`FileSystem::device`), shared by all who ask; one
+    /// of its own without a number.
+    pub fn of(device: Option<u64>) -> Arc<Self> {
+        type Known = Mutex<Vec<(u64, Weak<DeviceScheduler>)>>;
+        static KNOWN: OnceLock<Known> = OnceLock::new();
+        let Some(device) = device else { return Arc::default() };
+        let mut known = KNOWN.get_or_init(Known::default).lock();
+        known.retain(|(_, scheduler)| scheduler.strong_count() > 0);
+        let found = known.iter().find(|(number, _)| *number == device);
+        if let Some(scheduler) = found.and_then(|(_, scheduler)| scheduler.upgrade()) {
+            return scheduler;
+        }
+        let scheduler = Arc::default();
+        known.push((device, Arc::downgrade(&scheduler)));
+        scheduler
+    }
+
+    /// Adds a database; it leaves when the last clone of the answer is dropped.
+    pub fn join(self: &Arc<Self>) -> Arc<DeviceMember> {
+        let mut state = self.state.lock();
+        let number = state.next_member;
+        state.next_member += 1;
+        state.claims.push((number, 0.0));
+        drop(state);
+        Arc::new(DeviceMember {
+            scheduler: Arc::clone(self),
+            number,
+            written: Default::default(),
+            limited: AtomicBool::new(false),
+            deep: Mutex::default(),
+            deep_changed: Condvar::new(),
+        })
+    }
+
+    /// Bytes a second that the device has taken at most, of late; 0 if it never worked half a
+    /// second.
+    pub fn rate(&self) -> f64 {
+        let now = now_micros();
+        let written = self.written.load(Ordering::Relaxed);
+        let mut state = self.state.lock();
+        if state.measured_at == 0 {
+            (state.measured_at, state.measured_bytes) = (now, written);
+        }
+        let micros = now.saturating_sub(state.measured_at);
+        if micros >= MEASURE_MICROS {
+            let seconds = micros as f64 / 1e6;
+            let rate = written.saturating_sub(state.measured_bytes) as f64 / seconds;
+            let faded = state.rate * (-seconds / FORGET_SECONDS).exp();
+            state.rate = faded.max(rate);
+            (state.measured_at, state.measured_bytes) = (now, written);
+        }
+        state.rate
+    }
+}
+
+/// One database on a device. See the module head.
+pub struct DeviceMember {
+    scheduler: Arc<DeviceScheduler>,
+    number: u64,
+    written: [AtomicU64; CLASSES],
+    /// Deep writes have a rate; else they cost a look at this.
+    limited: AtomicBool,
+    deep: Mutex<DeepTokens>,
+    deep_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct DeepTokens {
+    /// Bytes a second; None for no limit.
+    rate: Option<u64>,
+    /// Bytes that may be written; below 0 for a write that was larger than what was there.
+    credit: i64,
+    filled_at: u64,
+}
+
+impl DeepTokens {
+    fn refill(&mut self, rate: u64, now: u64) {
+        let elapsed = now.saturating_sub(self.filled_at).min(1_000_000);
+        self.filled_at = now;
+        let bytes = |micros: u64| {
+            i64::try_from(u128::from(rate) * u128::from(micros) / 1_000_000).unwrap_or(i64::MAX)
+        };
+        self.credit = self.credit.saturating_add(bytes(elapsed)).min(bytes(BURST_MICROS));
+    }
+}
+
+impl DeviceMember {
+    /// The device.
+    pub fn device(&self) -> &Arc<DeviceScheduler> {
+        &self.scheduler
+    }
+
+    /// Bytes written so far in `class`.
+    pub fn written(&self, class: IoClass) -> u64 {
+        self.written[class as usize].load(Ordering::Relaxed)
+    }
+
+    /// Says what the member's urgent work is going to need, bytes a second.
+    pub fn claim(&self, bytes_per_sec: f64) {
+        let mut state = self.scheduler.state.lock();
+        if let Some(claim) = state.claims.iter_mut().find(|(number, _)| *number == self.number) {
+            claim.1 = bytes_per_sec;
+        }
+    }
+
+    /// What all others claim together, bytes a second.
+    pub fn claimed_elsewhere(&self) -> f64 {
+        let state = self.scheduler.state.lock();
+        let others = state.claims.iter().filter(|(number, _)| *number != self.number);
+        others.map(|(_, claim)| claim).sum()
+    }
+
+    /// Limits deep writes to so many bytes a second from now on, or not at all.
+    pub fn set_deep_rate(&self, bytes_per_sec: Option<f64>) {
+        let rate = bytes_per_sec.map(|rate| round_down_u64(rate).max(1));
+        let mut deep = self.deep.lock();
+        if deep.rate.is_none() {
+            (deep.credit, deep.filled_at) = (0, now_micros());
+        }
+        deep.rate = rate;
+        self.limited.store(rate.is_some(), Ordering::Relaxed);
+        drop(deep);
+        self.deep_changed.notify_all();
+    }
+
+    /// Waits while deep writes have used up their rate.
+    fn enter_deep(&self, bytes: u64) {
+        if !self.limited.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut deep = self.deep.lock();
+        while let Some(rate) = deep.rate {
+            deep.refill(rate, now_micros());
+            if deep.credit > 0 {
+                deep.credit = deep.credit.saturating_sub_unsigned(bytes);
+                return;
+            }
+            let missing = deep.credit.unsigned_abs() + 1;
+            let micros = missing.saturating_mul(1_000_000) / rate.max(1);
+            let wait = Duration::from_micros(micros.max(100)).min(LOOK_AGAIN);
+            deep = self.deep_changed.wait_timeout(deep, wait).0;
+        }
+    }
+}
+
+impl Drop for DeviceMember {
+    fn drop(&mut self) {
+        self.scheduler.state.lock().claims.retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// The writes of one job.
+pub struct JobIo {
+    member: Arc<DeviceMember>,
+    class: IoClass,
+    began_micros: u64,
+    written: AtomicU64,
+}
+
+impl JobIo {
+    /// A job of `class` that begins now.
+    pub fn new(member: &Arc<DeviceMember>, class: IoClass) -> Arc<Self> {
+        Arc::new(JobIo {
+            member: Arc::clone(member),
+            class,
+            began_micros: now_micros(),
+            written: AtomicU64::new(0),
+        })
+    }
+
+    /// When it began, by `port::time::now_micros`.
+    pub fn began_micros(&self) -> u64 {
+        self.began_micros
+    }
+
+    /// Bytes it has written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// About to write `bytes`: waits if the class has to. Suspends.
+    pub fn enter(&self, bytes: u64) {
+        if self.class == IoClass::Deep {
+            self.member.enter_deep(bytes);
+        }
+    }
+
+    /// `bytes` were written.
+    pub fn wrote(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.member.written[self.class as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.member.scheduler.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Members, claims and the rate of deep writes, on simulated time.
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use pumice_port::{sim, thread, time};
+
+    #[pumice_test_macros::test]
+    fn databases_of_one_device_share_a_scheduler() {
+        let device = u64::MAX - 77;
+        let (a, b) = (DeviceScheduler::of(Some(device)), DeviceScheduler::of(Some(device)));
+        assert!(Arc::ptr_eq(&a, &b));
+        assert!(!Arc::ptr_eq(&a, &DeviceScheduler::of(Some(device - 1))));
+        assert!(!Arc::ptr_eq(&a, &DeviceScheduler::of(None)));
+        let (one, other) = (a.join(), b.join());
+        one.claim(10.0);
+        other.claim(5.0);
+        assert_eq!((one.claimed_elsewhere(), other.claimed_elsewhere()), (5.0, 10.0));
+        drop(other);
+        assert_eq!(one.claimed_elsewhere(), 0.0);
+    }
+
+    /// Deep writes keep their rate, urgent ones are not held up, and a lifted limit wakes.
+    #[test] // The simulation runs it on tasks of its own.
+    fn deep_writes_keep_their_rate_and_others_pass() {
+        let (report, outcome) = sim::run(&sim::Options::new(1), || {
+            let member = DeviceScheduler::of(None).join();
+            let write = |class, count: u64| {
+                let job = JobIo::new(&member, class);
+                let began = time::now_micros();
+                for _ in 0..count {
+                    job.enter(100_000);
+                    job.wrote(100_000);
+                }
+                assert_eq!(job.written(), count * 100_000);
+                (time::now_micros() - began) as f64 / 1e6
+            };
+            assert!(write(IoClass::Deep, 100) < 0.01, "no rate, no wait");
+            member.set_deep_rate(Some(1e6));
+            let seconds = write(IoClass::Deep, 50);
+            assert!((4.5..5.5).contains(&seconds), "5 MB at 1 MB/s took {seconds}");
+            assert!(write(IoClass::Flush, 100) < 0.01);
+            assert!(write(IoClass::Level0, 100) < 0.01);
+            member.set_deep_rate(Some(1.0));
+            let lifter = Arc::clone(&member);
+            let lift = thread::spawn("lift", move || {
+                thread::sleep(Duration::from_secs(2));
+                lifter.set_deep_rate(None);
+            });
+            let seconds = write(IoClass::Deep, 10);
+            assert!((1.5..2.5).contains(&seconds), "lifted after 2 s, waited {seconds}");
+            lift.join().unwrap();
+            assert_eq!(member.written(IoClass::Deep), 16_000_000);
+        });
+        assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+    }
+
+    #[test] // The simulation runs it on tasks of its own.
+    fn the_device_is_measured_and_forgotten() {
+        let (report, outcome) = sim::run(&sim::Options::new(1), || {
+            let device = DeviceScheduler::of(None);
+            let job = JobIo::new(&device.join(), IoClass::Flush);
+            assert_eq!(device.rate(), 0.0);
+            for _ in 0..20 {
+                job.wrote(1_000_000);
+                thread::sleep(Duration::from_millis(100));
+                device.rate();
+            }
+            let rate = device.rate();
+            assert!((9e6..11e6).contains(&rate), "10 MB/s were {rate}");
+            thread::sleep(Duration::from_secs(60));
+            let later = device.rate();
+            assert!(later < rate / 5.0, "{later} after a minute of rest");
+        });
+        assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+    }
+}

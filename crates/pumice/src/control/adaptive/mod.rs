@@ -1,0 +1,289 @@
+//! The adaptive policy: a sustained peak bends writes and never stops them.
+//!
+//! Three stocks stop writes when they are full: memtables, L0 files and the bytes that wait for
+//! compaction. The first two are relieved in steps, when a job ends; until then the room that is
+//! left must last. So writes are let in at the rate that spends the room just when relief comes:
+//!
+//! ```text
+//! cap = room / seconds until relief
+//! ```
+//!
+//! However slow the device gets, this never reaches the end of the room: the cap falls as the wait
+//! grows. For L0 the room ends where RocksDB begins to slow writes, with a quarter of what lies
+//! behind that as a guard. What makes a lasting peak smooth is a second law, on the stock less the
+//! share of the running job that is done:
+//!
+//! ```text
+//! cap = throughput * 4 ^ (1 - 2 * filled / goal)
+//! ```
+//!
+//! A burst passes while the stock is empty; half full it takes what it gives, and each job frees
+//! what came in during the one before.
+//!
+//! The third stock moves steadily; its law is in `debt`.
+//!
+//! While room in memory or L0 is short, compactions of deeper levels write what the rest leaves of
+//! the device, and never less than a share that grows with the debt.
+//!
+//! | part | is |
+//! |---|---|
+//! | this file | the laws of memory and L0, and what follows from all three |
+//! | `debt` | the law of the debt |
+//! | `rates` | averages, and when a job will be done |
+//! | `learned` | what becomes of an admitted byte |
+//!
+//! Thread safety: plain data with one caller. What stops writes stays with the stall rules of
+//! `write`: outer guards that this keeps away from.
+
+mod debt;
+mod learned;
+mod rates;
+
+use self::debt::DebtWatch;
+use self::learned::Learned;
+use self::rates::{Drain, Look, weight};
+use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
+
+/// The cap rises towards what the law says in about so many seconds; it falls at once.
+const RISE_SECONDS: f64 = 0.5;
+/// Writes are never slowed below this many bytes a second, as RocksDB's.
+const CAP_MIN: f64 = 16.0 * 1024.0;
+/// A cap so many times above what is written does not bind, and is not given out.
+const LOOSE: f64 = 2.0;
+/// Deeper compactions keep at least this share of the device.
+const DEEP_SHARE_MIN: f64 = 0.1;
+/// Share of the room to L0's stop that may be used where it is more than what lies below the goal.
+const GUARD_SHARE: f64 = 0.25;
+/// An empty stock takes so many times its throughput, a full one as much less.
+const LEAN: f64 = 4.0;
+/// No more than this share of the room is let in before the next tick.
+const TICK_SHARE: f64 = 0.5;
+/// Ticks are so many seconds apart, or as long as this share of all memory takes to fill; and there
+/// is one whenever a memtable is sealed.
+const TICK_SECONDS: f64 = 0.1;
+const TICK_SECONDS_MIN: f64 = 0.005;
+const TICK_MEMORY_SHARE: f64 = 0.1;
+/// A compaction of L0 that has not begun is expected to write so many times the bytes of L0.
+const L0_COST: f64 = 2.0;
+/// All compaction threads work from so many times the trigger of L0 on, or this share of the
+/// soft limit of debt.
+const PRESSED_L0: f64 = 2.0;
+const PRESSED_DEBT: f64 = 0.125;
+
+/// One limit: user bytes a second, and room over what is still to be freed.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    cap: f64,
+    room_ratio: f64,
+}
+
+/// A stock that jobs relieve in steps, in user bytes.
+#[derive(Clone, Copy, Debug)]
+struct Stock {
+    /// What is in it, less the share of the running job that is done.
+    filled: f64,
+    /// What it should hold at most.
+    goal: f64,
+    /// What may still come in before the job is done.
+    room: f64,
+    /// What the job is still going to free.
+    to_free: f64,
+    /// Seconds until it is done.
+    left: f64,
+    /// What is taken away a second, if known.
+    throughput: Option<f64>,
+}
+
+impl Stock {
+    /// The law of the module head, with `tick` seconds between looks.
+    fn limit(&self, tick: f64) -> Limit {
+        let room = self.room.max(0.0);
+        let lasting = (room / self.left).min(room * TICK_SHARE / tick);
+        let lean = 1.0 - 2.0 * self.filled / self.goal.max(1.0);
+        let balanced = self.throughput.map_or(f64::INFINITY, |rate| rate * LEAN.powf(lean));
+        Limit { cap: lasting.min(balanced), room_ratio: room / self.to_free.max(1.0) }
+    }
+}
+
+/// See the module head.
+#[derive(Debug, Default)]
+pub(crate) struct Adaptive {
+    flush: Drain,
+    level0: Drain,
+    debt: DebtWatch,
+    learned: Learned,
+    tick_seconds: f64,
+    cap: Option<f64>,
+}
+
+impl Adaptive {
+    fn learn(&mut self, inputs: &Inputs) {
+        let (seconds, totals) = (inputs.seconds, &inputs.totals);
+        let sum = |of: fn(&FamilyInputs) -> f64| inputs.families.iter().map(of).sum::<f64>();
+        let admitted =
+            self.learned.learn(seconds, totals, sum(|f| f.active_bytes + f.sealed_bytes));
+        let oldest = |of: fn(&FamilyInputs) -> Option<Relief>| {
+            let jobs = inputs.families.iter().filter_map(of);
+            jobs.map(|job| job.elapsed).max_by(f64::total_cmp)
+        };
+        self.flush.learn(&Look {
+            seconds,
+            needed: inputs.families.iter().any(|f| f.sealed > 0.0),
+            elapsed: oldest(|f| f.flush),
+            written: totals.flush_written,
+            drained: totals.flushed,
+            job_seconds: totals.flush_seconds,
+        });
+        self.level0.learn(&Look {
+            seconds,
+            needed: inputs
+                .families
+                .iter()
+                .any(|f| f.l0_job.is_some() || f.l0_files >= f.l0_trigger),
+            elapsed: oldest(|f| f.l0_job),
+            written: totals.l0_written,
+            drained: totals.l0_drained,
+            job_seconds: totals.l0_seconds,
+        });
+        let compacted = totals.l0_written + totals.deep_written;
+        self.debt.learn(seconds, admitted, compacted, sum(|f| f.debt_bytes), sum(|f| f.soft_bytes));
+    }
+
+    /// How long the next tick may wait.
+    fn next_tick(&self, families: &[FamilyInputs]) -> f64 {
+        let memory = families.iter().map(|f| f.memtable_bytes * f.memtables_max);
+        let least = memory.fold(f64::INFINITY, f64::min);
+        let peak = (self.learned.peak() * self.learned.growth()).max(1.0);
+        let filled = least * TICK_MEMORY_SHARE / peak;
+        filled.clamp(TICK_SECONDS_MIN, TICK_SECONDS)
+    }
+
+    /// What the memory of a family lets in.
+    fn memory_limit(&self, family: &FamilyInputs) -> Option<Limit> {
+        let bytes = family.sealed_bytes;
+        let waiting = Relief { stock: bytes, total_bytes: bytes, ..Relief::default() };
+        let job = family.flush.or((family.sealed > 0.0).then_some(waiting))?;
+        let left = self.flush.seconds_left(&job);
+        let to_free = job.stock * left / (job.elapsed + left);
+        let user = 1.0 / self.learned.growth();
+        let free = family.memtables_max - family.sealed;
+        let stock = Stock {
+            filled: (bytes + family.active_bytes - (job.stock - to_free)) * user,
+            goal: family.memtables_max * family.memtable_bytes * user,
+            room: (free * family.memtable_bytes - family.active_bytes) * user,
+            to_free: to_free * user,
+            left,
+            throughput: self.flush.throughput().map(|rate| rate * user),
+        };
+        Some(stock.limit(self.tick_seconds))
+    }
+
+    /// What L0 of a family lets in.
+    fn level0_limit(&self, family: &FamilyInputs) -> Option<Limit> {
+        if !family.compacts {
+            return None;
+        }
+        let waiting = Relief {
+            stock: family.l0_files,
+            total_bytes: family.l0_bytes * L0_COST,
+            ..Relief::default()
+        };
+        let due = family.l0_files >= family.l0_trigger;
+        let job = family.l0_job.or(due.then_some(waiting))?;
+        let left = self.level0.seconds_left(&job);
+        let to_free = job.stock * left / (job.elapsed + left);
+        let file = self.learned.file_bytes().unwrap_or(family.memtable_bytes);
+        let user = file / self.learned.growth();
+        // What is still in memory becomes files too.
+        let files = family.l0_files + (family.sealed_bytes + family.active_bytes) / file;
+        let room = (family.l0_slowdown - files).max(GUARD_SHARE * (family.l0_stop - 1.0 - files));
+        let stock = Stock {
+            filled: (files - (job.stock - to_free)) * user,
+            goal: family.l0_slowdown * user,
+            room: room * user,
+            to_free: to_free * user,
+            left,
+            throughput: self.level0.throughput().map(|rate| rate * user),
+        };
+        Some(stock.limit(self.tick_seconds))
+    }
+
+    /// The tightest limit of all families.
+    fn tightest(&self, families: &[FamilyInputs]) -> Option<(Limit, Binding)> {
+        let of_family = |family: &FamilyInputs| {
+            [
+                (self.memory_limit(family), Binding::Memtables),
+                (self.level0_limit(family), Binding::Level0),
+                (self.debt.limit(family), Binding::Debt),
+            ]
+        };
+        let all = families.iter().flat_map(of_family);
+        let known = all.filter_map(|(limit, binding)| limit.map(|limit| (limit, binding)));
+        known.min_by(|a, b| a.0.cap.total_cmp(&b.0.cap))
+    }
+
+    /// Brings the cap towards `wanted`; None while it does not bind.
+    fn follow(&mut self, wanted: Option<f64>, seconds: f64) -> Option<f64> {
+        let loose = LOOSE * self.learned.peak();
+        let wanted = wanted.filter(|cap| *cap < loose).map(|cap| cap.max(CAP_MIN));
+        self.cap = match (self.cap, wanted) {
+            (Some(now), Some(wanted)) if wanted > now => {
+                Some(now + (wanted - now) * weight(seconds, RISE_SECONDS))
+            }
+            (_, Some(wanted)) => Some(wanted),
+            // Not at once either, lest everybody who waited comes in one step.
+            (Some(now), None) => {
+                let risen = now + (loose.max(now * LOOSE) - now) * weight(seconds, RISE_SECONDS);
+                (risen < loose).then_some(risen)
+            }
+            (None, None) => None,
+        };
+        self.cap
+    }
+
+    /// What compactions behind L0 may write while room is short.
+    fn deep_rate(&self, inputs: &Inputs, claim: f64) -> Option<f64> {
+        let short = inputs.families.iter().any(|family| {
+            let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |l| l.room_ratio);
+            // A compaction of L0 that has not begun may wait for a deeper one.
+            let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
+            level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
+        });
+        if !short || inputs.device_rate <= 0.0 {
+            return None;
+        }
+        let owed = inputs.families.iter().map(|f| f.debt_bytes / debt::goal(f).max(1.0));
+        let owed = owed.fold(0.0, f64::max).min(1.0);
+        let least = inputs.device_rate * DEEP_SHARE_MIN.max(owed * owed);
+        Some((inputs.device_rate - claim - inputs.claimed_elsewhere).max(least))
+    }
+}
+
+impl Policy for Adaptive {
+    fn tick(&mut self, inputs: &Inputs) -> Grants {
+        self.learn(inputs);
+        self.tick_seconds = self.next_tick(&inputs.families);
+        let tightest = self.tightest(&inputs.families);
+        let cap = self.follow(tightest.map(|(limit, _)| limit.cap), inputs.seconds);
+        let binding = match (cap, tightest) {
+            (Some(_), Some((_, binding))) => binding,
+            _ => Binding::Free,
+        };
+        let pressed = |family: &FamilyInputs| {
+            family.l0_files >= PRESSED_L0 * family.l0_trigger
+                || (family.soft_bytes > 0.0 && family.debt_bytes > PRESSED_DEBT * family.soft_bytes)
+        };
+        let claim = self.flush.progress() + self.level0.progress();
+        Grants {
+            cap,
+            binding,
+            deep_rate: self.deep_rate(inputs, claim),
+            claim,
+            all_threads: cap.is_some() || inputs.families.iter().any(pressed),
+            tick_within: self.tick_seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

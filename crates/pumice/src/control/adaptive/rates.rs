@@ -1,0 +1,141 @@
+//! What is learned from totals: moving averages, and how fast a kind of job makes room.
+//!
+//! Thread safety: plain data.
+
+use crate::control::policy::Relief;
+
+/// Share of an average that `seconds` replace if it forgets in `horizon` seconds.
+pub(super) fn weight(seconds: f64, horizon: f64) -> f64 {
+    1.0 - (-seconds / horizon).exp()
+}
+
+/// A moving average; None before the first value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Average(Option<f64>);
+
+impl Average {
+    /// Takes `value` with `weight` between 0 and 1; the first one whole.
+    pub fn add(&mut self, value: f64, weight: f64) {
+        let old = self.0.unwrap_or(value);
+        self.0 = Some(old + (value - old) * weight);
+    }
+    pub fn get(self) -> Option<f64> {
+        self.0
+    }
+}
+
+/// A total that only grows, and what came to it since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counter(f64);
+
+impl Counter {
+    pub fn advance(&mut self, total: f64) -> f64 {
+        let fresh = (total - self.0).max(0.0);
+        self.0 = total;
+        fresh
+    }
+}
+
+/// The progress rate is the lower of two averages, over about so many seconds: the long one evens
+/// out, the short one shows a stalled device.
+const PROGRESS_HORIZON: f64 = 1.0;
+const STALL_HORIZON: f64 = 0.2;
+/// Share that the newest finished job has in the average.
+const JOB_WEIGHT: f64 = 0.3;
+/// The throughput goes by about so many seconds in which there was something to do.
+const THROUGHPUT_WINDOW: f64 = 30.0;
+/// A job that nothing is known of is expected to take so much longer than it has, in seconds.
+const UNKNOWN_SECONDS: f64 = 1.0;
+/// A job that takes longer than expected is expected to take half of the surplus on top.
+const OVERDUE_SHARE: f64 = 0.5;
+
+/// How fast one kind of job makes room.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drain {
+    written: Counter,
+    drained: Counter,
+    seconds: Counter,
+    /// Bytes a second that jobs write while one runs.
+    progress: Average,
+    progress_now: Average,
+    /// Stock a second that a job takes away.
+    speed: Average,
+    /// What was taken away lately, in how much time in which there was something to do.
+    window_drained: f64,
+    window_seconds: f64,
+}
+
+/// What a look sees of one kind of job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// Seconds since the last look.
+    pub seconds: f64,
+    /// There is something to do.
+    pub needed: bool,
+    /// How long the oldest running job has run.
+    pub elapsed: Option<f64>,
+    /// Totals: bytes written, stock taken away, seconds that finished jobs took.
+    pub written: f64,
+    pub drained: f64,
+    pub job_seconds: f64,
+}
+
+impl Drain {
+    /// Takes in what a look sees.
+    pub fn learn(&mut self, look: &Look) {
+        let bytes = self.written.advance(look.written);
+        // Who ran for a part of the time only says nothing about speed.
+        if look.elapsed.is_some_and(|elapsed| elapsed >= look.seconds) {
+            let rate = bytes / look.seconds;
+            self.progress.add(rate, weight(look.seconds, PROGRESS_HORIZON));
+            self.progress_now.add(rate, weight(look.seconds, STALL_HORIZON));
+        }
+        let stock = self.drained.advance(look.drained);
+        let took = self.seconds.advance(look.job_seconds);
+        let needed = if look.needed { look.seconds } else { 0.0 };
+        self.window_seconds += needed.max(took.min(look.seconds));
+        self.window_drained += stock;
+        if self.window_seconds > THROUGHPUT_WINDOW {
+            self.window_seconds /= 2.0;
+            self.window_drained /= 2.0;
+        }
+        if stock > 0.0 && took > 0.0 {
+            self.speed.add(stock / took, JOB_WEIGHT);
+        }
+    }
+
+    /// Stock a second that is taken away while there is something to do, waiting for a turn
+    /// included. None before the first job is done.
+    pub fn throughput(&self) -> Option<f64> {
+        (self.window_drained > 0.0).then(|| self.window_drained / self.window_seconds.max(1e-3))
+    }
+
+    /// Bytes a second that a running job writes; 0 if unknown.
+    pub fn progress(&self) -> f64 {
+        self.progress_rate().unwrap_or(0.0)
+    }
+
+    fn progress_rate(&self) -> Option<f64> {
+        Some(self.progress.get()?.min(self.progress_now.get()?))
+    }
+
+    /// Seconds until `job` is done. The slower of two guesses holds: a job may have written all
+    /// and still wait for its sync, and it may have stopped to write.
+    pub fn seconds_left(&self, job: &Relief) -> f64 {
+        let left = (job.total_bytes - job.done_bytes).max(0.0);
+        let by_progress = match self.progress_rate() {
+            Some(rate) if job.elapsed > 0.0 => left / rate.max(1.0),
+            _ => 0.0,
+        };
+        let by_speed = match self.speed.get() {
+            Some(speed) => {
+                let expected = job.stock / speed.max(1e-9);
+                let overdue = (job.elapsed - expected).max(0.0);
+                (expected - job.elapsed).max(OVERDUE_SHARE * overdue)
+            }
+            None if self.progress.get().is_none() => UNKNOWN_SECONDS,
+            None => 0.0,
+        };
+        by_progress.max(by_speed).max(1e-3)
+    }
+}

@@ -1,0 +1,220 @@
+//! The policy on a modelled device: it never stops writes while debt can be paid, and every rule is
+//! needed for that.
+#![allow(clippy::unwrap_used)]
+
+mod model;
+
+use self::model::{DEEP_COST, L0_COST, Load, MB, Outcome, ROCKSDB, Shape, run};
+use super::*;
+use pumice_base::random::Rng;
+
+/// Seconds that the policy has to learn what it deals with.
+const SETTLING: usize = 100;
+
+/// What the device can bear for ever: each byte is flushed and compacted.
+fn sustainable(device: f64) -> f64 {
+    device / (1.0 + L0_COST + DEEP_COST)
+}
+
+/// A device and a load that is too much for it.
+#[derive(Debug)]
+struct Peak {
+    shape: Shape,
+    device: f64,
+    offered: f64,
+}
+
+fn draw(rng: &mut Rng) -> Peak {
+    let memtable = [8.0, 16.0, 64.0][rng.uniform(3) as usize] * MB;
+    let soft = memtable * (100.0 + rng.uniform(900) as f64);
+    let shape = Shape {
+        memtable,
+        memtables: 2.0 + rng.uniform(7) as f64,
+        soft,
+        hard: soft * (2.0 + rng.uniform(3) as f64),
+        slots: 2 + rng.uniform(3) as usize,
+    };
+    let device = memtable * (3.0 + rng.uniform(30) as f64);
+    Peak { shape, device, offered: sustainable(device) * (1.2 + rng.uniform(60) as f64 / 10.0) }
+}
+
+/// What is wrong with how a peak went, if anything.
+fn judge(peak: &Peak, outcome: &Outcome) -> Option<String> {
+    let bearable = sustainable(peak.device);
+    let settled = &outcome.by_second[SETTLING..];
+    let mean = settled.iter().sum::<f64>() / settled.len() as f64;
+    let windows = settled.windows(5).map(|w| w.iter().sum::<f64>() / 5.0);
+    let worst = windows.fold(f64::INFINITY, f64::min);
+    let wrong = if outcome.stopped_seconds > 0.0 {
+        "writes stopped"
+    } else if outcome.max_l0 >= 36.0 || outcome.max_debt >= peak.shape.hard {
+        "a stock was full"
+    } else if mean < 0.9 * bearable {
+        "the device could have borne more"
+    } else if worst < 0.5 * bearable {
+        "a window of five seconds was too slow"
+    } else if outcome.starved_flush > 1.0 || outcome.starved_deep > 30.0 {
+        "a class starved"
+    } else {
+        return None;
+    };
+    Some(format!("{wrong}: mean {mean:.0}, worst {worst:.0} of {bearable:.0}; {outcome:?}"))
+}
+
+fn lasting_peak(policy: &mut dyn Policy, peak: &Peak) -> Outcome {
+    let load = Load {
+        seconds: 400.0,
+        offered: &|_| peak.offered,
+        device: &|_| peak.device,
+        full: &|_| false,
+    };
+    run(policy, peak.shape, &load)
+}
+
+#[pumice_test_macros::test]
+fn a_lasting_peak_bends_writes_and_never_stops_them() {
+    for seed in 0..60 {
+        let peak = draw(&mut Rng::new(seed));
+        let outcome = lasting_peak(&mut Adaptive::default(), &peak);
+        let wrong = judge(&peak, &outcome);
+        assert!(wrong.is_none(), "seed {seed}: {peak:?}: {}", wrong.unwrap());
+    }
+}
+
+/// A load that the device bears is let through as it is.
+#[pumice_test_macros::test]
+fn what_the_device_bears_is_not_slowed() {
+    for seed in 0..60 {
+        let mut peak = draw(&mut Rng::new(seed));
+        peak.offered = 0.7 * sustainable(peak.device);
+        let outcome = lasting_peak(&mut Adaptive::default(), &peak);
+        let let_in = outcome.admitted / (peak.offered * 400.0);
+        assert!(let_in > 0.995, "seed {seed}: {let_in} of {peak:?}: {outcome:?}");
+    }
+}
+
+/// Rates in steps, stalls of five seconds and half the bandwidth from the middle on.
+#[pumice_test_macros::test]
+fn a_device_that_changes_stops_nothing() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let peak = draw(&mut rng);
+        let stalls: Vec<f64> =
+            (0..4).map(|n| 60.0 + n as f64 * 70.0 + rng.uniform(40) as f64).collect();
+        let steps: Vec<f64> = (0..40).map(|_| rng.uniform(300) as f64 / 100.0).collect();
+        let device = |t: f64| match t {
+            t if stalls.iter().any(|s| (*s..*s + 5.0).contains(&t)) => 0.0,
+            t if t > 200.0 => peak.device / 2.0,
+            _ => peak.device,
+        };
+        let offered = |t: f64| peak.offered * steps[(t / 10.0) as usize];
+        let load = Load { seconds: 400.0, offered: &offered, device: &device, full: &|_| false };
+        let outcome = run(&mut Adaptive::default(), peak.shape, &load);
+        let full = outcome.max_l0 >= 36.0 || outcome.max_debt >= peak.shape.hard;
+        assert!(
+            outcome.stopped_seconds == 0.0 && !full,
+            "seed {seed}: {peak:?}, stalls {stalls:?}: {outcome:?}"
+        );
+    }
+}
+
+/// Jobs fail for want of space for a while: writes go on slowly, and as before afterwards.
+#[pumice_test_macros::test]
+fn writes_come_back_after_the_device_was_full() {
+    for seed in 0..60 {
+        let peak = draw(&mut Rng::new(seed));
+        let load = Load {
+            seconds: 300.0,
+            offered: &|_| peak.offered,
+            device: &|_| peak.device,
+            full: &|t| (100.0..110.0).contains(&t),
+        };
+        let outcome = run(&mut Adaptive::default(), peak.shape, &load);
+        let after: f64 = outcome.by_second[140..].iter().sum::<f64>() / 160.0;
+        assert!(
+            after > 0.85 * sustainable(peak.device) && outcome.stopped_seconds == 0.0,
+            "seed {seed}: {after} of {peak:?}: {outcome:?}"
+        );
+    }
+}
+
+/// The policy with a rule taken out, by hiding from it what the rule goes by.
+struct Blind {
+    policy: Adaptive,
+    hide: fn(&mut Inputs),
+    change: fn(&mut Grants),
+}
+
+impl Policy for Blind {
+    fn tick(&mut self, inputs: &Inputs) -> Grants {
+        let mut inputs = inputs.clone();
+        (self.hide)(&mut inputs);
+        let mut grants = self.policy.tick(&inputs);
+        (self.change)(&mut grants);
+        grants
+    }
+}
+
+#[pumice_test_macros::test]
+fn without_any_of_its_rules_the_policy_fails() {
+    type Rule = (&'static str, fn(&mut Inputs), fn(&mut Grants));
+    let rules: [Rule; 6] = [
+        (
+            "memory",
+            |i| i.families.iter_mut().for_each(|f| (f.sealed, f.flush) = (0.0, None)),
+            |_| {},
+        ),
+        (
+            "L0",
+            |i| i.families.iter_mut().for_each(|f| (f.l0_files, f.l0_job) = (0.0, None)),
+            |_| {},
+        ),
+        ("debt", |i| i.families.iter_mut().for_each(|f| f.soft_bytes = 0.0), |_| {}),
+        (
+            "when the job will be done",
+            |i| {
+                i.totals.flush_seconds = 0.0;
+                i.families.iter_mut().for_each(|f| {
+                    f.flush.iter_mut().for_each(|job| job.done_bytes = job.total_bytes);
+                });
+            },
+            |_| {},
+        ),
+        ("all threads", |_| {}, |g| g.all_threads = false),
+        ("a floor for deep work", |_| {}, |g| g.deep_rate = Some(0.0)),
+    ];
+    for (name, hide, change) in rules {
+        let fails = |seed| {
+            let peak = draw(&mut Rng::new(seed));
+            let mut policy = Blind { policy: Adaptive::default(), hide, change };
+            let outcome = lasting_peak(&mut policy, &peak);
+            judge(&peak, &outcome).is_some()
+        };
+        assert!((0..60).any(fails), "nobody misses the rule of {name}");
+    }
+}
+
+/// The sine of the benchmark on devices that bear its mean, and that do not.
+#[pumice_test_macros::test]
+fn the_sine_is_followed_where_the_device_bears_its_mean() {
+    for (device, fidelity, window) in [(700.0, 0.65, 0.3), (1000.0, 0.93, 0.6), (1200.0, 0.99, 0.9)]
+    {
+        let sine = |t: f64| (75.0 * (0.017_942_857 * t + 4.71).sin() + 125.0) * MB;
+        let load =
+            Load { seconds: 2100.0, offered: &sine, device: &|_| device * MB, full: &|_| false };
+        let outcome = run(&mut Adaptive::default(), ROCKSDB, &load);
+        let wanted: f64 = (0..2100).map(|t| sine(f64::from(t))).sum();
+        let worst = (0..2095).map(|t| {
+            let wanted: f64 = (t..t + 5).map(|t| sine(t as f64)).sum();
+            outcome.by_second[t..t + 5].iter().sum::<f64>() / wanted
+        });
+        let worst = worst.fold(f64::INFINITY, f64::min);
+        let followed = outcome.admitted / wanted;
+        assert!(
+            outcome.stopped_seconds == 0.0 && followed > fidelity && worst > window,
+            "{device} MB/s: {followed:.3}, worst window {worst:.3}: L0 {}, debt {:.0}",
+            outcome.max_l0,
+            outcome.max_debt
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! A tree on a device, as fluids and steps: what a policy is tried on.
+//!
+//! Bytes are numbers, jobs share the device evenly, and a step of the model is 5 ms. Writes come
+//! at the rate that is asked for, or at the cap, or not at all while one of RocksDB's stop rules
+//! holds. Memory is freed when a flush ends and L0 when its compaction ends, as in the engine.
+//!
+//! Thread safety: plain data.
+
+use std::collections::VecDeque;
+
+use super::super::super::policy::{FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
+
+pub const MB: f64 = 1e6;
+const STEP: f64 = 0.005;
+/// Bytes that compactions of L0, and the deeper ones, write for a flushed byte.
+pub const L0_COST: f64 = 1.6;
+pub const DEEP_COST: f64 = 6.0;
+/// What a deeper compaction takes on at a time.
+const SLICE: f64 = 256.0 * MB;
+
+/// What is tried.
+pub struct Load<'a> {
+    pub seconds: f64,
+    /// User bytes a second that come at a time.
+    pub offered: &'a dyn Fn(f64) -> f64,
+    /// Bytes a second that the device takes at a time.
+    pub device: &'a dyn Fn(f64) -> f64,
+    /// The device is full: jobs fail, and are tried again.
+    pub full: &'a dyn Fn(f64) -> bool,
+}
+
+/// Limits of the tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub memtable: f64,
+    pub memtables: f64,
+    pub soft: f64,
+    pub hard: f64,
+    pub slots: usize,
+}
+
+pub const ROCKSDB: Shape =
+    Shape { memtable: 64.0 * MB, memtables: 6.0, soft: 64e3 * MB, hard: 256e3 * MB, slots: 2 };
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// While the device works, and has for three seconds.
+    pub stopped_seconds: f64,
+    /// While it does not.
+    pub stopped_unpayable: f64,
+    pub admitted: f64,
+    pub max_l0: f64,
+    pub max_debt: f64,
+    /// User bytes of each second.
+    pub by_second: Vec<f64>,
+    /// Longest time in which a job of a class waited or ran without a byte of progress.
+    pub starved_flush: f64,
+    pub starved_deep: f64,
+    /// Seconds in which a cap was given out.
+    pub capped_seconds: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    /// Memtables or files of L0 that it takes.
+    count: usize,
+    bytes: f64,
+    total: f64,
+    done: f64,
+    began: f64,
+}
+
+impl Job {
+    fn relief(&self, now: f64, stock: f64) -> Relief {
+        Relief { stock, total_bytes: self.total, done_bytes: self.done, elapsed: now - self.began }
+    }
+}
+
+struct Tree {
+    shape: Shape,
+    active: f64,
+    sealed: VecDeque<f64>,
+    flush: Option<Job>,
+    level0: VecDeque<f64>,
+    l0_job: Option<Job>,
+    deep_owed: f64,
+    deep: Vec<Job>,
+    totals: Totals,
+    device_rate: f64,
+}
+
+impl Tree {
+    fn debt(&self) -> f64 {
+        let owed = self.deep_owed + self.deep.iter().map(|j| j.total - j.done).sum::<f64>();
+        let level0: f64 = self.level0.iter().sum();
+        owed + if self.level0.len() >= 4 { level0 * L0_COST } else { 0.0 }
+    }
+
+    fn stopped(&self) -> bool {
+        self.sealed.len() as f64 >= self.shape.memtables
+            || self.level0.len() >= 36
+            || self.debt() >= self.shape.hard
+    }
+
+    fn inputs(&self, now: f64) -> FamilyInputs {
+        FamilyInputs {
+            memtable_bytes: self.shape.memtable,
+            memtables_max: self.shape.memtables,
+            active_bytes: self.active,
+            sealed: self.sealed.len() as f64,
+            sealed_bytes: self.sealed.iter().sum(),
+            flush: self.flush.map(|job| job.relief(now, job.bytes)),
+            l0_files: self.level0.len() as f64,
+            l0_bytes: self.level0.iter().sum(),
+            l0_trigger: 4.0,
+            l0_slowdown: 20.0,
+            l0_stop: 36.0,
+            l0_job: self.l0_job.map(|job| job.relief(now, job.count as f64)),
+            debt_bytes: self.debt(),
+            soft_bytes: self.shape.soft,
+            hard_bytes: self.shape.hard,
+            compacts: true,
+        }
+    }
+
+    fn admit(&mut self, bytes: f64) {
+        self.totals.admitted += bytes;
+        self.active += bytes;
+        if self.active >= self.shape.memtable {
+            self.sealed.push_back(self.active);
+            self.active = 0.0;
+        }
+    }
+
+    /// Starts what may start.
+    fn schedule(&mut self, now: f64, slots: usize) {
+        if self.flush.is_none() && !self.sealed.is_empty() {
+            let bytes: f64 = self.sealed.iter().sum();
+            let count = self.sealed.len();
+            self.flush = Some(Job { count, bytes, total: bytes, done: 0.0, began: now });
+        }
+        let running = self.deep.len() + usize::from(self.l0_job.is_some());
+        if self.l0_job.is_none() && self.level0.len() >= 4 && running < slots {
+            let bytes: f64 = self.level0.iter().sum();
+            let count = self.level0.len();
+            let total = bytes * L0_COST;
+            self.l0_job = Some(Job { count, bytes, total, done: 0.0, began: now });
+        }
+        while self.deep_owed > SLICE / 4.0
+            && self.deep.len() + usize::from(self.l0_job.is_some()) < slots
+            // One thread is kept for L0.
+            && self.deep.len() < (slots - 1).max(1)
+        {
+            let total = self.deep_owed.min(SLICE);
+            self.deep_owed -= total;
+            self.deep.push(Job { count: 0, bytes: total, total, done: 0.0, began: now });
+        }
+    }
+
+    /// Lets jobs write for one step; true what made progress: (flush, deep).
+    fn work(&mut self, now: f64, device: f64, grants: &Grants) -> (bool, bool) {
+        let jobs = usize::from(self.flush.is_some())
+            + usize::from(self.l0_job.is_some())
+            + self.deep.len();
+        if jobs == 0 || device <= 0.0 {
+            return (false, false);
+        }
+        let fair = device / jobs as f64 * self.deep.len() as f64;
+        let deep = fair.min(grants.deep_rate.unwrap_or(f64::INFINITY));
+        let urgent = (device - deep) / (jobs - self.deep.len()).max(1) as f64 * STEP;
+        let moved = self.flush.is_some();
+        if let Some(job) = &mut self.flush {
+            job.done += urgent;
+            self.totals.flush_written += urgent;
+        }
+        if let Some(job) = &mut self.l0_job {
+            job.done += urgent;
+            self.totals.l0_written += urgent;
+        }
+        let each = deep * STEP / self.deep.len().max(1) as f64;
+        for job in &mut self.deep {
+            job.done += each;
+            self.totals.deep_written += each;
+        }
+        self.finish(now);
+        (moved, each > 0.0)
+    }
+
+    fn finish(&mut self, now: f64) {
+        if let Some(job) = self.flush.take_if(|job| job.done >= job.total) {
+            drop(self.sealed.drain(..job.count));
+            self.level0.push_back(job.bytes);
+            self.totals.flushed += job.bytes;
+            self.totals.flushes += 1.0;
+            self.totals.flush_seconds += now - job.began;
+        }
+        if let Some(job) = self.l0_job.take_if(|job| job.done >= job.total) {
+            drop(self.level0.drain(..job.count));
+            self.deep_owed += job.bytes * DEEP_COST;
+            self.totals.l0_drained += job.count as f64;
+            self.totals.l0_seconds += now - job.began;
+        }
+        self.deep.retain(|job| job.done < job.total);
+    }
+}
+
+/// Runs `policy` under `load`.
+pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
+    let mut tree = Tree {
+        shape,
+        active: 0.0,
+        sealed: VecDeque::new(),
+        flush: None,
+        level0: VecDeque::new(),
+        l0_job: None,
+        deep_owed: 0.0,
+        deep: Vec::new(),
+        totals: Totals::default(),
+        device_rate: 0.0,
+    };
+    let mut grants = Grants::default();
+    let mut outcome = Outcome::default();
+    let (mut flush_rest, mut deep_rest) = (0.0, 0.0);
+    let mut seen_sealed = 0;
+    let mut unpayable_until = 0.0;
+    let (mut before, mut ticked) = (0.0, -0.1);
+    for step in 0..(load.seconds / STEP) as u64 {
+        let now = step as f64 * STEP;
+        let sealed = tree.sealed.len() > seen_sealed;
+        seen_sealed = tree.sealed.len();
+        if sealed || now - ticked >= grants.tick_within - STEP / 2.0 {
+            let totals = tree.totals;
+            let written = totals.flush_written + totals.l0_written + totals.deep_written;
+            let seconds = now - ticked;
+            ticked = now;
+            let rate = (written - before) / seconds;
+            before = written;
+            tree.device_rate = (tree.device_rate * (1.0 - seconds / 30.0)).max(rate);
+            grants = policy.tick(&Inputs {
+                seconds,
+                totals,
+                families: vec![tree.inputs(now)],
+                device_rate: tree.device_rate,
+                claimed_elsewhere: 0.0,
+            });
+        }
+        let stopped = tree.stopped();
+        let rate = (load.offered)(now).min(grants.cap.unwrap_or(f64::INFINITY));
+        let bytes = if stopped { 0.0 } else { rate * STEP };
+        tree.admit(bytes);
+        let full = (load.full)(now);
+        if full {
+            // The jobs fail, and begin again when there is space.
+            tree.flush = None;
+            tree.l0_job = None;
+            let lost: f64 = tree.deep.drain(..).map(|job| job.total).sum();
+            tree.deep_owed += lost;
+        } else {
+            tree.schedule(now, if grants.all_threads { shape.slots } else { 1 });
+        }
+        let (flushed, deepened) = tree.work(now, (load.device)(now), &grants);
+        let waits = |rest: &mut f64, worst: &mut f64, wanted: bool, moved: bool| {
+            *rest = if wanted && !moved { *rest + STEP } else { 0.0 };
+            *worst = worst.max(*rest);
+        };
+        waits(&mut flush_rest, &mut outcome.starved_flush, !tree.sealed.is_empty(), flushed);
+        waits(&mut deep_rest, &mut outcome.starved_deep, tree.deep_owed > SLICE, deepened);
+        if full || (load.device)(now) <= 0.0 {
+            unpayable_until = now + 3.0;
+        }
+        let payable = now >= unpayable_until;
+        outcome.stopped_seconds += if stopped && payable { STEP } else { 0.0 };
+        outcome.stopped_unpayable += if stopped && !payable { STEP } else { 0.0 };
+        outcome.capped_seconds += if grants.cap.is_some() { STEP } else { 0.0 };
+        outcome.admitted += bytes;
+        outcome.max_l0 = outcome.max_l0.max(tree.level0.len() as f64);
+        outcome.max_debt = outcome.max_debt.max(tree.debt());
+        let second = now as usize;
+        outcome.by_second.resize(second + 1, 0.0);
+        outcome.by_second[second] += bytes;
+    }
+    outcome
+}

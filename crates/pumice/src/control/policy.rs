@@ -1,0 +1,142 @@
+//! What a policy sees at a tick, and what it answers.
+//!
+//! Totals count from the open of the database and only grow; a policy goes by their differences.
+//! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain data:
+//! a policy has no clock, no lock and no file, so that a simulation runs the one that the engine
+//! runs.
+//!
+//! Thread safety: plain data; a policy has one caller.
+
+/// A job under way that makes room where writes need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Relief {
+    /// What leaves the stock at the end: bytes of memtables; files of L0.
+    pub stock: f64,
+    /// Bytes that the job is going to write, roughly.
+    pub total_bytes: f64,
+    /// Bytes that it has written.
+    pub done_bytes: f64,
+    /// Seconds since it began.
+    pub elapsed: f64,
+}
+
+/// A column family at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FamilyInputs {
+    /// Size at which a memtable is sealed.
+    pub memtable_bytes: f64,
+    /// Writes stop at so many sealed memtables.
+    pub memtables_max: f64,
+    /// Bytes of the memtable that is written to.
+    pub active_bytes: f64,
+    /// Memtables that wait for their flush, running or not.
+    pub sealed: f64,
+    /// Their bytes.
+    pub sealed_bytes: f64,
+    /// The flush that runs.
+    pub flush: Option<Relief>,
+    /// Files of L0.
+    pub l0_files: f64,
+    /// Their bytes.
+    pub l0_bytes: f64,
+    /// L0 is compacted from so many files on.
+    pub l0_trigger: f64,
+    /// From here on writes are to be slowed.
+    pub l0_slowdown: f64,
+    /// Here they stop.
+    pub l0_stop: f64,
+    /// The compaction of L0 that runs.
+    pub l0_job: Option<Relief>,
+    /// Bytes that wait for compaction.
+    pub debt_bytes: f64,
+    /// From here on writes are to be slowed; 0 never.
+    pub soft_bytes: f64,
+    /// Here they stop; 0 never.
+    pub hard_bytes: f64,
+    /// L0 and debt slow and stop writes at all.
+    pub compacts: bool,
+}
+
+/// Totals of finished and running jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// User bytes let in.
+    pub admitted: f64,
+    /// Bytes that flushes have written.
+    pub flush_written: f64,
+    /// Bytes that compactions of L0 have written.
+    pub l0_written: f64,
+    /// Bytes that all other compactions have written.
+    pub deep_written: f64,
+    /// Memtable bytes that flushes have put into tables, and the files they made of them.
+    pub flushed: f64,
+    pub flushes: f64,
+    /// Seconds that those flushes took, added up.
+    pub flush_seconds: f64,
+    /// Files that compactions have taken out of L0, and the seconds they took.
+    pub l0_drained: f64,
+    pub l0_seconds: f64,
+}
+
+/// See the module head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inputs {
+    /// Seconds since the last tick.
+    pub seconds: f64,
+    pub totals: Totals,
+    pub families: Vec<FamilyInputs>,
+    /// Bytes a second that the device has lately shown it can take from all its databases; 0 if
+    /// nobody knows.
+    pub device_rate: f64,
+    /// Bytes a second that more urgent work of other databases wants of the same device.
+    pub claimed_elsewhere: f64,
+}
+
+/// What keeps writes from being faster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// Nothing does.
+    #[default]
+    Free,
+    /// Memtables fill faster than they are flushed.
+    Memtables,
+    /// L0 fills faster than it is compacted.
+    Level0,
+    /// The tree grows faster than it can be brought to shape.
+    Debt,
+}
+
+impl Binding {
+    /// As reports name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Binding::Free => "nothing",
+            Binding::Memtables => "memtables",
+            Binding::Level0 => "L0",
+            Binding::Debt => "pending compaction bytes",
+        }
+    }
+}
+
+/// See the module head.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Grants {
+    /// User bytes a second that are let in; None for no limit.
+    pub cap: Option<f64>,
+    /// Which stock decides that.
+    pub binding: Binding,
+    /// Bytes a second that compactions behind L0 may write; None for no limit.
+    pub deep_rate: Option<f64>,
+    /// Bytes a second that flushes and compactions of L0 are going to need.
+    pub claim: f64,
+    /// All compaction threads may work; else one does.
+    pub all_threads: bool,
+    /// Seconds until the next tick at most: little memory fills quickly.
+    pub tick_within: f64,
+}
+
+/// Decides how much of which work is done.
+pub(crate) trait Policy: Send {
+    /// The grants until the next tick.
+    fn tick(&mut self, inputs: &Inputs) -> Grants;
+}

@@ -1,0 +1,374 @@
+//! The adaptive policy in a database: what it is fed, and what its grants do.
+//!
+//! A task ticks the policy while there is something to regulate: memtables that wait for flush,
+//! jobs, or a cap. It wakes at least ten times a second, and whenever work is scheduled. Grants go
+//! to the write controller (the cap), to the device scheduler (the rate of deep compactions) and to
+//! the scheduling of compactions (how many threads, one of them kept for L0).
+//!
+//! Thread safety: `Regulator` from anywhere; its `law` lock is the task's, and a leaf. What belongs
+//! to the state lock says so.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pumice_base::narrow::round_down_u64;
+use pumice_env::{DeviceMember, IoClass, JobIo};
+use pumice_port::sync::Mutex;
+use pumice_port::time::now_micros;
+
+use crate::control::adaptive::Adaptive;
+use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
+use crate::db::column_family::CfState;
+use crate::db::{DbInner, DbState};
+use crate::options::BackgroundPolicy;
+
+/// Ticks closer than this teach nothing.
+const TICK_MICROS_MIN: u64 = 2_000;
+/// Ticks that are remembered.
+const HISTORY: usize = 4096;
+/// Ticks that the report lists, and how far they are apart at least.
+const REPORTED: usize = 60;
+const REPORT_EVERY_MICROS: u64 = 100_000;
+const MEGABYTE: f64 = 1_048_576.0;
+
+/// The jobs of a column family that make room for writes. Belongs to the state lock.
+#[derive(Default)]
+pub(crate) struct Reliefs {
+    /// The running flush, and the memtable bytes it takes.
+    flush: Option<(Arc<JobIo>, f64)>,
+    /// The running compaction of L0, the files it takes out, and the bytes of its inputs.
+    level0: Option<(Arc<JobIo>, f64, f64)>,
+}
+
+/// Totals of finished jobs.
+#[derive(Default)]
+struct Finished {
+    flushed_bytes: AtomicU64,
+    flushes: AtomicU64,
+    flush_micros: AtomicU64,
+    l0_files: AtomicU64,
+    l0_micros: AtomicU64,
+}
+
+/// What a tick saw and said.
+struct Tick {
+    at_micros: u64,
+    admitted_rate: f64,
+    l0_files: f64,
+    debt_bytes: f64,
+    sealed: f64,
+    grants: Grants,
+}
+
+#[derive(Default)]
+struct Law {
+    policy: Adaptive,
+    ticked_micros: u64,
+    admitted: f64,
+    history: VecDeque<Tick>,
+    /// Since when the present constraint binds.
+    bound_since: u64,
+}
+
+/// See the module head.
+pub(crate) struct Regulator {
+    member: Arc<DeviceMember>,
+    finished: Finished,
+    all_threads: AtomicBool,
+    law: Mutex<Law>,
+}
+
+impl Regulator {
+    /// For a database on the device of `member`.
+    pub fn new(member: Arc<DeviceMember>) -> Self {
+        Regulator {
+            member,
+            finished: Finished::default(),
+            all_threads: AtomicBool::new(false),
+            law: Mutex::default(),
+        }
+    }
+
+    /// A flush of so many memtable bytes ended well.
+    fn flushed(&self, io: &JobIo, bytes: f64) {
+        let micros = now_micros().saturating_sub(io.began_micros());
+        self.finished.flushed_bytes.fetch_add(round_down_u64(bytes), Ordering::Relaxed);
+        self.finished.flushes.fetch_add(1, Ordering::Relaxed);
+        self.finished.flush_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// A compaction that took so many files out of L0 ended well.
+    fn drained(&self, io: &JobIo, files: f64) {
+        let micros = now_micros().saturating_sub(io.began_micros());
+        self.finished.l0_files.fetch_add(round_down_u64(files), Ordering::Relaxed);
+        self.finished.l0_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn totals(&self, admitted: u64) -> Totals {
+        let finished = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        Totals {
+            admitted: admitted as f64,
+            flush_written: self.member.written(IoClass::Flush) as f64,
+            l0_written: self.member.written(IoClass::Level0) as f64,
+            deep_written: self.member.written(IoClass::Deep) as f64,
+            flushed: finished(&self.finished.flushed_bytes),
+            flushes: finished(&self.finished.flushes),
+            flush_seconds: finished(&self.finished.flush_micros) / 1e6,
+            l0_drained: finished(&self.finished.l0_files),
+            l0_seconds: finished(&self.finished.l0_micros) / 1e6,
+        }
+    }
+}
+
+fn relief(io: &JobIo, stock: f64, total_bytes: f64) -> Relief {
+    Relief {
+        stock,
+        total_bytes,
+        done_bytes: io.written() as f64,
+        elapsed: now_micros().saturating_sub(io.began_micros()) as f64 / 1e6,
+    }
+}
+
+impl CfState {
+    fn regulated(&self) -> FamilyInputs {
+        let options = self.data.options();
+        let level0 = self.version.files(0);
+        let stop = f64::from(options.level0_stop_writes_trigger);
+        let slowdown = f64::from(options.level0_slowdown_writes_trigger);
+        FamilyInputs {
+            memtable_bytes: options.write_buffer_size as f64,
+            memtables_max: f64::from(options.max_write_buffer_number.max(1)),
+            active_bytes: self.mem.memory_bytes() as f64,
+            sealed: self.imm.len() as f64,
+            sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
+            flush: self.reliefs.flush.as_ref().map(|(io, bytes)| relief(io, *bytes, *bytes)),
+            l0_files: level0.len() as f64,
+            l0_bytes: level0.iter().map(|file| file.file_size as f64).sum(),
+            l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
+            l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
+            l0_stop: stop,
+            l0_job: self.reliefs.level0.as_ref().map(|(io, files, all)| relief(io, *files, *all)),
+            debt_bytes: self.plan.estimated_pending_bytes() as f64,
+            soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
+            hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
+            compacts: !options.disable_auto_compactions && !self.plan.is_fifo(),
+        }
+    }
+}
+
+impl DbInner {
+    /// The adaptive policy is in force.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.options().background_policy == BackgroundPolicy::Adaptive
+    }
+
+    /// All compaction threads may work, as far as the policy goes.
+    pub(crate) fn may_use_all_threads(&self) -> bool {
+        self.regulator.all_threads.load(Ordering::Relaxed)
+    }
+
+    /// The account of a job's writes; None if nobody goes by it.
+    pub(crate) fn job_io(&self, class: IoClass) -> Option<Arc<JobIo>> {
+        self.is_adaptive().then(|| JobIo::new(&self.regulator.member, class))
+    }
+
+    /// A flush of `bytes` in memtables begins. Requires: state lock held.
+    pub(crate) fn flush_begins(&self, cf: &mut CfState, io: Option<&Arc<JobIo>>) {
+        let bytes = cf.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum();
+        cf.reliefs.flush = io.map(|io| (Arc::clone(io), bytes));
+    }
+
+    /// The flush ended. Requires: state lock held.
+    pub(crate) fn flush_ended(&self, cf: &mut CfState, done: bool) {
+        if let Some((io, bytes)) = cf.reliefs.flush.take()
+            && done
+        {
+            self.regulator.flushed(&io, bytes);
+        }
+    }
+
+    /// A compaction that takes `files` out of L0 begins. Requires: state lock held.
+    pub(crate) fn level0_begins(cf: &mut CfState, io: &Arc<JobIo>, files: usize, bytes: u64) {
+        cf.reliefs.level0 = Some((Arc::clone(io), files as f64, bytes as f64));
+    }
+
+    /// That compaction ended. Requires: state lock held.
+    pub(crate) fn level0_ended(&self, cf: &mut CfState, io: &Arc<JobIo>, done: bool) {
+        if let Some((own, files, _)) = cf.reliefs.level0.take_if(|(own, ..)| Arc::ptr_eq(own, io))
+            && done
+        {
+            self.regulator.drained(&own, files);
+        }
+    }
+
+    /// There may be something to regulate: starts the task or wakes it. Requires: state lock held.
+    pub(crate) fn regulate(&self, state: &mut DbState) {
+        if !self.is_adaptive() || self.read_only {
+            return;
+        }
+        if state.regulating {
+            self.regulate.notify_all();
+            return;
+        }
+        if !has_work(state) || self.shutting_down.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(db) = self.me.get().and_then(Weak::upgrade) {
+            let task = move || db.keep_regulating();
+            // Without a thread RocksDB's stop rules hold, and the next chance is soon.
+            state.regulating = pumice_port::thread::try_spawn("pumice:control", task).is_ok();
+        }
+    }
+
+    /// Body of the task: ends when there is nothing to regulate any more.
+    fn keep_regulating(self: Arc<Self>) {
+        self.regulator.law.lock().ticked_micros = now_micros();
+        let mut state = self.state.lock();
+        let mut capped = false;
+        while self.is_adaptive()
+            && !self.shutting_down.load(Ordering::Acquire)
+            && (capped || has_work(&state))
+        {
+            let families: Vec<_> = state.cfs.values().map(CfState::regulated).collect();
+            drop(state);
+            let grants = self.tick_policy(families);
+            capped = grants.cap.is_some();
+            state = self.state.lock();
+            // More threads may be wanted than when the last job was scheduled.
+            if grants.all_threads && !self.regulator.all_threads.swap(true, Ordering::Relaxed) {
+                self.schedule_background(&mut state);
+            }
+            self.regulator.all_threads.store(grants.all_threads, Ordering::Relaxed);
+            let within = Duration::from_micros(round_down_u64(grants.tick_within * 1e6));
+            state = self.regulate.wait_timeout(state, within).0;
+        }
+        self.controller.set_cap(None);
+        self.regulator.member.set_deep_rate(None);
+        self.regulator.member.claim(0.0);
+        self.regulator.all_threads.store(false, Ordering::Relaxed);
+        state.regulating = false;
+        self.changed.notify_all();
+    }
+
+    /// One tick: the policy is asked, and the cap and the rate of deep writes are set.
+    fn tick_policy(&self, families: Vec<FamilyInputs>) -> Grants {
+        let regulator = &self.regulator;
+        let mut law = regulator.law.lock();
+        let now = now_micros();
+        let micros = now.saturating_sub(law.ticked_micros).max(1);
+        if micros < TICK_MICROS_MIN
+            && let Some(last) = law.history.back()
+        {
+            return Grants { tick_within: TICK_MICROS_MIN as f64 / 1e6, ..last.grants };
+        }
+        let totals = regulator.totals(self.stats.bytes_written());
+        let sum = |of: fn(&FamilyInputs) -> f64| families.iter().map(of).sum::<f64>();
+        let mut tick = Tick {
+            at_micros: now,
+            admitted_rate: (totals.admitted - law.admitted) * 1e6 / micros as f64,
+            l0_files: sum(|f| f.l0_files),
+            debt_bytes: sum(|f| f.debt_bytes),
+            sealed: sum(|f| f.sealed),
+            grants: Grants::default(),
+        };
+        (law.ticked_micros, law.admitted) = (now, totals.admitted);
+        let grants = law.policy.tick(&Inputs {
+            seconds: micros as f64 / 1e6,
+            totals,
+            families,
+            device_rate: regulator.member.device().rate(),
+            claimed_elsewhere: regulator.member.claimed_elsewhere(),
+        });
+        self.controller.set_cap(grants.cap.map(round_down_u64));
+        regulator.member.set_deep_rate(grants.deep_rate);
+        regulator.member.claim(grants.claim);
+        let before = law.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
+        tick.grants = grants;
+        if law.history.len() == HISTORY {
+            law.history.pop_front();
+        }
+        law.history.push_back(tick);
+        if before != grants.binding {
+            law.bound_since = now;
+            let why = law.why(now);
+            drop(law);
+            self.info(format_args!("Background controller: {why}"));
+        }
+        grants
+    }
+
+    /// The text of property `rocksdb.bg-controller`: why writes are slow and for how long, in one
+    /// line, and what the last ticks saw and said.
+    pub(crate) fn regulator_report(&self) -> String {
+        let law = self.regulator.law.lock();
+        let now = now_micros();
+        let policy = self.options().background_policy;
+        if policy != BackgroundPolicy::Adaptive {
+            return format!("{}: RocksDB's rules decide\n", policy.option_name());
+        }
+        let mut text = format!("{}\n", law.why(now));
+        text.push_str(
+            "seconds ago  admitted MB/s  cap MB/s  bound by                  sealed  L0 files  \
+             pending MB  deep MB/s\n",
+        );
+        let mut newer = u64::MAX;
+        let apart = law.history.iter().rev().filter(|tick| {
+            let shown = newer.saturating_sub(tick.at_micros) >= REPORT_EVERY_MICROS;
+            newer = if shown { tick.at_micros } else { newer };
+            shown
+        });
+        for tick in apart.take(REPORTED) {
+            let rate = |rate: Option<f64>| {
+                rate.map_or_else(|| "-".to_string(), |rate| format!("{:.1}", rate / MEGABYTE))
+            };
+            let line = format_args!(
+                "{:>11.1}  {:>13.1}  {:>8}  {:<24}  {:>6}  {:>8}  {:>10.1}  {:>9}\n",
+                now.saturating_sub(tick.at_micros) as f64 / 1e6,
+                tick.admitted_rate / MEGABYTE,
+                rate(tick.grants.cap),
+                tick.grants.binding.name(),
+                tick.sealed,
+                tick.l0_files,
+                tick.debt_bytes / MEGABYTE,
+                rate(tick.grants.deep_rate),
+            );
+            // Text is written to memory.
+            text.write_fmt(line).unwrap_or_default();
+        }
+        text
+    }
+}
+
+impl Law {
+    fn why(&self, now: u64) -> String {
+        let Some(tick) = self.history.back() else {
+            return "writes are free".to_string();
+        };
+        let seconds = now.saturating_sub(self.bound_since) as f64 / 1e6;
+        match (tick.grants.binding, tick.grants.cap) {
+            (Binding::Free, Some(cap)) => {
+                format!("writes are let out of a cap, now {:.1} MB/s", cap / MEGABYTE)
+            }
+            (Binding::Free, None) => "writes are free".to_string(),
+            (binding, cap) => format!(
+                "writes are capped at {:.1} MB/s by {} for {seconds:.1} s: {} memtables sealed, {} \
+                 files in L0, {:.1} MB pending compaction",
+                cap.unwrap_or(0.0) / MEGABYTE,
+                binding.name(),
+                tick.sealed,
+                tick.l0_files,
+                tick.debt_bytes / MEGABYTE
+            ),
+        }
+    }
+}
+
+/// There is something that writes may have to wait for.
+fn has_work(state: &DbState) -> bool {
+    state.scheduled_flushes > 0
+        || state.has_compaction_jobs()
+        || state.cfs.values().any(|cf| !cf.imm.is_empty())
+}

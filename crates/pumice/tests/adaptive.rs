@@ -1,0 +1,205 @@
+//! The adaptive policy in a database, in virtual time: a rate limiter is the device.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{DIR, key, options};
+use pumice::options::BackgroundPolicy;
+use pumice::{Db, MemFs, Options, RateLimiter, RateLimiterOptions, Statistics, WriteOptions};
+use pumice_port::thread::sleep;
+use pumice_port::time::now_micros;
+use pumice_port::{sim, thread};
+
+const MEGABYTE: u64 = 1 << 20;
+
+fn simulate(seeds: u64, test: impl Fn() + Clone + Send + 'static) {
+    for seed in 0..seeds {
+        let (report, outcome) = sim::run(&sim::Options::new(seed), test.clone());
+        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
+        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}\n{stuck}");
+    }
+}
+
+/// Small memtables on a device that takes 2 MB/s.
+fn on_a_slow_device(policy: BackgroundPolicy) -> Options {
+    let mut options = options(&MemFs::new(7).shared());
+    let settings =
+        RateLimiterOptions { refill_period_us: 10_000, ..RateLimiterOptions::new(2_000_000) };
+    options.db.rate_limiter = Some(Arc::new(RateLimiter::new(&settings).unwrap()));
+    options.db.statistics = Some(Arc::new(Statistics::new()));
+    options.db.background_policy = policy;
+    options.db.max_background_jobs = 4;
+    options.db.writable_file_max_buffer_size = 16 << 10;
+    options.cf.compression = pumice::CompressionType::None;
+    options.cf.write_buffer_size = 128 << 10;
+    options.cf.max_write_buffer_number = 4;
+    options.cf.max_bytes_for_level_base = MEGABYTE;
+    options.cf.target_file_size_base = 128 << 10;
+    options.cf.soft_pending_compaction_bytes_limit = 8 * MEGABYTE;
+    options.cf.hard_pending_compaction_bytes_limit = 24 * MEGABYTE;
+    options
+}
+
+/// What a load came to.
+#[derive(Debug, Default)]
+struct Course {
+    /// User bytes of each second.
+    by_second: Vec<u64>,
+    /// Looks, a tenth of a second apart, at which writes were stopped.
+    stopped: u64,
+    max_l0: u64,
+    max_debt: u64,
+    slowest_write_micros: u64,
+}
+
+fn number(db: &Db, name: &str) -> u64 {
+    db.property(name).unwrap().parse().unwrap()
+}
+
+/// Writes 5 MB/s, or as fast as the database takes it, for so many seconds.
+fn course(db: &Db, seconds: u64) -> Course {
+    let until = now_micros() + seconds * 1_000_000;
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let (mut by_second, mut slowest) = (vec![0; seconds as usize + 1], 0);
+            let began = now_micros();
+            let mut rng = pumice_base::random::Rng::new(3);
+            while now_micros() < until {
+                let before = now_micros();
+                let value = [b'v'; 1000];
+                db.put(&WriteOptions::default(), &key(rng.uniform(20_000) as usize), &value)
+                    .unwrap();
+                // Virtual time passes in waits only: a writer of 5 MB/s at most.
+                sleep(Duration::from_micros(200));
+                let after = now_micros();
+                slowest = slowest.max(after - before);
+                let second = ((after - began) / 1_000_000).min(seconds) as usize;
+                by_second[second] += 1016;
+            }
+            (by_second, slowest)
+        });
+        let mut course = Course::default();
+        while !writer.is_finished() {
+            sleep(Duration::from_millis(100));
+            course.stopped += number(db, "rocksdb.is-write-stopped");
+            course.max_l0 = course.max_l0.max(number(db, "rocksdb.num-files-at-level0"));
+            let debt = number(db, "rocksdb.estimate-pending-compaction-bytes");
+            course.max_debt = course.max_debt.max(debt);
+        }
+        (course.by_second, course.slowest_write_micros) = writer.join().unwrap();
+        course.by_second.pop();
+        course
+    })
+}
+
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_lasting_peak_never_stops_writes() {
+    simulate(3, || {
+        let options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        let db = Db::open(&options, DIR).unwrap();
+        let course = course(&db, 120);
+        let settled = &course.by_second[40..];
+        let mean = settled.iter().sum::<u64>() / settled.len() as u64;
+        let worst = settled.windows(5).map(|w| w.iter().sum::<u64>() / 5).min().unwrap();
+        assert_eq!(course.stopped, 0, "{course:?}");
+        assert!(worst * 2 >= mean, "mean {mean}, worst window {worst}: {course:?}");
+        assert!(course.max_l0 < 36 && course.max_debt < 24 * MEGABYTE, "{course:?}");
+        let report = db.property("rocksdb.bg-controller").unwrap();
+        assert!(report.starts_with("writes are "), "{report}");
+        db.close().unwrap();
+    });
+}
+
+/// RocksDB's rules on the same device: the test above would see it if there were no cap.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn the_static_rules_let_go_of_the_load() {
+    simulate(1, || {
+        let options = on_a_slow_device(BackgroundPolicy::Static);
+        let db = Db::open(&options, DIR).unwrap();
+        let course = course(&db, 120);
+        let settled = &course.by_second[40..];
+        let mean = settled.iter().sum::<u64>() / settled.len() as u64;
+        let worst = settled.windows(5).map(|w| w.iter().sum::<u64>() / 5).min().unwrap();
+        assert!(course.stopped > 0 || worst * 2 < mean, "mean {mean}, {worst}: {course:?}");
+        assert_eq!(
+            db.property("rocksdb.bg-controller").unwrap(),
+            "static: RocksDB's rules decide\n"
+        );
+        db.close().unwrap();
+    });
+}
+
+/// A policy comes and goes while writes go on, and leaves no cap behind.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn the_policy_changes_at_run_time() {
+    simulate(2, || {
+        let options = on_a_slow_device(BackgroundPolicy::Static);
+        let db = Db::open(&options, DIR).unwrap();
+        for policy in ["adaptive", "static", "seed_rule", "adaptive"] {
+            db.set_db_options(&[("background_policy", policy)]).unwrap();
+            course(&db, 6);
+            let report = db.property("rocksdb.bg-controller").unwrap();
+            assert_eq!(report.starts_with("writes are "), policy == "adaptive", "{report}");
+        }
+        db.set_db_options(&[("background_policy", "static")]).unwrap();
+        sleep(Duration::from_secs(60));
+        assert_eq!(number(&db, "rocksdb.actual-delayed-write-rate"), 0);
+        let error = db.set_db_options(&[("background_policy", "drain_auto_tune")]).unwrap_err();
+        assert!(error.to_string().contains("needs a rate_limiter with auto_tuned"), "{error}");
+        db.close().unwrap();
+    });
+}
+
+/// Nothing ticks at rest, a cap does not hold a close up, and a write that does not want to wait
+/// is told.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_capped_database_closes_at_once() {
+    simulate(3, || {
+        let options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        let db = Db::open(&options, DIR).unwrap();
+        course(&db, 30);
+        let write = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
+        let mut refused = 0;
+        for n in 0..2000 {
+            refused += u64::from(db.put(&write, &key(n), &[b'w'; 1000]).is_err());
+        }
+        assert!(refused > 0, "nothing was slowed");
+        let before = now_micros();
+        db.close().unwrap();
+        assert!(now_micros() - before < 5_000_000, "{} us", now_micros() - before);
+    });
+}
+
+/// The device has no space for a while: writes fail, come back by themselves, and are capped as
+/// before.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn writes_come_back_after_a_full_device() {
+    simulate(2, || {
+        let fs = MemFs::new(5);
+        let mut options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        options.db.file_system = fs.shared();
+        let db = Db::open(&options, DIR).unwrap();
+        course(&db, 20);
+        fs.set_quota(Some(1));
+        let write = WriteOptions::default();
+        let mut n = 0;
+        while db.put(&write, &key(n % 1000), &[b'v'; 1000]).is_ok() {
+            n += 1;
+            assert!(n < 100_000, "the device is not full");
+        }
+        fs.set_quota(None);
+        sleep(Duration::from_secs(10));
+        let course = course(&db, 60);
+        let mean = course.by_second.iter().sum::<u64>() / 60;
+        assert!(course.stopped == 0 && mean > 150_000, "mean {mean}: {course:?}");
+        db.close().unwrap();
+    });
+}

@@ -1,8 +1,8 @@
 //! Files as the engine sees them: one file-system trait, its backends, and what is built on top.
 //!
 //! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
-//! names, the buffered writer, readahead, the rate limiter and the device scheduler. Every error carries RocksDB's text
-//! for the operation and the path.
+//! names, the buffered writer, readahead, the rate limiter and the device scheduler. Every error
+//! carries RocksDB's text for the operation and the path.
 //!
 //! Thread safety: file systems are shared freely; a file being written has one owner at a time.
 #![forbid(unsafe_code)]

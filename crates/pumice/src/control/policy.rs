@@ -1,9 +1,9 @@
 //! What a policy sees at a tick, and what it answers.
 //!
 //! Totals count from the open of the database and only grow; a policy goes by their differences.
-//! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain data:
-//! a policy has no clock, no lock and no file, so that a simulation runs the one that the engine
-//! runs.
+//! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain
+//! data: a policy has no clock, no lock and no file, so that a simulation runs the one that the
+//! engine runs.
 //!
 //! Thread safety: plain data; a policy has one caller.
 

@@ -101,7 +101,7 @@ impl DbInner {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
-            self.regulate.notify_all();
+            self.regulator.wake();
             while state.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || state.awaiting_retry

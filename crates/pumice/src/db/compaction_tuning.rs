@@ -45,17 +45,6 @@ pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> 
     Ok(())
 }
 
-/// Refuses a policy that needs what the options do not have.
-pub(crate) fn check_policy(options: &DbOptions) -> Result<()> {
-    let tunes = options.rate_limiter.as_ref().is_some_and(|limiter| limiter.is_auto_tuned());
-    if options.background_policy == BackgroundPolicy::DrainAutoTune && !tunes {
-        return Err(Error::invalid_argument(
-            "background_policy=drain_auto_tune: needs a rate_limiter with auto_tuned",
-        ));
-    }
-    Ok(())
-}
-
 /// The tuner of a database with these options.
 pub(crate) fn new_tuner(options: &DbOptions) -> Option<Arc<Tuner>> {
     let limiter = options.rate_limiter.as_ref()?;
@@ -103,7 +92,7 @@ impl DbInner {
         let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
         tuner.set_active(tuned);
         if !tuned {
-            self.seed_disabled.store(false, Ordering::Relaxed);
+            self.regulator.seed_disabled.store(false, Ordering::Relaxed);
         }
     }
 
@@ -112,7 +101,9 @@ impl DbInner {
     pub(crate) fn refresh_deferral(&self, cf: &mut CfState) {
         cf.deferral = match cf.tuned(self.options().background_policy) {
             Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
-            Deferral::Seed if self.seed_disabled.load(Ordering::Relaxed) => Deferral::Seed,
+            Deferral::Seed if self.regulator.seed_disabled.load(Ordering::Relaxed) => {
+                Deferral::Seed
+            }
             _ => Deferral::None,
         };
     }
@@ -197,7 +188,7 @@ impl CompactionSwitch for DbInner {
         }
         if self.options().background_policy == BackgroundPolicy::SeedRule {
             // As the original: the next change of the tree sees it, and schedules.
-            self.seed_disabled.store(disable, Ordering::Relaxed);
+            self.regulator.seed_disabled.store(disable, Ordering::Relaxed);
             return;
         }
         if let Some(me) = self.me.get().and_then(Weak::upgrade) {

@@ -182,10 +182,6 @@ pub(crate) struct DbInner {
     /// None without a rate limiter.
     pub tuner: Option<Arc<Tuner>>,
     pub regulator: Regulator,
-    /// Wakes the adaptive policy's task before its time.
-    pub regulate: Condvar,
-    /// The last verdict under `background_policy=seed_rule`.
-    pub seed_disabled: AtomicBool,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,

@@ -13,9 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{
-    DeviceScheduler, FileSystem, FileType, ReadFileOptions, create_dir_durably, filename,
-};
+use pumice_env::{FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -27,7 +25,6 @@ use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
-use crate::db::regulator::Regulator;
 use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
@@ -175,7 +172,6 @@ fn sanitize_request(
     if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
         return Err(Error::invalid_argument("Default column family not specified"));
     }
-    compaction_tuning::check_policy(options)?;
     for descriptor in descriptors {
         compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
@@ -395,9 +391,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         write_buffer_manager: manager,
         pools: pools_for(options)?,
         tuner: compaction_tuning::new_tuner(options),
-        regulator: Regulator::new(DeviceScheduler::of(a.fs.device(a.path)).join()),
-        regulate: Condvar::new(),
-        seed_disabled: AtomicBool::new(false),
+        regulator: crate::db::regulator::Regulator::of(a.fs.as_ref(), a.path),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),

@@ -11,7 +11,7 @@ use pumice_env::filename;
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
-use crate::db::compaction_tuning::{check_policy, check_tuned};
+use crate::db::compaction_tuning::check_tuned;
 use crate::table_cache::TableCache;
 
 impl DbInner {
@@ -92,7 +92,6 @@ impl DbInner {
         // From reading the options to storing them: of two changes none may be lost.
         let changing = self.options_change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
-        check_policy(&changed)?;
         self.open_tables.set_max_open_files(changed.max_open_files);
         self.controller.set_max_rate(changed.delayed_write_rate);
         let (flushes, compactions) = changed.background_limits();

@@ -10,13 +10,14 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_base::narrow::round_down_u64;
-use pumice_env::{DeviceMember, IoClass, JobIo};
-use pumice_port::sync::Mutex;
+use pumice_env::{DeviceMember, DeviceScheduler, FileSystem, IoClass, JobIo};
+use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::time::now_micros;
 
 use crate::control::adaptive::Adaptive;
@@ -79,17 +80,28 @@ pub(crate) struct Regulator {
     finished: Finished,
     all_threads: AtomicBool,
     law: Mutex<Law>,
+    /// Wakes the task before its time; belongs to the state lock.
+    wake: Condvar,
+    /// The last verdict under `background_policy=seed_rule`.
+    pub seed_disabled: AtomicBool,
 }
 
 impl Regulator {
-    /// For a database on the device of `member`.
-    pub fn new(member: Arc<DeviceMember>) -> Self {
+    /// For a database in the directory `path`.
+    pub fn of(fs: &dyn FileSystem, path: &Path) -> Self {
         Regulator {
-            member,
+            member: DeviceScheduler::of(fs.device(path)).join(),
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
             law: Mutex::default(),
+            wake: Condvar::new(),
+            seed_disabled: AtomicBool::new(false),
         }
+    }
+
+    /// Has the task tick now. Requires: state lock held.
+    pub fn wake(&self) {
+        self.wake.notify_all();
     }
 
     /// A flush of so many memtable bytes ended well.
@@ -210,7 +222,7 @@ impl DbInner {
             return;
         }
         if state.regulating {
-            self.regulate.notify_all();
+            self.regulator.wake();
             return;
         }
         if !has_work(state) || self.shutting_down.load(Ordering::Acquire) {
@@ -243,7 +255,7 @@ impl DbInner {
             }
             self.regulator.all_threads.store(grants.all_threads, Ordering::Relaxed);
             let within = Duration::from_micros(round_down_u64(grants.tick_within * 1e6));
-            state = self.regulate.wait_timeout(state, within).0;
+            state = self.regulator.wake.wait_timeout(state, within).0;
         }
         self.controller.set_cap(None);
         self.regulator.member.set_deep_rate(None);

@@ -36,7 +36,7 @@ option_enum! {
         /// RocksDB's rules.
         #[default]
         Static = "static",
-        /// RocksDB's rules with a rate limiter that tunes itself by its drains, which must be there.
+        /// RocksDB's rules, beside a rate limiter that tunes itself by its drains.
         DrainAutoTune = "drain_auto_tune",
         /// Automatic compaction of all column families is off while flushes need the rate limiter's
         /// rate, stall thresholds included: for comparison only.

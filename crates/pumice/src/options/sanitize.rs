@@ -13,7 +13,7 @@ use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use super::block_based::BlockBasedTableOptions;
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
-use super::enums::CompactionStyle;
+use super::enums::{BackgroundPolicy, CompactionStyle};
 use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
@@ -47,6 +47,7 @@ impl DbOptions {
     pub fn sanitized(&self) -> Result<Self> {
         check_all(self)?;
         offpeak(&self.daily_offpeak_time_utc)?;
+        self.check_policy()?;
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
@@ -62,6 +63,16 @@ impl DbOptions {
             o.compaction_readahead_size = DIRECT_COMPACTION_READAHEAD_BYTES;
         }
         Ok(o)
+    }
+
+    fn check_policy(&self) -> Result<()> {
+        let tunes = self.rate_limiter.as_ref().is_some_and(|limiter| limiter.is_auto_tuned());
+        if self.background_policy == BackgroundPolicy::DrainAutoTune && !tunes {
+            return Err(Error::invalid_argument(
+                "background_policy=drain_auto_tune: needs a rate_limiter with auto_tuned",
+            ));
+        }
+        Ok(())
     }
 
     /// `daily_offpeak_time_utc`; none if it is malformed, which an open database does not have.

@@ -45,10 +45,8 @@ pub const ROCKSDB: Shape =
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// While the device works, and has for three seconds.
+    /// Seconds in which writes were stopped while the device worked, and had for three.
     pub stopped_seconds: f64,
-    /// While it does not.
-    pub stopped_unpayable: f64,
     pub admitted: f64,
     pub max_l0: f64,
     pub max_debt: f64,
@@ -57,8 +55,6 @@ pub struct Outcome {
     /// Longest time in which a job of a class waited or ran without a byte of progress.
     pub starved_flush: f64,
     pub starved_deep: f64,
-    /// Seconds in which a cap was given out.
-    pub capped_seconds: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -91,6 +87,28 @@ struct Tree {
 }
 
 impl Tree {
+    fn new(shape: Shape) -> Self {
+        Tree {
+            shape,
+            active: 0.0,
+            sealed: VecDeque::new(),
+            flush: None,
+            level0: VecDeque::new(),
+            l0_job: None,
+            deep_owed: 0.0,
+            deep: Vec::new(),
+            totals: Totals::default(),
+            device_rate: 0.0,
+        }
+    }
+
+    /// The jobs fail, and begin again when there is space.
+    fn fail_jobs(&mut self) {
+        self.flush = None;
+        self.l0_job = None;
+        self.deep_owed += self.deep.drain(..).map(|job| job.total).sum::<f64>();
+    }
+
     fn debt(&self) -> f64 {
         let owed = self.deep_owed + self.deep.iter().map(|j| j.total - j.done).sum::<f64>();
         let level0: f64 = self.level0.iter().sum();
@@ -205,57 +223,67 @@ impl Tree {
     }
 }
 
+/// When the policy was last asked, and what it said.
+struct Ticker {
+    ticked: f64,
+    written: f64,
+    sealed: usize,
+    grants: Grants,
+}
+
+impl Ticker {
+    /// Asks again if it is time, or a memtable was sealed.
+    fn look(&mut self, policy: &mut dyn Policy, tree: &mut Tree, now: f64) {
+        let sealed = tree.sealed.len() > self.sealed;
+        self.sealed = tree.sealed.len();
+        if !sealed && now - self.ticked < self.grants.tick_within - STEP / 2.0 {
+            return;
+        }
+        let totals = tree.totals;
+        let written = totals.flush_written + totals.l0_written + totals.deep_written;
+        let seconds = now - self.ticked;
+        let rate = (written - self.written) / seconds;
+        (self.ticked, self.written) = (now, written);
+        tree.device_rate = (tree.device_rate * (1.0 - seconds / 30.0)).max(rate);
+        self.grants = policy.tick(&Inputs {
+            seconds,
+            totals,
+            families: vec![tree.inputs(now)],
+            device_rate: tree.device_rate,
+            claimed_elsewhere: 0.0,
+        });
+    }
+}
+
+impl Outcome {
+    fn note(&mut self, tree: &Tree, now: f64, bytes: f64) {
+        self.admitted += bytes;
+        self.max_l0 = self.max_l0.max(tree.level0.len() as f64);
+        self.max_debt = self.max_debt.max(tree.debt());
+        let second = now as usize;
+        self.by_second.resize(second + 1, 0.0);
+        self.by_second[second] += bytes;
+    }
+}
+
 /// Runs `policy` under `load`.
 pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
-    let mut tree = Tree {
-        shape,
-        active: 0.0,
-        sealed: VecDeque::new(),
-        flush: None,
-        level0: VecDeque::new(),
-        l0_job: None,
-        deep_owed: 0.0,
-        deep: Vec::new(),
-        totals: Totals::default(),
-        device_rate: 0.0,
-    };
-    let mut grants = Grants::default();
+    let mut tree = Tree::new(shape);
+    let mut ticker = Ticker { ticked: -0.1, written: 0.0, sealed: 0, grants: Grants::default() };
     let mut outcome = Outcome::default();
     let (mut flush_rest, mut deep_rest) = (0.0, 0.0);
-    let mut seen_sealed = 0;
     let mut unpayable_until = 0.0;
-    let (mut before, mut ticked) = (0.0, -0.1);
     for step in 0..(load.seconds / STEP) as u64 {
         let now = step as f64 * STEP;
-        let sealed = tree.sealed.len() > seen_sealed;
-        seen_sealed = tree.sealed.len();
-        if sealed || now - ticked >= grants.tick_within - STEP / 2.0 {
-            let totals = tree.totals;
-            let written = totals.flush_written + totals.l0_written + totals.deep_written;
-            let seconds = now - ticked;
-            ticked = now;
-            let rate = (written - before) / seconds;
-            before = written;
-            tree.device_rate = (tree.device_rate * (1.0 - seconds / 30.0)).max(rate);
-            grants = policy.tick(&Inputs {
-                seconds,
-                totals,
-                families: vec![tree.inputs(now)],
-                device_rate: tree.device_rate,
-                claimed_elsewhere: 0.0,
-            });
-        }
+        ticker.look(policy, &mut tree, now);
+        let grants = ticker.grants;
         let stopped = tree.stopped();
         let rate = (load.offered)(now).min(grants.cap.unwrap_or(f64::INFINITY));
         let bytes = if stopped { 0.0 } else { rate * STEP };
         tree.admit(bytes);
         let full = (load.full)(now);
         if full {
-            // The jobs fail, and begin again when there is space.
-            tree.flush = None;
-            tree.l0_job = None;
-            let lost: f64 = tree.deep.drain(..).map(|job| job.total).sum();
-            tree.deep_owed += lost;
+            tree.fail_jobs();
         } else {
             tree.schedule(now, if grants.all_threads { shape.slots } else { 1 });
         }
@@ -271,14 +299,7 @@ pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
         }
         let payable = now >= unpayable_until;
         outcome.stopped_seconds += if stopped && payable { STEP } else { 0.0 };
-        outcome.stopped_unpayable += if stopped && !payable { STEP } else { 0.0 };
-        outcome.capped_seconds += if grants.cap.is_some() { STEP } else { 0.0 };
-        outcome.admitted += bytes;
-        outcome.max_l0 = outcome.max_l0.max(tree.level0.len() as f64);
-        outcome.max_debt = outcome.max_debt.max(tree.debt());
-        let second = now as usize;
-        outcome.by_second.resize(second + 1, 0.0);
-        outcome.by_second[second] += bytes;
+        outcome.note(&tree, now, bytes);
     }
     outcome
 }

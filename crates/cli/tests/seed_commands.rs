@@ -1,6 +1,6 @@
 //! The commands of the work that Pumice began with run as they are written, on both engines.
 //!
-//! The source is sections 1.5, 2.5, 3.5 and 4.4 of the feature spec; only `-num`, `-duration` and
+//! The source is sections 1.5, 2.5, 3.5, 4.4 and 5.5 of the feature spec; only `-num`, `-duration` and
 //! sizes of memtables are scaled down, so that several files come into being, by flags behind the
 //! command: the last one counts. What their `awk` scripts take is the fifth field of the line with
 //! `micros/op`.
@@ -203,4 +203,61 @@ fn reads_beside_lowered_background_threads() {
         }
     }
     run_on_both("lowered", &commands, 1);
+}
+
+/// `tools/benchmark.sh` as it was then: one database from bulkload to updaterandom.
+#[pumice_test_macros::test]
+fn the_benchmark_script_of_the_coroutines() {
+    let common = "--num=3000 --num_levels=6 --key_size=20 --value_size=400 --block_size=8192 \
+        --cache_size=17179869184 --cache_numshardbits=6 --compression_max_dict_bytes=0 \
+        --compression_ratio=0.5 --compression_type=lz4 --level_compaction_dynamic_level_bytes=true \
+        --bytes_per_sync=8388608 --cache_index_and_filter_blocks=0 \
+        --pin_l0_filter_and_index_blocks_in_cache=1 --benchmark_write_rate_limit=0 \
+        --hard_rate_limit=3 --rate_limit_delay_max_milliseconds=1000000 \
+        --write_buffer_size=134217728 --target_file_size_base=134217728 \
+        --max_bytes_for_level_base=1073741824 --verify_checksum=1 \
+        --delete_obsolete_files_period_micros=62914560 --max_bytes_for_level_multiplier=8 \
+        --statistics=0 --stats_per_interval=1 --stats_interval_seconds=60 --histogram=1 \
+        --memtablerep=skip_list --bloom_bits=10 --open_files=-1 --db=$TEST_TMPDIR/db \
+        --wal_dir=$TEST_TMPDIR/wal --seed=7";
+    let triggers = "--level0_file_num_compaction_trigger=4 --level0_stop_writes_trigger=20 \
+        --max_background_compactions=16 --max_write_buffer_number=8 --max_background_flushes=7";
+    let never = "10485760";
+    let steps = [
+        format!(
+            "--benchmarks=fillrandom --use_existing_db=0 --disable_auto_compactions=1 --sync=0 \
+             {common} --max_background_compactions=16 --max_write_buffer_number=8 \
+             --max_background_flushes=7 --level0_file_num_compaction_trigger={never} \
+             --level0_slowdown_writes_trigger={never} --level0_stop_writes_trigger={never} \
+             --allow_concurrent_memtable_write=false --memtablerep=vector --disable_wal=1 \
+             --threads=1"
+        ),
+        format!("--benchmarks=compact --use_existing_db=1 --disable_auto_compactions=1 {common}"),
+        format!("--benchmarks=readrandom --use_existing_db=1 {common} {triggers} --threads=64"),
+        format!(
+            "--benchmarks=overwrite --use_existing_db=1 --sync=0 {common} {triggers} --threads=64 \
+             --writes=125000000 --subcompactions=4 --soft_pending_compaction_bytes_limit=0 \
+             --hard_pending_compaction_bytes_limit=0 --merge_operator=\"put\" --writes=50"
+        ),
+        format!(
+            "--benchmarks=updaterandom --use_existing_db=1 --sync=1 {common} {triggers} \
+             --threads=64 --merge_operator=\"put\" --reads=20"
+        ),
+    ];
+    let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
+    for engine in std::iter::once("pumice".to_string()).chain(library) {
+        let scratch = tempfile::tempdir().unwrap();
+        for words in &steps {
+            // A shell takes the quotes away.
+            let words = words.replace('"', "");
+            let output = db_bench(scratch.path(), scratch.path(), &engine, &words);
+            let rates = rates(&output);
+            assert_eq!(rates.len(), 1, "{engine}: {words}\n{output}");
+            if words.contains("readrandom") {
+                // Random keys of as many: some 63 of 100 are there.
+                let found = output.split('(').nth(1).unwrap().split(' ').next().unwrap();
+                assert!(found.parse::<u64>().unwrap() > 1000, "{engine}: {output}");
+            }
+        }
+    }
 }

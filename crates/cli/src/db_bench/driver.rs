@@ -3,20 +3,27 @@
 //! Result lines and benchmark texts go to stdout, the environment and progress to stderr, as
 //! RocksDB's db_bench does. A failing operation ends the program with status 1.
 
+use super::background_readers::BackgroundReaders;
 use super::engine::{BenchDb, Engine, ReadSettings, Result, WriteSettings};
 use super::flags::Flags;
+use super::monitor::{self, Monitor, Sample};
+use super::plot;
 use super::reporter::Reporter;
 use super::runner;
 use super::spec::{self, Action, Entry, Spec};
 use super::stats::{Repeats, Stats};
 use super::work::Work;
 use super::worker::{Plan, Shared};
-use super::workload::value_bytes;
-use pumice_env::PosixFs;
+use super::workload::{KeyMaker, value_bytes};
+use pumice_base::histogram::Histogram;
+use pumice_env::{PosixFs, write_file};
 use pumice_port::fiber::{Runtime, RuntimeStats};
 use pumice_port::time::{process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Sets the random numbers of background readers apart from those of workers.
+const READER_SEED: u64 = 1 << 40;
 
 /// Runs benchmarks on one engine.
 pub struct Driver<'a, E: Engine> {
@@ -160,12 +167,15 @@ impl<'a, E: Engine> Driver<'a, E> {
         }
         let shared = Arc::new(self.shared(spec));
         let loops = self.loops.as_ref().filter(|_| on_fibers);
+        let watched = self.watch(&shared)?;
         let (cpu_before, loops_before) = (process_cpu_micros(), loops.map(Runtime::stats));
         let results = runner::run(&shared, loops, work, self.seed + self.workers_started);
         self.workers_started += shared.workers as u64;
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
+        let watched = watched.finish();
         let stats = Stats::merged(results?).expect("a benchmark has threads that count");
         print!("{}", stats.result(spec.name));
+        self.report_watched(spec, &shared.plan, watched?)?;
         if self.flags.report_cpu {
             eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);
             if let (Some(loops), Some(before)) = (&self.loops, loops_before) {
@@ -173,6 +183,42 @@ impl<'a, E: Engine> Driver<'a, E> {
             }
         }
         Ok(stats)
+    }
+
+    /// Starts what looks at a run, or reads beside it.
+    fn watch(&self, shared: &Shared<E::Db>) -> Result<Watch> {
+        let flags = &self.flags;
+        let operations = shared.reported.clone().filter(|_| self.is_monitored());
+        let monitor = operations.map(|operations| Monitor::start(shared.db.clone(), operations));
+        let monitor = monitor.transpose()?;
+        let count = usize::try_from(flags.background_readers).unwrap_or(0);
+        let keys = KeyMaker::new(flags, shared.plan.key_size);
+        let load = (count, flags.background_read_rate);
+        let seed = self.seed ^ READER_SEED;
+        let readers = BackgroundReaders::start(&shared.db, &shared.plan, &keys, load, seed)?;
+        Ok(Watch { monitor, readers })
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.flags.report_stalls || !self.flags.plot.is_empty()
+    }
+
+    fn report_watched(&self, spec: &Spec, plan: &Plan, watched: Watched) -> Result<()> {
+        let Watched { samples, reads } = watched;
+        if self.flags.report_stalls {
+            print!("{}", monitor::summary(spec.name, &samples));
+        }
+        if self.flags.background_readers > 0 {
+            println!("Microseconds per background read:\n{reads}");
+        }
+        if !self.flags.plot.is_empty() {
+            let bytes = (plan.key_size + plan.value_size) as u64;
+            let picture = plot::svg(spec.name, &samples, bytes);
+            let path = Path::new(&self.flags.plot);
+            write_file(&*PosixFs::shared(), path, picture.as_bytes(), false)
+                .map_err(|error| format!("plot: {error}"))?;
+        }
+        Ok(())
     }
 
     /// One loop per thread that the flags ask for.
@@ -186,6 +232,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         let configured = if spec.single { 1 } else { spec.workers(&self.flags) };
         let workers = configured + usize::from(spec.writer);
         let reported = self.reporter.as_ref().map(Reporter::operations);
+        let reported = reported.or_else(|| self.is_monitored().then(Arc::default));
         let (flags, db, values) = (self.flags.clone(), self.db().clone(), self.values.clone());
         Shared::new(flags, self.plan(spec), db, values, reported, workers)
     }
@@ -216,6 +263,26 @@ impl<'a, E: Engine> Driver<'a, E> {
                 limited: flags.rate_limit_user_ops,
             },
         }
+    }
+}
+
+/// What looks at a run, or reads beside it.
+struct Watch {
+    monitor: Option<Monitor>,
+    readers: BackgroundReaders,
+}
+
+/// What that has seen.
+struct Watched {
+    samples: Vec<Sample>,
+    reads: Histogram,
+}
+
+impl Watch {
+    fn finish(self) -> Result<Watched> {
+        let reads = self.readers.finish();
+        let samples = self.monitor.map(Monitor::finish).transpose()?.unwrap_or_default();
+        Ok(Watched { samples, reads: reads? })
     }
 }
 

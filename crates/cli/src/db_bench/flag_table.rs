@@ -76,6 +76,12 @@ flag_table! {
     sine_b: f64 = 1.0, "B in f(x) = A sin(bx + c) + d";
     sine_c: f64 = 0.0, "C in f(x) = A sin(bx + c) + d";
     sine_d: f64 = 1.0, "D in f(x) = A sin(bx + c) + d";
+    open_loop: bool = false,
+        "Writes arrive at the limited rate whether or not earlier ones are done, and their \
+        latencies count from the arrival (Pumice's own)";
+    background_readers: i32 = 0,
+        "Readers beside each benchmark, at a fixed rate, timed apart (Pumice's own)";
+    background_read_rate: u64 = 1000, "Reads per second of each background reader (Pumice's own)";
 
     // What to report.
     histogram: bool = false, "Print histogram of operation timings";
@@ -88,6 +94,11 @@ flag_table! {
     report_interval_seconds: i64 = 0,
         "If above 0, append operations per interval to report_file every so many seconds";
     report_file: String = "report.csv", "Where to store the report";
+    report_stalls: bool = false,
+        "Report for how long writes were stopped and slowed, and the most files in L0 and bytes \
+        pending compaction, by ten looks a second (Pumice's own)";
+    plot: String = "",
+        "Draw writes, stalls, L0 and pending compaction over time into this SVG file (Pumice's own)";
 
     // The database.
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
@@ -154,7 +165,8 @@ flag_table! {
     auto_tuned_compaction: bool = false,
         "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
     background_policy: String = "static",
-        "What decides how much background work is done: static, seed_rule (Pumice's own)";
+        "What decides how much background work is done: static, drain_auto_tune, seed_rule, adaptive \
+        (Pumice's own)";
     num_bottom_pri_threads: u32 = 0,
         "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
     num_high_pri_threads: u32 = 0,

@@ -4,11 +4,14 @@
 //! its allocator use, its crashes) lives in a child process; driver, keys, values and timing are
 //! the same code in both. Exit status: 0, or 1 for a wrong flag or a failed operation.
 
+mod background_readers;
 mod driver;
 mod engine;
 mod engine_options;
 mod flag_table;
 mod flags;
+mod monitor;
+mod plot;
 mod pumice_engine;
 mod reporter;
 mod rocksdb_engine;
@@ -142,6 +145,12 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
         (
             flags.fibers == 0 || flags.engine == "pumice",
             "--fibers runs Pumice only: a RocksDB library blocks the thread it is called on",
+        ),
+        (flags.background_readers >= 0, "background_readers must not be negative"),
+        (flags.background_read_rate > 0, "background_read_rate must be at least 1"),
+        (
+            !flags.open_loop || flags.sine_write_rate || flags.benchmark_write_rate_limit > 0,
+            "open_loop needs benchmark_write_rate_limit or sine_write_rate",
         ),
         (flags.prefix_size >= 0, "prefix_size must not be negative"),
         (flags.prefix_size <= flags.key_size, "prefix size is larger than key size"),

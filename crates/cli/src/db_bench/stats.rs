@@ -115,7 +115,7 @@ impl Stats {
 
     fn time(&mut self, operation: Operation) {
         let now = now_micros();
-        let micros = now - self.last_op_finish;
+        let micros = now.saturating_sub(self.last_op_finish);
         self.last_op_finish = now;
         if let Some(histograms) = &mut self.histograms {
             histograms[operation as usize].add(micros);
@@ -130,6 +130,11 @@ impl Stats {
         if self.histograms.is_some() {
             self.last_op_finish = now_micros();
         }
+    }
+
+    /// The current operation began at `micros`.
+    pub fn set_operation_start(&mut self, micros: u64) {
+        self.last_op_finish = micros;
     }
 
     #[cold]

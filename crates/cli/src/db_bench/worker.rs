@@ -13,9 +13,11 @@ use pumice_base::random::Rng;
 use pumice_env::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterOptions};
 use pumice_port::fiber::maybe_yield;
 use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::thread::sleep;
 use pumice_port::time::now_micros;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Calls between two looks at the fiber's slice, which cost a clock reading each.
 const YIELD_EVERY: u32 = 16;
@@ -139,6 +141,8 @@ pub struct Worker<'a, D: BenchDb> {
     /// Calls of `finished` since the last that let other fibers run.
     unyielded: u32,
     last_sine_change: u64,
+    /// When the next write arrives, microseconds after the start (`--open_loop`).
+    next_arrival: f64,
 }
 
 impl<'a, D: BenchDb> Worker<'a, D> {
@@ -150,7 +154,9 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         shared.wait_for_all()?;
         let stats = Stats::start(&shared.flags, index, shared.reported.clone());
         let last_sine_change = stats.started_at();
-        Ok(Worker { shared, index, rng: Rng::new(seed), stats, unyielded: 0, last_sine_change })
+        let rng = Rng::new(seed);
+        let (unyielded, next_arrival) = (0, 0.0);
+        Ok(Worker { shared, index, rng, stats, unyielded, last_sine_change, next_arrival })
     }
 
     /// Keys as the flags want them.
@@ -193,10 +199,30 @@ impl<'a, D: BenchDb> Worker<'a, D> {
     /// Waits until the write limit allows `bytes`.
     #[inline]
     pub fn limit_write(&mut self, bytes: u64) {
-        if let Some(limiter) = &self.shared.write_limiter {
+        if self.shared.flags.open_loop {
+            self.await_arrival(bytes);
+        } else if let Some(limiter) = &self.shared.write_limiter {
             wait_for(limiter, bytes);
             self.stats.reset_operation_timer();
         }
+    }
+
+    /// Waits until the next write of `bytes` arrives, if it has not: all workers together get the
+    /// rate of the flags, whatever became of earlier writes.
+    fn await_arrival(&mut self, bytes: u64) {
+        let flags = &self.shared.flags;
+        let rate = match flags.sine_write_rate {
+            true => sine_rate(flags, self.next_arrival / 1e6),
+            false => flags.benchmark_write_rate_limit,
+        };
+        let own = rate as f64 / self.shared.workers as f64;
+        self.next_arrival += bytes as f64 / own * 1e6;
+        let arrival = self.stats.started_at() + self.next_arrival as u64;
+        let now = now_micros();
+        if now < arrival {
+            sleep(Duration::from_micros(arrival - now));
+        }
+        self.stats.set_operation_start(arrival);
     }
 
     /// Waits, once in `every` reads, until the read limit allows `every` operations.

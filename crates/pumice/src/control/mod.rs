@@ -5,6 +5,8 @@
 //!
 //! | part | is |
 //! |---|---|
+//! | `policy` | what a policy of the whole sees at a tick, and what it answers |
+//! | `adaptive` | the policy under which a lasting peak slows writes and never stops them |
 //! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |
 //! | `tuner` | the rule behind a lock, fed by requests to the rate limiter |
 //!

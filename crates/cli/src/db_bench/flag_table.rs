@@ -98,7 +98,7 @@ flag_table! {
         "Report for how long writes were stopped and slowed, and the most files in L0 and bytes \
         pending compaction, by ten looks a second (Pumice's own)";
     plot: String = "",
-        "Draw writes, stalls, L0 and pending compaction over time into this SVG file (Pumice's own)";
+        "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
 
     // The database.
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
@@ -165,8 +165,8 @@ flag_table! {
     auto_tuned_compaction: bool = false,
         "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
     background_policy: String = "static",
-        "What decides how much background work is done: static, drain_auto_tune, seed_rule, adaptive \
-        (Pumice's own)";
+        "What decides how much background work is done: static, drain_auto_tune, seed_rule, \
+        adaptive (Pumice's own)";
     num_bottom_pri_threads: u32 = 0,
         "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
     num_high_pri_threads: u32 = 0,

@@ -152,6 +152,8 @@ impl<T> JoinHandle<T> {
     /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked, with
     /// subcode `MemoryLimit` when there was no memory for its stack and it never ran.
     pub fn join(self) -> Result<T> {
+        // The fiber may be one that only this thread can run.
+        crate::fiber::run_lent_for(self.started.task, &|| self.packet.is_done());
         self.packet.wait();
         self.started.finish();
         self.packet.take().map_err(|panic| {

@@ -81,6 +81,14 @@ impl Home {
             _ => park(),
         }
     }
+
+    /// Ends the scope, whose children have ended. A borrowed loop does not go back with fibers that
+    /// they have started.
+    fn finish(&self) {
+        if let Home::Thread(lent) = self {
+            lent.finish();
+        }
+    }
 }
 
 /// Where children of [`scope_here`] are started.
@@ -96,6 +104,9 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Runs `f`, which may start fibers on the caller's own thread that borrow from the caller; they
 /// have ended on return. Suspends. See the head of the module for threads without a loop.
 ///
+/// On a plain thread the fibers that children have started with [`spawn_here`] have ended, too,
+/// when the outermost scope returns: they live on its loop.
+///
 /// # Panics
 /// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
@@ -108,6 +119,7 @@ pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.home.wait(&|| scope.children.ended(), || scope.children.wait());
+    scope.home.finish();
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(_) if scope.children.any_panicked() => {

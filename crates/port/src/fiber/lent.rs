@@ -6,17 +6,19 @@
 //! starts them, its reads are plain system calls.
 //!
 //! Invariant: a loop lies in `LOOPS` only while no fiber of it is alive and none of its operations
-//! in flight. Its ring is of the kind that is not tied to a thread.
+//! in flight: whoever has started fibers on it calls [`Lent::finish`] before it goes back. Its ring
+//! is of the kind that is not tied to a thread.
 //!
 //! Thread safety: any thread borrows; what it borrowed stays with it ([`Rc`]).
 
 use super::event_loop::Loop;
+use super::is_fiber;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::Body;
 use super::stack::DEFAULT_STACK_BYTES;
 use crate::io::Reactor;
-use crate::task::TaskRef;
+use crate::task::{Scheduler, TaskRef};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +45,11 @@ struct ThreadLoop {
 }
 
 impl ThreadLoop {
+    /// Whether no fiber of it is alive and none of its operations in flight.
+    fn is_at_rest(&self) -> bool {
+        self.group.is_empty() && self.own.reactor().inflight() == 0
+    }
+
     /// None when the operating system has no descriptor or memory left.
     fn open() -> Option<ThreadLoop> {
         let reactor = Reactor::lent().ok()?;
@@ -79,6 +86,17 @@ pub(super) fn borrow() -> Option<Rc<Lent>> {
     });
     // While thread-locals are being destroyed there is none.
     held.ok().flatten()
+}
+
+/// Runs the loop that the calling thread has borrowed, if it is that of `fiber`, until `done`.
+pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
+    if is_fiber() {
+        return;
+    }
+    let held = HELD.try_with(|held| held.borrow().upgrade()).ok().flatten();
+    if let Some(lent) = held.filter(|lent| lent.has(fiber)) {
+        lent.drive(done);
+    }
 }
 
 /// Closes the loops that nobody has.
@@ -126,6 +144,19 @@ impl Lent {
         self.inner().own.drive(done);
     }
 
+    /// Runs fibers until none is left, if this is the last that holds the loop.
+    pub(super) fn finish(self: &Rc<Self>) {
+        if Rc::strong_count(self) == 1 {
+            self.drive(&|| self.inner().is_at_rest());
+        }
+    }
+
+    /// Whether it is the loop of this fiber.
+    fn has(&self, fiber: TaskRef) -> bool {
+        let own: &dyn Scheduler = self.inner().own;
+        fiber.0.scheduler().is_some_and(|other| std::ptr::addr_eq(own, other))
+    }
+
     /// What the loop waits on.
     pub(super) fn reactor(&self) -> Rc<Reactor> {
         self.inner().own.reactor()
@@ -134,8 +165,13 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(back) = self.0.take() {
+        let Some(back) = self.0.take() else { return };
+        if back.is_at_rest() {
             loops().idle.push(back);
+        } else {
+            // By a mistake of ours. What is alive must not run on another thread: it never does.
+            loops().made -= 1;
+            assert!(std::thread::panicking(), "a loop goes back with something alive");
         }
     }
 }

@@ -76,9 +76,14 @@ impl Group {
         self.loops.iter().for_each(|each| each.notify());
     }
 
+    /// Whether no fiber is alive.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.load(Ordering::SeqCst) == 0
+    }
+
     /// Whether the loops may end. While this is true no fiber can appear any more.
     fn finished(&self) -> bool {
-        self.closing.load(Ordering::SeqCst) && self.live.load(Ordering::SeqCst) == 0
+        self.closing.load(Ordering::SeqCst) && self.is_empty()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::io::{Op, run};
 use crate::machine::{self, Resource};
 use crate::os::{self, BatchRead, File, OpenFlags, PooledBuffer};
 use std::sync::Barrier;
+use std::sync::atomic::Ordering::SeqCst;
 
 const BLOCKS: usize = 64;
 const BLOCK: usize = 512;
@@ -122,4 +123,78 @@ fn a_scope_in_a_scope_shares_the_loop() {
         child.join().unwrap();
     });
     assert_eq!(*order.borrow(), ["outer", "inner"]);
+}
+
+/// Runs `test` on a thread of its own, which must end within a minute.
+fn in_time(test: impl FnOnce() + Send + 'static) {
+    let (told, end) = std::sync::mpsc::channel();
+    let life = std::thread::spawn(move || {
+        test();
+        told.send(()).unwrap();
+    });
+    let waited = end.recv_timeout(Duration::from_secs(60));
+    assert_ne!(waited, Err(std::sync::mpsc::RecvTimeoutError::Timeout), "it waits for ever");
+    life.join().unwrap();
+}
+
+/// A fiber that a child starts beside itself may outlive the child, but not the borrowing of the
+/// loop: the next thread that borrows it would resume what must stay here.
+#[test]
+fn a_loop_goes_back_when_its_last_fiber_has_ended() {
+    in_time(|| {
+        let here = std::thread::current().id();
+        let ended = std::rc::Rc::new(std::cell::Cell::new(None));
+        let own = std::rc::Rc::clone(&ended);
+        let grandchild = move || {
+            late();
+            own.set(Some(std::thread::current().id()));
+        };
+        scope_here(|scope| drop(scope.spawn("c", || drop(spawn_here("d", grandchild)))));
+        assert_eq!(ended.get(), Some(here));
+    });
+}
+
+fn late_five() -> thread::JoinHandle<i32> {
+    spawn_here("five", || late() as i32 + 4)
+}
+
+#[test]
+fn a_thread_joins_a_fiber_that_its_child_has_started() {
+    in_time(|| {
+        let behind = scope_here(|scope| scope.spawn("c", late_five).join().unwrap());
+        assert!(behind.is_finished());
+        assert_eq!(behind.join().unwrap(), 5);
+        // While the loop is borrowed, and by two scopes.
+        scope_here(|scope| {
+            let within = scope.spawn("c", late_five).join().unwrap();
+            assert_eq!(within.join().unwrap(), 5);
+            let inner = scope_here(|inner| inner.spawn("c", late_five).join().unwrap());
+            assert_eq!(inner.join().unwrap(), 5);
+            drop(scope.spawn("not joined", late_five));
+        });
+    });
+}
+
+/// Also when what ends the scope is a panic.
+#[test]
+fn a_scope_that_panics_ends_with_its_last_fiber() {
+    in_time(|| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&ended);
+        let scope = std::panic::AssertUnwindSafe(|| {
+            scope_here(|scope| {
+                let child = || drop(spawn_here("d", move || own.fetch_add(late(), SeqCst)));
+                scope.spawn("c", child).join().unwrap();
+                panic!("of the scope");
+            })
+        });
+        std::panic::catch_unwind(scope).unwrap_err();
+        assert_eq!(ended.load(SeqCst), 1);
+    });
+}
+
+/// Waits more than once.
+fn late() -> usize {
+    (0..3).for_each(|_| thread::sleep(Duration::from_millis(1)));
+    1
 }

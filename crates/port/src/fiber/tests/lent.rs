@@ -21,11 +21,12 @@ fn file() -> File {
     file
 }
 
-/// Reads every block, through the ring if there is one, together.
-fn read_all(file: &File) -> bool {
+/// Reads every block, through the ring if there is one, together; whether children were fibers. The
+/// children are `apart` if they need not be.
+fn read_all(file: &File, apart: bool) -> bool {
     let fd = file.as_raw();
     let mut sums = [0usize; BLOCKS];
-    let on_fibers: Vec<bool> = scope_here(|scope| {
+    let on_fibers: Vec<bool> = here::scope(apart, |scope| {
         let read = |(at, sum): (usize, &mut usize)| {
             let mut buf = PooledBuffer::take(BLOCK);
             let offset = (at * BLOCK) as u64;
@@ -75,7 +76,7 @@ fn many_threads_share_a_few_loops() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 all.wait();
-                read_all(&file);
+                read_all(&file, true);
                 all.wait();
                 end.wait();
             });
@@ -87,29 +88,66 @@ fn many_threads_share_a_few_loops() {
         assert!((3..=3 * 16).contains(&held), "{held} descriptors for {THREADS} threads");
         end.wait();
     });
-    assert!(read_all(&file), "a loop is free again");
-    // Without a loop, and without a descriptor for one, reads are done all the same.
-    let lost = machine::Resource::Descriptor;
+    assert!(read_all(&file, true), "a loop is free again");
+    let lost = Resource::Descriptor;
     let (held, go) = (Barrier::new(17), Barrier::new(17));
-    let none = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                scope_here(|_| {
+                scope_here(|scope| {
+                    drop(scope.spawn("holds the loop", || ()));
                     held.wait();
                     go.wait();
                 });
             });
         }
         held.wait();
-        let taken = read_all(&file);
-        machine::refuse(lost, Resource::Descriptor.usual_errno(), 0, u64::MAX);
-        let refused = read_all(&file);
+        let before = descriptors();
         machine::refuse(lost, 0, 0, 0);
+        assert!(!read_all(&file, true), "all loops are taken");
+        assert_eq!(machine::asked(lost), (0, 0));
+        assert!(read_all(&file, false), "one more is made");
+        assert_eq!(descriptors(), before, "and closed");
+        read_without_descriptors(&file);
         go.wait();
-        [taken, refused]
     });
-    assert_eq!(none, [false, false], "all loops are taken");
-    assert!(read_all(&file));
+    assert!(read_all(&file, true));
+    crate::testing::close_idle_loops();
+    assert_eq!(descriptors(), before);
+    read_without_descriptors(&file);
+    assert!(read_all(&file, true));
+}
+
+/// Without a loop, and without a descriptor for one, reads are done all the same.
+fn read_without_descriptors(file: &File) {
+    let lost = Resource::Descriptor;
+    machine::refuse(lost, lost.usual_errno(), 0, u64::MAX);
+    assert!(!read_all(file, false));
+    assert_ne!(machine::asked(lost).1, 0, "descriptors were asked for");
+    assert!(!read_all(file, true));
+    machine::refuse(lost, 0, 0, 0);
+}
+
+/// However many scopes are open, their children wait for one another.
+#[test]
+fn children_of_many_scopes_wait_for_later_ones() {
+    const THREADS: usize = 20;
+    in_time(|| {
+        let all = Barrier::new(THREADS);
+        let life = || {
+            scope_here(|scope| {
+                let told = Event::new();
+                scope_here(|inner| {
+                    inner.spawn("waits", || told.wait());
+                    inner.spawn("tells", || told.set());
+                    all.wait();
+                });
+                let started = scope.spawn("c", late_five).join().unwrap();
+                assert_eq!(started.join().unwrap(), 5);
+            });
+        };
+        std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(life))));
+    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::is_fiber;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::Body;
-use super::stack::DEFAULT_STACK_BYTES;
+use super::stack::{DEFAULT_STACK_BYTES, LENT_STACKS};
 use crate::io::Reactor;
 use crate::task::{Scheduler, TaskRef};
 use std::cell::RefCell;
@@ -120,6 +120,12 @@ pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
     }
 }
 
+/// How many stacks each of the shared loops keeps that nobody has.
+#[cfg(test)]
+pub(super) fn kept_stacks() -> Vec<usize> {
+    loops().idle.iter().map(|idle| idle.own.kept_stacks()).collect()
+}
+
 /// Closes the loops that nobody has.
 pub(crate) fn close_idle() {
     let idle = std::mem::take(&mut loops().idle);
@@ -187,6 +193,8 @@ impl Drop for Lent {
         let Some(back) = self.own.take() else { return };
         let is_at_rest = back.is_at_rest();
         if is_at_rest && self.is_shared {
+            // While nobody has it nobody looks after them.
+            back.own.keep_stacks(LENT_STACKS);
             loops().idle.push(back);
             return;
         }

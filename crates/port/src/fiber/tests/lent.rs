@@ -2,6 +2,8 @@
 
 use super::limits::{in_child_of, is_child};
 use super::*;
+use crate::fiber::lent::kept_stacks;
+use crate::fiber::stack::LENT_STACKS;
 use crate::io::{Op, run};
 use crate::machine::{self, Resource};
 use crate::os::{self, BatchRead, File, OpenFlags, PooledBuffer};
@@ -235,4 +237,23 @@ fn a_scope_that_panics_ends_with_its_last_fiber() {
 fn late() -> usize {
     (0..3).for_each(|_| thread::sleep(Duration::from_millis(1)));
     1
+}
+
+/// Nobody looks after the stacks of a loop that nobody has.
+#[test]
+fn a_loop_goes_back_with_few_stacks() {
+    if !is_child() {
+        let output = in_child_of("lent", "a_loop_goes_back_with_few_stacks");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        return;
+    }
+    for fibers in [200, 10, 300] {
+        let together = Event::new();
+        scope_here(|scope| {
+            (0..fibers).for_each(|_| drop(scope.spawn("waits", || together.wait())));
+            drop(scope.spawn("tells", || together.set()));
+        });
+        assert_eq!(kept_stacks(), [LENT_STACKS]);
+    }
 }

@@ -156,12 +156,10 @@ impl<T> JoinHandle<T> {
         crate::fiber::run_lent_for(self.started.task, &|| self.packet.is_done());
         self.packet.wait();
         self.started.finish();
-        self.packet.take().map_err(|panic| {
-            if panic.is::<NotStarted>() {
-                return NotStarted::error(&self.name);
-            }
-            panicked(&self.name, panic.as_ref())
-        })
+        match self.packet.take_of_run() {
+            Err(NotStarted) => Err(NotStarted::error(&self.name)),
+            Ok(outcome) => outcome.map_err(|panic| panicked(&self.name, panic.as_ref())),
+        }
     }
     /// The task, for waking it.
     pub fn task(&self) -> TaskRef {

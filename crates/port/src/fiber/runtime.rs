@@ -169,12 +169,10 @@ impl Builder {
         group.close();
         live_here(&group, 0);
         drop(runtime);
-        packet.take().or_else(|panic| {
-            if panic.is::<NotStarted>() {
-                return Err(io::ErrorKind::OutOfMemory.into());
-            }
-            resume_unwind(panic)
-        })
+        match packet.take_of_run() {
+            Err(NotStarted) => Err(io::ErrorKind::OutOfMemory.into()),
+            Ok(outcome) => Ok(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
+        }
     }
 
     /// Starts the threads of the loops from `first` on.

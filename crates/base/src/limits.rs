@@ -11,9 +11,9 @@
 //! | ranges of a batch | block / 4 | one block of a table holds them, cut where they overlap |
 //! | batch | block | one entry with its headers fits; no more updates than 32 bits count |
 //!
-//! The limit of ranges is one batch's. The block of a table holds the ranges of all batches that are
-//! flushed or compacted together, each piece once for every snapshot that sees another state: more
-//! than a block is an error of the flush or compaction ([`crate::Error`] NotSupported).
+//! The limit of ranges is one batch's. The block of a table holds the ranges of all batches that
+//! are flushed or compacted together, each piece once for every snapshot that sees another state:
+//! more than a block is an error of the flush or compaction ([`crate::Error`] NotSupported).
 //!
 //! Entrances check against these; what is behind them relies on it, and what builds a block
 //! checks its bytes once more, since a table of RocksDB's may come close to the format's own limit.

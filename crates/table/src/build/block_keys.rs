@@ -27,8 +27,8 @@ const LEN: usize = 4;
 /// Keys of so many bytes together are not doubled when there is one more.
 const LARGE: usize = 1 << 20;
 
-/// How much room is made when the first `end` bytes are needed. Never more than positions can count:
-/// whoever has the room has asked nobody else ([`BlockKeys::is_full`]).
+/// How much room is made when the first `end` bytes are needed. Never more than positions can
+/// count: whoever has the room does not ask [`BlockKeys::is_full`].
 fn room_for(end: usize) -> usize {
     let room = if end < LARGE { (2 * end).max(1024) } else { end + end / 2 };
     room.min(u32::MAX as usize)

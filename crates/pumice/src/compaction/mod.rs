@@ -24,16 +24,21 @@ pub(crate) mod tombstones;
 
 use pumice_compress::{CompressionOptions, CompressionType};
 
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, CompactionStyle};
 
 /// Compression of a file written to `level`, and its parameters. What is set for the bottommost
 /// level holds if the file is `deepest` (`CompactionPick::deepest`), the parameters also alone.
+/// A file that stays `uncompressed` (`CompactionPick::uncompressed`) has the general parameters.
 pub(crate) fn compression_of(
     options: &ColumnFamilyOptions,
     level: usize,
     base_level: usize,
     deepest: bool,
+    uncompressed: bool,
 ) -> (CompressionType, CompressionOptions) {
+    if uncompressed {
+        return (CompressionType::None, options.compression_opts.clone());
+    }
     let own = &options.bottommost_compression_opts;
     let parameters = if deepest && own.enabled { own } else { &options.compression_opts };
     if deepest && options.bottommost_compression != CompressionType::Disable {
@@ -47,4 +52,10 @@ pub(crate) fn compression_of(
         }
     };
     (kind, parameters.clone())
+}
+
+/// Flushed files are not compressed: universal compaction is to compress only what is older.
+pub(crate) fn flushes_uncompressed(options: &ColumnFamilyOptions) -> bool {
+    options.compaction_style == CompactionStyle::Universal
+        && options.compaction_options_universal.compression_size_percent >= 0
 }

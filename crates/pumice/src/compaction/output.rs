@@ -32,6 +32,8 @@ pub(crate) struct OutputSpec {
     pub bottommost: bool,
     /// See `CompactionPick::deepest`.
     pub deepest: bool,
+    /// See `CompactionPick::uncompressed`.
+    pub uncompressed: bool,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -72,8 +74,13 @@ impl OutputFile {
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) =
-            crate::compaction::compression_of(options, spec.level, spec.base_level, spec.deepest);
+        let (compression, compression_opts) = crate::compaction::compression_of(
+            options,
+            spec.level,
+            spec.base_level,
+            spec.deepest,
+            spec.uncompressed,
+        );
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
             comparator: cf.icmp.clone(),

@@ -159,6 +159,9 @@ impl DbInner {
         let first_new_file = self.new_file_number();
         let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
         self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
+        if cf.options().compaction_style == CompactionStyle::Universal {
+            return self.compact_all(options, cf);
+        }
         let deepest = self.deepest_overlap(cf, begin, end);
         let Some(deepest) = deepest else { return Ok(()) };
         if cf.options().compaction_style == CompactionStyle::Fifo {
@@ -202,6 +205,21 @@ impl DbInner {
             self.change_level(cf, final_level, options.target_level)?;
         }
         Ok(())
+    }
+
+    /// Universal compaction: everything goes to the last level, whatever the range.
+    fn compact_all(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<()> {
+        let wrote = self.compact_level(options, cf, (0, None), (None, None), u64::MAX, true)?;
+        match wrote {
+            Some(level) if options.change_level => {
+                self.change_level(cf, level, options.target_level)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn next_level(&self, cf: &CfData, level: usize) -> usize {

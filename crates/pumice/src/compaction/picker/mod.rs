@@ -18,6 +18,7 @@ mod running;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod universal;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub use leveled::pick;
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
 pub use running::RunningCompactions;
+pub use universal::UniversalRules;
 
 pub use crate::stats::listener::CompactionReason;
 
@@ -120,6 +122,8 @@ pub struct CompactionPick {
     /// No level behind that of the outputs has files: what is set for the bottommost level's
     /// compression holds, whether or not `bottommost` is true.
     pub deepest: bool,
+    /// The outputs are not compressed, whatever is set for their level.
+    pub uncompressed: bool,
     /// Size at which an output should end.
     pub target_output_file_size: u64,
     /// Size at which an output must end.

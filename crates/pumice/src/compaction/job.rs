@@ -231,6 +231,9 @@ impl DbInner {
             }
         }
         installed?;
+        if let Some(ticket) = &work.manual {
+            self.state.lock().manual.wrote(ticket, &numbers);
+        }
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
         self.note_compaction_end(job, work, &files, &counts, part.parts);

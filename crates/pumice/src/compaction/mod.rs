@@ -28,16 +28,16 @@ use crate::options::{ColumnFamilyOptions, CompactionStyle};
 
 /// Compression of a file written to `level`, and its parameters. What is set for the bottommost
 /// level holds if the file is `deepest` (`CompactionPick::deepest`), the parameters also alone.
-/// A file that stays `uncompressed` (`CompactionPick::uncompressed`) has the general parameters.
+/// A kind that is `given` (`CompactionPick::compression`) has the general parameters.
 pub(crate) fn compression_of(
     options: &ColumnFamilyOptions,
     level: usize,
     base_level: usize,
     deepest: bool,
-    uncompressed: bool,
+    given: Option<CompressionType>,
 ) -> (CompressionType, CompressionOptions) {
-    if uncompressed {
-        return (CompressionType::None, options.compression_opts.clone());
+    if let Some(kind) = given {
+        return (kind, options.compression_opts.clone());
     }
     let own = &options.bottommost_compression_opts;
     let parameters = if deepest && own.enabled { own } else { &options.compression_opts };
@@ -54,8 +54,10 @@ pub(crate) fn compression_of(
     (kind, parameters.clone())
 }
 
-/// Flushed files are not compressed: universal compaction is to compress only what is older.
-pub(crate) fn flushes_uncompressed(options: &ColumnFamilyOptions) -> bool {
-    options.compaction_style == CompactionStyle::Universal
-        && options.compaction_options_universal.compression_size_percent >= 0
+/// The compression of flushed files, where it is not what is set for level 0: none, if universal
+/// compaction is to compress only what is older.
+pub(crate) fn flush_compression(options: &ColumnFamilyOptions) -> Option<CompressionType> {
+    let share = options.compaction_options_universal.compression_size_percent >= 0;
+    let universal = options.compaction_style == CompactionStyle::Universal;
+    (universal && share).then_some(CompressionType::None)
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
@@ -32,8 +33,8 @@ pub(crate) struct OutputSpec {
     pub bottommost: bool,
     /// See `CompactionPick::deepest`.
     pub deepest: bool,
-    /// See `CompactionPick::uncompressed`.
-    pub uncompressed: bool,
+    /// See `CompactionPick::compression`.
+    pub compression: Option<CompressionType>,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -79,7 +80,7 @@ impl OutputFile {
             spec.level,
             spec.base_level,
             spec.deepest,
-            spec.uncompressed,
+            spec.compression,
         );
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),

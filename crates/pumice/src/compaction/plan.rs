@@ -3,6 +3,10 @@
 //! Kept beside the version under the state lock, and recomputed when the version, the options or
 //! the set of running compactions changes.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
 use pumice_manifest::{
     CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
@@ -10,8 +14,8 @@ use pumice_manifest::{
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, FifoRules, InputLevel, ManualPick, ManualRange, PickContext,
-    PriorityCache, RunningCompactions, UniversalRules,
+    self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
+    PickContext, PriorityCache, RunningCompactions, UniversalRules,
 };
 use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle, StopStyle};
 
@@ -31,6 +35,8 @@ pub(crate) struct CompactionPlan {
     targets: LevelTargets,
     scores: LevelScores,
     marks: FileMarks,
+    /// Numbers of files that the user suggested, see [`Self::suggest`].
+    suggested: BTreeSet<u64>,
     running: RunningCompactions,
     /// No compaction starts, see [`Self::hold`].
     held: bool,
@@ -48,6 +54,7 @@ impl CompactionPlan {
             mark_rules: mark_rules(options, Offpeak::default()),
             scores: LevelScores::default(),
             marks: FileMarks::default(),
+            suggested: BTreeSet::new(),
             running: RunningCompactions::default(),
             held: false,
             cache: PriorityCache::default(),
@@ -86,6 +93,49 @@ impl CompactionPlan {
                 FileMarks::compute(version, &mark_rules),
             ),
         };
+        if !self.suggested.is_empty() {
+            self.mark_suggested(version);
+        }
+    }
+
+    /// Adds what was suggested to the marked files, and forgets what is gone or at the bottom.
+    fn mark_suggested(&mut self, version: &Version) {
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        let find = |number: u64| version.find_by_number(number).filter(|(level, _)| *level < last);
+        self.suggested.retain(|number| find(*number).is_some());
+        for (level, file) in self.suggested.iter().filter_map(|number| find(*number)) {
+            let known = self.marks.marked.iter().any(|(_, marked)| marked.number == file.number);
+            if !known && !file.is_being_compacted() && !self.is_fifo() {
+                self.marks.marked.push((level, Arc::clone(file)));
+            }
+        }
+    }
+
+    /// Files in `range` are to be compacted, unless they are in the last level with data.
+    pub fn suggest(&mut self, version: &Version, range: &UserRange<'_>, freed_below: u64) {
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        for level in 0..last {
+            let files = version.get_overlapping_inputs(level, range);
+            self.suggested.extend(files.iter().map(|file| file.number));
+        }
+        self.rescore(version, freed_below);
+    }
+
+    /// The compaction of given files; not yet registered.
+    ///
+    /// # Errors
+    /// As RocksDB's `CompactFiles` about what cannot be compacted so.
+    pub fn pick_files(&self, version: &Version, request: &FilesRequest) -> Result<CompactionPick> {
+        if self.held {
+            return Err(Error::aborted("files of the column family are being moved"));
+        }
+        let context = PickContext {
+            version,
+            targets: &self.targets,
+            options: &self.options,
+            running: &self.running,
+        };
+        picker::pick_files(&context, request)
     }
 
     /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be

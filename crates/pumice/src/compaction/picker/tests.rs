@@ -6,6 +6,7 @@ mod simulation;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pumice_compress::CompressionType;
 use pumice_manifest::testing as text;
 use pumice_manifest::{
     FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
@@ -33,7 +34,7 @@ fn show(pick: &CompactionPick) -> String {
         (pick.is_trivial_move, "move"),
         (pick.is_deletion, "delete"),
         (pick.bottommost, "bottommost"),
-        (pick.uncompressed, "uncompressed"),
+        (pick.compression == Some(CompressionType::None), "uncompressed"),
     ];
     for (on, word) in marks {
         if on {

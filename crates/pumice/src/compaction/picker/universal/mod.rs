@@ -19,6 +19,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pumice_compress::CompressionType;
 use pumice_manifest::{FileMarks, FileMetaData, LevelScores, Version};
 
 use super::{CompactionPick, CompactionReason, InputLevel, ManualPick, PickContext};
@@ -188,7 +189,7 @@ impl UniversalRules {
             is_deletion: false,
             bottommost,
             deepest: output_level + 1 >= ctx.version.num_non_empty_levels(),
-            uncompressed,
+            compression: uncompressed.then_some(CompressionType::None),
             target_output_file_size: target,
             max_output_file_size: target,
             max_compaction_bytes: self.max_overlap(ctx),
@@ -215,7 +216,7 @@ impl UniversalRules {
         let files: Vec<_> = pick.input_files().map(|(_, file)| file.clone()).collect();
         let as_they_are = || {
             pick.inputs.len() == 1
-                && !pick.uncompressed
+                && pick.compression.is_none()
                 && ctx.can_move(pick.start_level, pick.output_level)
                 && files.iter().all(|file| ctx.moves_cheaply(file, pick.output_level))
         };

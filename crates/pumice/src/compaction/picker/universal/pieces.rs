@@ -26,7 +26,7 @@ impl UniversalRules {
         marks: &FileMarks,
     ) -> Option<CompactionPick> {
         if ctx.version.num_levels() == 1 {
-            return self.by_mark_in_level0(ctx, runs);
+            return self.by_mark_in_level0(ctx, runs, marks);
         }
         marks.marked.iter().find_map(|(level, file)| {
             let gone = ctx.version.level(*level).index_of(file.number).is_none();
@@ -57,9 +57,17 @@ impl UniversalRules {
 
     /// With L0 alone: the newest marked file with all that are older, up to one that is being
     /// compacted. The oldest by itself would stay as it is.
-    fn by_mark_in_level0(&self, ctx: &PickContext<'_>, runs: &[Run]) -> Option<CompactionPick> {
+    fn by_mark_in_level0(
+        &self,
+        ctx: &PickContext<'_>,
+        runs: &[Run],
+        marks: &FileMarks,
+    ) -> Option<CompactionPick> {
         let files = ctx.version.files(0);
-        let marked = |at: &usize| files[*at].marked_for_compaction && !runs[*at].busy;
+        let marked = |at: &usize| {
+            let mut all = marks.marked.iter();
+            !runs[*at].busy && all.any(|(_, file)| file.number == files[*at].number)
+        };
         let start = (0..runs.len().checked_sub(1)?).find(marked)?;
         let older = runs[start..].iter().position(|run| run.busy);
         let end = older.map_or(runs.len(), |busy| start + busy);

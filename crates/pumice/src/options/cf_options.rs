@@ -9,6 +9,7 @@ use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 
 use super::block_based::BlockBasedTableOptions;
+use super::collectors::CompactOnDeletionCollectorFactory;
 use super::component_values::buildable_compression;
 use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_style};
 use super::fifo::FifoOptions;
@@ -156,6 +157,8 @@ option_table! {
     components {
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
+        /// Watch the entries of tables that are written, and may ask for their compaction.
+        table_properties_collector_factories: Vec<CompactOnDeletionCollectorFactory> = Vec::new();
     }
     hints {
         /// Memtable bytes kept for conflict checks of transactions, which are not built.

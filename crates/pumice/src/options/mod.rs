@@ -6,6 +6,7 @@
 //! | `db_options`, `cf_options`, `block_based` | the tables |
 //! | `value`, `enums`, `component_values`, `table_values` | text forms of types |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
+//! | `collectors` | what watches the entries of a table |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
@@ -20,6 +21,7 @@
 
 pub mod block_based;
 pub mod cf_options;
+mod collectors;
 mod component_values;
 pub mod db_options;
 pub mod docs;
@@ -46,6 +48,8 @@ use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
+pub(crate) use collectors::CompactOnDeletionCollector;
+pub use collectors::CompactOnDeletionCollectorFactory;
 pub use db_options::DbOptions;
 pub use enums::{
     BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory, StopStyle,

@@ -113,7 +113,6 @@ fn what_decides_how_files_are_written_is_refused_to_writers() {
         ("separated", "separate_key_value_in_data_block=true"),
         ("trie-index", "user_defined_index_factory=trie_index"),
         ("wal-zstd", "wal_compression=kZSTD"),
-        ("universal", "compaction_style=kCompactionStyleUniversal"),
         ("blob-lz4", "enable_blob_files=true"),
     ] {
         let it = Unpacked::new(name, "writers");
@@ -145,6 +144,28 @@ fn a_database_of_a_newer_rocksdb_can_be_written() {
     let (ok, out, err) = it.ldb(&["scan", "--hex"]);
     assert!(ok && out == format!("{}0x7A7A7A : 0x6E6577\n", it.scan()), "{err}");
     assert_eq!(err, "", "our own OPTIONS file has nothing to skip");
+}
+
+/// Its runs are compacted as universal compaction does it, by the library and by ldb.
+#[pumice_test_macros::test]
+fn a_universal_database_of_a_newer_rocksdb_can_be_compacted() {
+    let it = Unpacked::new("universal", "compacted");
+    let loaded = it.load(FileRules::default()).unwrap();
+    let style = loaded.column_families[0].options.compaction_style;
+    assert_eq!(style, pumice::options::CompactionStyle::Universal);
+    let (db, _) = Db::open_cf(&loaded.db, it.db(), &descriptors(&loaded)).unwrap();
+    db.put(&WriteOptions::default(), b"zzz", b"new").unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    let last = loaded.column_families[0].options.num_levels - 1;
+    assert!(db.live_files_metadata().iter().all(|file| file.level as i32 == last));
+    db.close().unwrap();
+    let (ok, out, err) = it.ldb(&["scan", "--hex"]);
+    assert!(ok && out == format!("{}0x7A7A7A : 0x6E6577\n", it.scan()), "{err}");
+    for words in [&["delete", "zzz"][..], &["compact"], &["checkconsistency"]] {
+        let (ok, _, err) = it.ldb(words);
+        assert!(ok, "{words:?}: {err}");
+    }
+    assert_eq!(it.ldb(&["scan", "--hex"]).1, it.scan());
 }
 
 #[pumice_test_macros::test]

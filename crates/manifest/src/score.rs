@@ -178,7 +178,8 @@ fn needed_bytes(version: &Version, targets: &LevelTargets, options: &LeveledOpti
 /// Files that should be compacted whatever the size of their level.
 #[derive(Clone, Debug, Default)]
 pub struct FileMarks {
-    /// A table property collector asked for it; never files of the last level with data.
+    /// A table property collector asked for it; never files of the last level with data, unless
+    /// that is L0.
     pub marked: Vec<(usize, Arc<FileMetaData>)>,
     /// Nothing older overlaps them and no snapshot needs their sequence numbers any more.
     pub bottommost: Vec<(usize, Arc<FileMetaData>)>,
@@ -220,6 +221,12 @@ impl FileMarks {
             && self.periodic.is_empty()
     }
 
+    /// Only what is marked whatever the level: for trees whose levels say nothing about age.
+    pub fn without_levels(self) -> Self {
+        let bottommost_threshold = u64::MAX;
+        FileMarks { bottommost: Vec::new(), expired: Vec::new(), bottommost_threshold, ..self }
+    }
+
     /// The marked files of `version`, without those being compacted.
     pub fn compute(version: &Version, rules: &MarkRules) -> Self {
         let mut marks = FileMarks {
@@ -227,7 +234,8 @@ impl FileMarks {
             next_old: u64::MAX,
             ..FileMarks::default()
         };
-        let last = version.num_non_empty_levels().saturating_sub(1);
+        // Files of L0 can go down even if nothing is below.
+        let last = version.num_non_empty_levels().saturating_sub(1).max(1);
         for level in version.levels().iter().take(last) {
             for (_, file) in level.marked_files().filter(|(_, f)| !f.is_being_compacted()) {
                 marks.marked.push((level.number(), file.clone()));

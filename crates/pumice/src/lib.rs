@@ -83,10 +83,11 @@ pub use db::Snapshot;
 pub use db::api::Db;
 pub use db::async_api::DbFuture;
 pub use db::column_family::ColumnFamily;
+pub use db::file_api::KeyRange;
 pub use db::live_files::LiveFile;
 pub use db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use db::requests::{
-    BottommostLevelCompaction, CompactRangeOptions, FlushOptions, ReadOptions,
+    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,
 };
 pub use ingest::{

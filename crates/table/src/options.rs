@@ -314,6 +314,8 @@ pub struct TableBuildContext {
     pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
+    /// Names of the collectors that watched the entries.
+    pub property_collectors: Vec<&'static str>,
     /// What blocks may have, at most; tests lower it.
     pub limits: SizeLimits,
 }
@@ -362,6 +364,7 @@ impl Default for TableBuildContext {
             filter_balance: None,
             sample_for_compression: 0,
             user_collected: Vec::new(),
+            property_collectors: Vec::new(),
             limits: SizeLimits::FORMAT,
         }
     }

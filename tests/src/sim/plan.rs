@@ -61,7 +61,8 @@ fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
     );
     let mut changed = settings.clone().with("compression_opts", &codec);
     // FIFO with a limit that is never reached merges files and deletes none.
-    if draw(&["level", "level", "level", "level", "level", "fifo"]) == "fifo" {
+    let fifo = draw(&["level", "level", "level", "level", "level", "fifo"]) == "fifo";
+    if fifo {
         let merges = draw(&["true", "false"]);
         let limit = format!("{{max_table_files_size=1T;allow_compaction={merges};}}");
         changed = changed
@@ -83,7 +84,36 @@ fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
         ";index_type={index};partition_filters={partitioned};metadata_block_size=256\
          ;decouple_partitioned_filters={decoupled};whole_key_filtering={whole}"
     ));
+    if !fifo && draw(&["level", "level", "universal"]) == "universal" {
+        changed = universal(changed, &mut draw);
+    }
     *settings = changed;
+}
+
+/// Universal compaction of any kind; by age it has tests of its own.
+fn universal(
+    settings: Settings,
+    draw: &mut impl FnMut(&[&'static str]) -> &'static str,
+) -> Settings {
+    let ratio = draw(&["0", "1", "100", "1000"]);
+    let widths = draw(&["", "min_merge_width=3;", "max_merge_width=3;"]);
+    let amplification = draw(&["0", "25", "200", "100000"]);
+    let compressed = draw(&["-1", "-1", "50"]);
+    let runs = draw(&["-1", "-1", "0", "6"]);
+    let style = draw(&["kCompactionStopStyleTotalSize", "kCompactionStopStyleSimilarSize"]);
+    let (moves, pieces) = (draw(&["false", "true"]), draw(&["false", "true"]));
+    let options = format!(
+        "{{size_ratio={ratio};{widths}max_size_amplification_percent={amplification};\
+         compression_size_percent={compressed};max_read_amp={runs};stop_style={style};\
+         allow_trivial_move={moves};incremental={pieces};}}"
+    );
+    settings
+        .with("compaction_style", "kCompactionStyleUniversal")
+        .with("compaction_options_universal", &options)
+        .with("periodic_compaction_seconds", "0")
+        .with("num_levels", draw(&["1", "2", "4", "7"]))
+        .with("max_compaction_bytes", draw(&["0", "20000"]))
+        .with("target_file_size_base", draw(&["3000", "64M"]))
 }
 
 /// A plain small database.

@@ -136,7 +136,7 @@ fn options_that_do_not_exist_or_are_not_built_are_named() {
     let error = |result: pumice_base::Result<()>| result.unwrap_err().to_string();
     let unknown = error(options.set("no_such_option", "1"));
     assert!(unknown.starts_with("Invalid argument: ") && unknown.contains("no_such_option"));
-    let unbuilt = error(options.set("compaction_style", "kCompactionStyleUniversal"));
+    let unbuilt = error(options.set("compaction_style", "kCompactionStyleNone"));
     assert!(unbuilt.starts_with("Not implemented: ") && unbuilt.contains("compaction_style"));
     let bad = error(options.set("write_buffer_size", "many"));
     assert!(bad.starts_with("Invalid argument: ") && bad.contains("write_buffer_size"), "{bad}");

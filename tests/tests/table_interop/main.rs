@@ -16,6 +16,8 @@ mod sampling;
 mod settings;
 #[path = "../../../crates/table/tests/support/mod.rs"]
 mod support;
+mod universal;
+mod universal_cost;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -210,6 +210,7 @@ impl List<'_> {
             self.add("compaction_style", "compaction_options_fifo", fifo);
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
+        self.universal();
         self.same_if_given("periodic_compaction_seconds", f.periodic_compaction_seconds);
         if f.is_given("ttl_seconds") {
             self.add("ttl_seconds", "ttl", f.ttl_seconds);
@@ -219,6 +220,34 @@ impl List<'_> {
             self.add("prefix_size", "prefix_extractor", format!("fixed:{}", f.prefix_size));
         }
         Ok(())
+    }
+
+    /// The members that are given; of some db_bench takes 0 for the engine's default.
+    fn universal(&mut self) {
+        let f = self.flags;
+        let mut members = String::new();
+        let mut add = |name: &str, value: String, is_set: bool| {
+            if is_set && f.is_given(&format!("universal_{name}")) {
+                members.push_str(&format!("{name}={value};"));
+            }
+        };
+        let number = f.universal_size_ratio;
+        add("size_ratio", number.to_string(), number > 0);
+        let number = f.universal_min_merge_width;
+        add("min_merge_width", number.to_string(), number > 0);
+        let number = f.universal_max_merge_width;
+        add("max_merge_width", number.to_string(), number > 0);
+        let number = f.universal_max_size_amplification_percent;
+        add("max_size_amplification_percent", number.to_string(), number > 0);
+        add("compression_size_percent", f.universal_compression_size_percent.to_string(), true);
+        add("max_read_amp", f.universal_max_read_amp.to_string(), true);
+        add("allow_trivial_move", f.universal_allow_trivial_move.to_string(), true);
+        add("incremental", f.universal_incremental.to_string(), true);
+        add("reduce_file_locking", f.universal_reduce_file_locking.to_string(), true);
+        if !members.is_empty() {
+            let members = format!("{{{members}}}");
+            self.add("compaction_style", "compaction_options_universal", members);
+        }
     }
 
     fn compression(&mut self) -> Result<(), String> {

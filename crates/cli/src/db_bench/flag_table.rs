@@ -153,6 +153,18 @@ flag_table! {
     delayed_write_rate: u64 = 8_388_608,
         "Limited bytes allowed to DB when soft_rate_limit or level0_slowdown_writes_trigger \
         triggers";
+    universal_size_ratio: u32 = 0, "Percentage by which the next run may be larger; 0 for 1";
+    universal_min_merge_width: u32 = 0, "The minimum number of runs to merge; 0 for 2";
+    universal_max_merge_width: u32 = 0, "The maximum number of runs to merge; 0 for any";
+    universal_max_size_amplification_percent: u32 = 0,
+        "The maximum size amplification in percent; 0 for 200";
+    universal_compression_size_percent: i32 = -1,
+        "The percentage of the bytes to be compressed; -1 compresses all";
+    universal_max_read_amp: i32 = -1, "Runs that may stay; -1 for the trigger, 0 for automatic";
+    universal_allow_trivial_move: bool = false, "Move files that do not overlap";
+    universal_incremental: bool = false, "Merge the oldest runs in pieces";
+    universal_reduce_file_locking: bool = false,
+        "Compactions that wait for a thread hold fewer files back; without effect in Pumice";
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";

@@ -1,7 +1,8 @@
 //! The database under test: three column families, options drawn by lot at each open.
 //!
-//! Two families are compacted by level; the third by FIFO, whose limit is so high that nothing is
-//! deleted: its files are only merged. The options that decide what tables look like are drawn for
+//! One family is compacted by level or universally, as the lot falls at each open; one universally;
+//! the third by FIFO, whose limit is so high that nothing is deleted: its files are only
+//! merged. The options that decide what tables look like are drawn for
 //! each open, so that files of many kinds lie beside each other.
 
 use super::expected::FAMILIES;
@@ -97,10 +98,24 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         options.set("prefix_extractor", "fixed:4")?;
     }
     let merges_files = draw(&["true", "true", "false"]);
+    let universal = draw(&["true", "false"]);
+    let merges = format!(
+        "{{size_ratio={};max_size_amplification_percent={};stop_style={};allow_trivial_move={};\
+         incremental={};}}",
+        draw(&["1", "20", "100"]),
+        draw(&["25", "200"]),
+        draw(&["kCompactionStopStyleTotalSize", "kCompactionStopStyleSimilarSize"]),
+        draw(&["true", "false"]),
+        draw(&["true", "false"])
+    );
     let families = NAMES.iter().enumerate().map(|(family, name)| {
         let mut family_options = options.cf.clone();
         let operator = if family == COUNTERS { "uint64add" } else { "put" };
         family_options.set("merge_operator", operator)?;
+        if family == COUNTERS || (family != FIFO && universal == "true") {
+            family_options.set("compaction_style", "kCompactionStyleUniversal")?;
+            family_options.set("compaction_options_universal", &merges)?;
+        }
         if family == FIFO {
             family_options.set("compaction_style", "kCompactionStyleFIFO")?;
             let fifo = format!("{{max_table_files_size=1T;allow_compaction={merges_files};}}");

@@ -22,6 +22,7 @@ use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
+use crate::options::CompactionStyle;
 use crate::read::range_del::truncate_to_file;
 use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
@@ -258,6 +259,9 @@ impl DbInner {
             }
         }
         installed?;
+        if let Some(ticket) = &work.manual {
+            self.state.lock().manual.wrote(ticket, &numbers);
+        }
         let micros = time::now_micros() - started_micros;
         let counts = self.count_compaction(work, &files, &part, micros);
         self.note_compaction_end(job, work, &files, &counts, part.parts);
@@ -268,7 +272,8 @@ impl DbInner {
     fn move_files(&self, work: &CompactionWork) -> Result<()> {
         let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
         let mut bytes = 0;
-        for (level, file) in work.pick.input_files() {
+        let moved = |(level, _): &(usize, &Arc<FileMetaData>)| *level != work.pick.output_level;
+        for (level, file) in work.pick.input_files().filter(moved) {
             edit.deleted_files.push((level, file.number));
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
             bytes += file.file_size;
@@ -278,7 +283,7 @@ impl DbInner {
         self.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
             work.cf.name,
-            work.pick.input_files().count(),
+            work.pick.input_files().filter(moved).count(),
             work.pick.output_level
         ));
         work.cf.stats.moved(work.pick.output_level, bytes);
@@ -529,7 +534,8 @@ fn oldest_time(work: &CompactionWork) -> u64 {
 /// User keys that cut the inputs into parts of about equal bytes.
 fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let parts = work.max_subcompactions;
-    let worthwhile = work.pick.start_level == 0 || work.manual.is_some();
+    let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
+    let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
     // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
     if parts < 2 || !worthwhile || work.pick.output_level == 0 {
         return Vec::new();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::hash::hash64_seeded;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions, filename};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
@@ -19,7 +20,8 @@ use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReaso
 
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
-use crate::options::CompactionStyle as Style;
+use crate::options::CompactOnDeletionCollectorFactory as Collector;
+use crate::options::{CompactOnDeletionCollector, CompactionStyle as Style};
 use crate::stats::{HistogramKind, Record};
 use crate::table_cache::file_stats;
 
@@ -32,6 +34,8 @@ pub(crate) struct OutputSpec {
     pub bottommost: bool,
     /// See `CompactionPick::deepest`.
     pub deepest: bool,
+    /// See `CompactionPick::compression`.
+    pub compression: Option<CompressionType>,
     pub epoch: u64,
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
@@ -56,6 +60,7 @@ pub(crate) struct OutputFile {
     /// Largest end of a range tombstone; the builder knows the last point entry.
     largest_end: Vec<u8>,
     creation_time: u64,
+    collectors: Vec<CompactOnDeletionCollector>,
     /// Digest of the entries so far, with `paranoid_file_checks`.
     digest: Option<u64>,
 }
@@ -77,8 +82,14 @@ impl OutputFile {
         let direct = db.options().use_direct_io_for_flush_and_compaction;
         let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
         let creation_time = pumice_port::time::wall_seconds();
-        let (compression, compression_opts) =
-            crate::compaction::compression_of(options, spec.level, spec.base_level, spec.deepest);
+        let (compression, compression_opts) = crate::compaction::compression_of(
+            options,
+            spec.level,
+            spec.base_level,
+            spec.deepest,
+            spec.compression,
+        );
+        let factories = &options.table_properties_collector_factories;
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
             comparator: cf.icmp.clone(),
@@ -107,6 +118,7 @@ impl OutputFile {
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
+            property_collectors: factories.iter().map(|_| Collector::NAME).collect(),
             limits: db.limits,
         };
         let priority = db.io_priority(spec.reason);
@@ -119,6 +131,7 @@ impl OutputFile {
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
+            collectors: factories.iter().map(Collector::create).collect(),
             digest: options.paranoid_file_checks.then_some(0),
         })
     }
@@ -135,7 +148,16 @@ impl OutputFile {
         if let Some(digest) = &mut self.digest {
             *digest = extend_digest(*digest, ikey, value);
         }
+        if !self.collectors.is_empty() {
+            self.collect(ikey);
+        }
         self.builder.add(ikey, value)
+    }
+
+    #[inline(never)]
+    fn collect(&mut self, ikey: &[u8]) {
+        let (_, tag) = dbformat::sequence_and_type(ikey);
+        self.collectors.iter_mut().for_each(|collector| collector.add(tag));
     }
 
     /// Adds a range tombstone that this file is responsible for. The bounds grow to its ends.
@@ -152,6 +174,7 @@ impl OutputFile {
         let first = dbformat::internal_key(start, sequence, ValueType::RangeDeletion);
         let last = dbformat::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
         self.builder.add(&first, end)?;
+        self.collect(&first);
         if self.smallest.is_empty() || cf.icmp.compare(&first, &self.smallest).is_lt() {
             self.smallest = first;
         }
@@ -219,6 +242,7 @@ impl OutputFile {
             file_creation_time: self.creation_time,
             unique_id: unique_id(&db.db_id, &db.session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
+            marked_for_compaction: self.collectors.iter().any(|c| c.needs_compaction()),
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(self.builder.properties()));

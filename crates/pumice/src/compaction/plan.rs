@@ -3,6 +3,10 @@
 //! Kept beside the version under the state lock, and recomputed when the version, the options or
 //! the set of running compactions changes.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
 use pumice_manifest::{
     CompressionChoice, FileMarks, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
@@ -10,21 +14,29 @@ use pumice_manifest::{
 };
 
 use crate::compaction::picker::{
-    self, CompactionPick, FifoRules, InputLevel, ManualPick, ManualRange, PickContext,
-    PriorityCache, RunningCompactions,
+    self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
+    PickContext, PriorityCache, RunningCompactions, UniversalRules,
 };
-use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle};
+use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle, StopStyle};
+
+/// The rules by which files are picked.
+enum Rules {
+    Leveled,
+    Fifo(FifoRules),
+    Universal(UniversalRules),
+}
 
 /// See the module head.
 pub(crate) struct CompactionPlan {
     options: LeveledOptions,
-    /// FIFO compaction instead of leveled.
-    fifo: Option<FifoRules>,
+    rules: Rules,
     /// But for what is asked for each time.
-    rules: MarkRules,
+    mark_rules: MarkRules,
     targets: LevelTargets,
     scores: LevelScores,
     marks: FileMarks,
+    /// Numbers of files that the user suggested, see [`Self::suggest`].
+    suggested: BTreeSet<u64>,
     running: RunningCompactions,
     /// No compaction starts, see [`Self::hold`].
     held: bool,
@@ -38,10 +50,11 @@ impl CompactionPlan {
         let mut plan = CompactionPlan {
             targets: LevelTargets::compute(version, &shape),
             options: shape,
-            fifo: fifo_rules(options),
-            rules: mark_rules(options, Offpeak::default()),
+            rules: rules(options),
+            mark_rules: mark_rules(options, Offpeak::default()),
             scores: LevelScores::default(),
             marks: FileMarks::default(),
+            suggested: BTreeSet::new(),
             running: RunningCompactions::default(),
             held: false,
             cache: PriorityCache::default(),
@@ -59,26 +72,70 @@ impl CompactionPlan {
         freed_below: u64,
     ) {
         self.options = shape(options);
-        self.fifo = fifo_rules(options);
-        self.rules = mark_rules(options, offpeak);
+        self.rules = rules(options);
+        self.mark_rules = mark_rules(options, offpeak);
         self.targets = LevelTargets::compute(version, &self.options);
         self.rescore(version, freed_below);
     }
 
     fn rescore(&mut self, version: &Version, freed_below: u64) {
-        if let Some(fifo) = &self.fifo {
-            self.scores = fifo.scores(version, &self.running, pumice_port::time::wall_seconds());
-            self.marks = FileMarks::default();
-            return;
-        }
-        self.scores =
-            LevelScores::compute(version, &self.targets, &self.options, self.running.files());
-        let rules = MarkRules {
-            oldest_snapshot: freed_below,
-            now: pumice_port::time::wall_seconds(),
-            ..self.rules
+        let now = pumice_port::time::wall_seconds();
+        let mark_rules = MarkRules { oldest_snapshot: freed_below, now, ..self.mark_rules };
+        let running = &self.running;
+        (self.scores, self.marks) = match &self.rules {
+            Rules::Fifo(fifo) => (fifo.scores(version, running, now), FileMarks::default()),
+            Rules::Universal(universal) => (
+                universal.scores(version, running),
+                FileMarks::compute(version, &mark_rules).without_levels(),
+            ),
+            Rules::Leveled => (
+                LevelScores::compute(version, &self.targets, &self.options, running.files()),
+                FileMarks::compute(version, &mark_rules),
+            ),
         };
-        self.marks = FileMarks::compute(version, &rules);
+        if !self.suggested.is_empty() {
+            self.mark_suggested(version);
+        }
+    }
+
+    /// Adds what was suggested to the marked files, and forgets what is gone or at the bottom.
+    fn mark_suggested(&mut self, version: &Version) {
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        let find = |number: u64| version.find_by_number(number).filter(|(level, _)| *level < last);
+        self.suggested.retain(|number| find(*number).is_some());
+        for (level, file) in self.suggested.iter().filter_map(|number| find(*number)) {
+            let known = self.marks.marked.iter().any(|(_, marked)| marked.number == file.number);
+            if !known && !file.is_being_compacted() && !self.is_fifo() {
+                self.marks.marked.push((level, Arc::clone(file)));
+            }
+        }
+    }
+
+    /// Files in `range` are to be compacted, unless they are in the last level with data.
+    pub fn suggest(&mut self, version: &Version, range: &UserRange<'_>, freed_below: u64) {
+        let last = version.num_non_empty_levels().saturating_sub(1);
+        for level in 0..last {
+            let files = version.get_overlapping_inputs(level, range);
+            self.suggested.extend(files.iter().map(|file| file.number));
+        }
+        self.rescore(version, freed_below);
+    }
+
+    /// The compaction of given files; not yet registered.
+    ///
+    /// # Errors
+    /// As RocksDB's `CompactFiles` about what cannot be compacted so.
+    pub fn pick_files(&self, version: &Version, request: &FilesRequest) -> Result<CompactionPick> {
+        if self.held {
+            return Err(Error::aborted("files of the column family are being moved"));
+        }
+        let context = PickContext {
+            version,
+            targets: &self.targets,
+            options: &self.options,
+            running: &self.running,
+        };
+        picker::pick_files(&context, request)
     }
 
     /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
@@ -144,13 +201,17 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        let pick = match &self.fifo {
-            Some(fifo) => {
+        let score = self.scores.score(0);
+        let pick = match &self.rules {
+            Rules::Fifo(fifo) => {
                 let pick = fifo.pick(&context, pumice_port::time::wall_seconds())?;
-                CompactionPick { score: self.scores.score(0), ..pick }
+                CompactionPick { score, ..pick }
             }
-            None if level0_only => picker::pick_level0(&context, &self.scores)?,
-            None => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
+            Rules::Universal(universal) => {
+                CompactionPick { score, ..universal.pick(&context, &self.marks)? }
+            }
+            Rules::Leveled if level0_only => picker::pick_level0(&context, &self.scores)?,
+            Rules::Leveled => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
         };
         let id = self.running.register(&pick, version.comparator());
         self.rescore(version, freed_below);
@@ -168,29 +229,39 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        match &self.fifo {
+        match &self.rules {
             // As RocksDB: a manual compaction does what is due, whatever its range.
-            Some(_) if !self.running.is_empty() => ManualPick::Conflict,
-            Some(fifo) => match fifo.pick(&context, pumice_port::time::wall_seconds()) {
+            Rules::Fifo(_) if !self.running.is_empty() => ManualPick::Conflict,
+            Rules::Fifo(fifo) => match fifo.pick(&context, pumice_port::time::wall_seconds()) {
                 Some(pick) => ManualPick::Pick { pick: Box::new(pick), resume_at: None },
                 None => ManualPick::Nothing,
             },
-            None => picker::pick_range(&context, range),
+            Rules::Universal(universal) => universal.pick_all(&context),
+            Rules::Leveled => picker::pick_range(&context, range),
         }
     }
 
     /// When the next file gets too old, seconds since 1970; perhaps in the past. `None` if that
     /// cannot happen.
     pub fn expires_at(&self, version: &Version) -> Option<u64> {
-        match &self.fifo {
-            Some(fifo) => fifo.expires_at(version),
-            None => Some(self.marks.next_old).filter(|at| *at != u64::MAX),
+        match &self.rules {
+            Rules::Fifo(fifo) => fifo.expires_at(version),
+            _ => Some(self.marks.next_old).filter(|at| *at != u64::MAX),
         }
     }
 
     /// Files are compacted first in, first out.
     pub fn is_fifo(&self) -> bool {
-        self.fifo.is_some()
+        matches!(self.rules, Rules::Fifo(_))
+    }
+
+    /// Places that a read may have to look at and that stalls are decided by: files of L0, and for
+    /// universal compaction the deeper levels with files.
+    pub fn counted_runs(&self, version: &Version) -> usize {
+        match self.rules {
+            Rules::Universal(_) => UniversalRules::runs(version),
+            _ => version.num_level_files(0),
+        }
     }
 
     /// Registers a manual pick as running.
@@ -223,18 +294,44 @@ impl CompactionPlan {
     }
 }
 
-/// The rules of FIFO compaction, if that is the style.
-fn fifo_rules(options: &ColumnFamilyOptions) -> Option<FifoRules> {
+fn rules(options: &ColumnFamilyOptions) -> Rules {
+    match options.compaction_style {
+        CompactionStyle::Level | CompactionStyle::None => Rules::Leveled,
+        CompactionStyle::Fifo => Rules::Fifo(fifo_rules(options)),
+        CompactionStyle::Universal => Rules::Universal(universal_rules(options)),
+    }
+}
+
+fn fifo_rules(options: &ColumnFamilyOptions) -> FifoRules {
     let fifo = &options.compaction_options_fifo;
     // Larger files are results of merges: merging those again and again would cost much, and keep
     // old data from its end.
     let merge_below = (options.write_buffer_size as u64 / 10).saturating_mul(11);
-    (options.compaction_style == CompactionStyle::Fifo).then_some(FifoRules {
+    FifoRules {
         max_bytes: fifo.max_table_files_size,
         ttl_seconds: options.ttl,
         merge_below: fifo.allow_compaction.then_some(merge_below),
         merge_trigger: options.level0_file_num_compaction_trigger as usize,
-    })
+    }
+}
+
+fn universal_rules(options: &ColumnFamilyOptions) -> UniversalRules {
+    let universal = &options.compaction_options_universal;
+    UniversalRules {
+        trigger: options.level0_file_num_compaction_trigger as usize,
+        stop_writes_trigger: options.level0_stop_writes_trigger as usize,
+        size_ratio: universal.size_ratio,
+        min_merge_width: universal.min_merge_width,
+        max_merge_width: universal.max_merge_width,
+        max_size_amplification_percent: universal.max_size_amplification_percent,
+        compression_size_percent: universal.compression_size_percent,
+        max_read_amp: universal.max_read_amp,
+        similar_size: universal.stop_style == StopStyle::SimilarSize,
+        allow_trivial_move: universal.allow_trivial_move,
+        incremental: universal.incremental,
+        write_buffer_size: options.write_buffer_size as u64,
+        max_compaction_bytes: options.max_compaction_bytes,
+    }
 }
 
 /// Which files are to be compacted whatever the size of their level; now, and what snapshots need,

@@ -241,6 +241,7 @@ impl Writer<'_> {
             base_level: self.job.base_level,
             bottommost: self.job.pick.bottommost,
             deepest: self.job.pick.deepest,
+            compression: self.job.pick.compression,
             epoch: self.job.pick.output_epoch(),
             oldest_ancestor_time: self.job.oldest_ancestor_time,
             expected_bytes: self.job.expected_bytes,

@@ -152,7 +152,7 @@ impl Db {
         Ok(&cf.data)
     }
 
-    fn live<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
+    pub(crate) fn live<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
         let data = self.data(cf)?;
         if data.is_dropped() {
             return Err(Error::column_family_dropped(data.name.clone()));

@@ -23,7 +23,7 @@ impl CfState {
     pub fn stall_inputs(&self, adaptive: bool) -> StallInputs {
         StallInputs {
             immutable_memtables: self.imm.len(),
-            l0_files: self.version.num_level_files(0),
+            l0_files: self.plan.counted_runs(&self.version),
             pending_bytes: self.plan.estimated_pending_bytes(),
             thresholds_off: self.deferral == Deferral::Seed,
             only_stops: adaptive,
@@ -125,7 +125,7 @@ impl DbInner {
             let options = cf.data.options();
             let trigger = i64::from(options.level0_file_num_compaction_trigger);
             let slowdown = i64::from(options.level0_slowdown_writes_trigger);
-            let l0 = cf.version.num_level_files(0) as i64;
+            let l0 = cf.plan.counted_runs(&cf.version) as i64;
             let soft = options.soft_pending_compaction_bytes_limit;
             let pending = cf.plan.estimated_pending_bytes();
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)

@@ -21,8 +21,8 @@ use pumice_port::pool::Priority;
 use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
 
-use crate::compaction::compression_of;
 use crate::compaction::job::CompactionWork;
+use crate::compaction::{compression_of, flush_compression};
 use crate::db::DbInner;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
@@ -235,7 +235,9 @@ impl DbInner {
         self.info(format_args!("[{name}] [JOB {job}] Flush lasted {micros} microseconds."));
         let shape = self.tree_shape(cf);
         self.info(format_args!("[{name}] Level summary: {}", shape.summary));
-        let codec = compression_of(&cf.options(), 0, 1, false).0.property_name();
+        let options = cf.options();
+        let given = flush_compression(&options);
+        let codec = compression_of(&options, 0, 1, false, given).0.property_name();
         self.log_event(|log| {
             event_log::flush_finished(log, &info, codec, &shape.files, shape.immutable_memtables);
         });
@@ -467,7 +469,8 @@ impl TreeShape {
 fn compaction_info(work: &CompactionWork, job_id: u64) -> CompactionJobInfo {
     let pick = &work.pick;
     let options = work.cf.options();
-    let codec = compression_of(&options, pick.output_level, work.base_level, pick.deepest);
+    let (deepest, given) = (pick.deepest, pick.compression);
+    let codec = compression_of(&options, pick.output_level, work.base_level, deepest, given);
     let numbers = |files: &[Arc<FileMetaData>]| files.iter().map(|f| f.number).collect();
     CompactionJobInfo {
         cf_id: work.cf.id,

@@ -15,8 +15,8 @@ use pumice_base::{Error, Result};
 use pumice_manifest::UserRange;
 
 use crate::compaction::job::CompactionWork;
-use crate::compaction::picker::{ManualPick, ManualRange};
-use crate::db::column_family::CfData;
+use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
+use crate::db::column_family::{CfData, CfState};
 use crate::db::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::db::{DbInner, DbState};
 use crate::options::CompactionStyle;
@@ -42,10 +42,33 @@ struct Request {
     forbid_move: bool,
     exclusive: bool,
     max_subcompactions: usize,
+    /// Compact these files, and nothing by range.
+    files: Option<FilesRequest>,
     running: bool,
     /// Level the pieces went to.
     wrote_to: Option<usize>,
+    /// Numbers of the files that the last piece wrote.
+    outputs: Vec<u64>,
     done: Option<Result<()>>,
+}
+
+impl Request {
+    /// What to do for it next.
+    fn pick(&self, cf: &CfState) -> Result<ManualPick> {
+        if let Some(files) = &self.files {
+            let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
+            return Ok(ManualPick::Pick { pick, resume_at: None });
+        }
+        let range = ManualRange {
+            input_level: self.input_level,
+            output_level: self.output_level,
+            begin: self.begin.as_deref(),
+            end: self.end.as_deref(),
+            ignore_from_file: self.ignore_from_file,
+            forbid_move: self.forbid_move,
+        };
+        Ok(cf.plan.pick_range(&cf.version, &range))
+    }
 }
 
 /// Requests in the order they came.
@@ -81,6 +104,12 @@ impl ManualQueue {
             (Ok(()), Some(next)) => request.begin = Some(next.clone()),
         }
     }
+    /// A piece wrote these files.
+    pub fn wrote(&mut self, ticket: &ManualTicket, outputs: &[u64]) {
+        if let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) {
+            request.outputs = outputs.to_vec();
+        }
+    }
 }
 
 impl DbInner {
@@ -102,15 +131,11 @@ impl DbInner {
             if request.exclusive && !cf.plan.running().is_empty() {
                 continue;
             }
-            let range = ManualRange {
-                input_level: request.input_level,
-                output_level: request.output_level,
-                begin: request.begin.as_deref(),
-                end: request.end.as_deref(),
-                ignore_from_file: request.ignore_from_file,
-                forbid_move: request.forbid_move,
-            };
-            match cf.plan.pick_range(&cf.version, &range) {
+            match request.pick(cf).unwrap_or_else(|error| {
+                request.done = Some(Err(error));
+                ManualPick::Nothing
+            }) {
+                ManualPick::Nothing if request.done.is_some() => settled = true,
                 ManualPick::Nothing => {
                     request.done = Some(Ok(()));
                     settled = true;
@@ -160,6 +185,9 @@ impl DbInner {
         let first_new_file = self.new_file_number();
         let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
         self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
+        if cf.options().compaction_style == CompactionStyle::Universal {
+            return self.compact_all(options, cf);
+        }
         let deepest = self.deepest_overlap(cf, begin, end);
         let Some(deepest) = deepest else { return Ok(()) };
         if cf.options().compaction_style == CompactionStyle::Fifo {
@@ -205,6 +233,21 @@ impl DbInner {
         Ok(())
     }
 
+    /// Universal compaction: everything goes to the last level, whatever the range.
+    fn compact_all(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<()> {
+        let wrote = self.compact_level(options, cf, (0, None), (None, None), u64::MAX, true)?;
+        match wrote {
+            Some(level) if options.change_level => {
+                self.change_level(cf, level, options.target_level)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn next_level(&self, cf: &CfData, level: usize) -> usize {
         let state = self.state.lock();
         let base = state.cfs.get(&cf.id).map_or(1, |family| family.plan.base_level());
@@ -238,12 +281,9 @@ impl DbInner {
         ignore_from_file: u64,
         rewrite: bool,
     ) -> Result<Option<usize>> {
-        let mut state = self.state.lock();
-        let id = state.manual.next_id;
-        state.manual.next_id += 1;
         let family_options = cf.options();
-        state.manual.requests.push_back(Request {
-            id,
+        let request = Request {
+            id: 0,
             family: cf.id,
             input_level: levels.0,
             output_level: levels.1,
@@ -253,10 +293,53 @@ impl DbInner {
             forbid_move: rewrite || family_options.compaction_filter.is_some(),
             exclusive: options.exclusive_manual_compaction,
             max_subcompactions: options.max_subcompactions as usize,
+            files: None,
             running: false,
             wrote_to: None,
+            outputs: Vec::new(),
             done: None,
-        });
+        };
+        Ok(self.await_request(request)?.wrote_to)
+    }
+
+    /// Compacts the files of `files`; the numbers of the files that come of it.
+    ///
+    /// # Errors
+    /// As `CompactionPlan::pick_files` and of the compaction; ShutdownInProgress; Incomplete while
+    /// background work is paused.
+    pub(crate) fn compact_files(
+        self: &Arc<Self>,
+        cf: &CfData,
+        files: FilesRequest,
+        max_subcompactions: u32,
+    ) -> Result<Vec<u64>> {
+        self.check_writable()?;
+        let request = Request {
+            id: 0,
+            family: cf.id,
+            input_level: 0,
+            output_level: None,
+            begin: None,
+            end: None,
+            ignore_from_file: u64::MAX,
+            forbid_move: true,
+            exclusive: false,
+            max_subcompactions: max_subcompactions as usize,
+            files: Some(files),
+            running: false,
+            wrote_to: None,
+            outputs: Vec::new(),
+            done: None,
+        };
+        Ok(self.await_request(request)?.outputs)
+    }
+
+    /// Queues a request and waits until it is done.
+    fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
+        let mut state = self.state.lock();
+        let id = state.manual.next_id;
+        state.manual.next_id += 1;
+        state.manual.requests.push_back(Request { id, ..request });
         self.schedule_background(&mut state);
         loop {
             let at = state.manual.requests.iter().position(|r| r.id == id);
@@ -264,7 +347,7 @@ impl DbInner {
             if let Some(result) = state.manual.requests[at].done.clone() {
                 let request = state.manual.requests.remove(at);
                 result?;
-                return Ok(request.and_then(|r| r.wrote_to));
+                return request.ok_or_else(|| Error::aborted("manual compaction lost"));
             }
             if let Err(error) = self.check_alive(&state)
                 && !state.manual.requests[at].running

@@ -28,6 +28,7 @@ pub(crate) mod ddl;
 pub(crate) mod destroy;
 pub(crate) mod error_handler;
 pub(crate) mod events;
+pub(crate) mod file_api;
 pub(crate) mod flush_api;
 pub(crate) mod identity;
 pub(crate) mod info_dumps;

@@ -157,7 +157,7 @@ impl CfState {
             sealed: self.imm.len() as f64,
             sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
             flush: self.reliefs.flush.as_ref().map(|(io, bytes)| relief(io, *bytes, *bytes)),
-            l0_files: level0.len() as f64,
+            l0_files: self.plan.counted_runs(&self.version) as f64,
             l0_bytes: level0.iter().map(|file| file.file_size as f64).sum(),
             l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
             l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },

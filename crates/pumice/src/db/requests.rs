@@ -3,6 +3,7 @@
 //! Plain values with RocksDB's names and defaults.
 
 use crate::db::Snapshot;
+use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 
 /// Options of a read.
@@ -120,6 +121,27 @@ impl Default for CompactRangeOptions {
             target_level: -1,
             bottommost_level_compaction: BottommostLevelCompaction::default(),
             allow_write_stall: false,
+            max_subcompactions: 0,
+        }
+    }
+}
+
+/// Options of [`crate::Db::compact_files`].
+#[derive(Clone, Debug)]
+pub struct CompactFilesOptions {
+    /// Compression of the outputs; None for what is set for their level.
+    pub compression: Option<CompressionType>,
+    /// Bytes at which an output ends; no limit by default. In level 0 there is always one.
+    pub output_file_size_limit: u64,
+    /// Parts at most that the compaction is split into; 0 takes the database's setting.
+    pub max_subcompactions: u32,
+}
+
+impl Default for CompactFilesOptions {
+    fn default() -> Self {
+        CompactFilesOptions {
+            compression: None,
+            output_file_size_limit: u64::MAX,
             max_subcompactions: 0,
         }
     }

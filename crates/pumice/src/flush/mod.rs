@@ -16,6 +16,7 @@ use pumice_env::JobIo;
 use pumice_memtable::MemTable;
 use pumice_table::TableReason;
 
+use crate::compaction::flush_compression;
 use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
 use crate::compaction::output::{OutputFile, OutputSpec, WrittenFile};
 use crate::compaction::tombstones::{of_memtables, surviving};
@@ -60,6 +61,7 @@ pub(crate) fn write_level0(
         base_level: 1,
         bottommost: false,
         deepest: false,
+        compression: flush_compression(&cf.options()),
         epoch,
         oldest_ancestor_time: pumice_port::time::wall_seconds(),
         expected_bytes: 0,

@@ -9,11 +9,13 @@ use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 
 use super::block_based::BlockBasedTableOptions;
+use super::collectors::CompactOnDeletionCollectorFactory;
 use super::component_values::buildable_compression;
 use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_style};
 use super::fifo::FifoOptions;
 use super::row::option_table;
-use super::value::{Refusal, Verbatim, at_least, between};
+use super::universal::UniversalOptions;
+use super::value::{Refusal, at_least, between};
 
 /// Levels at most.
 pub const MAX_LEVELS: i32 = 64;
@@ -112,18 +114,22 @@ option_table! {
         auto_tuned_compaction: bool = false, mutable, unsaved;
         /// Reserve the last level for files that are ingested behind all others.
         cf_allow_ingest_behind: bool = false, fixed, unsaved;
-        /// How files are merged: leveled or FIFO.
+        /// How files are merged: leveled, universal or FIFO.
         compaction_style: CompactionStyle = CompactionStyle::Level, fixed, saved,
             buildable_style;
         /// FIFO compaction: how much is kept, and whether small files are merged.
         compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved;
+        /// Universal compaction: when sorted runs are merged.
+        compaction_options_universal: UniversalOptions = UniversalOptions::default(), mutable,
+            saved;
         /// Age in seconds, 0 for none; the default means 30 days. Leveled compaction moves older
         /// data down to the last level with data; FIFO compaction deletes older files. Also in a
         /// database at rest.
         ttl: u64 = UNSET_SECONDS, mutable, saved;
         /// Leveled compaction rewrites files of this age in seconds, those of the last level too;
-        /// 0 for never. The default means 30 days with a compaction filter, else never. Also in a
-        /// database at rest. FIFO compaction has `ttl`.
+        /// 0 for never. The default means 30 days with a compaction filter, else never. Universal
+        /// compaction rewrites everything, after `ttl` if that is less; the default means 30 days.
+        /// Also in a database at rest. FIFO compaction has `ttl`.
         periodic_compaction_seconds: u64 = UNSET_SECONDS, mutable, saved;
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
@@ -151,14 +157,14 @@ option_table! {
     components {
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
+        /// Watch the entries of tables that are written, and may ask for their compaction.
+        table_properties_collector_factories: Vec<CompactOnDeletionCollectorFactory> = Vec::new();
     }
     hints {
         /// Memtable bytes kept for conflict checks of transactions, which are not built.
         "max_write_buffer_size_to_maintain": i64 = "0", fixed, saved;
         /// See max_write_buffer_size_to_maintain (removed in RocksDB 10).
         "max_write_buffer_number_to_maintain": i32 = "0", fixed, unsaved;
-        /// Universal compaction only.
-        "compaction_options_universal": Verbatim = "", mutable, unsaved;
         /// Huge pages for the memtable.
         "memtable_huge_page_size": u64 = "0", mutable, saved;
         /// Locality of old Bloom filters.

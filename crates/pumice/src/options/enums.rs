@@ -8,7 +8,7 @@ option_enum! {
         /// Leveled compaction.
         #[default]
         Level = "kCompactionStyleLevel",
-        /// Size-tiered compaction.
+        /// Sorted runs of similar size and age are merged.
         Universal = "kCompactionStyleUniversal",
         /// Drop the oldest files.
         Fifo = "kCompactionStyleFIFO",
@@ -17,16 +17,28 @@ option_enum! {
     }
 }
 
-/// Leveled and FIFO compaction are built.
+/// All but none at all are built.
 pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
     match style {
-        CompactionStyle::Level | CompactionStyle::Fifo => Ok(()),
-        other => Err(Refusal::Unsupported(format!(
-            "{} is not supported by this build; {} and {} are",
-            other.option_name(),
+        CompactionStyle::Level | CompactionStyle::Fifo | CompactionStyle::Universal => Ok(()),
+        CompactionStyle::None => Err(Refusal::Unsupported(format!(
+            "{} is not supported by this build; {}, {} and {} are",
+            style.option_name(),
             CompactionStyle::Level.option_name(),
+            CompactionStyle::Universal.option_name(),
             CompactionStyle::Fifo.option_name()
         ))),
+    }
+}
+
+option_enum! {
+    /// What universal compaction compares the next sorted run with.
+    pub enum StopStyle {
+        /// The run before it: runs of similar size are merged.
+        SimilarSize = "kCompactionStopStyleSimilarSize",
+        /// All that was taken before it.
+        #[default]
+        TotalSize = "kCompactionStopStyleTotalSize",
     }
 }
 

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `row` | the row type and the macro that makes a settings struct and its table |
 //! | `db_options`, `cf_options`, `block_based` | the tables |
-//! | `value`, `enums`, `fifo`, `component_values`, `table_values` | text forms of types |
+//! | `value`, `enums`, `component_values`, `table_values` | text forms of types |
+//! | `fifo`, `universal` | the settings of these kinds of compaction |
+//! | `collectors` | what watches the entries of a table |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
@@ -19,6 +21,7 @@
 
 pub mod block_based;
 pub mod cf_options;
+mod collectors;
 mod component_values;
 pub mod db_options;
 pub mod docs;
@@ -32,6 +35,7 @@ pub mod row;
 mod sanitize;
 mod table_values;
 pub mod text;
+pub mod universal;
 pub mod value;
 mod writers;
 
@@ -44,8 +48,12 @@ use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
+pub(crate) use collectors::CompactOnDeletionCollector;
+pub use collectors::CompactOnDeletionCollectorFactory;
 pub use db_options::DbOptions;
-pub use enums::{BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory};
+pub use enums::{
+    BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory, StopStyle,
+};
 pub use fifo::FifoOptions;
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
@@ -54,6 +62,7 @@ pub use latest::load_latest_options;
 pub use merge_operators::merge_operator_by_name;
 pub use row::{OptionSet, check_all};
 pub use sanitize::check_column_family;
+pub use universal::UniversalOptions;
 
 pub use pumice_base::checksum::ChecksumType;
 pub use pumice_table::{

@@ -49,7 +49,7 @@ const ON_DISK: &[OnDisk] = &[
     row(
         "compaction_style",
         Writing,
-        &["kCompactionStyleLevel", "kCompactionStyleFIFO"],
+        &["kCompactionStyleLevel", "kCompactionStyleUniversal", "kCompactionStyleFIFO"],
         "another compaction would change the shape of the tree",
     ),
     row("compression_manager", Writing, NULL, "blocks are compressed by codecs of its own"),

@@ -145,15 +145,10 @@ impl ColumnFamilyOptions {
         } else {
             o.level_compaction_dynamic_level_bytes = false;
         }
-        if o.ttl == UNSET_SECONDS {
-            o.ttl = DERIVED_AGE_SECONDS;
+        if o.compaction_style == CompactionStyle::Universal && o.cf_allow_ingest_behind {
+            o.num_levels = o.num_levels.max(3);
         }
-        if o.periodic_compaction_seconds == UNSET_SECONDS {
-            // Filters are meant to see all data from time to time. FIFO compaction never asks.
-            let filters =
-                o.compaction_style != CompactionStyle::Fifo && o.compaction_filter.is_some();
-            o.periodic_compaction_seconds = if filters { DERIVED_AGE_SECONDS } else { 0 };
-        }
+        o.sanitize_ages();
         if o.max_bytes_for_level_multiplier <= 0.0 {
             o.max_bytes_for_level_multiplier = 1.0;
         }
@@ -188,6 +183,27 @@ impl ColumnFamilyOptions {
         }
         Ok(o)
     }
+
+    /// Derives the ages at which files are compacted.
+    fn sanitize_ages(&mut self) {
+        if self.ttl == UNSET_SECONDS {
+            self.ttl = DERIVED_AGE_SECONDS;
+        }
+        if self.periodic_compaction_seconds == UNSET_SECONDS {
+            // Filters are meant to see all data from time to time. FIFO compaction never asks.
+            let asks = match self.compaction_style {
+                CompactionStyle::Universal => true,
+                CompactionStyle::Fifo => false,
+                _ => self.compaction_filter.is_some(),
+            };
+            self.periodic_compaction_seconds = if asks { DERIVED_AGE_SECONDS } else { 0 };
+        }
+        if self.compaction_style == CompactionStyle::Universal && self.ttl > 0 {
+            // There is no level to move old data to, so both rewrite it.
+            let periods = [self.ttl, self.periodic_compaction_seconds].into_iter();
+            self.periodic_compaction_seconds = periods.filter(|p| *p > 0).min().unwrap_or(0);
+        }
+    }
 }
 
 impl BlockBasedTableOptions {
@@ -211,8 +227,29 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     let mut table = options.table_factory.clone();
     table.sanitize();
     check_table(options, &table)?;
+    check_universal(options)?;
     table.to_table_options()?;
     check_codecs(options)
+}
+
+/// The limit of sorted runs, as RocksDB refuses it.
+fn check_universal(options: &ColumnFamilyOptions) -> Result<()> {
+    let limit = options.compaction_options_universal.max_read_amp;
+    if options.compaction_style != CompactionStyle::Universal {
+        return Ok(());
+    }
+    if limit < -1 {
+        return Err(Error::not_supported(
+            "CompactionOptionsUniversal::max_read_amp should be at least -1.",
+        ));
+    }
+    if limit > 0 && limit < options.level0_file_num_compaction_trigger {
+        return Err(Error::not_supported(
+            "CompactionOptionsUniversal::max_read_amp limits the number of sorted runs but is \
+             smaller than the compaction trigger level0_file_num_compaction_trigger.",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether tables can be written with the codecs that are configured, so that no flush finds out.

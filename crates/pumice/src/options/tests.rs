@@ -101,7 +101,7 @@ fn values_of_a_7_8_file_arrive() {
 fn defaults_are_those_of_10_10() {
     let mut derived = BTreeSet::from(["delayed_write_rate", "arena_block_size", "ttl"]);
     derived.extend(["max_compaction_bytes", "periodic_compaction_seconds", "create_if_missing"]);
-    derived.extend(["compaction_options_fifo", "compaction_options_universal"]);
+    derived.insert("compaction_options_fifo");
     let (db, cf) = (DbOptions::default(), ColumnFamilyOptions::default());
     for (section, name, theirs) in assignments(ROCKSDB_10_10) {
         let ours = match section.as_str() {
@@ -364,7 +364,12 @@ fn refusals_name_the_option() {
         ("compression", "kXpressCompression", ErrorKind::NotSupported),
         ("compression_opts", "{level=3;nope=1}", ErrorKind::InvalidArgument),
         ("compression_opts", "{max_dict_bytes=-1}", ErrorKind::InvalidArgument),
-        ("compaction_style", "kCompactionStyleUniversal", ErrorKind::NotSupported),
+        ("compaction_style", "kCompactionStyleNone", ErrorKind::NotSupported),
+        ("compaction_options_universal", "{nope=1}", ErrorKind::InvalidArgument),
+        ("compaction_options_universal", "{size_ratio=x}", ErrorKind::InvalidArgument),
+        ("compaction_options_universal", "{stop_style=x}", ErrorKind::InvalidArgument),
+        ("compaction_options_universal", "{min_merge_width=-1}", ErrorKind::InvalidArgument),
+        ("compaction_options_universal", "5", ErrorKind::InvalidArgument),
         ("compaction_options_fifo", "{nope=1}", ErrorKind::InvalidArgument),
         ("compaction_options_fifo", "{age_for_warm=5}", ErrorKind::NotSupported),
         (

@@ -62,6 +62,12 @@ pub enum CompactionReason {
     Ttl,
     /// The file is older than `periodic_compaction_seconds`.
     PeriodicCompaction,
+    /// Universal: newer data takes too much space beside the oldest.
+    UniversalSizeAmplification,
+    /// Universal: sorted runs have similar sizes.
+    UniversalSizeRatio,
+    /// Universal: there are too many sorted runs.
+    UniversalSortedRunNum,
     /// FIFO: there are too many bytes.
     FifoMaxSize,
     /// FIFO: there are many small files.
@@ -81,6 +87,9 @@ impl CompactionReason {
             CompactionReason::BottommostFiles => "BottommostFiles",
             CompactionReason::Ttl => "Ttl",
             CompactionReason::PeriodicCompaction => "PeriodicCompaction",
+            CompactionReason::UniversalSizeAmplification => "UniversalSizeAmplification",
+            CompactionReason::UniversalSizeRatio => "UniversalSizeRatio",
+            CompactionReason::UniversalSortedRunNum => "UniversalSortedRunNum",
             CompactionReason::FifoMaxSize => "FIFOMaxSize",
             CompactionReason::FifoReduceNumFiles => "FIFOReduceNumFiles",
             CompactionReason::FifoTtl => "FIFOTtl",

@@ -69,7 +69,7 @@ impl StallCause {
 pub struct StallInputs {
     /// Memtables waiting for flush.
     pub immutable_memtables: usize,
-    /// Files in L0.
+    /// Files in L0; with universal compaction all sorted runs.
     pub l0_files: usize,
     /// Estimated bytes waiting for compaction.
     pub pending_bytes: u64,

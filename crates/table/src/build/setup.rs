@@ -65,7 +65,7 @@ pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties
         format_version: u64::from(options.format_version),
         merge_operator: or_null(context.merge_operator_name.clone()),
         prefix_extractor: or_null(extractor.map(|e| e.name())),
-        property_collectors: "[]".to_string(),
+        property_collectors: format!("[{}]", context.property_collectors.join(",")),
         ..Default::default()
     };
     let flag: fn(bool) -> &'static [u8] = |on| if on { b"1" } else { b"0" };

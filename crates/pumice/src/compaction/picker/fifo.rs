@@ -129,6 +129,7 @@ fn deletion(reason: CompactionReason, inputs: InputLevel) -> CompactionPick {
         is_deletion: true,
         bottommost: true,
         deepest: false,
+        compression: None,
         target_output_file_size: 0,
         max_output_file_size: 0,
         max_compaction_bytes: 0,

@@ -275,11 +275,15 @@ fn first_marked(
         let level0_blocked = level == 0 && (ctx.running.level0_busy() || !ctx.has_base_level());
         // Marks may be older than the version.
         let gone = ctx.version.level(level).index_of(file.number).is_none();
-        let stays = last && destination == Destination::Next;
+        let stays = last && level > 0 && destination == Destination::Next;
         if file.is_being_compacted() || gone || level0_blocked || stays {
             return None;
         }
-        let down = destination != Destination::Same && !last;
+        let down = match destination {
+            Destination::Same => false,
+            Destination::Next => true,
+            Destination::NextOrLast => !last,
+        };
         let output_level = if down { ctx.next_level(level) } else { level };
         let inputs = ctx.expand_to_clean_cut(InputLevel::new(level, vec![file.clone()]))?;
         let inputs = match (level, down) {

@@ -10,6 +10,7 @@
 //! overlaps is inside; (4) all files of the output level that overlap are inputs.
 
 mod fifo;
+mod files;
 mod intra_l0;
 mod leveled;
 mod manual;
@@ -18,16 +19,20 @@ mod running;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod universal;
 
 use std::sync::Arc;
 
+use pumice_compress::CompressionType;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
 pub use fifo::FifoRules;
+pub use files::{FilesRequest, pick_files};
 pub use leveled::{pick, pick_level0};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
 pub use running::RunningCompactions;
+pub use universal::UniversalRules;
 
 pub use crate::stats::listener::CompactionReason;
 
@@ -120,6 +125,8 @@ pub struct CompactionPick {
     /// No level behind that of the outputs has files: what is set for the bottommost level's
     /// compression holds, whether or not `bottommost` is true.
     pub deepest: bool,
+    /// The compression of the outputs, if it is not what is set for their level.
+    pub compression: Option<CompressionType>,
     /// Size at which an output should end.
     pub target_output_file_size: u64,
     /// Size at which an output must end.

@@ -122,6 +122,7 @@ impl PickContext<'_> {
             is_deletion: false,
             bottommost,
             deepest: start.output_level + 1 >= self.version.num_non_empty_levels(),
+            compression: None,
             target_output_file_size: target,
             max_output_file_size: if may_grow { target.saturating_mul(2) } else { target },
             max_compaction_bytes: self.options.compaction_limit(),
@@ -188,7 +189,7 @@ impl PickContext<'_> {
     }
 
     /// Nothing older than the inputs overlaps them.
-    fn is_bottommost(
+    pub(super) fn is_bottommost(
         &self,
         inputs: &[InputLevel],
         output_level: usize,
@@ -205,7 +206,7 @@ impl PickContext<'_> {
     }
 
     /// Outputs in L0 are never split: their order is by age alone.
-    fn target_file_size(&self, output_level: usize) -> u64 {
+    pub(super) fn target_file_size(&self, output_level: usize) -> u64 {
         match output_level {
             0 => u64::MAX,
             level => self.options.target_file_size(level, self.targets.base_level),

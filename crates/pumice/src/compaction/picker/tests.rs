@@ -6,15 +6,16 @@ mod simulation;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pumice_compress::CompressionType;
 use pumice_manifest::testing as text;
 use pumice_manifest::{
-    FileMarks, FileMetaData, LevelScores, LevelTargets, MarkRules, Offpeak, Version,
-    VersionBuilder, VersionEdit,
+    FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules, Offpeak,
+    Version, VersionBuilder, VersionEdit,
 };
 
 use super::{
     CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
-    RunningCompactions, pick, pick_range,
+    RunningCompactions, UniversalRules, pick, pick_range,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -33,6 +34,7 @@ fn show(pick: &CompactionPick) -> String {
         (pick.is_trivial_move, "move"),
         (pick.is_deletion, "delete"),
         (pick.bottommost, "bottommost"),
+        (pick.compression == Some(CompressionType::None), "uncompressed"),
     ];
     for (on, word) in marks {
         if on {
@@ -166,6 +168,48 @@ impl Tree {
         format!("score={score:.2}\n{picked}")
     }
 
+    fn universal(&mut self, command: &text::Command) -> String {
+        let mut options = text::leveled_options(command);
+        options.level_compaction_dynamic_level_bytes = false;
+        options.reserved_last_level = command.args.contains_key("behind");
+        let targets = LevelTargets::compute(&self.version, &options);
+        let rules = universal_rules(command, &options);
+        let score = rules.scores(&self.version, &self.running).score(0);
+        let marked_by = MarkRules {
+            oldest_snapshot: 0,
+            now: command.number("now").unwrap_or(0),
+            bottommost_delay: 0,
+            ttl: 0,
+            periodic: command.number("periodic").unwrap_or(0),
+            offpeak: Offpeak::default(),
+            allow_ingest_behind: false,
+        };
+        let marks = FileMarks::compute(&self.version, &marked_by).without_levels();
+        let ctx = PickContext {
+            version: &self.version,
+            targets: &targets,
+            options: &options,
+            running: &self.running,
+        };
+        let picked = match command.args.contains_key("all") {
+            false => rules.pick(&ctx, &marks),
+            true => match rules.pick_all(&ctx) {
+                ManualPick::Nothing => return "nothing".into(),
+                ManualPick::Conflict => return "conflict".into(),
+                ManualPick::Pick { pick, resume_at: None } => Some(*pick),
+                ManualPick::Pick { .. } => panic!("it is done at once"),
+            },
+        };
+        let picked = match picked {
+            Some(pick) => {
+                self.register(command, &pick);
+                show(&pick)
+            }
+            None => "nothing".into(),
+        };
+        format!("runs={} score={score:.2}\n{picked}", UniversalRules::runs(&self.version))
+    }
+
     fn run(&mut self, command: &text::Command) -> String {
         match command.name.as_str() {
             "define" => {
@@ -185,6 +229,7 @@ impl Tree {
             "pick" => self.pick(command),
             "manual" => self.manual(command),
             "fifo" => self.fifo(command),
+            "universal" => self.universal(command),
             "finish" => {
                 self.ids.drain(..).for_each(|id| self.running.unregister(id));
                 "ok".into()
@@ -194,9 +239,28 @@ impl Tree {
     }
 }
 
+fn universal_rules(command: &text::Command, options: &LeveledOptions) -> UniversalRules {
+    let number = |name, standard| command.number(name).unwrap_or(standard);
+    UniversalRules {
+        trigger: options.level0_file_num_compaction_trigger,
+        stop_writes_trigger: number("stop", 36) as usize,
+        size_ratio: number("ratio", 1) as u32,
+        min_merge_width: 2,
+        max_merge_width: u32::MAX,
+        max_size_amplification_percent: number("amplification", 200) as u32,
+        compression_size_percent: number("compressed", u64::MAX) as i32,
+        max_read_amp: -1,
+        similar_size: false,
+        allow_trivial_move: command.args.contains_key("move"),
+        incremental: command.args.contains_key("incremental"),
+        write_buffer_size: 100,
+        max_compaction_bytes: options.compaction_limit(),
+    }
+}
+
 #[pumice_test_macros::test]
 fn picker_text() {
-    for name in ["level0", "levels", "marks", "manual", "fifo"] {
+    for name in ["level0", "levels", "marks", "manual", "fifo", "universal"] {
         let mut tree = Tree::new();
         let path = format!("{TESTDATA}/{name}.txt");
         let input = std::fs::read_to_string(&path).unwrap();

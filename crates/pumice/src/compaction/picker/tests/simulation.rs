@@ -14,7 +14,9 @@ use pumice_manifest::{
     UserRange, Version, VersionBuilder, VersionEdit,
 };
 
-use super::super::{CompactionPick, PickContext, PriorityCache, RunningCompactions, pick};
+use super::super::{
+    CompactionPick, PickContext, PriorityCache, RunningCompactions, UniversalRules, pick,
+};
 
 struct Rng(u64);
 
@@ -33,6 +35,8 @@ type Entries = Vec<(u32, u64)>;
 
 struct Simulation {
     options: LeveledOptions,
+    /// Universal compaction instead of leveled.
+    universal: Option<UniversalRules>,
     version: Arc<Version>,
     running: RunningCompactions,
     cache: PriorityCache,
@@ -44,6 +48,8 @@ struct Simulation {
     next_epoch: u64,
     /// Versions of a key are kept, so that keys span files.
     keep_versions: bool,
+    /// The next file is marked for compaction.
+    mark_next: bool,
     rewritten: u64,
     moved: u64,
 }
@@ -57,6 +63,7 @@ impl Simulation {
         let icmp = InternalKeyComparator::new(Comparator::Bytewise);
         Simulation {
             options,
+            universal: None,
             version: Version::empty(icmp, levels),
             running: RunningCompactions::default(),
             cache: PriorityCache::default(),
@@ -67,6 +74,7 @@ impl Simulation {
             next_seq: 1,
             next_epoch: 1,
             keep_versions,
+            mark_next: false,
             rewritten: 0,
             moved: 0,
         }
@@ -85,6 +93,7 @@ impl Simulation {
             smallest_seq: seqs().min().unwrap(),
             largest_seq: seqs().max().unwrap(),
             epoch_number: epoch,
+            marked_for_compaction: self.mark_next,
             ..Default::default()
         };
         self.contents.insert(number, entries);
@@ -108,7 +117,9 @@ impl Simulation {
         let epoch = self.next_epoch;
         self.next_epoch += 1;
         let mut edit = VersionEdit::default();
+        self.mark_next = self.universal.is_some() && epoch.is_multiple_of(5);
         edit.add_file(0, self.new_file(entries, epoch));
+        self.mark_next = false;
         self.install(&edit);
     }
 
@@ -121,10 +132,9 @@ impl Simulation {
         LevelScores::compute(&self.version, &self.targets(), &self.options, files)
     }
 
-    /// Starts the next compaction, if there is one.
-    fn start(&mut self) -> bool {
+    /// The next compaction, if there is one.
+    fn next_pick(&mut self) -> Option<CompactionPick> {
         let targets = self.targets();
-        let scores = self.scores();
         let rules = MarkRules {
             oldest_snapshot: 0,
             now: 0,
@@ -141,9 +151,15 @@ impl Simulation {
             options: &self.options,
             running: &self.running,
         };
-        let Some(pick) = pick(&ctx, &scores, &marks, &mut self.cache) else {
-            return false;
-        };
+        match &self.universal {
+            Some(rules) => rules.pick(&ctx, &marks.without_levels()),
+            None => pick(&ctx, &self.scores(), &marks, &mut self.cache),
+        }
+    }
+
+    /// Starts the next compaction, if there is one.
+    fn start(&mut self) -> bool {
+        let Some(pick) = self.next_pick() else { return false };
         self.check_pick(&pick);
         let id = self.running.register(&pick, self.version.comparator());
         self.jobs.push((id, pick));
@@ -188,6 +204,9 @@ impl Simulation {
         let mut edit = VersionEdit::default();
         let mut merged = Entries::new();
         for (level, file) in pick.input_files() {
+            if pick.is_trivial_move && level == pick.output_level {
+                continue;
+            }
             edit.delete_file(level, file.number);
             if pick.is_trivial_move {
                 self.moved += file.file_size;
@@ -236,7 +255,8 @@ impl Simulation {
             while self.start() {}
             if self.jobs.is_empty() {
                 let scores = self.scores();
-                assert!(!scores.needs_compaction(), "{scores:?}\n{:?}", self.version);
+                let needs = self.universal.is_none() && scores.needs_compaction();
+                assert!(!needs, "{scores:?}\n{:?}", self.version);
                 return;
             }
             let index = rng.below(self.jobs.len() as u64) as usize;
@@ -266,6 +286,35 @@ fn random_options(rng: &mut Rng) -> LeveledOptions {
     }
 }
 
+/// Flushes and compactions begin and end in any order; then the tree is left alone.
+fn live(tree: &mut Simulation, rng: &mut Rng) {
+    let (keys, max_jobs) = (50 + rng.below(400), 1 + rng.below(4) as usize);
+    for _ in 0..120 {
+        match rng.below(3) {
+            0 => {
+                let base = rng.below(keys);
+                let spread = 1 + rng.below(keys);
+                let n = 1 + rng.below(30);
+                let picked: Vec<u32> = (0..n).map(|_| (base + rng.below(spread)) as u32).collect();
+                tree.flush(picked);
+            }
+            1 if tree.jobs.len() < max_jobs => {
+                tree.start();
+            }
+            _ if !tree.jobs.is_empty() => {
+                let index = rng.below(tree.jobs.len() as u64) as usize;
+                tree.finish(index, rng);
+                tree.check_reads();
+            }
+            _ => {}
+        }
+    }
+    tree.settle(rng);
+    tree.check_reads();
+    assert!(tree.running.is_empty());
+    assert!(tree.version.all_files().all(|(_, f)| !f.is_being_compacted()));
+}
+
 #[pumice_test_macros::test]
 fn random_trees_stay_correct_and_come_to_rest() {
     for seed in 0..150 {
@@ -274,32 +323,58 @@ fn random_trees_stay_correct_and_come_to_rest() {
         println!("seed {seed} {options:?}");
         let levels = 2 + rng.below(6) as usize;
         let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
-        let (keys, max_jobs) = (50 + rng.below(400), 1 + rng.below(4) as usize);
-        for _ in 0..120 {
-            match rng.below(3) {
-                0 => {
-                    let base = rng.below(keys);
-                    let spread = 1 + rng.below(keys);
-                    let n = 1 + rng.below(30);
-                    let picked: Vec<u32> =
-                        (0..n).map(|_| (base + rng.below(spread)) as u32).collect();
-                    tree.flush(picked);
-                }
-                1 if tree.jobs.len() < max_jobs => {
-                    tree.start();
-                }
-                _ if !tree.jobs.is_empty() => {
-                    let index = rng.below(tree.jobs.len() as u64) as usize;
-                    tree.finish(index, rng);
-                    tree.check_reads();
-                }
-                _ => {}
-            }
-        }
-        tree.settle(rng);
-        tree.check_reads();
-        assert!(tree.running.is_empty());
-        assert!(tree.version.all_files().all(|(_, f)| !f.is_being_compacted()));
+        live(&mut tree, rng);
+    }
+}
+
+fn random_rules(rng: &mut Rng, options: &LeveledOptions) -> UniversalRules {
+    UniversalRules {
+        trigger: options.level0_file_num_compaction_trigger,
+        stop_writes_trigger: 6 + rng.below(20) as usize,
+        size_ratio: [0, 1, 20, 100][rng.below(4) as usize],
+        min_merge_width: rng.below(4) as u32,
+        max_merge_width: [u32::MAX, 3, 8][rng.below(3) as usize],
+        max_size_amplification_percent: [0, 50, 200, 1000][rng.below(4) as usize],
+        compression_size_percent: [-1, 50][rng.below(2) as usize],
+        max_read_amp: [-1, -1, 0, 8][rng.below(4) as usize],
+        similar_size: rng.below(2) == 0,
+        allow_trivial_move: rng.below(2) == 0,
+        incremental: rng.below(2) == 0,
+        write_buffer_size: 10,
+        max_compaction_bytes: options.compaction_limit(),
+    }
+}
+
+/// Bytes newer than the oldest run, of each of its own, percent.
+fn amplification(version: &Version) -> u64 {
+    let Some(last) = version.num_non_empty_levels().checked_sub(1) else { return 0 };
+    let oldest = match last {
+        0 => version.files(0).last().map_or(0, |file| file.file_size),
+        level => version.level_bytes(level),
+    };
+    (version.total_bytes() - oldest) * 100 / oldest.max(1)
+}
+
+/// Every order of ends leaves the newest versions to be found first, and a tree that was left alone
+/// is within the limits that were set.
+#[pumice_test_macros::test]
+fn random_universal_trees_stay_correct_and_come_to_rest() {
+    for seed in 0..400 {
+        let rng = &mut Rng(seed);
+        let mut options = random_options(rng);
+        options.level_compaction_dynamic_level_bytes = false;
+        let rules = random_rules(rng, &options);
+        println!("seed {seed} {options:?} {rules:?}");
+        let levels = 1 + rng.below(7) as usize;
+        let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
+        tree.universal = Some(rules.clone());
+        live(&mut tree, rng);
+        let runs = UniversalRules::runs(&tree.version);
+        let fixed = rules.max_read_amp < 0 && rules.min_merge_width <= 2;
+        assert!(!fixed || runs <= rules.trigger, "{runs} runs\n{:?}", tree.version);
+        let percent = amplification(&tree.version);
+        let limit = u64::from(rules.max_size_amplification_percent);
+        assert!(runs < rules.trigger || percent < limit.max(1), "{percent} %\n{:?}", tree.version);
     }
 }
 

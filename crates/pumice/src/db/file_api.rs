@@ -1,0 +1,186 @@
+//! What programs may ask about table files: to delete those inside ranges, to compact those of a
+//! range some time, to compact given ones now.
+//!
+//! Thread safety: from any thread. Every call may suspend.
+//! Invariant: no file leaves that a compaction reads or an ingestion replaces.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
+use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
+
+use crate::compaction::picker::{FilesRequest, InputLevel};
+use crate::db::api::Db;
+use crate::db::column_family::{CfData, ColumnFamily};
+use crate::db::requests::CompactFilesOptions;
+use crate::db::{DbInner, DbState};
+
+/// First and last user key; None for an open end.
+pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
+impl Db {
+    /// Deletes the table files that lie wholly inside one of `ranges` (with the last key of a range
+    /// only if `include_end`), but those of level 0 and those that are being compacted. Nothing is
+    /// read or written for it. What was deleted or overwritten by the entries that go, and lies in
+    /// other files, is seen again; snapshots see the deletion, too.
+    ///
+    /// # Errors
+    /// ColumnFamilyDropped; the background error; IoError of the MANIFEST.
+    pub fn delete_files_in_ranges(
+        &self,
+        cf: &ColumnFamily,
+        ranges: &[KeyRange<'_>],
+        include_end: bool,
+    ) -> Result<()> {
+        self.inner().delete_files_in_ranges(self.live(cf)?, ranges, include_end)
+    }
+
+    /// Marks the table files that overlap `[begin, end]` (None: open end) to be compacted once
+    /// there is nothing more urgent, but those of the last level with data. Returns at once. The
+    /// marks are forgotten when the database closes.
+    ///
+    /// # Errors
+    /// ColumnFamilyDropped; NotSupported on a database that is open for reading.
+    pub fn suggest_compact_range(
+        &self,
+        cf: &ColumnFamily,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.inner().suggest_compact_range(self.live(cf)?, begin, end)
+    }
+
+    /// Compacts the table files with these names (as in [`crate::LiveFile::name`]) into
+    /// `output_level`, with every file that has to go along: older ones of level 0, those between
+    /// the named ones, and what overlaps down to that level. They are always rewritten, by a
+    /// background thread. Returns the names of the new files.
+    ///
+    /// # Errors
+    /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running
+    /// compaction is in the way; Incomplete while background work is paused; the background error.
+    pub fn compact_files(
+        &self,
+        options: &CompactFilesOptions,
+        cf: &ColumnFamily,
+        input_file_names: &[&str],
+        output_level: i32,
+    ) -> Result<Vec<String>> {
+        let data = self.live(cf)?;
+        let request = FilesRequest {
+            family: data.name.clone(),
+            files: input_file_names.iter().map(|name| number(name)).collect::<Result<_>>()?,
+            output_level,
+            compression: options.compression,
+            output_file_size_limit: options.output_file_size_limit.max(1),
+        };
+        let outputs = self.inner().compact_files(data, request, options.max_subcompactions)?;
+        Ok(outputs.iter().map(|number| format!("/{number:06}.sst")).collect())
+    }
+}
+
+/// The number in the name of a table file, with or without a folder.
+fn number(name: &str) -> Result<u64> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let digits = file.strip_suffix(".sst").filter(|digits| !digits.is_empty());
+    let number = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+    number
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| Error::invalid_argument(format!("{name} is not the name of a table file")))
+}
+
+impl DbInner {
+    fn delete_files_in_ranges(
+        self: &Arc<Self>,
+        cf: &CfData,
+        ranges: &[KeyRange<'_>],
+        include_end: bool,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let mut reserved = None;
+        let build = |state: &mut DbState| {
+            self.check_alive(state)?;
+            let dropped = || Error::column_family_dropped(cf.name.clone());
+            let family = state.cfs.get_mut(&cf.id).ok_or_else(dropped)?;
+            let version = Arc::clone(&family.version);
+            let doomed = files_inside(&version, ranges, include_end);
+            let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
+            let numbers = |input: &InputLevel| {
+                let level = input.level;
+                input.files.iter().map(move |file| (level, file.number)).collect::<Vec<_>>()
+            };
+            edit.deleted_files = doomed.iter().flat_map(numbers).collect();
+            if edit.deleted_files.is_empty() {
+                return Ok(Vec::new().into());
+            }
+            self.info(format_args!(
+                "[{}] Deleting {} files in ranges",
+                cf.name,
+                edit.deleted_files.len()
+            ));
+            // No compaction takes them up before the new version is there.
+            let nowhere = UserRange { begin: Some(&[]), end: Some(&[]), end_open: true };
+            reserved = Some(family.plan.reserve(0, &nowhere, doomed));
+            Ok(vec![edit].into())
+        };
+        let deleted = self.change_versions(build, |_| ());
+        if let Some(reservation) = reserved {
+            let mut state = self.state.lock();
+            if let Some(family) = state.cfs.get_mut(&cf.id) {
+                family.plan.unreserve(reservation);
+                self.refresh_scores(family);
+                self.update_stall(family);
+            }
+            self.queue_compaction(&mut state, cf.id);
+            self.schedule_background(&mut state);
+            self.changed.notify_all();
+        }
+        deleted?;
+        self.delete_obsolete_files();
+        Ok(())
+    }
+
+    fn suggest_compact_range(
+        self: &Arc<Self>,
+        cf: &CfData,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let freed = self.caught_up_below();
+        let mut state = self.state.lock();
+        if let Some(family) = state.cfs.get_mut(&cf.id) {
+            let version = Arc::clone(&family.version);
+            family.plan.suggest(&version, &UserRange::closed(begin, end), freed);
+        }
+        self.queue_compaction(&mut state, cf.id);
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+}
+
+/// The idle files below L0 that lie wholly inside one of the ranges, by level.
+fn files_inside(version: &Version, ranges: &[KeyRange<'_>], include_end: bool) -> Vec<InputLevel> {
+    let cmp = &version.comparator().user;
+    let mut inputs = Vec::new();
+    for level in version.levels().iter().skip(1) {
+        let mut numbers = BTreeSet::new();
+        for (begin, end) in ranges {
+            let range = UserRange::closed(*begin, *end);
+            let ends_it = |file: &Arc<FileMetaData>| {
+                end.is_some_and(|end| cmp.compare(file.largest_user_key(), end).is_eq())
+            };
+            let inside = &level.files()[level.clean_inputs_within(&range, cmp)];
+            let free = |file: &&Arc<FileMetaData>| {
+                !file.is_being_compacted() && (include_end || !ends_it(file))
+            };
+            numbers.extend(inside.iter().filter(free).map(|file| file.number));
+        }
+        let files = level.files().iter().filter(|file| numbers.contains(&file.number));
+        let files: Vec<_> = files.cloned().collect();
+        if !files.is_empty() {
+            inputs.push(InputLevel { level: level.number(), files });
+        }
+    }
+    inputs
+}

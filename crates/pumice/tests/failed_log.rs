@@ -112,10 +112,11 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
 }
 
 /// What was acknowledged before its log failed survives a close that comes while that log is being
-/// left: the close waits for it, or says that it could not be done.
+/// left: the close waits for it, or says that it could not be done. Paused background work, which
+/// the recovery waits for, goes on as far as that needs it.
 #[test]
 fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
-    for manifest_fails in [false, true] {
+    for (manifest_fails, paused) in [(false, false), (true, false), (false, true), (true, true)] {
         let (report, outcome) = sim::run(&sim::Options::new(1), || {
             let fs = MemFs::new(1);
             let (db, _) = open(&options(&fs));
@@ -128,6 +129,9 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
             }
             let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
             fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+            if paused {
+                db.pause_background_work();
+            }
             let resuming = Arc::clone(&db);
             let resume = thread::spawn("resume", move || resuming.resume());
             thread::sleep(Duration::from_millis(500));

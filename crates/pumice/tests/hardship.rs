@@ -267,3 +267,27 @@ fn a_compaction_loses_nothing_when_its_parts_get_no_threads() {
         });
     }
 }
+
+/// Writes that no log has, and that a recovery saves while the database closes.
+#[test]
+fn a_close_does_not_report_as_lost_what_a_recovery_saves() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.db.max_bgerror_resume_count = 0;
+        let db = Arc::new(Db::open(&options, DIR).unwrap());
+        let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+        db.put(&unlogged, b"a", b"1").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Write, "*.sst", 0, Fault::Eio));
+        db.flush(&FlushOptions::default()).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Stall(SECOND)));
+        let resuming = Arc::clone(&db);
+        let resume = thread::spawn("resume", move || resuming.resume());
+        thread::sleep(Duration::from_millis(500));
+        let closed = db.close();
+        resume.join().unwrap().unwrap();
+        drop(db);
+        let db = Db::open(&options, DIR).unwrap();
+        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        closed.unwrap();
+    });
+}

@@ -47,19 +47,24 @@ impl DbInner {
             let _state = self.state.lock();
             self.changed.notify_all();
         }
+        self.await_resume();
         if !self.read_only && !self.options().avoid_flush_during_shutdown {
             closing.result = self.save_unlogged();
         }
-        self.await_resume();
         self.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
         closing.result.clone()
     }
 
     /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
-    /// let finish, or what it flushed would be lost with its log.
+    /// let finish, or what it flushed would be lost with its log. None begins any more. Its flushes
+    /// run even if background work is paused, or it would not end.
     fn await_resume(&self) {
         let mut state = self.state.lock();
+        if state.errors.is_resuming() {
+            state.saving = true;
+            self.schedule_background(&mut state);
+        }
         while state.errors.is_resuming() {
             state = self.changed.wait_timeout(state, POLL).0;
         }

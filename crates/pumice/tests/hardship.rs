@@ -8,7 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pumice::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice::{
+    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
+    WriteOptions,
+};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::{sim, thread, time};
 
@@ -290,4 +293,34 @@ fn a_close_does_not_report_as_lost_what_a_recovery_saves() {
         assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
         closed.unwrap();
     });
+}
+
+#[test]
+fn nobody_waits_for_the_compaction_of_a_family_that_is_dropped() {
+    let bounded = WaitForCompactOptions { timeout_micros: 100_000_000, ..Default::default() };
+    for paused in [true, false] {
+        simulate(|fs| {
+            let mut options = impatient(fs);
+            options.cf.disable_auto_compactions = true;
+            let db = Db::open(&options, DIR).unwrap();
+            let doomed = db.create_column_family(&options.cf, "doomed").unwrap();
+            for _ in 0..2 {
+                db.put_cf(&WriteOptions::default(), &doomed, b"a", b"1").unwrap();
+                db.flush_cfs(&FlushOptions::default(), &[&doomed]).unwrap();
+            }
+            if paused {
+                db.pause_background_work();
+            } else {
+                fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
+            }
+            db.set_options(&doomed, &[("disable_auto_compactions", "false")]).unwrap();
+            thread::sleep(Duration::from_millis(50));
+            db.drop_column_family(&doomed).unwrap();
+            if paused {
+                db.continue_background_work().unwrap();
+            }
+            db.wait_for_compact(&bounded).unwrap();
+            db.close().unwrap();
+        });
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pumice::stats::listener::BackgroundErrorReason;
 use pumice::{
     ColumnFamily, ColumnFamilyOptions, Db, EventListener, FlushOptions, MemFs, Options,
-    ReadOptions, WriteOptions,
+    ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::Error;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
@@ -146,4 +146,69 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
         });
         assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
     }
+}
+
+/// The MANIFEST that ends a recovery cannot be made, and somebody else changes the tree after that:
+/// what that makes durable must not let a refused batch be replayed in part.
+#[test]
+fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        options.db.manual_wal_flush = false;
+        options.db.max_bgerror_resume_count = 0;
+        let (db, other) = open(&options);
+        let db = Arc::new(db);
+        let third = db.create_column_family(&ColumnFamilyOptions::default(), "third").unwrap();
+        let compacted = third.clone();
+        let put = |cf: &ColumnFamily| {
+            db.put_cf(&WriteOptions::default(), cf, b"a", b"1").unwrap();
+        };
+        let flush = |cf: &ColumnFamily| db.flush_cfs(&FlushOptions::default(), &[cf]).unwrap();
+        put(&third);
+        flush(&third);
+        put(&third);
+        flush(&third);
+        put(&other);
+        put(db.default_column_family());
+        let stall = |seconds| {
+            let stall = Fault::Stall(Duration::from_secs(seconds).as_nanos() as u64);
+            fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+        };
+        stall(20);
+        let compacting = Arc::clone(&db);
+        let compaction = thread::spawn("compact", move || {
+            compacting.compact_range_cf(&Default::default(), &compacted, None, None)
+        });
+        thread::sleep(Duration::from_secs(1));
+        // The flush of this family names the log that is going to fail as the one to go on with;
+        // the other needs an older one.
+        stall(5);
+        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush_cfs(&at_once, &[db.default_column_family()]).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        let mut batch = WriteBatch::new();
+        batch.put_cf(0, b"refused", b"1");
+        batch.put_cf(other.id(), b"refused", b"1");
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Eio));
+        let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+        db.write(&sync, &mut batch).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Create, "*MANIFEST-*", 0, Fault::Eio));
+        db.resume().unwrap_err();
+        assert!(!compaction.is_finished(), "the test comes too late");
+        drop(compaction.join().unwrap());
+        let copy = fs.crashed_copy(1, CrashMode::PROCESS);
+        let mut again = self::options(&copy);
+        again.db.manual_wal_flush = false;
+        let all = ["default", "other", "third"]
+            .map(|name| pumice::ColumnFamilyDescriptor::new(name, ColumnFamilyOptions::default()));
+        let (reopened, cfs) = Db::open_cf(&again.db, DIR, &all).unwrap();
+        let found =
+            |cf, key: &[u8]| reopened.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+        assert!(cfs.iter().all(|cf| found(cf, b"a")));
+        assert_eq!(found(&cfs[0], b"refused"), found(&cfs[1], b"refused"), "half of the batch");
+        db.resume().unwrap();
+        db.write(&sync, &mut batch).unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

@@ -276,8 +276,13 @@ impl DbInner {
             let column_family = cf.data.id;
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
-        manifest.release();
-        self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ())
+        let held = manifest.release();
+        let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
+        if left.is_err() && held {
+            // Nor must one after this.
+            manifest.hold();
+        }
+        left
     }
 }
 

@@ -58,11 +58,14 @@ impl ManifestLog {
 
     /// Everything that was held back goes into the next MANIFEST, which the next change starts.
     /// Until that is durable the present one counts as broken: it lacks what was held back.
-    pub fn release(&mut self) {
-        if std::mem::take(&mut self.held) {
+    /// Whether anything was.
+    pub fn release(&mut self) -> bool {
+        let held = std::mem::take(&mut self.held);
+        if held {
             self.writer = None;
             self.broken = true;
         }
+        held
     }
 
     /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and

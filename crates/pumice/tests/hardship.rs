@@ -324,3 +324,31 @@ fn nobody_waits_for_the_compaction_of_a_family_that_is_dropped() {
         });
     }
 }
+
+/// Memtables wait for a flush, which does not read what compactions cannot read.
+#[test]
+fn a_flush_waits_for_another_though_nothing_compacts() {
+    simulate(|fs| {
+        let mut options = impatient(fs);
+        options.cf.max_write_buffer_number = 2;
+        options.cf.level0_slowdown_writes_trigger = 20;
+        options.cf.level0_stop_writes_trigger = 40;
+        let db = Db::open(&options, DIR).unwrap();
+        put(&db, "a", b"1").unwrap();
+        flush(&db);
+        let name = db.live_files_metadata()[0].name.clone();
+        fs.add_fault(FaultRule::always(FaultOp::Read, &format!("*{name}"), Fault::Eio));
+        put(&db, "a", b"2").unwrap();
+        flush(&db);
+        thread::sleep(Duration::from_secs(20));
+        db.wait_for_compact(&Default::default()).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Stall(10 * SECOND)));
+        put(&db, "a", b"3").unwrap();
+        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush(&at_once).unwrap();
+        put(&db, "a", b"4").unwrap();
+        flush(&db);
+        fs.clear_faults();
+        db.close().unwrap();
+    });
+}

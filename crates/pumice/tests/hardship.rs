@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
-    WriteOptions,
+    CompactRangeOptions, Db, FlushOptions, IoPriority, MemFs, Options, RateLimiter,
+    RateLimiterOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::{sim, thread, time};
@@ -350,5 +350,32 @@ fn a_flush_waits_for_another_though_nothing_compacts() {
         flush(&db);
         fs.clear_faults();
         db.close().unwrap();
+    });
+}
+
+#[test]
+fn a_paced_writer_does_not_outwait_a_close() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        let slow = RateLimiter::new(&RateLimiterOptions::new(1000)).unwrap();
+        options.db.rate_limiter = Some(Arc::new(slow));
+        let db = Arc::new(Db::open(&options, DIR).unwrap());
+        let paced = Arc::clone(&db);
+        let writer = thread::spawn("writer", move || {
+            let user = WriteOptions {
+                rate_limiter_priority: Some(IoPriority::User),
+                ..WriteOptions::default()
+            };
+            paced.put(&user, b"a", &[b'x'; 200_000])
+        });
+        thread::sleep(Duration::from_secs(2));
+        let started = time::now_nanos();
+        db.close().unwrap();
+        let waited = time::now_nanos() - started;
+        assert!(waited < SECOND, "{waited} ns");
+        assert!(writer.join().unwrap().unwrap_err().to_string().contains("closing"));
+        drop(db);
+        let db = Db::open(&self::options(fs), DIR).unwrap();
+        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_none());
     });
 }

@@ -220,13 +220,11 @@ impl DbInner {
             let mut state = self.state.lock();
             let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
             for number in &numbers {
-                if installed
-                    .as_ref()
-                    .is_err_and(|e| dropped(e) || planted::is(Bug::ManifestErrorDeletes))
-                {
-                    self.discard_output(&mut state, *number);
+                match &installed {
+                    Ok(()) => _ = state.pending_outputs.remove(number),
+                    Err(error) if dropped(error) => self.discard_output(&mut state, *number),
+                    Err(_) => self.abandon_output(&mut state, *number),
                 }
-                state.pending_outputs.remove(number);
             }
         }
         installed?;

@@ -87,8 +87,9 @@ struct UnderWay<'a> {
     db: &'a Arc<DbInner>,
     /// Files in the directory that no version names.
     numbers: Vec<FileNumber>,
-    /// A MANIFEST may name the files.
+    /// A MANIFEST may name the files; if `done` the present one does.
     tried: bool,
+    done: bool,
 }
 
 impl<'a> UnderWay<'a> {
@@ -96,7 +97,7 @@ impl<'a> UnderWay<'a> {
         let mut state = db.state.lock();
         db.check_writable()?;
         state.running_ingestions += 1;
-        Ok(UnderWay { db, numbers: Vec::new(), tried: false })
+        Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
     }
 
     fn new_number(&mut self) -> FileNumber {
@@ -111,16 +112,14 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut state = self.db.state.lock();
         for number in &self.numbers {
-            if self.tried {
-                state.pending_outputs.remove(number);
-            } else {
-                self.db.discard_output(&mut state, *number);
+            match (self.done, self.tried) {
+                (true, _) => _ = state.pending_outputs.remove(number),
+                (false, true) => self.db.abandon_output(&mut state, *number),
+                (false, false) => self.db.discard_output(&mut state, *number),
             }
         }
         drop(state);
-        if !self.tried {
-            self.db.delete_obsolete_files();
-        }
+        self.db.delete_obsolete_files();
         self.db.state.lock().running_ingestions -= 1;
         self.db.changed.notify_all();
     }
@@ -369,6 +368,7 @@ impl DbInner {
         } else {
             self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
         };
+        under_way.done = result.is_ok();
         under_way.tried = result.is_ok() || manifest.broken;
         if under_way.tried {
             // Recovery may find the files, so their sequence numbers are used up either way.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, IoPriority, MemFs, Options, RateLimiter,
-    RateLimiterOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
+    CompactRangeOptions, Db, FlushOptions, IoPriority, MemFs, Options, PoolPriority, RateLimiter,
+    RateLimiterOptions, ReadOptions, ThreadPools, WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::{sim, thread, time};
@@ -377,5 +377,28 @@ fn a_paced_writer_does_not_outwait_a_close() {
         drop(db);
         let db = Db::open(&self::options(fs), DIR).unwrap();
         assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_none());
+    });
+}
+
+/// The bottom pool may have a thread, and the system gives none.
+#[test]
+fn a_compaction_does_not_wait_for_a_bottom_pool_that_gets_no_thread() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.disable_auto_compactions = true;
+        options.cf.num_levels = 2;
+        let db = Db::open(&options, DIR).unwrap();
+        sim::refuse_tasks("pumice:bottom", u64::MAX);
+        ThreadPools::shared().set_background_threads(1, PoolPriority::Bottom);
+        for n in 0..2 {
+            put(&db, "a", &[n]).unwrap();
+            put(&db, "b", &[n]).unwrap();
+            flush(&db);
+        }
+        let all = CompactRangeOptions::default();
+        within_a_minute(|| db.compact_range(&all, None, None)).unwrap();
+        assert!(sim::refused_tasks() > 0, "nothing went to the bottom pool");
+        within_a_minute(|| db.pause_background_work());
+        db.close().unwrap();
     });
 }

@@ -172,6 +172,8 @@ impl DbInner {
             state.min_log_to_keep = state.min_log_to_keep.max(min_log);
         }
         self.collect_obsolete(&mut state, &group);
+        // A stall that begins ends the deferral of compactions.
+        self.schedule_background(&mut state);
         self.changed.notify_all();
         Ok(())
     }

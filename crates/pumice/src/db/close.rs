@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
+use pumice_memtable::MemTable;
 
 use crate::db::DbInner;
+use crate::db::column_family::CfState;
 use crate::db::requests::FlushOptions;
 use crate::write::switch::all_ids;
 
@@ -83,16 +85,21 @@ impl DbInner {
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
         // Who wrote before the close began has told by then.
         drop(self.exclusive());
-        if !self.unlogged_writes.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.state.lock().saving = true;
-        if let Some(error) = self.stopping_error() {
-            let state = self.state.lock();
-            let saved = state.cfs.values().all(|cf| cf.mem.is_empty() && cf.imm.is_empty());
-            return if saved { Ok(()) } else { Err(error) };
-        }
-        let ids = all_ids(&self.state.lock());
+        let last = self.last_unlogged.load(Ordering::Relaxed);
+        let may_hold = |mem: &MemTable| !mem.is_empty() && mem.first_seq() <= last;
+        let ids = {
+            let mut state = self.state.lock();
+            let unsaved =
+                |cf: &CfState| may_hold(&cf.mem) || cf.imm.iter().any(|m| may_hold(&m.mem));
+            if last == 0 || !state.cfs.values().any(unsaved) {
+                return Ok(());
+            }
+            if let Some(error) = state.errors.current() {
+                return Err(error.clone());
+            }
+            state.saving = true;
+            all_ids(&state)
+        };
         self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
     }
 

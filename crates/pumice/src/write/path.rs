@@ -259,7 +259,7 @@ impl DbInner {
             }
             logged?;
         } else {
-            self.unlogged_writes.store(true, Ordering::Relaxed);
+            self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
         let mut next = first;
         let key_space = self.cfs.load();

@@ -4,6 +4,7 @@
 //! Plain #[test] where a simulation is the runtime.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -209,6 +210,43 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
         assert_eq!(found(&cfs[0], b"refused"), found(&cfs[1], b"refused"), "half of the batch");
         db.resume().unwrap();
         db.write(&sync, &mut batch).unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+/// The first of those that are told of an error takes its time.
+#[derive(Default)]
+struct SlowToTell(AtomicBool);
+
+impl EventListener for SlowToTell {
+    fn on_background_error(&self, _: BackgroundErrorReason, _: &Error) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            thread::sleep(Duration::from_secs(5));
+        }
+    }
+}
+
+/// Two find that the log has failed, and the recovery that one of them asks for ends before the
+/// other has told: that log is nobody's any more.
+#[test]
+fn an_error_told_of_too_late_stops_nobody() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        options.db.listeners.push(Arc::new(SlowToTell::default()));
+        let (db, _) = open(&options);
+        let db = Arc::new(db);
+        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+        let late = Arc::clone(&db);
+        let late = thread::spawn("late", move || late.flush_wal(false));
+        thread::sleep(Duration::from_secs(1));
+        db.flush_wal(false).unwrap_err();
+        db.resume().unwrap();
+        db.put(&WriteOptions::default(), b"b", b"2").unwrap();
+        late.join().unwrap().unwrap_err();
+        db.put(&WriteOptions::default(), b"c", b"3").unwrap();
+        db.close().unwrap();
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

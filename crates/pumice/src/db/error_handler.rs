@@ -121,6 +121,9 @@ impl DbInner {
         self.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.notify_background_error(reason, &error);
         let mut state = self.state.lock();
+        if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
+            return; // A resume has left that log behind meanwhile.
+        }
         if severity >= Severity::Hard {
             let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
             if worse {

@@ -35,6 +35,7 @@ use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::replace;
+use crate::ingest::reserve::Reserved;
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::CompactionStyle;
@@ -209,14 +210,14 @@ impl DbInner {
             return Err(Error::aborted("the database is recovering from a failed log"));
         }
         let snapshots = self.snapshots.close();
-        let mut reserved = Vec::new();
+        let mut reserved = Reserved::new(self);
         let result = self
             .place_all(prepared, snapshots.any, &mut reserved)
             .and_then(|last| self.store_sequences(prepared).map(|()| last))
             .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
         drop(manifest);
         drop(snapshots);
-        self.release(&reserved);
+        drop(reserved);
         if let Err(error) = &result
             && under_way.tried
         {
@@ -285,7 +286,7 @@ impl DbInner {
         &self,
         prepared: &mut [Prepared<'_>],
         snapshots: bool,
-        reserved: &mut Vec<(u32, u64)>,
+        reserved: &mut Reserved<'_>,
     ) -> Result<SequenceNumber> {
         let mut overlaps = Vec::with_capacity(prepared.len());
         for request in prepared.iter() {
@@ -316,7 +317,7 @@ impl DbInner {
             for file in &request.files {
                 let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));
                 let id = cf.plan.reserve(level, &file.external.range(), gone);
-                reserved.push((request.cf.id, id));
+                reserved.add(request.cf.id, id);
             }
         }
         Ok(last)
@@ -375,24 +376,6 @@ impl DbInner {
             self.last_sequence.store(last, Ordering::Release);
         }
         result
-    }
-
-    /// Ends reservations; compactions go on.
-    fn release(&self, reserved: &[(u32, u64)]) {
-        let mut state = self.state.lock();
-        for (id, reservation) in reserved {
-            if let Some(cf) = state.cfs.get_mut(id) {
-                cf.plan.unreserve(*reservation);
-            }
-        }
-        let ids: BTreeSet<u32> = reserved.iter().map(|(id, _)| *id).collect();
-        for id in ids {
-            if let Some(cf) = state.cfs.get_mut(&id) {
-                self.refresh_scores(cf);
-            }
-            self.queue_compaction(&mut state, id);
-        }
-        self.schedule_background(&mut state);
     }
 
     /// The caller's names of files that were taken over. A failure leaves a file too many.

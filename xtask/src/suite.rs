@@ -271,7 +271,7 @@ fn run_tests(
     library: Option<&Path>,
     failures: &mut Vec<String>,
 ) -> (Tally, bool) {
-    command.stdout(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(library) = library {
         command.env(peers::LIBRARY_VARIABLE, library);
     }
@@ -283,6 +283,8 @@ fn run_tests(
         }
     };
     let stdout = child.stdout.take().expect("stdout was set to a pipe");
+    let stderr = child.stderr.take().expect("stderr was set to a pipe");
+    let errors = std::thread::spawn(move || pass_errors(stderr));
     let mut tally = Tally::default();
     let mut out = std::io::stdout();
     let mut reporting = 0;
@@ -304,8 +306,23 @@ fn run_tests(
             continue;
         }
     }
+    failures.extend(errors.join().unwrap_or_default());
     let ok = child.wait().is_ok_and(|status| status.success());
     (tally, ok)
+}
+
+/// Passes on what cargo says; returns which test programs failed, and how one ended that crashed.
+fn pass_errors(stderr: impl std::io::Read) -> Vec<String> {
+    let mut told = Vec::new();
+    for line in BufReader::new(stderr).split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line);
+        if line.starts_with("error: test failed") || line.contains("process didn't exit") {
+            told.push(line.to_string());
+        }
+        eprintln!("{line}");
+    }
+    told
 }
 
 /// Runs the released binary on a database of its own; true when it succeeds and prints `wanted`.

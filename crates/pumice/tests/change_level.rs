@@ -237,7 +237,7 @@ fn nothing_is_moved_to_the_level_of_what_is_ingested_behind() {
     });
 }
 
-/// Without a target the files go up as far as they fit, not beyond a level that they would overfill.
+/// Without a target the files go up as far as they fit.
 #[test]
 fn without_a_target_files_go_to_a_level_that_they_fit_into() {
     for (base, level) in [(1 << 10, 3), (8 << 10, 2), (1 << 20, 1)] {

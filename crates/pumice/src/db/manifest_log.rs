@@ -268,7 +268,7 @@ impl DbInner {
         let path = filename::manifest_file(&self.path, number);
         let written = self.write_manifest(&path, number, &snapshot, &edits);
         // Nothing names it: it only takes room that the next one may need.
-        let writer = written.inspect_err(|_| drop(self.fs.remove(&path)))?;
+        let writer = written.inspect_err(|_| self.delete_file(&path))?;
         if let Err(error) = filename::set_current_file(&*self.fs, &self.path, number, true) {
             self.state.lock().obsolete.manifest(number);
             return Err(error);

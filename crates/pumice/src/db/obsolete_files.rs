@@ -5,10 +5,11 @@
 //! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
 //! go when no column family has unflushed data in them, manifests when CURRENT names another.
 //!
-//! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the slot of LOCK to its end,
-//! since the next opener may give the same names to new files. Closing deletes one last time. While
-//! the MANIFEST is broken (what recovery would read is unknown) or held, only that is deleted that
-//! no edit ever named, and the tables of dropped column families: a full disk needs the room.
+//! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the
+//! slot of LOCK to its end, since the next opener may give the same names to new files. Closing
+//! deletes one last time. While the MANIFEST is broken (what recovery would read is unknown) or
+//! held, only that is deleted that no edit ever named, and the tables of dropped column families: a
+//! full disk needs the room.
 //!
 //! With its file the blocks of a table leave the block cache, if `uncache_aggressiveness` of its
 //! column family wants that. Not those of a table that a reader of an old version was the first to
@@ -26,6 +27,7 @@ use pumice_base::{FileNumber, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
 use pumice_port::pool::Priority;
+use pumice_port::thread;
 use pumice_table::Table;
 
 use crate::db::manifest_log::EditGroup;
@@ -62,6 +64,16 @@ impl ObsoleteFiles {
     /// A file that nothing refers to.
     pub fn file(&mut self, path: PathBuf) {
         self.other.push(path);
+    }
+}
+
+/// A thread that deletes files; a close waits for it, even if user code that it calls panics.
+struct RunningDeletion<'a>(&'a DbInner);
+
+impl Drop for RunningDeletion<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().running_deletions -= 1;
+        self.0.changed.notify_all();
     }
 }
 
@@ -154,6 +166,7 @@ impl DbInner {
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
+        let counted;
         {
             // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
             let manifest = self.manifest.lock();
@@ -164,6 +177,7 @@ impl DbInner {
                 return;
             }
             state.running_deletions += 1;
+            counted = RunningDeletion(self);
             doomed.append(&mut state.obsolete.unnamed);
             let free = |table: &mut ObsoleteTable| {
                 (table.dropped || !unsure)
@@ -187,12 +201,13 @@ impl DbInner {
         for path in doomed {
             self.delete_file(&path);
         }
-        self.state.lock().running_deletions -= 1;
-        self.changed.notify_all();
+        drop(counted);
     }
 
-    fn delete_file(&self, path: &Path) {
-        match self.fs.remove(path) {
+    pub(crate) fn delete_file(&self, path: &Path) {
+        // A file system that panics leaves a file behind, and the others go.
+        let removed = thread::contain("File deletion", || self.fs.remove(path));
+        match removed.and_then(|removed| removed) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {

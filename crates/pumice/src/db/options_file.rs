@@ -32,7 +32,7 @@ impl DbInner {
         let text = crate::options::format_options_file(&self.options(), &listed);
         let temp = filename::temp_options_file(&self.path, number);
         let written = pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true);
-        written.inspect_err(|_| drop(self.fs.remove(&temp)))?;
+        written.inspect_err(|_| self.delete_file(&temp))?;
         self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
         self.fs.sync_dir(&self.path)?;
         let mut state = self.state.lock();

@@ -1,7 +1,8 @@
 //! The places in the trees that an ingestion has reserved for its files.
 //!
 //! Thread safety: takes the state lock when it ends. Invariant: a reservation ends with the
-//! ingestion, also if code of the user's panics in between, or no compaction would come there again.
+//! ingestion, also if code of the user's panics in between, or no compaction would come there
+//! again.
 
 use std::collections::BTreeSet;
 

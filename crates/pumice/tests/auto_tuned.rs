@@ -4,12 +4,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{DIR, flush, key, memory, options};
 use pumice::options::BackgroundPolicy;
+use pumice::stats::listener::{CompactionJobInfo, FlushJobInfo};
 use pumice::{
-    Db, MemFs, Options, RateLimiter, RateLimiterOptions, Statistics, Ticker, WriteOptions,
+    Db, EventListener, FlushOptions, MemFs, Options, RateLimiter, RateLimiterOptions, Statistics,
+    Ticker, WriteOptions,
 };
 use pumice_env::filename::{self, FileType};
 use pumice_port::thread::sleep;
@@ -159,6 +162,95 @@ fn policies_and_tuning_change_at_run_time() {
         // Deferred while it is closed.
         db.set_options(db.default_column_family(), &[("auto_tuned_compaction", "true")]).unwrap();
         load(&db, 2);
+        db.close().unwrap();
+    });
+}
+
+/// While a family called other is flushed, nothing else is for a long time.
+#[derive(Default)]
+struct SlowFlush {
+    on: AtomicBool,
+    compactions: AtomicU64,
+}
+
+impl EventListener for SlowFlush {
+    fn on_flush_begin(&self, info: &FlushJobInfo) {
+        if info.cf_name == "other" && self.on.load(Ordering::Relaxed) {
+            sleep(Duration::from_secs(5));
+        }
+    }
+    fn on_compaction_begin(&self, _: &CompactionJobInfo) {
+        self.compactions.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The stall begins with a flush whose job goes on with something else.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn compaction_comes_back_as_soon_as_writes_are_slowed() {
+    simulate(|| {
+        let mut options = tuned(BackgroundPolicy::Static);
+        let settings = RateLimiterOptions::new(1_000_000); // A look in ten seconds.
+        options.db.rate_limiter = Some(Arc::new(RateLimiter::new(&settings).unwrap()));
+        options.cf.level0_file_num_compaction_trigger = 900;
+        options.cf.level0_slowdown_writes_trigger = 900;
+        options.cf.level0_stop_writes_trigger = 1000;
+        let listener = Arc::new(SlowFlush::default());
+        options.db.listeners = vec![Arc::clone(&listener) as Arc<dyn EventListener>];
+        let db = Db::open(&options, DIR).unwrap();
+        let other = db.create_column_family(&Default::default(), "other").unwrap();
+        load(&db, 15);
+        assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0);
+        flush(&db);
+        let files = l0_files(&db);
+        assert!(files > 6, "{files} files");
+        let next = (files + 1).to_string();
+        let slow = [
+            ("level0_file_num_compaction_trigger", "4"),
+            ("level0_slowdown_writes_trigger", next.as_str()),
+        ];
+        db.set_options(db.default_column_family(), &slow).unwrap();
+        listener.on.store(true, Ordering::Relaxed);
+        let before = listener.compactions.load(Ordering::Relaxed);
+        let families = [db.default_column_family(), &other];
+        families.iter().for_each(|cf| {
+            db.put_cf(&WriteOptions::default(), cf, b"k", b"v").unwrap();
+        });
+        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush_cfs(&at_once, &families).unwrap();
+        sleep(Duration::from_secs(1));
+        assert!(l0_files(&db) > files || listener.compactions.load(Ordering::Relaxed) > before);
+        assert!(listener.compactions.load(Ordering::Relaxed) > before, "deferred on");
+        listener.on.store(false, Ordering::Relaxed);
+        db.close().unwrap();
+    });
+}
+
+/// What the rule said before does not count once it has been off; and while it defers compactions
+/// nothing is behind that writes could make way for.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn the_seed_rule_forgets_its_verdict_when_it_is_turned_off() {
+    simulate(|| {
+        let mut options = tuned(BackgroundPolicy::SeedRule);
+        options.cf.auto_tuned_compaction = true;
+        let db = Db::open(&options, DIR).unwrap();
+        load(&db, 4);
+        assert!(l0_files(&db) > 20, "{} files", l0_files(&db));
+        let started = now_micros();
+        let low = WriteOptions { low_pri: true, ..WriteOptions::default() };
+        db.put(&low, &key(0), &[b'v'; 10_000]).unwrap();
+        assert!(now_micros() - started < 1000, "{} us", now_micros() - started);
+        db.set_db_options(&[("background_policy", "static")]).unwrap();
+        sleep(Duration::from_secs(20));
+        assert!(l0_files(&db) < 4, "{} files", l0_files(&db));
+        db.set_db_options(&[("background_policy", "seed_rule")]).unwrap();
+        for n in 0..8 {
+            db.put(&WriteOptions::default(), &key(n), b"v").unwrap();
+            flush(&db);
+        }
+        sleep(Duration::from_secs(1));
+        assert!(l0_files(&db) < 8, "{} files", l0_files(&db));
         db.close().unwrap();
     });
 }

@@ -236,3 +236,25 @@ fn nothing_is_moved_to_the_level_of_what_is_ingested_behind() {
         db.close().unwrap();
     });
 }
+
+/// Without a target the files go up as far as they fit.
+#[test]
+fn without_a_target_files_go_to_a_level_that_they_fit_into() {
+    for (base, level) in [(1 << 10, 3), (8 << 10, 2), (1 << 20, 1)] {
+        simulate(|fs| {
+            let mut options = options(fs);
+            options.cf.compression = pumice::CompressionType::None;
+            options.cf.max_bytes_for_level_base = base;
+            options.cf.max_bytes_for_level_multiplier = 10.0;
+            let db = Db::open(&options, DIR).unwrap();
+            // 40 KB and a little.
+            fill(&db, 0..40, &"v".repeat(1000));
+            flush(&db);
+            db.compact_range(&to(3), None, None).unwrap();
+            assert_eq!(levels(&db), [3]);
+            db.compact_range(&to(-1), None, None).unwrap();
+            assert_eq!(levels(&db), [level], "base {base}");
+            db.close().unwrap();
+        });
+    }
+}

@@ -4,13 +4,14 @@
 //! Plain #[test] where a simulation is the runtime.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pumice::stats::listener::BackgroundErrorReason;
 use pumice::{
     ColumnFamily, ColumnFamilyOptions, Db, EventListener, FlushOptions, MemFs, Options,
-    ReadOptions, WriteOptions,
+    ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::Error;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
@@ -112,10 +113,11 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
 }
 
 /// What was acknowledged before its log failed survives a close that comes while that log is being
-/// left: the close waits for it, or says that it could not be done.
+/// left: the close waits for it, or says that it could not be done. Paused background work, which
+/// the recovery waits for, goes on as far as that needs it.
 #[test]
 fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
-    for manifest_fails in [false, true] {
+    for (manifest_fails, paused) in [(false, false), (true, false), (false, true), (true, true)] {
         let (report, outcome) = sim::run(&sim::Options::new(1), || {
             let fs = MemFs::new(1);
             let (db, _) = open(&options(&fs));
@@ -128,6 +130,9 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
             }
             let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
             fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+            if paused {
+                db.pause_background_work();
+            }
             let resuming = Arc::clone(&db);
             let resume = thread::spawn("resume", move || resuming.resume());
             thread::sleep(Duration::from_millis(500));
@@ -142,4 +147,106 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
         });
         assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
     }
+}
+
+/// The MANIFEST that ends a recovery cannot be made, and somebody else changes the tree after that:
+/// what that makes durable must not let a refused batch be replayed in part.
+#[test]
+fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        options.db.manual_wal_flush = false;
+        options.db.max_bgerror_resume_count = 0;
+        let (db, other) = open(&options);
+        let db = Arc::new(db);
+        let third = db.create_column_family(&ColumnFamilyOptions::default(), "third").unwrap();
+        let compacted = third.clone();
+        let put = |cf: &ColumnFamily| {
+            db.put_cf(&WriteOptions::default(), cf, b"a", b"1").unwrap();
+        };
+        let flush = |cf: &ColumnFamily| db.flush_cfs(&FlushOptions::default(), &[cf]).unwrap();
+        put(&third);
+        flush(&third);
+        put(&third);
+        flush(&third);
+        put(&other);
+        put(db.default_column_family());
+        let stall = |seconds| {
+            let stall = Fault::Stall(Duration::from_secs(seconds).as_nanos() as u64);
+            fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+        };
+        stall(20);
+        let compacting = Arc::clone(&db);
+        let compaction = thread::spawn("compact", move || {
+            compacting.compact_range_cf(&Default::default(), &compacted, None, None)
+        });
+        thread::sleep(Duration::from_secs(1));
+        // The flush of this family names the log that is going to fail as the one to go on with;
+        // the other needs an older one.
+        stall(5);
+        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush_cfs(&at_once, &[db.default_column_family()]).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        let mut batch = WriteBatch::new();
+        batch.put_cf(0, b"refused", b"1");
+        batch.put_cf(other.id(), b"refused", b"1");
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Eio));
+        let sync = WriteOptions { sync: true, ..WriteOptions::default() };
+        db.write(&sync, &mut batch).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Create, "*MANIFEST-*", 0, Fault::Eio));
+        db.resume().unwrap_err();
+        assert!(!compaction.is_finished(), "the test comes too late");
+        drop(compaction.join().unwrap());
+        let copy = fs.crashed_copy(1, CrashMode::PROCESS);
+        let mut again = self::options(&copy);
+        again.db.manual_wal_flush = false;
+        let all = ["default", "other", "third"]
+            .map(|name| pumice::ColumnFamilyDescriptor::new(name, ColumnFamilyOptions::default()));
+        let (reopened, cfs) = Db::open_cf(&again.db, DIR, &all).unwrap();
+        let found =
+            |cf, key: &[u8]| reopened.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+        assert!(cfs.iter().all(|cf| found(cf, b"a")));
+        assert_eq!(found(&cfs[0], b"refused"), found(&cfs[1], b"refused"), "half of the batch");
+        db.resume().unwrap();
+        db.write(&sync, &mut batch).unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+/// The first of those that are told of an error takes its time.
+#[derive(Default)]
+struct SlowToTell(AtomicBool);
+
+impl EventListener for SlowToTell {
+    fn on_background_error(&self, _: BackgroundErrorReason, _: &Error) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            thread::sleep(Duration::from_secs(5));
+        }
+    }
+}
+
+/// Two find that the log has failed, and the recovery that one of them asks for ends before the
+/// other has told: that log is nobody's any more.
+#[test]
+fn an_error_told_of_too_late_stops_nobody() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        options.db.listeners.push(Arc::new(SlowToTell::default()));
+        let (db, _) = open(&options);
+        let db = Arc::new(db);
+        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+        let late = Arc::clone(&db);
+        let late = thread::spawn("late", move || late.flush_wal(false));
+        thread::sleep(Duration::from_secs(1));
+        db.flush_wal(false).unwrap_err();
+        db.resume().unwrap();
+        db.put(&WriteOptions::default(), b"b", b"2").unwrap();
+        late.join().unwrap().unwrap_err();
+        db.put(&WriteOptions::default(), b"c", b"3").unwrap();
+        db.close().unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

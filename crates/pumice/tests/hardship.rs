@@ -8,7 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pumice::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice::{
+    CompactRangeOptions, Db, FlushOptions, IoPriority, MemFs, Options, PoolPriority, RateLimiter,
+    RateLimiterOptions, ReadOptions, ThreadPools, WaitForCompactOptions, WriteOptions,
+};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::{sim, thread, time};
 
@@ -266,4 +269,136 @@ fn a_compaction_loses_nothing_when_its_parts_get_no_threads() {
             db.close().unwrap();
         });
     }
+}
+
+/// Writes that no log has, and that a recovery saves while the database closes.
+#[test]
+fn a_close_does_not_report_as_lost_what_a_recovery_saves() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.db.max_bgerror_resume_count = 0;
+        let db = Arc::new(Db::open(&options, DIR).unwrap());
+        let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+        db.put(&unlogged, b"a", b"1").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Write, "*.sst", 0, Fault::Eio));
+        db.flush(&FlushOptions::default()).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Stall(SECOND)));
+        let resuming = Arc::clone(&db);
+        let resume = thread::spawn("resume", move || resuming.resume());
+        thread::sleep(Duration::from_millis(500));
+        let closed = db.close();
+        resume.join().unwrap().unwrap();
+        drop(db);
+        let db = Db::open(&options, DIR).unwrap();
+        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        closed.unwrap();
+    });
+}
+
+#[test]
+fn nobody_waits_for_the_compaction_of_a_family_that_is_dropped() {
+    let bounded = WaitForCompactOptions { timeout_micros: 100_000_000, ..Default::default() };
+    for paused in [true, false] {
+        simulate(|fs| {
+            let mut options = impatient(fs);
+            options.cf.disable_auto_compactions = true;
+            let db = Db::open(&options, DIR).unwrap();
+            let doomed = db.create_column_family(&options.cf, "doomed").unwrap();
+            for _ in 0..2 {
+                db.put_cf(&WriteOptions::default(), &doomed, b"a", b"1").unwrap();
+                db.flush_cfs(&FlushOptions::default(), &[&doomed]).unwrap();
+            }
+            if paused {
+                db.pause_background_work();
+            } else {
+                fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
+            }
+            db.set_options(&doomed, &[("disable_auto_compactions", "false")]).unwrap();
+            thread::sleep(Duration::from_millis(50));
+            db.drop_column_family(&doomed).unwrap();
+            if paused {
+                db.continue_background_work().unwrap();
+            }
+            db.wait_for_compact(&bounded).unwrap();
+            db.close().unwrap();
+        });
+    }
+}
+
+/// Memtables wait for a flush, which does not read what compactions cannot read.
+#[test]
+fn a_flush_waits_for_another_though_nothing_compacts() {
+    simulate(|fs| {
+        let mut options = impatient(fs);
+        options.cf.max_write_buffer_number = 2;
+        options.cf.level0_slowdown_writes_trigger = 20;
+        options.cf.level0_stop_writes_trigger = 40;
+        let db = Db::open(&options, DIR).unwrap();
+        put(&db, "a", b"1").unwrap();
+        flush(&db);
+        let name = db.live_files_metadata()[0].name.clone();
+        fs.add_fault(FaultRule::always(FaultOp::Read, &format!("*{name}"), Fault::Eio));
+        put(&db, "a", b"2").unwrap();
+        flush(&db);
+        thread::sleep(Duration::from_secs(20));
+        db.wait_for_compact(&Default::default()).unwrap_err();
+        fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Stall(10 * SECOND)));
+        put(&db, "a", b"3").unwrap();
+        let at_once = FlushOptions { wait: false, allow_write_stall: true };
+        db.flush(&at_once).unwrap();
+        put(&db, "a", b"4").unwrap();
+        flush(&db);
+        fs.clear_faults();
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn a_paced_writer_does_not_outwait_a_close() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        let slow = RateLimiter::new(&RateLimiterOptions::new(1000)).unwrap();
+        options.db.rate_limiter = Some(Arc::new(slow));
+        let db = Arc::new(Db::open(&options, DIR).unwrap());
+        let paced = Arc::clone(&db);
+        let writer = thread::spawn("writer", move || {
+            let user = WriteOptions {
+                rate_limiter_priority: Some(IoPriority::User),
+                ..WriteOptions::default()
+            };
+            paced.put(&user, b"a", &[b'x'; 200_000])
+        });
+        thread::sleep(Duration::from_secs(2));
+        let started = time::now_nanos();
+        db.close().unwrap();
+        let waited = time::now_nanos() - started;
+        assert!(waited < SECOND, "{waited} ns");
+        assert!(writer.join().unwrap().unwrap_err().to_string().contains("closing"));
+        drop(db);
+        let db = Db::open(&self::options(fs), DIR).unwrap();
+        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_none());
+    });
+}
+
+/// The bottom pool may have a thread, and the system gives none.
+#[test]
+fn a_compaction_does_not_wait_for_a_bottom_pool_that_gets_no_thread() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.disable_auto_compactions = true;
+        options.cf.num_levels = 2;
+        let db = Db::open(&options, DIR).unwrap();
+        sim::refuse_tasks("pumice:bottom", u64::MAX);
+        ThreadPools::shared().set_background_threads(1, PoolPriority::Bottom);
+        for n in 0..2 {
+            put(&db, "a", &[n]).unwrap();
+            put(&db, "b", &[n]).unwrap();
+            flush(&db);
+        }
+        let all = CompactRangeOptions::default();
+        within_a_minute(|| db.compact_range(&all, None, None)).unwrap();
+        assert!(sim::refused_tasks() > 0, "nothing went to the bottom pool");
+        within_a_minute(|| db.pause_background_work());
+        db.close().unwrap();
+    });
 }

@@ -5,15 +5,16 @@
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pumice::stats::listener::FlushJobInfo;
 use pumice::{
     CompactRangeOptions, CompactionFilter, Comparator, CustomComparator, Db, Error, ErrorKind,
-    EventListener, FileSystem, FilterDecision, FlushOptions, MemFs, MergeOperator, Options,
-    PoolPriority, ReadOptions, Severity, ThreadPools, WriteBatch, WriteOptions,
+    EventListener, FileSystem, FilterDecision, FlushOptions, IngestExternalFileOptions, MemFs,
+    MergeOperator, Options, PoolPriority, ReadOptions, Severity, SstFileWriter, ThreadPools,
+    WriteBatch, WriteOptions,
 };
-use pumice_port::{os, thread};
+use pumice_port::{os, sim, thread};
 
 const DIR: &str = "/db";
 const KEYS: u32 = 3000;
@@ -284,4 +285,73 @@ fn a_comparator_that_panics_while_a_compaction_is_picked() {
     let db = Db::open(&options, DIR).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
+}
+
+/// Panics at the comparison that it counts down to.
+#[derive(Default)]
+struct Fuse(AtomicU64);
+
+impl CustomComparator for Fuse {
+    fn name(&self) -> &str {
+        "fuse"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        let left = self.0.load(Ordering::Relaxed);
+        if left > 0 {
+            self.0.store(left - 1, Ordering::Relaxed);
+            assert!(left > 1, "boom");
+        }
+        a.cmp(b)
+    }
+}
+
+/// Wherever an ingestion is torn out: nobody waits for its places for ever.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_comparator_that_panics_in_an_ingestion() {
+    let mut boomed = 0;
+    for nth in 1.. {
+        let limits =
+            sim::Options { max_virtual_nanos: 3600 * 1_000_000_000, ..sim::Options::new(nth) };
+        let (_, outcome) = sim::run(&limits, move || ingest_with_a_panic(nth));
+        match outcome {
+            Ok(true) => boomed += 1,
+            Ok(false) => break,
+            Err(failure) => panic!("comparison {nth}: {failure:?}"),
+        }
+    }
+    assert!(boomed > 10, "{boomed} comparisons");
+}
+
+/// Whether there was comparison `nth`.
+fn ingest_with_a_panic(nth: u64) -> bool {
+    let fuse = Arc::new(Fuse::default());
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = MemFs::new(1).shared();
+    options.cf.disable_auto_compactions = true;
+    options.cf.comparator = Comparator::Custom(Arc::clone(&fuse) as Arc<dyn CustomComparator>);
+    let db = Arc::new(Db::open(&options, DIR).unwrap());
+    for _ in 0..2 {
+        db.put(&WriteOptions::default(), b"a", b"v").unwrap();
+        db.put(&WriteOptions::default(), b"c", b"v").unwrap();
+        db.flush(&FlushOptions::default()).unwrap();
+    }
+    let mut writer = SstFileWriter::new(&options).unwrap();
+    writer.open(Path::new("/in.sst")).unwrap();
+    writer.put(b"b", b"v").unwrap();
+    writer.finish().unwrap();
+    fuse.0.store(nth, Ordering::Relaxed);
+    let ingesting = Arc::clone(&db);
+    let ingest = move || {
+        let all = IngestExternalFileOptions::default();
+        ingesting.ingest_external_file(&all, &["/in.sst"]).is_ok()
+    };
+    let ingested = thread::spawn("ingest", ingest).join().unwrap_or(false);
+    let boomed = fuse.0.swap(0, Ordering::Relaxed) == 0;
+    let all = CompactRangeOptions { change_level: true, target_level: 3, ..Default::default() };
+    let compacted = db.compact_range(&all, None, None);
+    assert!(compacted.is_ok() || !ingested, "{compacted:?}");
+    drop(db.close());
+    boomed
 }

@@ -95,8 +95,8 @@ impl DbInner {
         state
     }
 
-    /// What rewrites the last level runs on the bottom pool, if that has threads: it takes longest,
-    /// and nobody waits for it.
+    /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
+    /// it takes longest, and nobody waits for it.
     fn is_for_bottom(&self, work: &CompactionWork) -> bool {
         let pick = &work.pick;
         let rewrites = !pick.is_trivial_move && !pick.is_deletion;
@@ -106,6 +106,7 @@ impl DbInner {
             && pick.output_level > 0
             && pick.output_level == last
             && self.pools.background_threads(Priority::Bottom) > 0
+            && self.pools.start_first(Priority::Bottom).is_ok()
     }
 
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
@@ -249,13 +250,11 @@ impl DbInner {
             let mut state = self.state.lock();
             let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
             for number in &numbers {
-                if installed
-                    .as_ref()
-                    .is_err_and(|e| dropped(e) || planted::is(Bug::ManifestErrorDeletes))
-                {
-                    self.discard_output(&mut state, *number);
+                match &installed {
+                    Ok(()) => _ = state.pending_outputs.remove(number),
+                    Err(error) if dropped(error) => self.discard_output(&mut state, *number),
+                    Err(_) => self.abandon_output(&mut state, *number),
                 }
-                state.pending_outputs.remove(number);
             }
         }
         installed?;

@@ -159,6 +159,11 @@ impl CompactionPlan {
         self.targets.base_level
     }
 
+    /// Bytes that `level` should have at most; `u64::MAX` where no size triggers a compaction.
+    pub fn target_bytes(&self, level: usize) -> u64 {
+        self.targets.max_bytes.get(level).copied().unwrap_or(u64::MAX)
+    }
+
     /// The score of `level`.
     pub fn score(&self, level: usize) -> f64 {
         self.scores.score(level)

@@ -1,7 +1,7 @@
 //! Auto-tuned compaction, as the jobs of a database feed it.
 //!
-//! Each request of a job to the rate limiter tells the tuner of its drains, and asks the rule
-//! when a look is due; so does a timer of the engine. What the rule says goes to the engine
+//! Each request of a job's writes to the rate limiter tells the tuner of its drains, and asks the
+//! rule when a look is due; so does a timer of the engine. What the rule says goes to the engine
 //! through [`CompactionSwitch`].
 //!
 //! Thread safety: all methods from anywhere. The lock is a leaf; the switch is called without it.

@@ -122,6 +122,9 @@ impl DbInner {
             if cf.plan.is_fifo() {
                 return false; // Many files are normal, and one job deletes as many as needed.
             }
+            if cf.deferral == Deferral::Seed {
+                return false; // Nothing compacts it, and its thresholds are off.
+            }
             let options = cf.data.options();
             let trigger = i64::from(options.level0_file_num_compaction_trigger);
             let slowdown = i64::from(options.level0_slowdown_writes_trigger);

@@ -42,8 +42,8 @@ impl Drop for HeldBack<'_> {
 }
 
 impl DbInner {
-    /// Moves the files of level `from` to `target`, or to the highest level above that leaves only
-    /// empty ones between (negative).
+    /// Moves the files of level `from` to `target`, or (negative) up, as long as the levels are
+    /// empty and their target sizes hold the files.
     ///
     /// # Errors
     /// InvalidArgument, NotSupported or Aborted with RocksDB's texts if the files cannot go there;
@@ -132,12 +132,14 @@ fn move_edit(family: &CfState, from: usize, target: i32) -> Result<Option<Versio
     let version = &family.version;
     let to = match usize::try_from(target) {
         Ok(target) => target,
-        // The lowest level number such that everything between is empty.
-        Err(_) => (1..=from)
-            .rev()
-            .take_while(|level| *level == from || version.level(*level).is_empty())
-            .last()
-            .unwrap_or(from),
+        // The lowest level number such that everything between is empty and could hold the files.
+        Err(_) => {
+            let bytes = version.level_bytes(from);
+            let fits = |level: &usize| {
+                version.level(*level).is_empty() && family.plan.target_bytes(*level) >= bytes
+            };
+            (1..from).rev().take_while(fits).last().unwrap_or(from)
+        }
     };
     if to >= version.num_levels() {
         return Err(Error::invalid_argument("Target level exceeds number of levels"));

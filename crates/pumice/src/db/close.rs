@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
+use pumice_memtable::MemTable;
 
 use crate::db::DbInner;
+use crate::db::column_family::CfState;
 use crate::db::requests::FlushOptions;
 use crate::write::switch::all_ids;
 
@@ -47,19 +49,24 @@ impl DbInner {
             let _state = self.state.lock();
             self.changed.notify_all();
         }
+        self.await_resume();
         if !self.read_only && !self.options().avoid_flush_during_shutdown {
             closing.result = self.save_unlogged();
         }
-        self.await_resume();
         self.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
         closing.result.clone()
     }
 
     /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
-    /// let finish, or what it flushed would be lost with its log.
+    /// let finish, or what it flushed would be lost with its log. None begins any more. Its flushes
+    /// run even if background work is paused, or it would not end.
     fn await_resume(&self) {
         let mut state = self.state.lock();
+        if state.errors.is_resuming() {
+            state.saving = true;
+            self.schedule_background(&mut state);
+        }
         while state.errors.is_resuming() {
             state = self.changed.wait_timeout(state, POLL).0;
         }
@@ -78,16 +85,21 @@ impl DbInner {
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
         // Who wrote before the close began has told by then.
         drop(self.exclusive());
-        if !self.unlogged_writes.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.state.lock().saving = true;
-        if let Some(error) = self.stopping_error() {
-            let state = self.state.lock();
-            let saved = state.cfs.values().all(|cf| cf.mem.is_empty() && cf.imm.is_empty());
-            return if saved { Ok(()) } else { Err(error) };
-        }
-        let ids = all_ids(&self.state.lock());
+        let last = self.last_unlogged.load(Ordering::Relaxed);
+        let may_hold = |mem: &MemTable| !mem.is_empty() && mem.first_seq() <= last;
+        let ids = {
+            let mut state = self.state.lock();
+            let unsaved =
+                |cf: &CfState| may_hold(&cf.mem) || cf.imm.iter().any(|m| may_hold(&m.mem));
+            if last == 0 || !state.cfs.values().any(unsaved) {
+                return Ok(());
+            }
+            if let Some(error) = state.errors.current() {
+                return Err(error.clone());
+            }
+            state.saving = true;
+            all_ids(&state)
+        };
         self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
     }
 

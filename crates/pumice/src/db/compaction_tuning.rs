@@ -91,7 +91,7 @@ impl DbInner {
         let policy = self.options().background_policy;
         let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
         tuner.set_active(tuned);
-        if !tuned {
+        if policy != BackgroundPolicy::SeedRule {
             self.regulator.seed_disabled.store(false, Ordering::Relaxed);
         }
     }

@@ -94,16 +94,20 @@ impl DbInner {
     ///
     /// # Errors
     /// InvalidArgument for the default column family or one already dropped; the background error,
-    /// unless the disk is full; I/O.
+    /// unless the disk is full; Aborted if then the MANIFEST has failed as well, which must have
+    /// room for a record; I/O.
     pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
         self.check_writable()?;
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
+        let full;
         {
             let _alone = self.exclusive();
             // On a full disk it is a way out.
-            if let Some(error) = self.stopping_error().filter(|error| !error.is_no_space()) {
+            let error = self.stopping_error();
+            full = error.as_ref().is_some_and(Error::is_no_space);
+            if let Some(error) = error.filter(|_| !full) {
                 return Err(error);
             }
             let mut manifest = self.manifest.lock();
@@ -126,16 +130,20 @@ impl DbInner {
             dropped.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
         }
         self.info(format_args!("Dropped column family with id {}", cf.id()));
-        self.write_options_file()
+        // Who resumes writes it again.
+        self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })
     }
 
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
+        // No job may ever start for it, so none would take it out.
+        state.flush_queue.retain(|queued| *queued != id);
+        state.compaction_queue.retain(|queued| *queued != id);
         self.controller.forget(family.stall);
         self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
-            self.table_left(state, file, uncache);
+            self.table_left(state, file, uncache, true);
         }
         self.publish_families(state);
         self.refresh_wal_settings(state);

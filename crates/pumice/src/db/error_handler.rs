@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | Soft | read or space failure of a compaction | its family's compaction pauses | the next try |
 //! | Hard | failed flush, full disk, failed log write | writes stop, reads go on | `resume` |
-//! | Fatal | failed MANIFEST write | as Hard, and no file is deleted | `resume` |
+//! | Fatal | failed MANIFEST write | as Hard, and files stay | `resume` |
 //! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
@@ -121,6 +121,9 @@ impl DbInner {
         self.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.notify_background_error(reason, &error);
         let mut state = self.state.lock();
+        if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
+            return; // A resume has left that log behind meanwhile.
+        }
         if severity >= Severity::Hard {
             let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
             if worse {
@@ -201,6 +204,7 @@ impl DbInner {
     /// # Errors
     /// The error itself if it is unrecoverable; the new failure if recovery fails.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        let full;
         {
             let mut state = self.state.lock();
             if self.closing.load(Ordering::Acquire) {
@@ -213,6 +217,7 @@ impl DbInner {
             if state.errors.resuming {
                 return Err(Error::busy("Recovery in progress"));
             }
+            full = error.is_no_space();
             state.errors.resuming = true;
             state.errors.failed_again = None;
         }
@@ -235,6 +240,9 @@ impl DbInner {
         if result.is_ok() {
             self.info(format_args!("Successfully resumed DB"));
             self.delete_obsolete_files();
+            if full && let Err(error) = self.write_options_file() {
+                self.warn(format_args!("Unable to persist options: {error}"));
+            }
         }
         result
     }
@@ -243,6 +251,7 @@ impl DbInner {
         let ids = all_ids(&self.state.lock());
         {
             let _alone = self.exclusive();
+            self.replace_broken_manifest()?;
             let failed = self.wal_at_rest().failure().is_some();
             if failed {
                 // The tail of the failed log is unknown; what it should hold is in memory.
@@ -253,7 +262,19 @@ impl DbInner {
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }
         self.flush_all_now(&ids)?;
+        let _alone = self.exclusive();
         self.leave_failed_log()
+    }
+
+    /// Before anything is flushed that a failed MANIFEST would not take: each try would leave
+    /// tables behind that cannot be deleted. What is held back is not recorded anyway. Requires
+    /// leadership.
+    fn replace_broken_manifest(&self) -> Result<()> {
+        let failed = self.wal_at_rest().failure().is_some();
+        let manifest = self.manifest.lock();
+        let replace = manifest.broken && !manifest.held && !failed;
+        drop(manifest);
+        if replace { self.leave_failed_log() } else { Ok(()) }
     }
 
     /// Records that no column family needs a log before the present one, unless it has unflushed
@@ -262,8 +283,8 @@ impl DbInner {
     ///
     /// A memtable that was sealed before the failure names the failed log as the one to go on with,
     /// so its flush alone does not release that log.
+    /// Requires leadership.
     fn leave_failed_log(&self) -> Result<()> {
-        let _alone = self.exclusive();
         // To the end: a change of somebody else must not start the next MANIFEST, which would make
         // what was held back durable without the numbers of the logs.
         let mut manifest = self.manifest.lock();
@@ -276,8 +297,13 @@ impl DbInner {
             let column_family = cf.data.id;
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
-        manifest.release();
-        self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ())
+        let held = manifest.release();
+        let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
+        if left.is_err() && held {
+            // Nor must one after this.
+            manifest.hold();
+        }
+        left
     }
 }
 

@@ -11,6 +11,7 @@ use pumice_port::time;
 use crate::db::compaction_tuning::Deferral;
 use crate::db::requests::{FlushOptions, WaitForCompactOptions};
 use crate::db::{DbInner, DbState};
+use crate::write::controller::{StallCause, stall_cause};
 use crate::write::switch::all_ids;
 
 /// Waiters look again this often even if nobody woke them.
@@ -89,21 +90,15 @@ impl DbInner {
     fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
         let mut state = self.state.lock();
         loop {
-            let stalls = ids.iter().any(|id| {
-                state.cfs.get(id).is_some_and(|cf| {
-                    let options = cf.data.options();
-                    let mut inputs = cf.stall_inputs(self.is_adaptive());
-                    inputs.immutable_memtables += 1;
-                    !cf.mem.is_empty()
-                        && !cf.imm.is_empty()
-                        && crate::write::controller::stall_cause(&inputs, &options).is_stop()
-                })
-            });
-            if !stalls {
+            let adaptive = self.is_adaptive();
+            let causes = ids.iter().map(|id| (id, cause_once_sealed(&state, *id, adaptive)));
+            let stops: Vec<_> = causes.filter(|(_, cause)| cause.is_stop()).collect();
+            if stops.is_empty() {
                 return Ok(());
             }
             self.check_alive(&state)?;
-            check_hope(&state, ids.iter())?;
+            let compacting = stops.iter().filter(|(_, cause)| cause.waits_for_compaction());
+            check_hope(&state, compacting.map(|(id, _)| *id))?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
@@ -200,6 +195,16 @@ impl DbInner {
         self.schedule_background(&mut state);
         Ok(())
     }
+}
+
+/// Why writes would be slowed or stopped if the family's memtable were sealed while others wait.
+fn cause_once_sealed(state: &DbState, id: u32, adaptive: bool) -> StallCause {
+    let Some(cf) = state.cfs.get(&id).filter(|cf| !cf.mem.is_empty() && !cf.imm.is_empty()) else {
+        return StallCause::None;
+    };
+    let mut inputs = cf.stall_inputs(adaptive);
+    inputs.immutable_memtables += 1;
+    stall_cause(&inputs, &cf.data.options())
 }
 
 /// Nothing that a waiter could wait for starts the family's compactions again.

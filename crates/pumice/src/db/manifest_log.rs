@@ -7,11 +7,12 @@
 //! it, so that whatever is appended before that is atomic.
 //!
 //! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
-//! deleted (`ManifestLog::broken`), and the next change starts a new MANIFEST.
+//! deleted that an edit named (`ManifestLog::broken`), and the next change starts a new MANIFEST.
 //!
 //! Thread safety: `ManifestLog` belongs to the lock `DbInner::manifest`. Suspends.
 
 use pumice_base::narrow::len_u32;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -50,7 +51,8 @@ impl ManifestLog {
 
     /// A log has failed whose records are not durable. Its batches are being flushed family by
     /// family, and no part of a batch may be durable without the others: changes become durable
-    /// together, in the MANIFEST that is started after `release`. No file is deleted until then.
+    /// together, in the MANIFEST that is started after `release`. No file that an edit named is
+    /// deleted until then.
     pub fn hold(&mut self) {
         self.held = true;
         self.lacks_failed_log = true;
@@ -58,11 +60,14 @@ impl ManifestLog {
 
     /// Everything that was held back goes into the next MANIFEST, which the next change starts.
     /// Until that is durable the present one counts as broken: it lacks what was held back.
-    pub fn release(&mut self) {
-        if std::mem::take(&mut self.held) {
+    /// Whether anything was.
+    pub fn release(&mut self) -> bool {
+        let held = std::mem::take(&mut self.held);
+        if held {
             self.writer = None;
             self.broken = true;
         }
+        held
     }
 
     /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and
@@ -167,6 +172,8 @@ impl DbInner {
             state.min_log_to_keep = state.min_log_to_keep.max(min_log);
         }
         self.collect_obsolete(&mut state, &group);
+        // A stall that begins ends the deferral of compactions.
+        self.schedule_background(&mut state);
         self.changed.notify_all();
         Ok(())
     }
@@ -200,23 +207,25 @@ impl DbInner {
         }
     }
 
-    /// Writes and syncs the edits, on a new MANIFEST if there is none to append to.
+    /// Writes and syncs the edits, on a new MANIFEST if there is none to append to. While changes
+    /// are held back only the end of a column family is written, which makes no part of a batch
+    /// durable; a new MANIFEST would.
     fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
         manifest.check_open()?;
-        if manifest.held {
-            let of_families =
-                |e: &VersionEdit| e.add_column_family.is_some() || e.drop_column_family;
-            return match group.edits.iter().any(of_families) {
-                true => Err(Error::aborted("the database is recovering from a failed log")),
+        let drops = group.edits.iter().any(|e| e.drop_column_family);
+        if manifest.held && !drops {
+            return match group.edits.iter().any(|e| e.add_column_family.is_some()) {
+                true => Err(recovering()),
                 false => Ok(()),
             };
         }
         self.name_logs(&group.edits)?;
         let limit = self.options().max_manifest_file_size;
-        if manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
+        if !manifest.held && manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
         }
         let result = match manifest.writer.as_mut() {
+            None if manifest.held => return Err(recovering()),
             Some(writer) => append(writer, &group.edits, self.options().use_fsync),
             None => self.start_manifest(manifest, &group.edits),
         };
@@ -226,7 +235,7 @@ impl DbInner {
             self.info(format_args!("MANIFEST write failed: {error}"));
         } else {
             manifest.broken = false;
-            manifest.lacks_failed_log = false;
+            manifest.lacks_failed_log = manifest.held;
         }
         result
     }
@@ -257,25 +266,37 @@ impl DbInner {
             }
         }
         let path = filename::manifest_file(&self.path, number);
-        let file = self.fs.create(&path, &FileOptions::default())?;
-        let mut writer = LogWriter::new(
-            BufferedWriter::new(file, self.options().manifest_writer()),
-            number,
-            false,
-            true,
-        );
-        for edit in &snapshot {
-            writer.add_record(&edit.encode())?;
+        let written = self.write_manifest(&path, number, &snapshot, &edits);
+        // Nothing names it: it only takes room that the next one may need.
+        let writer = written.inspect_err(|_| self.delete_file(&path))?;
+        if let Err(error) = filename::set_current_file(&*self.fs, &self.path, number, true) {
+            self.state.lock().obsolete.manifest(number);
+            return Err(error);
         }
-        append(&mut writer, &edits, self.options().use_fsync)?;
-        self.fs.sync_dir(&self.path)?;
-        filename::set_current_file(&*self.fs, &self.path, number, true)?;
         let old = std::mem::replace(&mut manifest.number, number);
         manifest.writer = Some(writer);
         if old != 0 {
             self.state.lock().obsolete.manifest(old);
         }
         Ok(())
+    }
+
+    fn write_manifest(
+        &self,
+        path: &Path,
+        number: FileNumber,
+        snapshot: &[VersionEdit],
+        edits: &[VersionEdit],
+    ) -> Result<LogWriter> {
+        let file = self.fs.create(path, &FileOptions::default())?;
+        let file = BufferedWriter::new(file, self.options().manifest_writer());
+        let mut writer = LogWriter::new(file, number, false, true);
+        for edit in snapshot {
+            writer.add_record(&edit.encode())?;
+        }
+        append(&mut writer, edits, self.options().use_fsync)?;
+        self.fs.sync_dir(&self.path)?;
+        Ok(writer)
     }
 
     /// Edits that describe the present state from nothing.
@@ -325,6 +346,10 @@ impl DbInner {
             None => Ok(()),
         }
     }
+}
+
+fn recovering() -> Error {
+    Error::aborted("the database is recovering from a failed log")
 }
 
 /// The version that `edit` makes of its column family's; None if it touches no file.

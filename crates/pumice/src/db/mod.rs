@@ -215,8 +215,8 @@ pub(crate) struct DbInner {
     pub wal_bytes_limit: AtomicU64,
     /// The log that flushes were last asked for to make it obsolete.
     pub relieved_log: AtomicU64,
-    /// A write skipped the log since the last flush of everything.
-    pub unlogged_writes: AtomicBool,
+    /// Sequence of the newest write that skipped the log; 0 if none did since the open.
+    pub last_unlogged: AtomicU64,
 
     /// Sequence of the newest write that readers may see.
     pub last_sequence: AtomicU64,

@@ -5,9 +5,11 @@
 //! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
 //! go when no column family has unflushed data in them, manifests when CURRENT names another.
 //!
-//! Nothing is deleted while the MANIFEST is broken (what recovery would read is unknown),
-//! deletions are disabled, or the database is closed: a deletion holds the slot of LOCK to its end,
-//! since the next opener may give the same names to new files. Closing deletes one last time.
+//! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the
+//! slot of LOCK to its end, since the next opener may give the same names to new files. Closing
+//! deletes one last time. While the MANIFEST is broken (what recovery would read is unknown) or
+//! held, only that is deleted that no edit ever named, and the tables of dropped column families: a
+//! full disk needs the room.
 //!
 //! With its file the blocks of a table leave the block cache, if `uncache_aggressiveness` of its
 //! column family wants that. Not those of a table that a reader of an old version was the first to
@@ -36,6 +38,8 @@ use crate::table_cache::kept_table;
 struct ObsoleteTable {
     number: FileNumber,
     file: Weak<FileMetaData>,
+    /// No MANIFEST that recovery could read has its column family.
+    dropped: bool,
     /// `uncache_aggressiveness` of its column family then.
     uncache: u32,
     /// The table, if its metadata kept it open then and its blocks are to be uncached.
@@ -47,11 +51,13 @@ struct ObsoleteTable {
 pub(crate) struct ObsoleteFiles {
     tables: Vec<ObsoleteTable>,
     other: Vec<PathBuf>,
+    /// Files that no edit ever named.
+    unnamed: Vec<PathBuf>,
     manifests: Vec<FileNumber>,
 }
 
 impl ObsoleteFiles {
-    /// MANIFEST `number` was replaced.
+    /// MANIFEST `number` was replaced, or failed to replace another.
     pub fn manifest(&mut self, number: FileNumber) {
         self.manifests.push(number);
     }
@@ -84,17 +90,25 @@ impl DbInner {
             let cf = state.cfs.get(id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
                 let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
-                self.table_left(state, file, uncache);
+                self.table_left(state, file, uncache, false);
             }
         }
         self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
     /// Table `file` left its version: it goes when nobody can read it any more, and its blocks out
-    /// of the cache as `uncache` says, [`Table::uncache`]. State lock held.
-    pub(crate) fn table_left(&self, state: &mut DbState, file: &Arc<FileMetaData>, uncache: u32) {
+    /// of the cache as `uncache` says, [`Table::uncache`]. `dropped`: so did its column family, in
+    /// a MANIFEST that is durable. State lock held.
+    pub(crate) fn table_left(
+        &self,
+        state: &mut DbState,
+        file: &Arc<FileMetaData>,
+        uncache: u32,
+        dropped: bool,
+    ) {
         state.obsolete.tables.push(ObsoleteTable {
             number: file.number,
+            dropped,
             file: Arc::downgrade(file),
             uncache,
             open: kept_table(file).filter(|_| uncache > 0).cloned(),
@@ -107,10 +121,16 @@ impl DbInner {
         }));
     }
 
-    /// Table `number` was written, at least in part, for an edit that was never tried (for one that
-    /// was, what became of it is unknown): it goes with the next deletion. Requires: state lock
-    /// held.
+    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
+    /// the next deletion. Requires: state lock held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
+        state.pending_outputs.remove(&number);
+        state.obsolete.unnamed.push(filename::table_file(&self.path, number));
+    }
+
+    /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
+    /// does not name it. Requires: state lock held.
+    pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
         state.pending_outputs.remove(&number);
         state.obsolete.file(filename::table_file(&self.path, number));
     }
@@ -150,22 +170,25 @@ impl DbInner {
         {
             // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
             let manifest = self.manifest.lock();
-            if manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes)) {
-                return;
-            }
+            let unsure =
+                manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
             let mut state = self.state.lock();
             if state.deletions_disabled > 0 {
                 return;
             }
             state.running_deletions += 1;
             counted = RunningDeletion(self);
+            doomed.append(&mut state.obsolete.unnamed);
             let free = |table: &mut ObsoleteTable| {
-                table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead)
+                (table.dropped || !unsure)
+                    && (table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead))
             };
             tables.extend(state.obsolete.tables.extract_if(.., free));
-            doomed.append(&mut state.obsolete.other);
-            let manifests = std::mem::take(&mut state.obsolete.manifests);
-            doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
+            if !unsure {
+                doomed.append(&mut state.obsolete.other);
+                let manifests = std::mem::take(&mut state.obsolete.manifests);
+                doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
+            }
         }
         for ObsoleteTable { number, uncache, open, .. } in tables {
             if let Some(table) = self.open_tables.erase(number).or(open) {
@@ -181,7 +204,7 @@ impl DbInner {
         drop(counted);
     }
 
-    fn delete_file(&self, path: &Path) {
+    pub(crate) fn delete_file(&self, path: &Path) {
         // A file system that panics leaves a file behind, and the others go.
         let removed = thread::contain("File deletion", || self.fs.remove(path));
         match removed.and_then(|removed| removed) {

@@ -428,7 +428,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),
         relieved_log: AtomicU64::new(0),
-        unlogged_writes: AtomicBool::new(false),
+        last_unlogged: AtomicU64::new(0),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
         bottommost_threshold: AtomicU64::new(u64::MAX),

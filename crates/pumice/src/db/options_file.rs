@@ -31,7 +31,8 @@ impl DbInner {
         let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
         let text = crate::options::format_options_file(&self.options(), &listed);
         let temp = filename::temp_options_file(&self.path, number);
-        pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true)?;
+        let written = pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true);
+        written.inspect_err(|_| self.delete_file(&temp))?;
         self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
         self.fs.sync_dir(&self.path)?;
         let mut state = self.state.lock();

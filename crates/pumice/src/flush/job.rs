@@ -149,9 +149,8 @@ impl DbInner {
             },
         );
         if let Err(error) = applied {
-            if planted::is(Bug::ManifestErrorDeletes) {
-                self.discard_outputs(works);
-            }
+            let mut state = self.state.lock();
+            works.iter().for_each(|work| self.abandon_output(&mut state, work.number));
             return Err(error);
         }
         for (work, table) in live {

@@ -35,6 +35,7 @@ use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::replace;
+use crate::ingest::reserve::Reserved;
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::CompactionStyle;
@@ -87,8 +88,9 @@ struct UnderWay<'a> {
     db: &'a Arc<DbInner>,
     /// Files in the directory that no version names.
     numbers: Vec<FileNumber>,
-    /// A MANIFEST may name the files.
+    /// A MANIFEST may name the files; if `done` the present one does.
     tried: bool,
+    done: bool,
 }
 
 impl<'a> UnderWay<'a> {
@@ -96,7 +98,7 @@ impl<'a> UnderWay<'a> {
         let mut state = db.state.lock();
         db.check_writable()?;
         state.running_ingestions += 1;
-        Ok(UnderWay { db, numbers: Vec::new(), tried: false })
+        Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
     }
 
     fn new_number(&mut self) -> FileNumber {
@@ -111,16 +113,14 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut state = self.db.state.lock();
         for number in &self.numbers {
-            if self.tried {
-                state.pending_outputs.remove(number);
-            } else {
-                self.db.discard_output(&mut state, *number);
+            match (self.done, self.tried) {
+                (true, _) => _ = state.pending_outputs.remove(number),
+                (false, true) => self.db.abandon_output(&mut state, *number),
+                (false, false) => self.db.discard_output(&mut state, *number),
             }
         }
         drop(state);
-        if !self.tried {
-            self.db.delete_obsolete_files();
-        }
+        self.db.delete_obsolete_files();
         self.db.state.lock().running_ingestions -= 1;
         self.db.changed.notify_all();
     }
@@ -210,14 +210,14 @@ impl DbInner {
             return Err(Error::aborted("the database is recovering from a failed log"));
         }
         let snapshots = self.snapshots.close();
-        let mut reserved = Vec::new();
+        let mut reserved = Reserved::new(self);
         let result = self
             .place_all(prepared, snapshots.any, &mut reserved)
             .and_then(|last| self.store_sequences(prepared).map(|()| last))
             .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
         drop(manifest);
         drop(snapshots);
-        self.release(&reserved);
+        drop(reserved);
         if let Err(error) = &result
             && under_way.tried
         {
@@ -286,7 +286,7 @@ impl DbInner {
         &self,
         prepared: &mut [Prepared<'_>],
         snapshots: bool,
-        reserved: &mut Vec<(u32, u64)>,
+        reserved: &mut Reserved<'_>,
     ) -> Result<SequenceNumber> {
         let mut overlaps = Vec::with_capacity(prepared.len());
         for request in prepared.iter() {
@@ -317,7 +317,7 @@ impl DbInner {
             for file in &request.files {
                 let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));
                 let id = cf.plan.reserve(level, &file.external.range(), gone);
-                reserved.push((request.cf.id, id));
+                reserved.add(request.cf.id, id);
             }
         }
         Ok(last)
@@ -369,30 +369,13 @@ impl DbInner {
         } else {
             self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
         };
+        under_way.done = result.is_ok();
         under_way.tried = result.is_ok() || manifest.broken;
         if under_way.tried {
             // Recovery may find the files, so their sequence numbers are used up either way.
             self.last_sequence.store(last, Ordering::Release);
         }
         result
-    }
-
-    /// Ends reservations; compactions go on.
-    fn release(&self, reserved: &[(u32, u64)]) {
-        let mut state = self.state.lock();
-        for (id, reservation) in reserved {
-            if let Some(cf) = state.cfs.get_mut(id) {
-                cf.plan.unreserve(*reservation);
-            }
-        }
-        let ids: BTreeSet<u32> = reserved.iter().map(|(id, _)| *id).collect();
-        for id in ids {
-            if let Some(cf) = state.cfs.get_mut(&id) {
-                self.refresh_scores(cf);
-            }
-            self.queue_compaction(&mut state, id);
-        }
-        self.schedule_background(&mut state);
     }
 
     /// The caller's names of files that were taken over. A failure leaves a file too many.

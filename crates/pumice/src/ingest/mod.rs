@@ -26,6 +26,7 @@ mod external;
 pub(crate) mod job;
 mod place;
 mod replace;
+mod reserve;
 pub(crate) mod transfer;
 mod writer;
 

@@ -314,7 +314,8 @@ pub trait EventListener: Send + Sync {
     fn on_stall_conditions_changed(&self, _info: &WriteStallInfo) {}
     /// Table files were ingested; called once for each of them.
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
-    /// A background job failed; writes may stop, by the error's severity.
+    /// A background job failed, or a write; writes may stop, by the error's severity. The caller
+    /// may keep all other writers waiting meanwhile: what waits for a write here waits for ever.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
     /// The database recovered from a background error.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}

@@ -187,16 +187,18 @@ impl DbInner {
         Ok(())
     }
 
-    /// Waits until the rate limiter lets `bytes` be logged. Suspends.
+    /// Waits until the rate limiter lets `bytes` be logged, as long as they can be. Suspends.
     #[cold]
-    fn wait_for_pace(&self, bytes: usize, priority: IoPriority) {
+    fn wait_for_pace(&self, bytes: usize, priority: IoPriority) -> Result<()> {
         let options = self.options();
-        let Some(limiter) = &options.rate_limiter else { return };
+        let Some(limiter) = &options.rate_limiter else { return Ok(()) };
         let events = options.rate_events();
         let mut left = bytes as u64;
         while left > 0 {
+            self.check_waiting()?;
             left -= limiter.request_token(left, 0, priority, IoKind::Write, events.as_deref());
         }
+        Ok(())
     }
 
     /// A low-priority write makes way while compaction is behind. Suspends.
@@ -262,7 +264,7 @@ impl DbInner {
         }
         if !options.disable_wal {
             if let Some(priority) = options.rate_limiter_priority {
-                self.wait_for_pace(bytes, priority);
+                self.wait_for_pace(bytes, priority)?;
             }
             let logged = self.log_group(first, count, options.sync, rep, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
@@ -270,7 +272,7 @@ impl DbInner {
             }
             logged?;
         } else {
-            self.unlogged_writes.store(true, Ordering::Relaxed);
+            self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
         let mut next = first;
         let key_space = self.cfs.load();

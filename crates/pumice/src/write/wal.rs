@@ -271,7 +271,8 @@ impl Wals {
         let Some(log) = self.current.as_ref() else { return Ok(None) };
         let directory = (!self.dir_synced && !planted::is(Bug::LogDirNotSynced))
             .then(|| (Arc::clone(&self.fs), self.dir.clone()));
-        let sync = LogSync { syncer: log.syncer()?, bytes: log.file_size(), directory };
+        let syncer = log.syncer().inspect_err(|error| self.failed = Some(error.clone()))?;
+        let sync = LogSync { syncer, bytes: log.file_size(), directory };
         self.syncing = true;
         Ok(Some(sync))
     }

@@ -153,10 +153,30 @@ impl DbInner {
         if state.manual.excludes_automatic() {
             return None;
         }
-        let freed = self.caught_up_below();
         // Of several threads one is kept for what writers wait for.
         let (_, limit) = self.options().background_limits();
         let level0_only = self.is_adaptive() && limit > 1 && state.running_deep + 1 >= limit;
+        let (work, passed_over) = self.next_automatic(state, level0_only);
+        for id in passed_over {
+            self.queue_compaction(state, id);
+        }
+        if let Some(work) = &work {
+            // There may be more to do elsewhere in the tree.
+            self.queue_compaction(state, work.cf.id);
+            self.schedule_background(state);
+        }
+        work
+    }
+
+    /// The most urgent compaction of the first family in the queue that has one, registered as
+    /// running; and the families that may have another than those of L0, when only these may start.
+    fn next_automatic(
+        &self,
+        state: &mut DbState,
+        level0_only: bool,
+    ) -> (Option<CompactionWork>, Vec<u32>) {
+        let freed = self.caught_up_below();
+        let mut passed_over = Vec::new();
         let due = |state: &DbState| {
             let mut queue = state.compaction_queue.iter();
             queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
@@ -168,8 +188,10 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let picked = cf.plan.pick(&version, freed, level0_only);
-            let Some((running, pick)) = picked else { continue };
+            let Some((running, pick)) = cf.plan.pick(&version, freed, level0_only) else {
+                passed_over.extend(level0_only.then_some(id));
+                continue;
+            };
             let work = CompactionWork {
                 cf: Arc::clone(&cf.data),
                 version,
@@ -180,12 +202,9 @@ impl DbInner {
                 manual: None,
                 io: None,
             };
-            // There may be more to do elsewhere in the tree.
-            self.queue_compaction(state, id);
-            self.schedule_background(state);
-            return Some(work);
+            return (Some(work), passed_over);
         }
-        None
+        (None, passed_over)
     }
 
     fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {

@@ -33,6 +33,8 @@ pub(crate) struct FamilyInputs {
     pub sealed: f64,
     /// Their bytes.
     pub sealed_bytes: f64,
+    /// A flush could begin, and has not.
+    pub flush_due: bool,
     /// The flush that runs.
     pub flush: Option<Relief>,
     /// Files of L0.

@@ -64,7 +64,6 @@ struct Tick {
     grants: Grants,
 }
 
-#[derive(Default)]
 struct Law {
     policy: Adaptive,
     ticked_micros: u64,
@@ -93,7 +92,7 @@ impl Regulator {
             member: DeviceScheduler::of(fs.device(path)).join(),
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
-            law: Mutex::default(),
+            law: Mutex::new(Law::new()),
             wake: Condvar::new(),
             seed_disabled: AtomicBool::new(false),
         }
@@ -156,6 +155,7 @@ impl CfState {
             active_bytes: self.mem.memory_bytes() as f64,
             sealed: self.imm.len() as f64,
             sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
+            flush_due: self.flush_queued,
             flush: self.reliefs.flush.as_ref().map(|(io, bytes)| relief(io, *bytes, *bytes)),
             l0_files: self.plan.counted_runs(&self.version) as f64,
             l0_bytes: level0.iter().map(|file| file.file_size as f64).sum(),
@@ -237,7 +237,6 @@ impl DbInner {
 
     /// Body of the task: ends when there is nothing to regulate any more.
     fn keep_regulating(self: Arc<Self>) {
-        self.regulator.law.lock().ticked_micros = now_micros();
         let mut state = self.state.lock();
         let mut capped = false;
         while self.is_adaptive()
@@ -271,10 +270,9 @@ impl DbInner {
         let mut law = regulator.law.lock();
         let now = now_micros();
         let micros = now.saturating_sub(law.ticked_micros).max(1);
-        if micros < TICK_MICROS_MIN
-            && let Some(last) = law.history.back()
-        {
-            return Grants { tick_within: TICK_MICROS_MIN as f64 / 1e6, ..last.grants };
+        if micros < TICK_MICROS_MIN {
+            let last = law.history.back().map(|tick| tick.grants).unwrap_or_default();
+            return Grants { tick_within: TICK_MICROS_MIN as f64 / 1e6, ..last };
         }
         let totals = regulator.totals(self.stats.bytes_written());
         let sum = |of: fn(&FamilyInputs) -> f64| families.iter().map(of).sum::<f64>();
@@ -355,6 +353,16 @@ impl DbInner {
 }
 
 impl Law {
+    fn new() -> Self {
+        Law {
+            policy: Adaptive::default(),
+            ticked_micros: now_micros(),
+            admitted: 0.0,
+            history: VecDeque::new(),
+            bound_since: 0,
+        }
+    }
+
     fn why(&self, now: u64) -> String {
         let Some(tick) = self.history.back() else {
             return "writes are free".to_string();

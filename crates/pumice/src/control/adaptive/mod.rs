@@ -128,7 +128,7 @@ impl Adaptive {
         };
         self.flush.learn(&Look {
             seconds,
-            needed: inputs.families.iter().any(|f| f.sealed > 0.0),
+            needed: inputs.families.iter().any(|f| f.flush_due || f.flush.is_some()),
             elapsed: oldest(|f| f.flush),
             written: totals.flush_written,
             drained: totals.flushed,
@@ -162,7 +162,7 @@ impl Adaptive {
     fn memory_limit(&self, family: &FamilyInputs) -> Option<Limit> {
         let bytes = family.sealed_bytes;
         let waiting = Relief { stock: bytes, total_bytes: bytes, ..Relief::default() };
-        let job = family.flush.or((family.sealed > 0.0).then_some(waiting))?;
+        let job = family.flush.or(family.flush_due.then_some(waiting))?;
         let left = self.flush.seconds_left(&job);
         let to_free = job.stock * left / (job.elapsed + left);
         let user = 1.0 / self.learned.growth();

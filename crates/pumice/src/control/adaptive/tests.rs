@@ -161,7 +161,7 @@ fn without_any_of_its_rules_the_policy_fails() {
     let rules: [Rule; 6] = [
         (
             "memory",
-            |i| i.families.iter_mut().for_each(|f| (f.sealed, f.flush) = (0.0, None)),
+            |i| i.families.iter_mut().for_each(|f| (f.flush_due, f.flush) = (false, None)),
             |_| {},
         ),
         (

@@ -128,6 +128,7 @@ impl Tree {
             active_bytes: self.active,
             sealed: self.sealed.len() as f64,
             sealed_bytes: self.sealed.iter().sum(),
+            flush_due: self.flush.is_none() && !self.sealed.is_empty(),
             flush: self.flush.map(|job| job.relief(now, job.bytes)),
             l0_files: self.level0.len() as f64,
             l0_bytes: self.level0.iter().sum(),

@@ -190,7 +190,7 @@ fn select(call: &mut Call<'_, '_>) -> Outcome<()> {
         return Err(Failure::text("ERR DB index is out of range"));
     }
     call.session.db = number as u8;
-    call.txn.db = number as u8;
+    call.txn.select(number as u8);
     call.session.client.db.store(number as u8, Ordering::Relaxed);
     call.out.ok();
     Ok(())

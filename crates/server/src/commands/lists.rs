@@ -1,7 +1,8 @@
 //! Commands on lists.
 //!
-//! Both ends grow and shrink by writing one element and the record. LINSERT and LREM read the list
-//! and write what is between the change and the nearer end. Thread safety: see the module above.
+//! Both ends grow and shrink by writing one element and the record; LINDEX and LSET go straight to
+//! the element. LINSERT, LREM and LPOS look through the list; LINSERT and LREM also move what is
+//! between the change and the nearer end. Thread safety: see the module above.
 
 use super::args::{clamp, integer, is, upper};
 use super::sets::counted;
@@ -213,7 +214,7 @@ fn each(
     backwards: bool,
     f: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Outcome<()> {
-    call.txn.walk(&(list.at(from), list.at(end)), backwards, &mut |_, value| f(value))
+    call.txn.pass(&(list.at(from), list.at(end)), backwards, &mut |_, value| f(value))
 }
 
 fn lrange(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -224,14 +225,12 @@ fn lrange(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.array(0);
         return Ok(());
     };
-    let mut values = Vec::new();
-    each(call, &list, first, last + 1, false, &mut |value| {
-        values.push(value.to_vec());
-        true
-    })?;
-    call.out.array(values.len());
-    values.iter().for_each(|value| call.out.bulk(value));
-    Ok(())
+    call.out.array((last - first + 1) as usize);
+    let out = &mut *call.out;
+    call.txn.pass(&(list.at(first), list.at(last + 1)), false, &mut |_, value| {
+        out.bulk(value);
+        !out.is_full()
+    })
 }
 
 fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -243,11 +242,7 @@ fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
         None => (list.count, list.count),
     };
     for (from, upto) in [(0, first), (end, list.count)] {
-        if upto - from > 32 {
-            call.txn.clear(list.at(from), list.at(upto));
-        } else {
-            (from..upto).for_each(|index| call.txn.delete(list.at(index)));
-        }
+        delete_places(call, &list, from, upto);
     }
     list.head = list.head.wrapping_add(first as i64);
     list.count = end - first;
@@ -255,36 +250,77 @@ fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-fn all(call: &Call<'_, '_>, list: &Collection) -> Outcome<Vec<Vec<u8>>> {
-    let mut values = Vec::with_capacity(list.count as usize);
-    each(call, list, 0, list.count, false, &mut |value| {
+/// Elements from `from` up to `end` (not included), which are about to be written elsewhere.
+fn values(call: &Call<'_, '_>, list: &Collection, from: u64, end: u64) -> Outcome<Vec<Vec<u8>>> {
+    let mut values = Vec::new();
+    call.txn.walk(&(list.at(from), list.at(end)), false, &mut |_, value| {
         values.push(value.to_vec());
         true
     })?;
     Ok(values)
 }
 
-/// Makes `new` of a list that holds `old`, leaving what is equal at the longer end in its place.
-fn rewrite(call: &mut Call<'_, '_>, list: &mut Collection, old: &[Vec<u8>], new: &[Vec<u8>]) {
-    let same = |(a, b): &(&Vec<u8>, &Vec<u8>)| a == b;
-    let front = old.iter().zip(new).take_while(same).count();
-    let shorter = old.len().min(new.len());
-    let back = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-    let back = back.min(shorter - front.min(shorter));
-    let before = list.clone();
-    list.count = new.len() as u64;
-    let (from, upto) = if back > front {
-        list.head = before.head.wrapping_add(old.len() as i64 - new.len() as i64);
-        let gone = old.len().saturating_sub(new.len());
-        (0..gone).for_each(|index| call.txn.delete(before.at(index as u64)));
-        (0, new.len() - back)
-    } else {
-        (new.len()..old.len()).for_each(|index| call.txn.delete(before.at(index as u64)));
-        (front, new.len())
-    };
-    for (index, value) in new.iter().enumerate().take(upto).skip(from) {
-        call.txn.put(list.at(index as u64), value.clone());
+/// Writes elements at the places from `index` on.
+fn put_at(call: &mut Call<'_, '_>, list: &Collection, index: u64, values: Vec<Vec<u8>>) {
+    for (place, value) in (index..).zip(values) {
+        call.txn.put(list.at(place), value);
     }
+}
+
+/// Deletes what is at the places from `from` up to `upto` (not included).
+fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u64) {
+    if upto - from > 32 {
+        call.txn.clear(list.at(from), list.at(upto));
+    } else {
+        (from..upto).for_each(|index| call.txn.delete(list.at(index)));
+    }
+}
+
+/// The places, in order, of up to `most` elements that are equal to `wanted`.
+fn places_of(
+    call: &Call<'_, '_>,
+    list: &Collection,
+    wanted: &[u8],
+    most: u64,
+    backwards: bool,
+) -> Outcome<Vec<u64>> {
+    let (mut found, mut seen) = (Vec::new(), 0);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let room = call.txn.room() / size_of::<u64>();
+    each(call, list, 0, list.count, backwards, &mut |value| {
+        if value == wanted {
+            found.push(if backwards { list.count - 1 - seen } else { seen });
+        }
+        seen += 1;
+        found.len() < most && found.len() <= room
+    })?;
+    if found.len() > room {
+        return Err(Failure::TOO_LARGE);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Takes the elements at `gone`, which is not empty, out: what is on the side with fewer elements
+/// moves.
+fn close_gaps(call: &mut Call<'_, '_>, list: &mut Collection, gone: &[u64]) -> Outcome<()> {
+    let (first, last, count) = (gone[0], gone[gone.len() - 1], gone.len() as u64);
+    let moves_front = last + 1 < list.count - first;
+    let (from, end) = if moves_front { (0, last + 1) } else { (first, list.count) };
+    let mut rest = gone.iter().peekable();
+    let kept = (from..).zip(values(call, list, from, end)?);
+    let kept = kept.filter(|(index, _)| rest.next_if(|gone| *gone == index).is_none());
+    let kept: Vec<_> = kept.map(|(_, value)| value).collect();
+    if moves_front {
+        put_at(call, list, count, kept);
+        delete_places(call, list, 0, count);
+        list.head = list.head.wrapping_add(count as i64);
+    } else {
+        put_at(call, list, first, kept);
+        delete_places(call, list, list.count - count, list.count);
+    }
+    list.count -= count;
+    Ok(())
 }
 
 fn lrem(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -293,18 +329,10 @@ fn lrem(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.integer(0);
         return Ok(());
     };
-    let old = all(call, &list)?;
-    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
-    let equal = |index: &usize| old[*index] == wanted;
-    let gone: std::collections::BTreeSet<usize> = if count < 0 {
-        (0..old.len()).rev().filter(equal).take(most).collect()
-    } else {
-        (0..old.len()).filter(equal).take(most).collect()
-    };
+    let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+    let gone = places_of(call, &list, wanted, most, count < 0)?;
     if !gone.is_empty() {
-        let stays = |(index, _): &(usize, &Vec<u8>)| !gone.contains(index);
-        let new: Vec<_> = old.iter().enumerate().filter(stays).map(|(_, v)| v.clone()).collect();
-        rewrite(call, &mut list, &old, &new);
+        close_gaps(call, &mut list, &gone)?;
         save_taken(call, key, &mut list, "lrem");
     }
     call.out.count(gone.len());
@@ -322,14 +350,21 @@ fn linsert(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.integer(0);
         return Ok(());
     };
-    let old = all(call, &list)?;
-    let Some(at) = old.iter().position(|each| each == pivot) else {
+    let Some(&at) = places_of(call, &list, pivot, 1, false)?.first() else {
         call.out.integer(-1);
         return Ok(());
     };
-    let mut new = old.clone();
-    new.insert(at + after, value.to_vec());
-    rewrite(call, &mut list, &old, &new);
+    let at = at + after;
+    if at < list.count - at {
+        let front = values(call, &list, 0, at)?;
+        list.head = list.head.wrapping_sub(1);
+        put_at(call, &list, 0, front);
+    } else {
+        let back = values(call, &list, at, list.count)?;
+        put_at(call, &list, at + 1, back);
+    }
+    list.count += 1;
+    call.txn.put(list.at(at), value.to_vec());
     call.txn.save(key, &mut list);
     call.txn.event(key, b'l', "linsert");
     call.out.integer(list.count as i64);

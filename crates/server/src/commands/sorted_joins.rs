@@ -93,13 +93,12 @@ enum Aggregate {
 /// Members with their scores, of a sorted set or a set.
 fn members(call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<BTreeMap<Vec<u8>, f64>> {
     let mut all = BTreeMap::new();
-    let db = call.txn.db;
     let Some(found) = call.txn.find(key)? else { return Ok(all) };
     let is_set = found.kind() == Kind::Set;
     if !is_set && found.kind() != Kind::SortedSet {
         return Err(Failure::WRONG_TYPE);
     }
-    let collection = found.collection(db, key);
+    let collection = call.txn.collection_of(key, &found);
     call.txn.walk(&collection.part(BY_NAME), false, &mut |key, value| {
         let score = if is_set { 1.0 } else { score_from(value) };
         all.insert(name_of(key).to_vec(), score);
@@ -215,7 +214,8 @@ fn joined(
         }
     }
     let mut all: Vec<_> = sum.into_iter().collect();
-    all.sort_by(|one, two| one.1.total_cmp(&two.1).then_with(|| one.0.cmp(&two.0)));
+    // Both zeros are one.
+    all.sort_by(|one, two| (one.1 + 0.0).total_cmp(&(two.1 + 0.0)).then_with(|| one.0.cmp(&two.0)));
     Ok(all)
 }
 

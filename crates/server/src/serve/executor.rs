@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use crate::commands::{self, Access, Call, NO_AUTH, NO_MULTI, Row, args};
-use crate::keyspace::encoding::{Head, record_key};
+use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Keyspace, Outcome};
@@ -58,7 +58,7 @@ fn find_row(args: &[&[u8]]) -> Result<(&'static Row, String), String> {
 }
 
 /// Texts of failures, for clients.
-fn error_text(failure: &Failure) -> Cow<'_, str> {
+pub(super) fn error_text(failure: &Failure) -> Cow<'_, str> {
     match failure {
         Failure::Error(text) => Cow::Borrowed(text),
         Failure::Storage(error) => {
@@ -171,14 +171,22 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let held = locks(keyspace, row, args);
-    let mut txn = match row.access {
-        Access::Glance => Txn::glance(keyspace, session.db, now),
-        // One key is read at one moment anyhow, unless it has elements.
-        Access::View => Txn::view(keyspace, session.db, now),
-        Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+    let begin = || {
+        Ok(match row.access {
+            Access::Glance => Txn::glance(keyspace, session.db, now),
+            // One key is read at one moment anyhow, unless it has elements.
+            Access::View => Txn::view(keyspace, session.db, now)?,
+            Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+        })
     };
-    let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
-    let result = (row.run)(&mut call).and_then(|()| finish(shared, &mut txn));
+    let result = begin().and_then(|mut txn| {
+        let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
+        (row.run)(&mut call)?;
+        if out.is_full() {
+            return Err(Failure::TOO_LARGE);
+        }
+        finish(shared, &mut txn)
+    });
     drop(held);
     if let Err(failure) = result {
         out.truncate(mark);
@@ -229,7 +237,7 @@ fn exec_all(
     let held = if rows.iter().any(|row| row.access == Access::WriteAll) {
         keyspace.locks.all()
     } else {
-        let watched: Vec<_> = session.watched.keys.iter().map(|((_, k), _)| k.clone()).collect();
+        let watched: Vec<_> = session.watched.keys.keys().map(|(_, k)| k.clone()).collect();
         let named = rows.iter().zip(&queue).flat_map(|(row, args)| row.keys_of(args));
         keyspace.locks.many(named.chain(watched.iter().map(Vec::as_slice)))
     };
@@ -238,7 +246,10 @@ fn exec_all(
         return Ok(());
     }
     let db = session.db;
-    let mut txn = if writes { Txn::write(keyspace, db, now) } else { Txn::view(keyspace, db, now) };
+    let mut txn = match writes {
+        true => Txn::write_at_one_moment(keyspace, db, now)?,
+        false => Txn::view(keyspace, db, now)?,
+    };
     out.array(queue.len());
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
@@ -246,7 +257,7 @@ fn exec_all(
         match (row.run)(&mut call) {
             Ok(()) => {}
             Err(Failure::Storage(error)) => {
-                session.db = db;
+                set_database(session, db);
                 return Err(Failure::Storage(error));
             }
             Err(failure) => {
@@ -255,18 +266,30 @@ fn exec_all(
             }
         }
     }
-    let finished = finish(shared, &mut txn);
+    let finished = match out.is_full() {
+        true => Err(Failure::TOO_LARGE),
+        false => finish(shared, &mut txn),
+    };
     if finished.is_err() {
-        session.db = db;
+        set_database(session, db);
     }
     drop(held);
     finished
 }
 
+/// Takes back a SELECT of a transaction that failed.
+fn set_database(session: &mut Session, db: u8) {
+    session.db = db;
+    session.client.db.store(db, Ordering::Relaxed);
+}
+
 /// The time of a watched key is over that was not when the watching began.
 fn watched_is_over(keyspace: &Keyspace, session: &Session, now: u64) -> Outcome<bool> {
     for ((db, key), was_over) in &session.watched.keys {
-        let value = Txn::glance(keyspace, *db, now).get(&record_key(*db, key))?;
+        let value = {
+            let txn = Txn::glance(keyspace, *db, now);
+            txn.get(&txn.record_key(key))?
+        };
         let head = value.as_deref().map(Head::read).transpose()?;
         if !was_over && head.is_some_and(|head| head.is_expired(now)) {
             return Ok(true);

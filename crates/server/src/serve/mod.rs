@@ -18,7 +18,7 @@ mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
@@ -43,10 +43,6 @@ const OWN_DESCRIPTORS: u64 = 512;
 pub struct Server {
     /// What connections share.
     pub shared: Shared,
-    /// `appendfsync always`.
-    syncs_always: AtomicBool,
-    /// `timeout`.
-    silence_seconds: AtomicU64,
     /// Nobody is to connect any more.
     is_ending: Event,
     /// Connections there are.
@@ -120,17 +116,7 @@ impl Running {
         let options = engine_options(&config)?;
         let opened = runtime.run("open", || Keyspace::open(options, Path::new(&dir)));
         let keyspace = opened.map_err(|error| format!("{dir}: {error}"))?;
-        let server = Arc::new(Server {
-            shared: Shared::new(keyspace, config),
-            syncs_always: AtomicBool::new(false),
-            silence_seconds: AtomicU64::new(0),
-            is_ending: Event::new(),
-            live: Mutex::new(0),
-            fewer: Condvar::new(),
-            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
-            next_loop: AtomicU64::new(0),
-        });
-        server.settings_changed();
+        let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
         let mut running = Running {
@@ -236,12 +222,15 @@ impl Running {
 }
 
 impl Server {
-    /// Settings that are looked at often are taken over.
-    fn settings_changed(&self) {
-        let config = &self.shared.config;
-        let always = config.get("appendfsync") == "always";
-        self.syncs_always.store(always, Ordering::Relaxed);
-        self.silence_seconds.store(config.number("timeout"), Ordering::Relaxed);
+    fn new(shared: Shared) -> Server {
+        Server {
+            shared,
+            is_ending: Event::new(),
+            live: Mutex::new(0),
+            fewer: Condvar::new(),
+            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
+            next_loop: AtomicU64::new(0),
+        }
     }
 
     fn wait_until_alone(&self, limit: Duration) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `config` | the settings |
+//! | `config`, `hot` | the settings; those that are looked at often |
 //! | `clients` | who is connected |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
@@ -12,6 +12,7 @@
 
 pub mod clients;
 pub mod config;
+pub mod hot;
 pub mod pubsub;
 pub mod stats;
 pub mod watch;
@@ -57,6 +58,8 @@ pub struct Session {
     pub patterns: BTreeSet<Vec<u8>>,
     /// The way of everything it is told, once it has listened to a channel.
     pub outbox: Option<Arc<pubsub::Outbox>>,
+    /// Bytes of the names of channels and patterns.
+    pub listened_bytes: usize,
     /// To be closed after its replies are sent.
     pub closes: bool,
     random: u64,
@@ -75,6 +78,7 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             outbox: None,
+            listened_bytes: 0,
             closes: false,
         }
     }
@@ -82,6 +86,12 @@ impl Session {
     /// Channels and patterns it listens to.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len()
+    }
+
+    /// Bytes that it keeps for later: what is queued, watched and listened to.
+    pub fn bytes(&self) -> usize {
+        let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        queued + self.watched.bytes + self.listened_bytes
     }
 
     /// A number by chance, of the connection's own sequence.
@@ -99,6 +109,8 @@ pub struct Shared {
     pub keyspace: Keyspace,
     /// The settings.
     pub config: Config,
+    /// Those that are looked at often.
+    pub hot: hot::Hot,
     /// Who is connected.
     pub clients: Clients,
     /// Who watches what.
@@ -120,6 +132,7 @@ impl Shared {
         let shared = Shared {
             keyspace,
             config,
+            hot: hot::Hot::default(),
             clients: Clients::default(),
             watches: watch::Watches::default(),
             channels: pubsub::Channels::default(),
@@ -134,6 +147,10 @@ impl Shared {
 
     /// Settings that are looked at often are taken over.
     pub fn settings_changed(&self) {
+        self.hot.take_over(&self.config);
+        let room = self.hot.clients_bytes.load(Ordering::Relaxed);
+        self.keyspace.set_room(room);
+        self.clients.memory.set_max(room as u64);
         let mut classes = self.config.get("notify-keyspace-events");
         if classes.contains('A') {
             classes.push_str("g$lshzx");
@@ -151,6 +168,7 @@ impl Shared {
                 self.channels.unsubscribe(&name, is_pattern, outbox, b"");
             }
         }
+        session.listened_bytes = 0;
         session.client.channels.store(0, Ordering::Relaxed);
         session.client.patterns.store(0, Ordering::Relaxed);
     }
@@ -160,6 +178,11 @@ impl Shared {
         for event in events {
             self.watches.touched(event.db, &event.key);
         }
+        self.publish_events(events);
+        self.clients.enforce();
+    }
+
+    fn publish_events(&self, events: &[Event]) {
         if !self.notifies.load(Ordering::Acquire) {
             return;
         }

@@ -1,6 +1,8 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
 mod connections;
+mod isolation;
+mod limits;
 mod model;
 mod page;
 mod peer;

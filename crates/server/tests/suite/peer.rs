@@ -55,8 +55,10 @@ impl Drop for Redis {
 /// Kinds of arguments in the templates below.
 fn argument(random: &mut Random, kind: &str) -> String {
     let numbers = ["0", "1", "-1", "2", "5", "-3", "10", "100", "-100", "x", "1.5", ""];
-    let floats =
-        ["0", "1", "-1", "1.5", "3.1", "1e3", "-0", "inf", "-inf", "nan", "abc", "10.50", "5e-1"];
+    let floats = [
+        "0", "1", "-1", "1.5", "3.1", "1e3", "-0", "inf", "-inf", "nan", "abc", "10.50", "5e-1",
+        "1e-400",
+    ];
     let values =
         ["a", "b", "c", "d", "e", "1", "10", "3.5", "hello", "world", "", "-7", "007", "long"];
     match kind {
@@ -162,7 +164,7 @@ const TEMPLATES: &[&str] = &[
     "~SCAN 0 COUNT 1000 TYPE hash",
     "~SCAN 0 MATCH l* COUNT 1000",
     "OBJECT REFCOUNT nothing",
-    "OBJECT ENCODING S",
+    "OBJECT ENCODING H",
     "OBJECT FOO",
     "SELECT x",
     "SELECT 99",
@@ -538,4 +540,52 @@ fn the_table_says_what_redis_says() {
     }
     running.stop().unwrap();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Bytes that are no requests, or strange ones, as a connection sends them.
+const STRANGE: &[&str] = &[
+    "*x\r\n",
+    "*-5\r\nPING\r\n",
+    "*0\r\nPING\r\n",
+    "*1\r\n:1\r\n",
+    "*1\r\n$x\r\n",
+    "*1\r\n$-1\r\n",
+    "*2\r\n$4\r\nECHO\r\n$-2\r\n",
+    "*1\r\n$4000000000\r\n",
+    "*1\r\n$04\r\nPING\r\n",
+    "*01\r\n",
+    "*99999999999999999999\r\n",
+    "*9223372036854775807\r\n",
+    "*1\r\nPING\r\n",
+    "*1\r\n\r\n",
+    "*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n",
+    "\r\n\r\nPING\r\n",
+    "PING \"a\\x41\\n\" \r\n",
+    "PING 'a\\'b'\r\n",
+    "PING \"a\r\n",
+    "PING \"a\"b\r\n",
+    "  PING\t x \r\n",
+    "ECHO \"\"\r\n",
+    "\"\" a\r\n",
+    "SET a\r\n",
+    "+PONG\r\n",
+];
+
+#[pumice_test_macros::test]
+fn bytes_that_make_no_sense_get_the_words_of_redis() {
+    let scratch = Scratch::new("strange");
+    let running = start(scratch.path(), &[]);
+    let mut redis = Redis::start(&scratch);
+    let long = format!("{}\r\n", "x".repeat(70_000));
+    let (count, bulk) = (format!("*{long}"), format!("*1\r\n${long}"));
+    for bytes in STRANGE.iter().copied().chain([long.as_str(), &count, &bulk]) {
+        let replies = [Caller::to(&running), redis.connect()].map(|mut caller| {
+            // Either may have hung up before all has been sent.
+            caller.stream.send_all(bytes.as_bytes()).ok();
+            caller.stream.shutdown(pumice_port::net::Direction::Send).ok();
+            caller.until_closed()
+        });
+        assert_eq!(replies[0], replies[1], "{:?}", &bytes[..bytes.len().min(80)]);
+    }
+    running.stop().unwrap();
 }

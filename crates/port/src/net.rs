@@ -11,7 +11,7 @@
 //! simulation there is no network: these are the machine's sockets and block the simulation.
 
 use crate::fiber::{offload, with_reactor};
-use crate::io::{self as ring, Limits, Op};
+use crate::io::{self as ring, CancelToken, Limits, Op};
 use crate::time;
 use std::io::{self, ErrorKind};
 pub use std::net::SocketAddr;
@@ -295,6 +295,30 @@ impl Stream {
         Ok(())
     }
 
+    /// Waits until the other side has ended, or this one was shut, and receives nothing; at most so
+    /// many nanoseconds. Suspends.
+    ///
+    /// # Errors
+    /// TimedOut; Interrupted once `token` is cancelled; or what the operating system says.
+    pub fn wait_for_end(&self, nanos: Option<u64>, token: &CancelToken) -> io::Result<()> {
+        /// How often a thread, which no token can wake here, looks at it.
+        const LOOK_NANOS: u64 = 50_000_000;
+        let (fd, events) = (self.fd.as_raw_fd(), libc::POLLRDHUP);
+        let limits = Limits { deadline: deadline(nanos.unwrap_or(FOREVER)), token: Some(token) };
+        if let Some(result) = with_reactor(|r| r.run_within(Op::poll(fd, events), limits)) {
+            return result.map(drop);
+        }
+        loop {
+            let now = time::monotonic_nanos();
+            let until = limits.deadline.unwrap_or(FOREVER).min(now + LOOK_NANOS);
+            match wait_for(fd, events, Some(until)) {
+                _ if token.is_cancelled() => return Err(ErrorKind::Interrupted.into()),
+                Err(e) if e.kind() == ErrorKind::TimedOut && limits.deadline != Some(until) => {}
+                ended => return ended,
+            }
+        }
+    }
+
     /// Ends directions of the stream, also for tasks that wait in them now. Never suspends.
     ///
     /// # Errors
@@ -479,6 +503,26 @@ mod tests {
             });
             assert!(receive_all(&far) == same);
             sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
+        on_each_runtime(|| {
+            let (one, other) = Stream::pair().unwrap();
+            let token = Arc::new(CancelToken::new());
+            let kind =
+                |limit, token: &CancelToken| one.wait_for_end(limit, token).map_err(|e| e.kind());
+            // What can be received is no end.
+            other.send_all(b"x").unwrap();
+            assert_eq!(kind(Some(1_000_000), &token), Err(ErrorKind::TimedOut));
+            let same = Arc::clone(&token);
+            let canceller = thread::spawn("cancels", move || same.cancel());
+            assert_eq!(kind(None, &token), Err(ErrorKind::Interrupted));
+            canceller.join().unwrap();
+            let closer = thread::spawn("closes", move || drop(other));
+            assert_eq!(kind(None, &CancelToken::new()), Ok(()));
+            closer.join().unwrap();
         });
     }
 }

@@ -63,6 +63,7 @@ fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
 
 fn clients(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "connected_clients:{}\r", shared.clients.len())?;
+    writeln!(text, "blocked_clients:{}\r", shared.waiters.len())?;
     writeln!(text, "maxclients:{}\r", shared.config.get("maxclients"))
 }
 

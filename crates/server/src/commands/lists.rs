@@ -4,8 +4,8 @@
 //! the element. LINSERT, LREM and LPOS look through the list; LINSERT and LREM also move what is
 //! between the change and the nearer end. Thread safety: see the module above.
 
-use super::args::{clamp, integer, is, upper};
-use super::sets::counted;
+use super::args::{clamp, integer, upper};
+use super::blocking::pop_request;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{Collection, Kind};
 use crate::keyspace::{Failure, Outcome};
@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
         pop(call, End::Right)
     }),
     row("rpoplpush", 3, ADDS, "1.2.0", "Moves the last element to another beginning.", |call| {
-        move_element(call, End::Right, End::Left)
+        move_or_null(call, End::Right, End::Left)
     })
     .keys(1, 2, 1),
     row("rpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the end.", |call| {
@@ -61,14 +61,21 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
+    /// The beginning.
     Left,
+    /// The end.
     Right,
 }
 
 impl End {
-    fn read(word: &[u8]) -> Outcome<End> {
+    /// LEFT or RIGHT.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn read(word: &[u8]) -> Outcome<End> {
         match upper(word).as_slice() {
             b"LEFT" => Ok(End::Left),
             b"RIGHT" => Ok(End::Right),
@@ -373,15 +380,27 @@ fn linsert(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn lmove(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (from, to) = (End::read(call.args[3])?, End::read(call.args[4])?);
-    move_element(call, from, to)
+    move_or_null(call, from, to)
 }
 
-fn move_element(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
-    let (source, target) = (call.args[1], call.args[2]);
-    let Some(mut list) = call.txn.collection(source, Kind::List)? else {
+fn move_or_null(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
+    if !move_element(call, (call.args[1], from), (call.args[2], to))? {
         call.out.null();
-        return Ok(());
-    };
+    }
+    Ok(())
+}
+
+/// Moves an element from an end of a list to an end of another, and replies with it; false when
+/// there is none.
+///
+/// # Errors
+/// A key holds another type; of the engine.
+pub fn move_element(
+    call: &mut Call<'_, '_>,
+    (source, from): (&[u8], End),
+    (target, to): (&[u8], End),
+) -> Outcome<bool> {
+    let Some(mut list) = call.txn.collection(source, Kind::List)? else { return Ok(false) };
     call.txn.collection(target, Kind::List)?;
     let value = take(call, &mut list, from)?;
     if source == target {
@@ -396,37 +415,41 @@ fn move_element(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
     }
     call.txn.event(target, b'l', to.push_event());
     call.out.bulk(&value);
-    Ok(())
+    Ok(true)
+}
+
+/// Takes elements from an end of a list and replies with the key and them; `count` None: with one,
+/// alone. False when there are none.
+///
+/// # Errors
+/// The key holds another type; of the engine.
+pub fn pop_list(
+    call: &mut Call<'_, '_>,
+    key: &[u8],
+    end: End,
+    count: Option<u64>,
+) -> Outcome<bool> {
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else { return Ok(false) };
+    let taken = list.count.min(count.unwrap_or(1));
+    call.out.array(2);
+    call.out.bulk(key);
+    if count.is_some() {
+        call.out.array(taken as usize);
+    }
+    for _ in 0..taken {
+        let value = take(call, &mut list, end)?;
+        call.out.bulk(&value);
+    }
+    save_taken(call, key, &mut list, end.pop_event());
+    Ok(true)
 }
 
 fn lmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (keys, rest) = counted(call.args, 1).map_err(|failure| match failure {
-        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
-        other => other,
-    })?;
-    let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
-    let end = End::read(word)?;
-    const COUNT: Failure = Failure::text("ERR count should be greater than 0");
-    let count = match rest {
-        [] => 1,
-        [word, number] if is(word, "count") => {
-            let number = integer(number).map_err(|_| COUNT)?;
-            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
-        }
-        _ => return Err(Failure::SYNTAX),
-    };
+    let (keys, end, count) = pop_request(call.args, 1, End::read)?;
     for key in keys {
-        let Some(mut list) = call.txn.collection(key, Kind::List)? else { continue };
-        let taken = list.count.min(count);
-        call.out.array(2);
-        call.out.bulk(key);
-        call.out.array(taken as usize);
-        for _ in 0..taken {
-            let value = take(call, &mut list, end)?;
-            call.out.bulk(&value);
+        if pop_list(call, key, end, Some(count))? {
+            return Ok(());
         }
-        save_taken(call, key, &mut list, end.pop_event());
-        return Ok(());
     }
     call.out.null_array();
     Ok(())

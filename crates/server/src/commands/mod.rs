@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `strings`, `counters`, `lcs` | strings |
 //! | `keys`, `expire`, `rename`, `scan` | keys of any type |
+//! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
@@ -15,6 +16,7 @@
 
 pub mod about;
 pub mod args;
+pub mod blocking;
 mod config;
 mod connection;
 mod counters;
@@ -319,6 +321,7 @@ const GROUPS: &[&[Row]] = &[
     hashes::ROWS,
     sets::ROWS,
     lists::ROWS,
+    blocking::ROWS,
     sorted_sets::ROWS,
     sorted_ranges::ROWS,
     sorted_joins::ROWS,

@@ -1,7 +1,8 @@
 //! Commands on sorted sets: members, scores, ranks. Ranges are in `sorted_ranges`.
 //!
 //! A member's element holds its score; another element, by score, holds the order. ZRANK and
-//! ZREVRANK count the members before the one they are asked for. Thread safety: see the module above.
+//! ZREVRANK count the members before the one they are asked for. Thread safety: see the module
+//! above.
 
 use super::args::{double, integer, is, upper};
 use super::scan::scan_collection;

@@ -205,6 +205,11 @@ impl<'k> Txn<'k> {
         self.bytes_max
     }
 
+    /// It is for commands that write.
+    pub fn may_write(&self) -> bool {
+        self.may_write
+    }
+
     /// Whose it is.
     pub fn keyspace(&self) -> &'k Keyspace {
         self.keyspace
@@ -437,6 +442,11 @@ impl<'k> Txn<'k> {
     /// Tells that `key` was changed.
     pub fn event(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.events.push(Event { db: self.db, class, name, key: key.to_vec() });
+    }
+
+    /// The event at `index` of those so far.
+    pub fn event_at(&self, index: usize) -> Option<&Event> {
+        self.events.get(index)
     }
 
     /// `change` keys more in the database.

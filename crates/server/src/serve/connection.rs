@@ -15,6 +15,7 @@
 //!
 //! Thread safety: belongs to its fiber. Suspends.
 
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -255,6 +256,9 @@ impl Connection<'_> {
                 return false;
             }
             execute(shared, &mut self.session, &mut self.out, &args, now);
+            if self.session.waiter.is_some() && !self.wait() {
+                return false;
+            }
             if listens {
                 self.start_pusher();
             }
@@ -268,6 +272,43 @@ impl Connection<'_> {
             }
         }
         true
+    }
+
+    /// Waits until the command that waits has its reply. False when the connection is over.
+    fn wait(&mut self) -> bool {
+        let Some(waiter) = self.session.waiter.take() else { return true };
+        // What was said before leaves before.
+        let mut is_over = !self.flush();
+        let limit = waiter.limit_nanos.map(|nanos| time::now_nanos().saturating_add(nanos));
+        let mut none = Reply::new();
+        none.resp3 = waiter.resp3;
+        none.null_array();
+        let reply = loop {
+            if let Some(reply) = waiter.reply() {
+                break reply;
+            }
+            let left = limit.map(|limit| limit.saturating_sub(time::now_nanos()));
+            let ended = match is_over {
+                true => Ok(()),
+                false => self.stream.wait_for_end(left, &waiter.token),
+            };
+            match ended {
+                // Nobody is there to take an element.
+                Ok(()) => {
+                    is_over = true;
+                    waiter.give_up(b"");
+                }
+                Err(error) if error.kind() == ErrorKind::TimedOut => {
+                    waiter.give_up(none.bytes());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => is_over = true,
+            }
+        };
+        self.server.shared.waiters.remove(&waiter);
+        *self.session.client.waiter.lock() = None;
+        self.out.raw(&reply);
+        !is_over
     }
 
     /// Makes what was written durable, if that was promised, and sends the replies. False when the

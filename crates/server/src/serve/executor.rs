@@ -16,6 +16,7 @@
 //! Thread safety: belongs to the connection's task. Suspends.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::commands::{self, Access, Call, NO_AUTH, NO_MULTI, Row, args};
@@ -25,6 +26,7 @@ use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Keyspace, Outcome};
 use crate::protocol::Reply;
 use crate::session::stats::Stats;
+use crate::session::waiters::Served;
 use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
 
 /// Error replies that are made in several places.
@@ -148,14 +150,48 @@ fn queue(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, arg
     out.simple("QUEUED");
 }
 
-fn locks<'k>(keyspace: &'k Keyspace, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> {
+fn locks<'k>(shared: &'k Shared, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> {
+    let locks = &shared.keyspace.locks;
     match row.access {
         Access::Glance | Access::View => None,
-        Access::WriteAll => Some(keyspace.locks.all()),
-        Access::Write if row.keys == commands::Keys::Range(1, 1, 1) => {
-            Some(keyspace.locks.one(args[1]))
+        Access::WriteAll => Some(locks.all()),
+        Access::Write if !shared.waiters.is_empty() => {
+            Some(with_targets(shared, row.keys_of(args)))
         }
-        Access::Write => Some(keyspace.locks.many(row.keys_of(args).into_iter())),
+        Access::Write => {
+            let held = if row.keys == commands::Keys::Range(1, 1, 1) {
+                locks.one(args[1])
+            } else {
+                locks.many(row.keys_of(args).into_iter())
+            };
+            if shared.waiters.is_empty() {
+                return Some(held);
+            }
+            // Somebody has begun to wait since.
+            drop(held);
+            Some(with_targets(shared, row.keys_of(args)))
+        }
+    }
+}
+
+/// The locks of keys and of those that elements may be moved to when the keys are written.
+fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
+    let own: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
+    let targets = || {
+        let mut all = own.clone();
+        shared.waiters.add_targets(&mut all);
+        all
+    };
+    let mut wanted = targets();
+    loop {
+        let held = shared.keyspace.locks.many(wanted.iter().map(Vec::as_slice));
+        // Under the locks nobody can begin to wait for these keys.
+        let now = targets();
+        if now.iter().all(|key| wanted.contains(key)) {
+            return held;
+        }
+        drop(held);
+        wanted = now;
     }
 }
 
@@ -170,7 +206,7 @@ fn single(
 ) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
-    let held = locks(keyspace, row, args);
+    let held = locks(shared, row, args);
     let begin = || {
         Ok(match row.access {
             Access::Glance => Txn::glance(keyspace, session.db, now),
@@ -185,8 +221,13 @@ fn single(
         if out.is_full() {
             return Err(Failure::TOO_LARGE);
         }
-        finish(shared, &mut txn)
+        finish(shared, session, &mut txn)
     });
+    if let Some(wish) = session.wish.take().filter(|_| result.is_ok()) {
+        let waiter = shared.waiters.add(wish, session.db, out.resp3);
+        *session.client.waiter.lock() = Some(Arc::clone(&waiter));
+        session.waiter = Some(waiter);
+    }
     drop(held);
     if let Err(failure) = result {
         out.truncate(mark);
@@ -194,14 +235,66 @@ fn single(
     }
 }
 
-/// Writes, and tells who wants to know. Under the locks.
-fn finish(shared: &Shared, txn: &mut Txn<'_>) -> Outcome<()> {
+/// Serves who waits for what was written, writes, and tells who wants to know. Under the locks.
+fn finish(shared: &Shared, session: &mut Session, txn: &mut Txn<'_>) -> Outcome<()> {
+    let mut served = Served::default();
+    if txn.may_write() && !shared.waiters.is_empty() {
+        serve_waiters(shared, session, txn, &mut served)?;
+    }
     let events = txn.commit()?;
+    served.tell(&shared.waiters);
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
         Stats::add(&shared.stats.expired, expired as u64);
         shared.tell(&events);
     }
+    Ok(())
+}
+
+/// Gives what was written to those who wait for it, the longest first. What that writes may serve
+/// others.
+fn serve_waiters(
+    shared: &Shared,
+    session: &mut Session,
+    txn: &mut Txn<'_>,
+    served: &mut Served,
+) -> Outcome<()> {
+    let own = txn.db();
+    let mut at = 0;
+    while let Some(event) = txn.event_at(at) {
+        let (db, key) = (event.db, event.key.clone());
+        at += 1;
+        txn.select(db);
+        for waiter in shared.waiters.of(&key) {
+            if waiter.db != db || !waiter.claim() {
+                continue;
+            }
+            let mut reply = Reply::new();
+            reply.resp3 = waiter.resp3;
+            let out = &mut reply;
+            let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
+            match waiter.op.serve(&mut call, &key) {
+                Ok(true) => {}
+                Ok(false) => {
+                    waiter.release();
+                    if txn.find(&key)?.is_none() {
+                        break;
+                    }
+                    continue;
+                }
+                Err(Failure::Error(text)) => {
+                    reply.clear();
+                    reply.error(&text);
+                }
+                Err(failure) => {
+                    waiter.release();
+                    return Err(failure);
+                }
+            }
+            served.push(waiter, reply.take());
+        }
+    }
+    txn.select(own);
     Ok(())
 }
 
@@ -239,7 +332,7 @@ fn exec_all(
     } else {
         let watched: Vec<_> = session.watched.keys.keys().map(|(_, k)| k.clone()).collect();
         let named = rows.iter().zip(&queue).flat_map(|(row, args)| row.keys_of(args));
-        keyspace.locks.many(named.chain(watched.iter().map(Vec::as_slice)))
+        with_targets(shared, named.chain(watched.iter().map(Vec::as_slice)).collect())
     };
     if session.watched.is_touched() || watched_is_over(keyspace, session, now)? {
         out.null_array();
@@ -268,7 +361,7 @@ fn exec_all(
     }
     let finished = match out.is_full() {
         true => Err(Failure::TOO_LARGE),
-        false => finish(shared, &mut txn),
+        false => finish(shared, session, &mut txn),
     };
     if finished.is_err() {
         set_database(session, db);

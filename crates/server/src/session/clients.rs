@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use pumice_port::sync::Mutex;
 
+use super::waiters::Waiter;
+
 /// Ends a connection, whatever it waits for.
 pub type Hangup = Box<dyn Fn() + Send + Sync>;
 
@@ -42,6 +44,8 @@ pub struct Client {
     pub command: Mutex<&'static str>,
     /// It queues a transaction of so many commands; `u64::MAX` for none.
     pub queued: AtomicU64,
+    /// What it waits for.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Bytes it is charged for.
     bytes: AtomicU64,
     /// It was ended because it had too many.
@@ -70,7 +74,8 @@ impl Client {
         let in_multi = queued != u64::MAX;
         let subscribed = self.channels.load(relaxed) + self.patterns.load(relaxed) > 0;
         let mut flags = String::new();
-        for (is, letter) in [(in_multi, 'x'), (subscribed, 'P')] {
+        let waits = self.waiter.lock().as_ref().is_some_and(|waiter| waiter.is_waiting());
+        for (is, letter) in [(waits, 'b'), (in_multi, 'x'), (subscribed, 'P')] {
             flags.extend(is.then_some(letter));
         }
         if flags.is_empty() {
@@ -172,6 +177,7 @@ impl Clients {
             active_millis: AtomicU64::new(now_millis),
             command: Mutex::new("NULL"),
             queued: AtomicU64::new(u64::MAX),
+            waiter: Mutex::new(None),
             bytes: AtomicU64::new(0),
             is_evicted: AtomicBool::new(false),
             hangup: peer.hangup,

@@ -6,6 +6,7 @@
 //! | `clients` | who is connected |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
+//! | `waiters` | who waits for a key |
 //! | `stats` | counters for INFO |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
@@ -15,6 +16,7 @@ pub mod config;
 pub mod hot;
 pub mod pubsub;
 pub mod stats;
+pub mod waiters;
 pub mod watch;
 
 use std::collections::BTreeSet;
@@ -60,6 +62,10 @@ pub struct Session {
     pub outbox: Option<Arc<pubsub::Outbox>>,
     /// Bytes of the names of channels and patterns.
     pub listened_bytes: usize,
+    /// What the command that was carried out last wants to wait for.
+    pub wish: Option<waiters::Wish>,
+    /// It waits.
+    pub waiter: Option<Arc<waiters::Waiter>>,
     /// To be closed after its replies are sent.
     pub closes: bool,
     random: u64,
@@ -79,6 +85,8 @@ impl Session {
             patterns: BTreeSet::new(),
             outbox: None,
             listened_bytes: 0,
+            wish: None,
+            waiter: None,
             closes: false,
         }
     }
@@ -115,6 +123,8 @@ pub struct Shared {
     pub clients: Clients,
     /// Who watches what.
     pub watches: watch::Watches,
+    /// Who waits for a key.
+    pub waiters: waiters::Waiters,
     /// Who listens to what.
     pub channels: pubsub::Channels,
     /// Counters.
@@ -135,6 +145,7 @@ impl Shared {
             hot: hot::Hot::default(),
             clients: Clients::default(),
             watches: watch::Watches::default(),
+            waiters: waiters::Waiters::default(),
             channels: pubsub::Channels::default(),
             stats: stats::Stats::default(),
             wants_end: AtomicBool::new(false),

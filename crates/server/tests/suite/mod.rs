@@ -1,11 +1,13 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
+mod blocking;
 mod connections;
 mod isolation;
 mod limits;
 mod model;
 mod page;
 mod peer;
+mod peer_blocking;
 mod pubsub;
 mod strings;
 mod transactions;

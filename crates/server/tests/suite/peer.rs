@@ -13,13 +13,13 @@ use super::connections::{Caller, start};
 use super::{Random, Scratch};
 
 /// A redis-server of our own on a Unix socket, which ends with the value.
-struct Redis {
+pub struct Redis {
     child: Child,
     socket: std::path::PathBuf,
 }
 
 impl Redis {
-    fn start(scratch: &Scratch) -> Redis {
+    pub fn start(scratch: &Scratch) -> Redis {
         let socket = scratch.path().join("redis.sock");
         let mut child = Command::new("redis-server")
             .arg("-")
@@ -34,7 +34,7 @@ impl Redis {
         Redis { child, socket }
     }
     /// Waits until it listens, or has ended.
-    fn connect(&mut self) -> Caller {
+    pub fn connect(&mut self) -> Caller {
         loop {
             if let Ok(stream) = Stream::connect_unix(&self.socket) {
                 return Caller::new(stream);
@@ -423,6 +423,31 @@ const TEMPLATES: &[&str] = &[
     "~ZRANDMEMBER Z 1000 WITHSCORES",
     "ZRANDMEMBER Z x",
     "ZRANDMEMBER Z 1 FOO",
+    "BLPOP L L 0.001",
+    "BRPOP L x",
+    "BLPOP L -1",
+    "BLPOP L inf",
+    "BLPOP K 0.001",
+    "BRPOPLPUSH L L 0.001",
+    "BLMOVE L L LEFT RIGHT 0.001",
+    "BLMOVE L L FOO RIGHT x",
+    "BLMOVE L K LEFT RIGHT 0.001",
+    "BLMPOP 0.001 2 L L LEFT COUNT 2",
+    "BLMPOP 0.001 1 L LEFT COUNT 0",
+    "BLMPOP x 1 L LEFT",
+    "BLMPOP 0.001 0 L LEFT",
+    "BLMPOP 0.001 1 L FOO",
+    "BLMPOP 0.001 3 L LEFT",
+    "BZPOPMIN Z Z 0.001",
+    "BZPOPMAX Z x",
+    "BZPOPMAX K 0.001",
+    "BZMPOP 0.001 1 Z MIN COUNT 2",
+    "BZMPOP 0.001 1 Z FOO",
+    "BZMPOP -1 1 Z MIN",
+    "CLIENT UNBLOCK 99999",
+    "CLIENT UNBLOCK x",
+    "CLIENT UNBLOCK 99999 FOO",
+    "CLIENT UNBLOCK 99999 ERROR x",
     "PUBLISH V V",
     "PUBSUB NUMPAT",
     "PUBSUB NUMSUB V",
@@ -431,7 +456,7 @@ const TEMPLATES: &[&str] = &[
 ];
 
 /// A reply as nested lines; with `any_order` the elements of every array are sorted.
-fn canonical(bytes: &[u8], at: &mut usize, any_order: bool) -> String {
+pub fn canonical(bytes: &[u8], at: &mut usize, any_order: bool) -> String {
     let end = bytes[*at..].windows(2).position(|pair| pair == b"\r\n").unwrap() + *at;
     let line = String::from_utf8_lossy(&bytes[*at..end]).into_owned();
     *at = end + 2;
@@ -453,7 +478,7 @@ fn canonical(bytes: &[u8], at: &mut usize, any_order: bool) -> String {
     }
 }
 
-fn encoded(args: &[String]) -> Vec<u8> {
+pub fn encoded(args: &[String]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
         bytes.extend(format!("${}\r\n{arg}\r\n", arg.len()).bytes());
@@ -462,7 +487,7 @@ fn encoded(args: &[String]) -> Vec<u8> {
 }
 
 /// Sends a command with a mark behind it; the reply before the mark.
-fn ask(caller: &mut Caller, args: &[String]) -> Vec<u8> {
+pub fn ask(caller: &mut Caller, args: &[String]) -> Vec<u8> {
     const MARK: &str = "$8\r\nthe mark\r\n";
     let mut bytes = encoded(args);
     bytes.extend(b"*2\r\n$4\r\nECHO\r\n$8\r\nthe mark\r\n");
@@ -494,15 +519,21 @@ fn compare(seed: u64, commands: u64) -> Vec<String> {
     differences
 }
 
-#[pumice_test_macros::test]
-fn replies_are_those_of_redis() {
-    let number = |name: &str, default: u64| {
-        std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
-    };
+/// A number of the environment.
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
+}
+
+/// How many commands to compare.
+pub fn commands(default: u64) -> u64 {
     let share = std::env::var("PUMICE_TEST_SHARE").ok();
     let share = share.and_then(|text| text.strip_prefix("1/").and_then(|n| n.parse().ok()));
-    let commands = number("PUMICE_PEER", 3000) / share.unwrap_or(1);
-    let differences = compare(number("PUMICE_SEED", 1), commands);
+    number("PUMICE_PEER", default) / share.unwrap_or(1)
+}
+
+#[pumice_test_macros::test]
+fn replies_are_those_of_redis() {
+    let differences = compare(number("PUMICE_SEED", 1), commands(3000));
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 

@@ -22,6 +22,17 @@ pub const ROWS: &[Row] = &[
     })
     .access(Access::WriteAll)
     .categories(&["keyspace", DANGEROUS]),
+    Row::new(
+        "server",
+        "swapdb",
+        3,
+        WRITE | FAST,
+        "4.0.0",
+        "Lets two databases change places.",
+        swap,
+    )
+    .access(Access::WriteAll)
+    .categories(&["keyspace", DANGEROUS]),
     Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that fit a pattern.", keys)
         .access(Access::Glance)
         .categories(&[DANGEROUS]),
@@ -185,6 +196,36 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
         flush_one(call)?;
     }
     call.shared.watches.all_touched(if all { None } else { Some(own) });
+    call.out.ok();
+    Ok(())
+}
+
+fn swap(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let number = |arg: &[u8], text| {
+        let number = integer(arg).ok().and_then(|number| i32::try_from(number).ok());
+        number.ok_or(Failure::text(text))
+    };
+    let one = number(call.args[1], "ERR invalid first DB index")?;
+    let other = number(call.args[2], "ERR invalid second DB index")?;
+    let databases = call.shared.config.number("databases");
+    let db = |number: i32| {
+        let number = u64::try_from(number).ok().filter(|number| *number < databases);
+        number.map(|number| number as u8).ok_or(Failure::text("ERR DB index is out of range"))
+    };
+    let (one, other) = (db(one)?, db(other)?);
+    if one != other {
+        call.txn.swap_databases(one, other);
+        let own = call.txn.db();
+        for db in [one, other] {
+            call.shared.watches.all_touched(Some(db));
+            call.txn.select(db);
+            // Who waits may find something now.
+            for key in call.shared.waiters.keys_in(db) {
+                call.txn.event(&key, 0, "swapdb");
+            }
+        }
+        call.txn.select(own);
+    }
     call.out.ok();
     Ok(())
 }

@@ -31,7 +31,7 @@ pub type Class = u8;
 pub struct Event {
     /// The database.
     pub db: u8,
-    /// Letter of the class: `g$lshzxe`.
+    /// Letter of the class: `g$lshzxe`; 0 if nobody is told but those who wait for the key.
     pub class: Class,
     /// What happened.
     pub name: &'static str,

@@ -158,7 +158,7 @@ fn locks<'k>(shared: &'k Shared, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> 
         Access::Write if !shared.waiters.is_empty() => {
             Some(with_targets(shared, row.keys_of(args)))
         }
-        Access::Write => {
+        Access::Write | Access::WriteOneMoment => {
             let held = if row.keys == commands::Keys::Range(1, 1, 1) {
                 locks.one(args[1])
             } else {
@@ -213,6 +213,7 @@ fn single(
             // One key is read at one moment anyhow, unless it has elements.
             Access::View => Txn::view(keyspace, session.db, now)?,
             Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+            Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, session.db, now)?,
         })
     };
     let result = begin().and_then(|mut txn| {
@@ -326,7 +327,7 @@ fn exec_all(
     let rows: Vec<&Row> =
         queue.iter().filter_map(|args| find_row(args).ok().map(|(row, _)| row)).collect();
     let keyspace = &shared.keyspace;
-    let writes = rows.iter().any(|row| matches!(row.access, Access::Write | Access::WriteAll));
+    let writes = rows.iter().any(|row| !matches!(row.access, Access::Glance | Access::View));
     let held = if rows.iter().any(|row| row.access == Access::WriteAll) {
         keyspace.locks.all()
     } else {

@@ -10,6 +10,7 @@
 //! | `keys`, `expire`, `rename`, `scan`, `sort` | keys of any type |
 //! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
+//! | `slow` | what takes long, and what takes room |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
 //! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
@@ -31,6 +32,7 @@ mod rename;
 mod scan;
 mod server;
 mod sets;
+mod slow;
 mod sort;
 mod sorted_joins;
 mod sorted_ranges;
@@ -338,6 +340,7 @@ const GROUPS: &[&[Row]] = &[
     pubsub::ROWS,
     connection::ROWS,
     server::ROWS,
+    slow::ROWS,
     config::ROWS,
     info::ROWS,
     about::ROWS,

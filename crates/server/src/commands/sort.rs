@@ -100,16 +100,20 @@ fn elements(call: &mut Call<'_, '_>, request: &Request<'_>) -> Outcome<(Vec<Vec<
     let Some(found) = call.txn.find(key)? else { return Ok((Vec::new(), Kind::List)) };
     let kind = found.kind();
     let mut all = Vec::new();
-    let (part, name): (u8, fn(&[u8], &[u8]) -> Vec<u8>) = match kind {
-        Kind::List => (BY_NAME, |_, value| value.to_vec()),
-        Kind::Set => (BY_NAME, |key, _| name_of(key).to_vec()),
-        Kind::SortedSet => (BY_SCORE, |key, _| scored_of(key).1.to_vec()),
+    let part = match kind {
+        Kind::List | Kind::Set => BY_NAME,
+        Kind::SortedSet => BY_SCORE,
         Kind::String | Kind::Hash => return Err(Failure::WRONG_TYPE),
     };
     let collection = call.txn.collection_of(key, &found);
     let backwards = kind != Kind::Set && request.descending && request.keeps_order;
     call.txn.walk(&collection.part(part), backwards, &mut |key, value| {
-        all.push(name(key, value));
+        let element = match kind {
+            Kind::List => value,
+            Kind::SortedSet => scored_of(key).1,
+            _ => name_of(key),
+        };
+        all.push(element.to_vec());
         true
     })?;
     Ok((all, kind))

@@ -69,6 +69,10 @@ impl Found {
     pub fn string(&self) -> &[u8] {
         &self.value[self.head.body..]
     }
+    /// Bytes of the record's value.
+    pub fn bytes(&self) -> usize {
+        self.value.len()
+    }
     /// The type.
     pub fn kind(&self) -> Kind {
         self.head.kind

@@ -19,12 +19,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::commands::{self, Access, Call, NO_AUTH, NO_MULTI, Row, args};
+use pumice_port::time;
+
+use crate::commands::{self, Access, Call, FAST, NO_AUTH, NO_MULTI, Row, SKIP_SLOWLOG, args};
 use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Keyspace, Outcome};
 use crate::protocol::Reply;
+use crate::session::slowlog::Measured;
 use crate::session::stats::Stats;
 use crate::session::waiters::Served;
 use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
@@ -195,6 +198,22 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
     }
 }
 
+/// Carries a command out and measures it.
+fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
+    let began = time::now_micros();
+    let result = (row.run)(call);
+    let command = Measured {
+        args: call.args,
+        is_fast: row.is(FAST),
+        is_logged: !row.is(SKIP_SLOWLOG),
+        micros: time::now_micros().saturating_sub(began),
+        seconds: call.txn.now / 1000,
+    };
+    let client = &call.session.client;
+    call.shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
+    result
+}
+
 /// A command that is no part of a transaction.
 fn single(
     shared: &Shared,
@@ -218,7 +237,7 @@ fn single(
     };
     let result = begin().and_then(|mut txn| {
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
-        (row.run)(&mut call)?;
+        run_row(row, &mut call)?;
         if out.is_full() {
             return Err(Failure::TOO_LARGE);
         }
@@ -348,7 +367,7 @@ fn exec_all(
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
-        match (row.run)(&mut call) {
+        match run_row(row, &mut call) {
             Ok(()) => {}
             Err(Failure::Storage(error)) => {
                 set_database(session, db);

@@ -83,6 +83,12 @@ pub const SETTINGS: &[Setting] = &[
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
     fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
     fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
+    mutable(
+        "latency-monitor-threshold",
+        Form::Number(0, i64::MAX),
+        "0",
+        "Milliseconds from which LATENCY keeps how long a command took; 0 for never.",
+    ),
     fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
     mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Connections at most."),
     mutable(
@@ -90,6 +96,12 @@ pub const SETTINGS: &[Setting] = &[
         Form::Memory,
         "10%",
         "Memory of all clients' buffers, and of one command; 0 for no limit.",
+    ),
+    fixed(
+        "metrics-port",
+        Form::Number(0, 65535),
+        "0",
+        "TCP port on which Prometheus finds /metrics, without a password; 0 for none.",
     ),
     mutable(
         "notify-keyspace-events",
@@ -118,6 +130,13 @@ pub const SETTINGS: &[Setting] = &[
     ),
     mutable("requirepass", Form::Text, "", "Password of the default user; empty for none."),
     fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
+    mutable(
+        "slowlog-log-slower-than",
+        Form::Number(-1, i64::MAX),
+        "10000",
+        "Microseconds from which SLOWLOG keeps a command; -1 for never.",
+    ),
+    mutable("slowlog-max-len", Form::Number(0, 100_000), "128", "Commands that SLOWLOG keeps."),
     mutable(
         "timeout",
         Form::Number(0, 100_000_000),

@@ -8,6 +8,7 @@
 //! | `pubsub` | channels and who listens |
 //! | `waiters` | who waits for a key |
 //! | `stats` | counters for INFO |
+//! | `slowlog` | commands that took long |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
 
@@ -15,6 +16,7 @@ pub mod clients;
 pub mod config;
 pub mod hot;
 pub mod pubsub;
+pub mod slowlog;
 pub mod stats;
 pub mod waiters;
 pub mod watch;
@@ -129,6 +131,8 @@ pub struct Shared {
     pub channels: pubsub::Channels,
     /// Counters.
     pub stats: stats::Stats,
+    /// Commands that took long.
+    pub slow: slowlog::Slow,
     /// A client has asked the server to end.
     pub wants_end: AtomicBool,
     /// Classes of events that are published.
@@ -148,6 +152,7 @@ impl Shared {
             waiters: waiters::Waiters::default(),
             channels: pubsub::Channels::default(),
             stats: stats::Stats::default(),
+            slow: slowlog::Slow::default(),
             wants_end: AtomicBool::new(false),
             notified: pumice_port::sync::Mutex::new(Arc::from("")),
             notifies: AtomicBool::new(false),
@@ -159,6 +164,7 @@ impl Shared {
     /// Settings that are looked at often are taken over.
     pub fn settings_changed(&self) {
         self.hot.take_over(&self.config);
+        self.slow.take_over(&self.config);
         let room = self.hot.clients_bytes.load(Ordering::Relaxed);
         self.keyspace.set_room(room);
         self.clients.memory.set_max(room as u64);

@@ -4,11 +4,13 @@ mod blocking;
 mod connections;
 mod isolation;
 mod limits;
+mod metrics;
 mod model;
 mod page;
 mod peer;
 mod peer_blocking;
 mod pubsub;
+mod slow;
 mod strings;
 mod transactions;
 

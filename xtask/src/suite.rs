@@ -28,6 +28,8 @@ struct Suite<'a> {
     tally: Tally,
     /// (stage, seconds, passed)
     timings: Vec<(&'static str, f64, bool)>,
+    /// What the tests that failed have printed.
+    failures: Vec<String>,
 }
 
 /// One pass over the tests.
@@ -60,6 +62,9 @@ const MODES: &[Mode] = &[
 
 /// The share of the simulation; `cargo xtask sim --seeds 20000` is the whole.
 const SIMULATED_SEEDS: &str = "1500";
+
+/// How much of the failures of one test program comes again at the end.
+const LINES_OF_FAILURES: usize = 60;
 
 /// Calls of the released binary: name, arguments, what the output must have.
 const CALLS: &[(&str, &[&str], &[&str])] = &[
@@ -105,7 +110,8 @@ const CALLS: &[(&str, &[&str], &[&str])] = &[
 
 /// Runs all stages; the exit code is success only when tests ran and nothing failed.
 pub fn run(root: &Path) -> ExitCode {
-    let mut suite = Suite { root, tally: Tally::default(), timings: Vec::new() };
+    let mut suite =
+        Suite { root, tally: Tally::default(), timings: Vec::new(), failures: Vec::new() };
     let mut library = None;
     suite.stage("peers", |root| match peers::install(root) {
         Ok(peers) => {
@@ -169,17 +175,27 @@ impl Suite<'_> {
     /// A stage of tests, counted one by one; a failed build has none of them.
     fn tests(&mut self, name: &'static str, mut command: Command, library: Option<&Path>) {
         let mut tally = Tally::default();
+        let mut failures = Vec::new();
         self.stage(name, |_| {
-            let (counted, ok) = run_tests(&mut command, library);
+            let (counted, ok) = run_tests(&mut command, library, &mut failures);
             tally = counted;
             println!("== {name}: {} passed, {} failed", counted.passed, counted.failed);
             (ok && counted.passed > 0) || counted.failed > 0
         });
         self.tally.passed += tally.passed;
         self.tally.failed += tally.failed;
+        if !failures.is_empty() {
+            self.failures.push(format!("in {name}"));
+            self.failures.append(&mut failures);
+        }
     }
 
+    /// Failures come again at the end, where they are seen without a search.
     fn finish(self) -> ExitCode {
+        if !self.failures.is_empty() {
+            println!("== failures");
+            self.failures.iter().for_each(|line| println!("{line}"));
+        }
         println!("== timings");
         for (name, seconds, ok) in &self.timings {
             println!("{name:<8} {seconds:7.1} s{}", if *ok { "" } else { "  FAILED" });
@@ -209,7 +225,7 @@ fn cargo(root: &Path, args: &[&str]) -> bool {
 
 /// `cargo xtask loom`: the models of port's primitives, every interleaving within their bounds.
 pub fn run_loom(root: &Path) -> ExitCode {
-    let (tally, ok) = run_tests(&mut loom_command(root), None);
+    let (tally, ok) = run_tests(&mut loom_command(root), None, &mut Vec::new());
     if ok && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -248,9 +264,14 @@ fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }
 
-/// Runs the tests of `command`, passing output through, and adds up the `test result:` lines.
-fn run_tests(command: &mut Command, library: Option<&Path>) -> (Tally, bool) {
-    command.stdout(Stdio::piped());
+/// Runs the tests of `command`, passing output through, and adds up the `test result:` lines. What
+/// failed tests have printed is added to `failures`.
+fn run_tests(
+    command: &mut Command,
+    library: Option<&Path>,
+    failures: &mut Vec<String>,
+) -> (Tally, bool) {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(library) = library {
         command.env(peers::LIBRARY_VARIABLE, library);
     }
@@ -262,22 +283,46 @@ fn run_tests(command: &mut Command, library: Option<&Path>) -> (Tally, bool) {
         }
     };
     let stdout = child.stdout.take().expect("stdout was set to a pipe");
+    let stderr = child.stderr.take().expect("stderr was set to a pipe");
+    let errors = std::thread::spawn(move || pass_errors(stderr));
     let mut tally = Tally::default();
     let mut out = std::io::stdout();
+    let mut reporting = 0;
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line);
         if let Some(result) = parse_result(&line) {
             tally.passed += result.passed;
             tally.failed += result.failed;
+            reporting = 0;
+        } else if line == "failures:" {
+            reporting = LINES_OF_FAILURES;
+        } else if reporting > 0 {
+            reporting -= 1;
+            failures.push(line.to_string());
         }
         // A closed pipe downstream must not end the run: the exit code still counts.
         if writeln!(out, "{line}").is_err() {
             continue;
         }
     }
+    failures.extend(errors.join().unwrap_or_default());
     let ok = child.wait().is_ok_and(|status| status.success());
     (tally, ok)
+}
+
+/// Passes on what cargo says; returns which test programs failed, and how one ended that crashed.
+fn pass_errors(stderr: impl std::io::Read) -> Vec<String> {
+    let mut told = Vec::new();
+    for line in BufReader::new(stderr).split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line);
+        if line.starts_with("error: test failed") || line.contains("process didn't exit") {
+            told.push(line.to_string());
+        }
+        eprintln!("{line}");
+    }
+    told
 }
 
 /// Runs the released binary on a database of its own; true when it succeeds and prints `wanted`.

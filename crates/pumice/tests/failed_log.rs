@@ -110,3 +110,36 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
+
+/// What was acknowledged before its log failed survives a close that comes while that log is being
+/// left: the close waits for it, or says that it could not be done.
+#[test]
+fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
+    for manifest_fails in [false, true] {
+        let (report, outcome) = sim::run(&sim::Options::new(1), || {
+            let fs = MemFs::new(1);
+            let (db, _) = open(&options(&fs));
+            let db = Arc::new(db);
+            db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+            fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+            db.flush_wal(false).unwrap_err();
+            if manifest_fails {
+                fs.add_fault(FaultRule::always(FaultOp::Create, "*MANIFEST-*", Fault::Eio));
+            }
+            let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
+            fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+            let resuming = Arc::clone(&db);
+            let resume = thread::spawn("resume", move || resuming.resume());
+            thread::sleep(Duration::from_millis(500));
+            let closed = db.close();
+            assert_eq!(resume.join().unwrap().is_err(), manifest_fails);
+            drop(db);
+            fs.clear_faults();
+            let (reopened, _) = open(&options(&fs));
+            let found = reopened.get(&ReadOptions::default(), b"a").unwrap();
+            assert_eq!(found.is_none(), manifest_fails, "not what the test is about");
+            assert_eq!(closed.is_err(), manifest_fails, "{closed:?}");
+        });
+        assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+    }
+}

@@ -65,6 +65,15 @@ impl DbInner {
         }
     }
 
+    /// The error of a log that failed, if what it should have held is in no table either.
+    fn check_failed_log(&self) -> Result<()> {
+        let lacks = self.manifest.lock().lacks_failed_log;
+        match self.stopping_error() {
+            Some(error) if lacks => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Flushes what may be in no log.
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
         // Who wrote before the close began has told by then.
@@ -95,7 +104,6 @@ impl DbInner {
 
     /// Stops everything without flushing.
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
-        self.drop_forwarded();
         self.attention.store(true, Ordering::Release);
         {
             let mut state = self.state.lock();
@@ -110,6 +118,11 @@ impl DbInner {
                 || state.running_ingestions > 0
                 || state.errors.is_resuming()
             {
+                if state.bottom_compactions > 0 {
+                    drop(state);
+                    self.drop_forwarded();
+                    state = self.state.lock();
+                }
                 state = self.changed.wait_timeout(state, POLL).0;
             }
         }
@@ -118,8 +131,7 @@ impl DbInner {
             let _alone = self.exclusive();
             self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
             let closed = self.wal_at_rest().close(false);
-            let unsaved = self.manifest.lock().held.then(|| self.stopping_error()).flatten();
-            let manifest = self.close_manifest().and(unsaved.map_or(Ok(()), Err));
+            let manifest = self.close_manifest().and(self.check_failed_log());
             if result.is_ok() {
                 *result = closed.and(manifest);
             }

@@ -35,6 +35,9 @@ pub(crate) struct ManifestLog {
     pub broken: bool,
     /// Changes of files take effect in memory only, until `release` (see `hold`).
     pub held: bool,
+    /// What a failed log should have held is in no MANIFEST yet: from `hold` until a change after
+    /// `release` is durable.
+    pub lacks_failed_log: bool,
     /// The database is closed: another process may own the directory.
     closed: bool,
 }
@@ -50,6 +53,7 @@ impl ManifestLog {
     /// together, in the MANIFEST that is started after `release`. No file is deleted until then.
     pub fn hold(&mut self) {
         self.held = true;
+        self.lacks_failed_log = true;
     }
 
     /// Everything that was held back goes into the next MANIFEST, which the next change starts.
@@ -222,6 +226,7 @@ impl DbInner {
             self.info(format_args!("MANIFEST write failed: {error}"));
         } else {
             manifest.broken = false;
+            manifest.lacks_failed_log = false;
         }
         result
     }

@@ -25,6 +25,7 @@ use pumice_base::{FileNumber, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
 use pumice_port::pool::Priority;
+use pumice_port::thread;
 use pumice_table::Table;
 
 use crate::db::manifest_log::EditGroup;
@@ -57,6 +58,16 @@ impl ObsoleteFiles {
     /// A file that nothing refers to.
     pub fn file(&mut self, path: PathBuf) {
         self.other.push(path);
+    }
+}
+
+/// A thread that deletes files; a close waits for it, even if user code that it calls panics.
+struct RunningDeletion<'a>(&'a DbInner);
+
+impl Drop for RunningDeletion<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().running_deletions -= 1;
+        self.0.changed.notify_all();
     }
 }
 
@@ -135,6 +146,7 @@ impl DbInner {
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
+        let counted;
         {
             // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
             let manifest = self.manifest.lock();
@@ -146,6 +158,7 @@ impl DbInner {
                 return;
             }
             state.running_deletions += 1;
+            counted = RunningDeletion(self);
             let free = |table: &mut ObsoleteTable| {
                 table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead)
             };
@@ -165,12 +178,13 @@ impl DbInner {
         for path in doomed {
             self.delete_file(&path);
         }
-        self.state.lock().running_deletions -= 1;
-        self.changed.notify_all();
+        drop(counted);
     }
 
     fn delete_file(&self, path: &Path) {
-        match self.fs.remove(path) {
+        // A file system that panics leaves a file behind, and the others go.
+        let removed = thread::contain("File deletion", || self.fs.remove(path));
+        match removed.and_then(|removed| removed) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {

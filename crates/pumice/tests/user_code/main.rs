@@ -272,3 +272,25 @@ fn with_a_panic() {
         }
     }
 }
+
+/// A file system that panics when files are deleted: the close does not wait for ever.
+// Plain #[test]: it says itself what it runs on.
+#[test]
+fn deletions_that_panic_are_over() {
+    let _watched = watch();
+    for caller in [Caller::Thread, Caller::Fiber] {
+        caller.run(|| {
+            let code = Code::new();
+            let options = options(&code, true);
+            let db = Db::open(&options, DIR).unwrap();
+            db.disable_file_deletions();
+            fill(&db);
+            db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+            code.tell(Kind::Files, Act::Panic);
+            let enabled = catch_unwind(AssertUnwindSafe(|| db.enable_file_deletions()));
+            assert!(code.calm() > 0, "nothing was deleted: {enabled:?}");
+            check_all(&db);
+            db.close().unwrap();
+        });
+    }
+}

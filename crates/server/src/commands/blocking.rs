@@ -1,8 +1,9 @@
 //! Commands that wait until a list or a sorted set has something.
 //!
-//! Each tries first; if there is nothing it leaves a wish with its session, and the executor lets it
-//! wait ([`crate::session::waiters`]). In a transaction nothing waits. Thread safety: see the module
-//! above.
+//! Each tries first; if there is nothing it leaves a wish with its session, and the executor lets
+//! it wait ([`crate::session::waiters`]). In a transaction nothing waits.
+//!
+//! Thread safety: see the module above.
 
 use super::args::{Args, integer, is, upper};
 use super::lists::{End, move_element, pop_list};
@@ -209,8 +210,8 @@ pub fn highest(word: &[u8]) -> Outcome<bool> {
     }
 }
 
-/// What LMPOP, ZMPOP and their kin are asked for: the number of the keys at `at`, the keys, where to
-/// take, and COUNT.
+/// What LMPOP, ZMPOP and their kin are asked for: the number of the keys at `at`, the keys, where
+/// to take, and COUNT.
 ///
 /// # Errors
 /// Redis's.

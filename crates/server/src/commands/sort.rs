@@ -1,8 +1,8 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set, ordered by themselves or by other
-//! keys, and what other keys say about them.
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set, ordered by themselves or by
+//! other keys, and what other keys say about them.
 //!
-//! Keys that BY and GET name are looked up in the state of one moment; the command locks only its key
-//! and the one of STORE. Elements of lists and sets that compare equal are ordered by their bytes.
+//! Keys that BY and GET name are looked up in the state of one moment; the command locks only its
+//! key and the one of STORE. Elements that compare equal are ordered by their bytes.
 //! Thread safety: see the module above.
 
 use std::cmp::Ordering;

@@ -12,6 +12,7 @@ mod peer_blocking;
 mod pubsub;
 mod slow;
 mod strings;
+mod templates;
 mod transactions;
 
 use std::path::{Path, PathBuf};

@@ -8,8 +8,12 @@
 //! | block | 2^32 - 1 | restart points are 32-bit offsets |
 //! | key with its value | block - 64 | an entry stands whole in one block, and in one batch |
 //! | key | block / 4 | an index block holds it twice (separator, first key), beside others |
-//! | ranges of a batch | block / 4 | one block holds all of a table, cut where they overlap |
+//! | ranges of a batch | block / 4 | one block of a table holds them, cut where they overlap |
 //! | batch | block | one entry with its headers fits; no more updates than 32 bits count |
+//!
+//! The limit of ranges is one batch's. The block of a table holds the ranges of all batches that
+//! are flushed or compacted together, each piece once for every snapshot that sees another state:
+//! more than a block is an error of the flush or compaction ([`crate::Error`] NotSupported).
 //!
 //! Entrances check against these; what is behind them relies on it, and what builds a block
 //! checks its bytes once more, since a table of RocksDB's may come close to the format's own limit.

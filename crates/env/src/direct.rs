@@ -106,10 +106,10 @@ impl RandomAccessFile for DirectRandomAccessFile {
             };
         }
     }
-    /// There is no cache to fetch into.
     fn needs_little_stack(&self) -> bool {
         true
     }
+    /// There is no cache to fetch into.
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {
         self.bytes

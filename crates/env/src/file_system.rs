@@ -12,7 +12,8 @@
 //! Thread safety: `FileSystem` and `RandomAccessFile` are shared; the others have one user.
 //! Every call may block, so it may suspend.
 
-use pumice_base::Result;
+use pumice_base::{Error, Result};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -205,7 +206,8 @@ pub fn parent_of(path: &Path) -> &Path {
 
 /// Makes directory `path` and those above it that are missing, and their names durable. With
 /// `doubtful` those are synced, too, that are there already: whoever made them may have been killed
-/// before it synced them. Where that is not permitted, they were made by somebody else.
+/// before it synced them. Where that is not permitted, they were made by somebody else, and where
+/// the file system cannot do it, there is nothing to be done.
 ///
 /// # Errors
 /// Those of looking, making and syncing what is made.
@@ -224,8 +226,20 @@ pub fn create_dir_durably(fs: &dyn FileSystem, path: &Path, doubtful: bool) -> R
     }
     if doubtful {
         for dir in there.into_iter().chain(rest) {
-            drop(fs.sync_dir(parent_of(dir)));
+            sync_dir_if_permitted(fs, parent_of(dir))?;
         }
     }
     Ok(())
+}
+
+/// Syncs a directory of anybody's. That of somebody else may be closed to us, and not every file
+/// system can do it.
+fn sync_dir_if_permitted(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    let synced = fs.sync_dir(dir);
+    let errno = synced.as_ref().err().and_then(Error::os_error);
+    match errno.map(|errno| io::Error::from_raw_os_error(errno).kind()) {
+        Some(PermissionDenied | ReadOnlyFilesystem | InvalidInput | Unsupported) => Ok(()),
+        _ => synced,
+    }
 }

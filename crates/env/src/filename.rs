@@ -150,6 +150,15 @@ pub fn parse(name: &str) -> Option<(u64, FileType)> {
     Some((number(stem)?, file_type))
 }
 
+/// Whether `dir` is there and has a write-ahead log in it.
+///
+/// # Errors
+/// Those of looking.
+pub fn holds_logs(fs: &dyn FileSystem, dir: &Path) -> Result<bool> {
+    let is_log = |name: &String| matches!(parse(name), Some((_, FileType::Wal)));
+    Ok(fs.exists(dir)? && fs.list(dir)?.iter().any(is_log))
+}
+
 /// Makes CURRENT name the manifest `number`, in one step: a temporary file is written and renamed.
 /// With `sync` the content is durable before the rename and the name after it.
 ///

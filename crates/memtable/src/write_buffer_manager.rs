@@ -14,7 +14,8 @@
 
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence,
 };
 use std::sync::{Arc, Weak};
 
@@ -174,6 +175,9 @@ impl WriteBufferManager {
 
     /// Resumes the waiting writers if memory is below the limit.
     fn maybe_end_stall(&self) {
+        // Who frees memory and then looks for a stall, and who begins a stall and then looks at the
+        // memory: one of them at least sees what the other has done.
+        fence(SeqCst);
         if !self.stall_active.load(Acquire) {
             return;
         }

@@ -14,6 +14,8 @@ use std::task::{Context, Poll, Waker};
 /// What the fiber and the poller share. The lock is held for a few instructions, never over a wait.
 struct Shared<T> {
     outcome: Option<Outcome<T>>,
+    /// The poller has had the outcome.
+    is_taken: bool,
     waker: Option<Waker>,
 }
 
@@ -30,7 +32,7 @@ pub fn spawn<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
     refused: impl FnOnce(Error) -> T + Send + 'static,
 ) -> Task<T> {
-    let shared = Arc::new(Mutex::new(Shared { outcome: None, waker: None }));
+    let shared = Arc::new(Mutex::new(Shared { outcome: None, is_taken: false, waker: None }));
     let deliver = Deliver { name, refused: Some(refused), shared: Arc::clone(&shared) };
     let errand = Errand { f, deliver };
     drop(runtime.spawn(name, move || {
@@ -85,7 +87,13 @@ impl<T> Future for Task<T> {
     /// With the panic of the fiber; when polled after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.outcome.take() {
+        let outcome = shared.outcome.take();
+        if outcome.is_none() && shared.is_taken {
+            drop(shared);
+            panic!("a future is polled until it is ready");
+        }
+        shared.is_taken = outcome.is_some();
+        match outcome {
             Some(Ok(value)) => Poll::Ready(value),
             Some(Err(panic)) => {
                 drop(shared);

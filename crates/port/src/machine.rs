@@ -1,7 +1,7 @@
 //! What the operating system is asked for, and how a test makes it refuse.
 //!
 //! Whoever in this crate opens a file, starts a thread, maps a stack or speaks to io_uring passes
-//! [`ask`] first.
+//! [`ask`] first. Sockets, the pipe of signals and the signal stack do not.
 //! A test can have any run of those requests refused, with any error, and can have the kernel
 //! appear older than it is. All of it concerns the whole process: such a test runs alone.
 //!

@@ -10,14 +10,15 @@
 //! Thread safety: everything may be shared; bytes of concurrent sends are not kept apart. In a
 //! simulation there is no network: these are the machine's sockets and block the simulation.
 
-use crate::fiber::{offload, with_reactor};
+use crate::fiber::{maybe_yield, offload, with_reactor};
 use crate::io::{self as ring, CancelToken, Limits, Op};
 use crate::time;
 use std::io::{self, ErrorKind};
 pub use std::net::SocketAddr;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,12 +51,12 @@ fn wait_for(fd: RawFd, events: i16, deadline: Option<u64>) -> io::Result<()> {
 }
 
 /// Repeats a call that does not wait whenever `events` are there, until it can be done.
-fn when_ready(
+fn when_ready<T>(
     fd: RawFd,
     events: i16,
     timeout_nanos: u64,
-    mut call: impl FnMut() -> io::Result<usize>,
-) -> io::Result<usize> {
+    mut call: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let mut until = None;
     loop {
         match call() {
@@ -72,6 +73,56 @@ fn when_ready(
 
 fn counted(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// What [`when_ready`] repeats: a connection has ended before it was taken.
+fn gone() -> io::Error {
+    // Clients that connect and reset without end must not keep the loop for themselves.
+    maybe_yield();
+    ErrorKind::Interrupted.into()
+}
+
+/// What accepting ends with: Linux reports the errors of the connection that it would have taken.
+fn gone_or(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(
+            libc::ECONNABORTED
+            | libc::EPROTO
+            | libc::ENOPROTOOPT
+            | libc::EOPNOTSUPP
+            | libc::ENETDOWN
+            | libc::ENETUNREACH
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENONET,
+        ) => gone(),
+        _ => error,
+    }
+}
+
+/// A socket with that name and mode, to which nobody can connect before it listens: by then it has
+/// its mode.
+fn bind_unix_deaf(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let family = libc::AF_UNIX as libc::sa_family_t;
+    let mut name = libc::sockaddr_un { sun_family: family, sun_path: [0; 108] };
+    let bytes = path.as_os_str().as_bytes();
+    // One more for the zero at the end. A zero in front would be a name outside the file system.
+    if bytes.is_empty() || bytes.len() >= name.sun_path.len() || bytes.contains(&0) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "no name for a socket"));
+    }
+    for (to, byte) in name.sun_path.iter_mut().zip(bytes) {
+        *to = *byte as libc::c_char;
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is involved.
+    let number = counted(unsafe { libc::socket(libc::AF_UNIX, kind, 0) } as isize)?;
+    // SAFETY: a new descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
+    let len = size_of_val(&name) as libc::socklen_t;
+    // SAFETY: invariant 1: a live local with its true size.
+    counted(unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), len) } as isize)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    Ok(fd)
 }
 
 /// Takes connections.
@@ -109,16 +160,25 @@ impl Listener {
     /// first.
     ///
     /// # Errors
-    /// AddrInUse when somebody listens there, or what the operating system says.
+    /// AddrInUse when somebody listens there, or there is something else than a socket; or what the
+    /// operating system says.
     pub fn bind_unix_anew(path: &Path, mode: u32) -> io::Result<Listener> {
-        match UnixStream::connect(path) {
-            Ok(_) => return Err(ErrorKind::AddrInUse.into()),
-            Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+        match std::fs::symlink_metadata(path) {
+            // Connecting to it would be refused, too.
+            Ok(found) if !found.file_type().is_socket() => return Err(ErrorKind::AddrInUse.into()),
+            Ok(_) => match UnixStream::connect(path) {
+                Ok(_) => return Err(ErrorKind::AddrInUse.into()),
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+                Err(_) => {}
+            },
             Err(_) => {}
         }
-        let listener = Self::bind_unix(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-        Ok(listener)
+        let fd = bind_unix_deaf(path, mode)?;
+        // SAFETY: invariant 1.
+        counted(unsafe { libc::listen(fd.as_raw_fd(), libc::SOMAXCONN) } as isize)?;
+        let listener = UnixListener::from(fd);
+        listener.set_nonblocking(true)?;
+        Ok(Listener { address: None, fd: listener.into(), is_shut: AtomicBool::new(false) })
     }
 
     /// Takes no connection any more: who waits for one gets an error. Never suspends.
@@ -147,7 +207,7 @@ impl Listener {
     /// Also what the operating system says.
     pub fn accept_within(&self, timeout_nanos: u64) -> io::Result<Stream> {
         let fd = self.fd.as_raw_fd();
-        let number = when_ready(fd, libc::POLLIN, timeout_nanos, || {
+        when_ready(fd, libc::POLLIN, timeout_nanos, || {
             if self.is_shut.load(Ordering::Acquire) {
                 return Err(ErrorKind::NotConnected.into());
             }
@@ -156,10 +216,16 @@ impl Listener {
                 let none = std::ptr::null_mut();
                 libc::accept4(fd, none, std::ptr::null_mut(), libc::SOCK_CLOEXEC)
             };
-            counted(new as isize)
-        })?;
-        // SAFETY: a new descriptor that nobody else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
+            let number = counted(new as isize).map_err(gone_or)?;
+            // SAFETY: a new descriptor that nobody else owns.
+            let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
+            // One that its client has reset cannot be set up; the listener is none the worse.
+            self.welcome(fd).map_err(|_| gone())
+        })
+    }
+
+    /// Sets up a connection.
+    fn welcome(&self, fd: OwnedFd) -> io::Result<Stream> {
         if self.address.is_none() {
             return Ok(Stream::new(fd));
         }
@@ -335,194 +401,4 @@ impl Stream {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::fiber::{IoMode, Runtime};
-    use crate::thread;
-    use std::sync::Arc;
-
-    /// Runs `test` on threads, and on fibers over either kind of ring.
-    fn on_each_runtime(test: impl Fn() + Sync) {
-        test();
-        for mode in [IoMode::Uring, IoMode::Threads] {
-            let runtime = Runtime::builder().loops(2).io(mode).spawn_as_fibers(true);
-            runtime.build().unwrap().run("main", &test);
-        }
-    }
-
-    fn receive_all(stream: &Stream) -> Vec<u8> {
-        let mut all = Vec::new();
-        let mut buf = [0; 1000];
-        loop {
-            match stream.receive(&mut buf).unwrap() {
-                0 => return all,
-                n => all.extend(&buf[..n]),
-            }
-        }
-    }
-
-    /// Sends back what it gets until the stream ends, then ends its own direction.
-    fn echo(stream: &Stream) {
-        let mut buf = [0; 4096];
-        loop {
-            match stream.receive(&mut buf).unwrap() {
-                0 => break,
-                n => stream.send_all(&buf[..n]).unwrap(),
-            }
-        }
-        stream.shutdown(Direction::Send).unwrap();
-    }
-
-    fn many_clients(listener: Listener, connect: impl Fn() -> Stream + Sync) {
-        const CLIENTS: usize = 20;
-        let server = thread::spawn("server", move || {
-            let streams: Vec<_> = (0..CLIENTS).map(|_| listener.accept().unwrap()).collect();
-            let serve = |stream| thread::spawn("echo", move || echo(&stream));
-            let echoes: Vec<_> = streams.into_iter().map(serve).collect();
-            echoes.into_iter().for_each(|echo| echo.join().unwrap());
-        });
-        thread::scope(|scope| {
-            for client in 0..CLIENTS {
-                let connect = &connect;
-                scope.spawn(move || {
-                    let stream = connect();
-                    let sent: Vec<u8> = (0..200_000).map(|i| (i * 7 + client) as u8).collect();
-                    for chunk in sent.chunks(1234).take(20) {
-                        let mut back = vec![0; chunk.len()];
-                        stream.send_all(chunk).unwrap();
-                        let mut have = 0;
-                        while have < chunk.len() {
-                            have += stream.receive(&mut back[have..]).unwrap();
-                        }
-                        assert_eq!(back, chunk);
-                    }
-                    // Half closed: what is on its way still arrives.
-                    stream.send_all(&sent[..10_000]).unwrap();
-                    stream.shutdown(Direction::Send).unwrap();
-                    assert!(receive_all(&stream) == sent[..10_000]);
-                });
-            }
-        });
-        server.join().unwrap();
-    }
-
-    #[test]
-    fn a_tcp_server_answers_many_clients() {
-        on_each_runtime(|| {
-            let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
-            let address = listener.address().unwrap();
-            many_clients(listener, || Stream::connect_tcp(address, 10_000_000_000).unwrap());
-        });
-    }
-
-    #[test]
-    fn a_unix_server_answers_many_clients() {
-        let name = format!("pumice-net-{}.sock", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        on_each_runtime(|| {
-            let listener = Listener::bind_unix(&path).unwrap();
-            many_clients(listener, || Stream::connect_unix(&path).unwrap());
-            std::fs::remove_file(&path).unwrap();
-        });
-    }
-
-    #[test]
-    fn a_listener_that_is_shut_lets_its_waiters_go() {
-        on_each_runtime(|| {
-            let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
-            let near = Stream::connect_tcp(listener.address().unwrap(), 10_000_000_000).unwrap();
-            let far = listener.accept().unwrap();
-            assert_eq!(far.local(), listener.address());
-            assert!(far.peer().unwrap().ip().is_loopback() && near.peer().is_none());
-            let name = format!("pumice-net-shut-{}.sock", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            for listener in [listener, Listener::bind_unix_anew(&path, 0o700).unwrap()] {
-                let listener = Arc::new(listener);
-                let waiting = Arc::clone(&listener);
-                let waiter = thread::spawn("w", move || waiting.accept().is_err());
-                thread::sleep(Duration::from_millis(1));
-                listener.shutdown();
-                assert!(waiter.join().unwrap());
-            }
-            std::fs::remove_file(&path).unwrap();
-        });
-    }
-
-    #[test]
-    fn a_socket_that_was_left_behind_is_replaced() {
-        let name = format!("pumice-net-anew-{}.sock", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let first = Listener::bind_unix_anew(&path, 0o700).unwrap();
-        let e = Listener::bind_unix_anew(&path, 0o700).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::AddrInUse);
-        drop(first);
-        drop(Listener::bind_unix_anew(&path, 0o770).unwrap());
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o770);
-        std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn waiting_ends_by_timeouts_and_by_shutdown() {
-        on_each_runtime(|| {
-            let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
-            let e = listener.accept_within(1_000_000).unwrap_err();
-            assert_eq!(e.kind(), ErrorKind::TimedOut);
-            let (near, far) = Stream::pair().unwrap();
-            near.set_receive_timeout(Some(1_000_000));
-            let mut buf = [0; 10];
-            assert_eq!(near.receive(&mut buf).unwrap_err().kind(), ErrorKind::TimedOut);
-            far.send_all(b"late").unwrap();
-            assert_eq!(near.receive(&mut buf).unwrap(), 4);
-            // A side that does not read: the queue between them fills up.
-            near.set_send_timeout(Some(1_000_000));
-            let e = near.send_all(&vec![1; 8 << 20]).unwrap_err();
-            assert_eq!(e.kind(), ErrorKind::TimedOut);
-            near.set_receive_timeout(None);
-            let near = Arc::new(near);
-            let waiting = Arc::clone(&near);
-            let waiter = thread::spawn("w", move || waiting.receive(&mut [0; 1]).unwrap());
-            thread::sleep(Duration::from_millis(1));
-            near.shutdown(Direction::Both).unwrap();
-            assert_eq!(waiter.join().unwrap(), 0);
-            assert_eq!(near.send_all(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
-        });
-    }
-
-    #[test]
-    fn a_slow_reader_stops_the_sender_and_loses_nothing() {
-        on_each_runtime(|| {
-            let (near, far) = Stream::pair().unwrap();
-            let data: Vec<u8> = (0..4 << 20).map(|i: u32| (i >> 8) as u8).collect();
-            let same = data.clone();
-            let sender = thread::spawn("sender", move || {
-                near.send_all(&data).unwrap();
-                near.shutdown(Direction::Send).unwrap();
-            });
-            assert!(receive_all(&far) == same);
-            sender.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
-        on_each_runtime(|| {
-            let (one, other) = Stream::pair().unwrap();
-            let token = Arc::new(CancelToken::new());
-            let kind =
-                |limit, token: &CancelToken| one.wait_for_end(limit, token).map_err(|e| e.kind());
-            // What can be received is no end.
-            other.send_all(b"x").unwrap();
-            assert_eq!(kind(Some(1_000_000), &token), Err(ErrorKind::TimedOut));
-            let same = Arc::clone(&token);
-            let canceller = thread::spawn("cancels", move || same.cancel());
-            assert_eq!(kind(None, &token), Err(ErrorKind::Interrupted));
-            canceller.join().unwrap();
-            let closer = thread::spawn("closes", move || drop(other));
-            assert_eq!(kind(None, &CancelToken::new()), Ok(()));
-            closer.join().unwrap();
-        });
-    }
-}
+mod tests;

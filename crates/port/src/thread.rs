@@ -152,14 +152,14 @@ impl<T> JoinHandle<T> {
     /// `Aborted` with the panic's message and severity `Unrecoverable` when the task panicked, with
     /// subcode `MemoryLimit` when there was no memory for its stack and it never ran.
     pub fn join(self) -> Result<T> {
+        // The fiber may be one that only this thread can run.
+        crate::fiber::run_lent_for(self.started.task, &|| self.packet.is_done());
         self.packet.wait();
         self.started.finish();
-        self.packet.take().map_err(|panic| {
-            if panic.is::<NotStarted>() {
-                return NotStarted::error(&self.name);
-            }
-            panicked(&self.name, panic.as_ref())
-        })
+        match self.packet.take_of_run() {
+            Err(NotStarted) => Err(NotStarted::error(&self.name)),
+            Ok(outcome) => outcome.map_err(|panic| panicked(&self.name, panic.as_ref())),
+        }
     }
     /// The task, for waking it.
     pub fn task(&self) -> TaskRef {

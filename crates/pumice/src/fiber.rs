@@ -16,6 +16,10 @@
 //! | anything else that blocks: files, DNS, other libraries | [`offload`] |
 //! | a long computation | [`maybe_yield`] now and then |
 //!
+//! [`scope_here`] on a plain thread needs three descriptors where more than sixteen threads have
+//! such a scope at one time; where the operating system refuses them, each child runs in the call
+//! that starts it, and must not wait for a later one.
+//!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {
 //! use pumice::fiber::{self, Mutex, Semaphore};

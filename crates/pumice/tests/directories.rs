@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{SYNC, contents, fill, flush, options};
 use pumice::{Db, FileSystem, MemFs, Options};
-use pumice_env::mem::CrashMode;
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 
 fn at(fs: &MemFs) -> (Arc<dyn FileSystem>, Options) {
     let shared = fs.shared();
@@ -54,6 +54,27 @@ fn a_directory_that_is_there_already_is_not_trusted() {
     let left = Db::open(&options, path).unwrap();
     assert_eq!(contents(&left).len(), 1);
     left.close().unwrap();
+    db.close().unwrap();
+}
+
+/// A directory that cannot be made durable ends the open, and one that is known to be so is not
+/// synced again: then it costs each open a sync of all above it.
+#[pumice_test_macros::test]
+fn the_directory_of_the_logs_is_synced_when_it_is_new() {
+    let fs = MemFs::new(1);
+    let (shared, mut options) = at(&fs);
+    let (path, logs) = (Path::new("/db"), Path::new("/logs/of/it"));
+    options.db.wal_dir = logs.display().to_string();
+    shared.create_dir_all(logs).unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::SyncDir, "/logs/of", 0, Fault::Eio));
+    let error = Db::open(&options, path).err().unwrap();
+    assert_eq!(error.os_error(), Some(5), "{error}");
+    let db = Db::open(&options, path).unwrap();
+    db.put(&SYNC, b"k", b"v").unwrap();
+    db.close().unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::SyncDir, "/logs/of", Fault::Eio));
+    let db = Db::open(&options, path).unwrap();
+    assert_eq!(contents(&db).len(), 1);
     db.close().unwrap();
 }
 

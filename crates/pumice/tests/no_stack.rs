@@ -197,6 +197,10 @@ fn a_process_at_its_address_space_limit() {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("running 1 test\n"),
+        "{NAME} is there"
+    );
 }
 
 fn at_the_limit(dir: &Path) {

@@ -2,6 +2,7 @@
 //! it, the database takes no more writes, what it has can be read, and reopening cures it.
 #![allow(clippy::unwrap_used)]
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use pumice::stats::listener::FlushJobInfo;
 use pumice::{
     CompactRangeOptions, CompactionFilter, Comparator, CustomComparator, Db, Error, ErrorKind,
     EventListener, FileSystem, FilterDecision, FlushOptions, MemFs, MergeOperator, Options,
-    PoolPriority, ReadOptions, Severity, ThreadPools, WriteOptions,
+    PoolPriority, ReadOptions, Severity, ThreadPools, WriteBatch, WriteOptions,
 };
 use pumice_port::{os, thread};
 
@@ -207,6 +208,35 @@ fn in_a_write() {
     assert!(get(&db, "first").is_some() && get(&db, "late").is_none());
     put(&db, "late").unwrap();
     db.close().unwrap();
+}
+
+/// A batch whose write has panicked is an empty one.
+#[pumice_test_macros::test]
+fn a_batch_survives_its_write() {
+    let (fs, bomb) = (MemFs::new(1), Arc::new(Bomb::default()));
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    let other = Db::open(&options, "/other").unwrap();
+    options.cf.comparator = Comparator::Custom(Arc::clone(&bomb) as Arc<dyn CustomComparator>);
+    let db = Db::open(&options, DIR).unwrap();
+    db.put(&WriteOptions::default(), b"first", b"v").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(b"a", b"lost");
+    batch.set_save_point();
+    bomb.0.store(true, Ordering::Relaxed);
+    let write = AssertUnwindSafe(|| db.write(&WriteOptions::default(), &mut batch));
+    std::panic::catch_unwind(write).unwrap_err();
+    bomb.0.store(false, Ordering::Relaxed);
+    assert_eq!((batch.count(), batch.data().len()), (0, 12));
+    other.write(&WriteOptions::default(), &mut batch).unwrap();
+    batch.put(b"b", b"kept");
+    other.write(&WriteOptions::default(), &mut batch).unwrap();
+    let get = |key: &[u8]| other.get(&ReadOptions::default(), key).unwrap();
+    assert!(get(b"a").is_none());
+    assert_eq!(get(b"b").as_deref(), Some(&b"kept"[..]));
+    other.close().unwrap();
+    drop(db.close());
 }
 
 /// Panics where compactions are picked: on a thread of the pool, before the job begins.

@@ -98,6 +98,17 @@ fn directories_are_made_durably() {
     assert!(fs.crashed_copy(1, CrashMode::UNSYNCED).exists(Path::new("/x/y/z")).unwrap());
 }
 
+/// A directory that is there already is synced in doubt, and the device fails.
+#[pumice_test_macros::test]
+fn a_failed_sync_of_an_old_directory_is_told() {
+    let fs = MemFs::new(0);
+    fs.create_dir_all(Path::new("/x/y")).unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::SyncDir, "/x", Fault::Eio));
+    let error = create_dir_durably(&fs, Path::new("/x/y"), true).unwrap_err();
+    assert_eq!(error.os_error(), Some(5), "{error}");
+    create_dir_durably(&fs, Path::new("/x/y/z"), false).unwrap();
+}
+
 #[pumice_test_macros::test]
 fn a_name_without_content_is_possible() {
     let fs = new_fs();

@@ -340,6 +340,19 @@ impl Loop {
         stacks.look_at()
     }
 
+    /// Stacks that are kept for fibers to come. On the loop's thread only, or while it is lent to
+    /// none.
+    #[cfg(test)]
+    pub(crate) fn kept_stacks(&self) -> usize {
+        self.own.stacks.borrow().free().len()
+    }
+
+    /// Lets all but `count` of the stacks go that are kept for fibers to come. On the loop's thread
+    /// only.
+    pub(crate) fn keep_stacks(&self, count: usize) {
+        self.own.stacks.borrow_mut().keep(count);
+    }
+
     /// Lets everybody see what the reactor has done.
     fn publish(&self, reactor: &Reactor) {
         let stats = reactor.stats();

@@ -1,10 +1,10 @@
 //! Fibers on the caller's own thread: its loop's, or a temporary loop's.
 //!
 //! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
-//! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`). While
-//! `f` itself runs, the children stand still: a child must not wait for something that only `f`
-//! would do later, other than ending. When there is no loop to borrow, a child runs in the call
-//! that starts it: so children must not wait for later ones.
+//! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`) when the
+//! first child starts. While `f` itself runs, the children stand still: a child must not wait for
+//! something that only `f` would do later, other than ending. When the operating system refuses
+//! a loop, a child runs in the call that starts it.
 //!
 //! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
 //! is not needed for what never leaves it; scopes end before what their children borrow.
@@ -13,9 +13,10 @@
 
 use super::event_loop::{self, Loop};
 use super::is_fiber;
-use super::lent::{self, Lent};
+use super::lent::{self, Lent, Loops};
 use crate::task::{self, Scheduler, TaskRef};
 use crate::thread::{Children, JoinHandle, Packet, Started};
+use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -35,7 +36,7 @@ pub(super) unsafe fn local<'a>(body: Box<dyn FnOnce() + 'a>) -> Body {
 /// Starts a fiber on the calling fiber's loop. Never suspends.
 ///
 /// # Panics
-/// On a thread.
+/// On a thread; so also in a child of [`scope_here`] that runs on its caller.
 pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
     let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
     let (packet, promise) = Packet::new();
@@ -50,35 +51,59 @@ enum Home {
     /// With the calling fiber.
     Fiber(&'static dyn Scheduler),
     /// On this thread, while it waits.
-    Thread(Rc<Lent>),
-    /// In the call that starts them: there is no loop to be had.
-    Nowhere,
+    Thread {
+        /// They are independent of one another, see [`scope_independent`].
+        apart: bool,
+        /// From the first child on; None: they run in the calls that start them.
+        lent: OnceCell<Option<Rc<Lent>>>,
+    },
 }
 
 impl Home {
-    fn find() -> Home {
-        if let Some((_, scheduler)) = task::current_fiber() {
-            return Home::Fiber(scheduler);
+    fn find(apart: bool) -> Home {
+        match task::current_fiber() {
+            Some((_, scheduler)) => Home::Fiber(scheduler),
+            None => Home::Thread { apart, lent: OnceCell::new() },
         }
-        lent::borrow().map_or(Home::Nowhere, Home::Thread)
     }
 
     fn start(&self, name: &str, body: Body) -> Option<TaskRef> {
         match self {
             Home::Fiber(scheduler) => Some(scheduler.spawn_here(name, body)),
-            Home::Thread(lent) => Some(lent.start(name, body)),
-            Home::Nowhere => {
-                body();
-                None
+            Home::Thread { apart, lent } => {
+                let loops = if *apart { Loops::Shared } else { Loops::Any };
+                match lent.get_or_init(|| lent::borrow(loops)) {
+                    Some(lent) => Some(lent.start(name, body)),
+                    None => {
+                        body();
+                        None
+                    }
+                }
             }
+        }
+    }
+
+    /// The loop that it has borrowed.
+    fn lent(&self) -> Option<&Rc<Lent>> {
+        match self {
+            Home::Fiber(_) => None,
+            Home::Thread { lent, .. } => lent.get()?.as_ref(),
         }
     }
 
     /// Waits until `done`, which becomes true when a child ends. `park` is how a fiber waits.
     fn wait(&self, done: &dyn Fn() -> bool, park: impl FnOnce()) {
-        match self {
-            Home::Thread(lent) if !is_fiber() => lent.drive(done),
+        match self.lent() {
+            Some(lent) if !is_fiber() => lent.drive(done),
             _ => park(),
+        }
+    }
+
+    /// Ends the scope, whose children have ended. A borrowed loop does not go back with fibers that
+    /// they have started.
+    fn finish(&self) {
+        if let Some(lent) = self.lent() {
+            lent.finish();
         }
     }
 }
@@ -94,20 +119,50 @@ pub struct Scope<'scope, 'env: 'scope> {
 }
 
 /// Runs `f`, which may start fibers on the caller's own thread that borrow from the caller; they
-/// have ended on return. Suspends. See the head of the module for threads without a loop.
+/// have ended on return. Suspends.
+///
+/// On a plain thread the children run while the caller waits for them: in
+/// [`ScopedJoinHandle::join`] and when `f` has returned. So a child must not wait for what `f` does
+/// after it has joined one. Fibers that children have started with [`spawn_here`] have ended, too,
+/// when the outermost scope returns.
+///
+/// A plain thread borrows a loop of the process; when others have all sixteen, one is made and
+/// closed again. Where the operating system refuses that (three descriptors, memory), or the thread
+/// is destroying its thread-locals, each child of the scope runs on the caller in
+/// [`Scope::spawn`]: a child that waits for a later one does so for ever, and `spawn_here` panics.
 ///
 /// # Panics
 /// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+    scope(false, f)
+}
+
+/// As [`scope_here`] for children that do not wait for one another. On a plain thread they also run
+/// in [`Scope::spawn`] when other threads have all loops: none is made, so that descriptors do not
+/// grow with the number of threads.
+///
+/// # Panics
+/// As [`scope_here`].
+pub fn scope_independent<'env, R>(
+    f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+) -> R {
+    scope(true, f)
+}
+
+pub(super) fn scope<'env, R>(
+    apart: bool,
+    f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+) -> R {
     let scope = Scope {
         children: Children::new(),
-        home: Home::find(),
+        home: Home::find(apart),
         scope: PhantomData,
         env: PhantomData,
         here: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.home.wait(&|| scope.children.ended(), || scope.children.wait());
+    scope.home.finish();
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(_) if scope.children.any_panicked() => {
@@ -118,7 +173,8 @@ pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Starts a child, which begins to run when the caller waits. Never suspends.
+    /// Starts a child, which begins to run when the caller waits. Does not suspend; see
+    /// [`scope_here`] for when it runs the child.
     pub fn spawn<T: 'scope>(
         &'scope self,
         name: &str,

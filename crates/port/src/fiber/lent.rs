@@ -1,22 +1,25 @@
 //! Loops that plain threads borrow: for a scope of fibers, or for a batch of reads.
 //!
-//! There are at most [`LOOPS_MAX`] for the whole process, made when they are needed and kept: so
-//! descriptors, buffers and stacks do not grow with the number of threads. A thread that finds all
-//! of them taken, or no descriptor for another, goes without: its children run in the call that
-//! starts them, its reads are plain system calls.
+//! There are at most [`LOOPS_MAX`] shared ones for the whole process, made when they are needed and
+//! kept: so descriptors, buffers and stacks do not grow with the number of threads. A thread that
+//! finds all of them taken goes without: its reads are plain system calls, its children, if they
+//! are independent of one another, run in the calls that start them. Other children need a loop:
+//! one is made for them and closed when it comes back.
 //!
 //! Invariant: a loop lies in `LOOPS` only while no fiber of it is alive and none of its operations
-//! in flight. Its ring is of the kind that is not tied to a thread.
+//! in flight: whoever has started fibers on it calls [`Lent::finish`] before it goes back. Its ring
+//! is of the kind that is not tied to a thread.
 //!
 //! Thread safety: any thread borrows; what it borrowed stays with it ([`Rc`]).
 
 use super::event_loop::Loop;
+use super::is_fiber;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::Body;
-use super::stack::DEFAULT_STACK_BYTES;
+use super::stack::{DEFAULT_STACK_BYTES, LENT_STACKS};
 use crate::io::Reactor;
-use crate::task::TaskRef;
+use crate::task::{Scheduler, TaskRef};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,14 +28,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Each loop costs three descriptors, and 512 KiB once it has read directly.
 const LOOPS_MAX: usize = 16;
 
-struct Loops {
+/// The shared loops.
+struct Shared {
     idle: Vec<ThreadLoop>,
     made: usize,
 }
 
-static LOOPS: Mutex<Loops> = Mutex::new(Loops { idle: Vec::new(), made: 0 });
+static LOOPS: Mutex<Shared> = Mutex::new(Shared { idle: Vec::new(), made: 0 });
 
-fn loops() -> MutexGuard<'static, Loops> {
+fn loops() -> MutexGuard<'static, Shared> {
     LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -43,6 +47,17 @@ struct ThreadLoop {
 }
 
 impl ThreadLoop {
+    /// Lets it go. It is at rest.
+    fn close(self) {
+        self.own.close();
+        self.own.release();
+    }
+
+    /// Whether no fiber of it is alive and none of its operations in flight.
+    fn is_at_rest(&self) -> bool {
+        self.group.is_empty() && self.own.reactor().inflight() == 0
+    }
+
     /// None when the operating system has no descriptor or memory left.
     fn open() -> Option<ThreadLoop> {
         let reactor = Reactor::lent().ok()?;
@@ -58,22 +73,35 @@ impl ThreadLoop {
     }
 }
 
+/// Which loops will do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loops {
+    /// One of the shared.
+    Shared,
+    /// Also one that is made for the borrower when the shared are taken.
+    Any,
+}
+
 /// A borrowed loop; goes back when it is dropped.
-pub(super) struct Lent(Option<ThreadLoop>);
+pub(super) struct Lent {
+    /// Until it is dropped.
+    own: Option<ThreadLoop>,
+    is_shared: bool,
+}
 
 thread_local! {
     /// What the thread has borrowed, so that a scope in a scope shares it.
     static HELD: RefCell<Weak<Lent>> = const { RefCell::new(Weak::new()) };
 }
 
-/// A loop for the calling thread, which is no fiber.
-pub(super) fn borrow() -> Option<Rc<Lent>> {
+/// A loop for the calling thread, which is no fiber: the one it has, or one of `loops`.
+pub(super) fn borrow(loops: Loops) -> Option<Rc<Lent>> {
     let held = HELD.try_with(|held| {
         let mut held = held.borrow_mut();
         if let Some(lent) = held.upgrade() {
             return Some(lent);
         }
-        let lent = Rc::new(Lent::find()?);
+        let lent = Rc::new(Lent::find(loops)?);
         *held = Rc::downgrade(&lent);
         Some(lent)
     });
@@ -81,39 +109,54 @@ pub(super) fn borrow() -> Option<Rc<Lent>> {
     held.ok().flatten()
 }
 
+/// Runs the loop that the calling thread has borrowed, if it is that of `fiber`, until `done`.
+pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
+    if is_fiber() {
+        return;
+    }
+    let held = HELD.try_with(|held| held.borrow().upgrade()).ok().flatten();
+    if let Some(lent) = held.filter(|lent| lent.has(fiber)) {
+        lent.drive(done);
+    }
+}
+
+/// How many stacks each of the shared loops keeps that nobody has.
+#[cfg(test)]
+pub(super) fn kept_stacks() -> Vec<usize> {
+    loops().idle.iter().map(|idle| idle.own.kept_stacks()).collect()
+}
+
 /// Closes the loops that nobody has.
 pub(crate) fn close_idle() {
     let idle = std::mem::take(&mut loops().idle);
     let count = idle.len();
-    for ThreadLoop { own, .. } in idle {
-        own.close();
-        own.release();
-    }
+    idle.into_iter().for_each(ThreadLoop::close);
     loops().made -= count;
 }
 
 impl Lent {
-    fn find() -> Option<Lent> {
-        let mut loops = loops();
-        if let Some(idle) = loops.idle.pop() {
-            drop(loops);
+    fn find(wanted: Loops) -> Option<Lent> {
+        let mut shared = loops();
+        if let Some(idle) = shared.idle.pop() {
+            drop(shared);
             overflow::prepare();
-            return Some(Lent(Some(idle)));
+            return Some(Lent { own: Some(idle), is_shared: true });
         }
-        if loops.made == LOOPS_MAX {
+        let is_shared = shared.made < LOOPS_MAX;
+        if !is_shared && wanted == Loops::Shared {
             return None;
         }
-        loops.made += 1;
-        drop(loops);
+        shared.made += usize::from(is_shared);
+        drop(shared);
         let new = ThreadLoop::open();
-        if new.is_none() {
-            self::loops().made -= 1;
+        if new.is_none() && is_shared {
+            loops().made -= 1;
         }
-        new.map(|new| Lent(Some(new)))
+        new.map(|new| Lent { own: Some(new), is_shared })
     }
 
     fn inner(&self) -> &ThreadLoop {
-        self.0.as_ref().expect("it is there until it is dropped")
+        self.own.as_ref().expect("it is there until it is dropped")
     }
 
     /// Starts a fiber, which runs while the thread drives the loop.
@@ -126,6 +169,19 @@ impl Lent {
         self.inner().own.drive(done);
     }
 
+    /// Runs fibers until none is left, if this is the last that holds the loop.
+    pub(super) fn finish(self: &Rc<Self>) {
+        if Rc::strong_count(self) == 1 {
+            self.drive(&|| self.inner().is_at_rest());
+        }
+    }
+
+    /// Whether it is the loop of this fiber.
+    fn has(&self, fiber: TaskRef) -> bool {
+        let own: &dyn Scheduler = self.inner().own;
+        fiber.0.scheduler().is_some_and(|other| std::ptr::addr_eq(own, other))
+    }
+
     /// What the loop waits on.
     pub(super) fn reactor(&self) -> Rc<Reactor> {
         self.inner().own.reactor()
@@ -134,8 +190,20 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(back) = self.0.take() {
+        let Some(back) = self.own.take() else { return };
+        let is_at_rest = back.is_at_rest();
+        if is_at_rest && self.is_shared {
+            // While nobody has it nobody looks after them.
+            back.own.keep_stacks(LENT_STACKS);
             loops().idle.push(back);
+            return;
+        }
+        loops().made -= usize::from(self.is_shared);
+        if is_at_rest {
+            back.close();
+        } else {
+            // By a mistake of ours. What is alive must not run on another thread: it never does.
+            assert!(std::thread::panicking(), "a loop goes back with something alive");
         }
     }
 }

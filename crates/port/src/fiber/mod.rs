@@ -30,8 +30,8 @@ mod watchdog;
 
 pub use crate::io::IoMode;
 pub use budget::{BUDGET, spend};
-pub use here::{Scope, ScopedJoinHandle, scope_here, spawn_here};
-pub(crate) use lent::close_idle as close_idle_loops;
+pub use here::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
+pub(crate) use lent::{close_idle as close_idle_loops, run_for as run_lent_for};
 pub use offload::offload;
 pub use runtime::{Builder, Runtime};
 pub use stats::{FiberInfo, RuntimeStats};
@@ -69,7 +69,7 @@ pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Optio
 /// Gives the reactor of a loop that the calling thread, which is no fiber, borrows for the call;
 /// None when there is none to be had.
 pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
-    lent::borrow().map(|lent| f(&lent.reactor()))
+    lent::borrow(lent::Loops::Shared).map(|lent| f(&lent.reactor()))
 }
 
 #[cfg(test)]

@@ -76,9 +76,14 @@ impl Group {
         self.loops.iter().for_each(|each| each.notify());
     }
 
+    /// Whether no fiber is alive.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.load(Ordering::SeqCst) == 0
+    }
+
     /// Whether the loops may end. While this is true no fiber can appear any more.
     fn finished(&self) -> bool {
-        self.closing.load(Ordering::SeqCst) && self.live.load(Ordering::SeqCst) == 0
+        self.closing.load(Ordering::SeqCst) && self.is_empty()
     }
 }
 
@@ -164,12 +169,10 @@ impl Builder {
         group.close();
         live_here(&group, 0);
         drop(runtime);
-        packet.take().or_else(|panic| {
-            if panic.is::<NotStarted>() {
-                return Err(io::ErrorKind::OutOfMemory.into());
-            }
-            resume_unwind(panic)
-        })
+        match packet.take_of_run() {
+            Err(NotStarted) => Err(io::ErrorKind::OutOfMemory.into()),
+            Ok(outcome) => Ok(outcome.unwrap_or_else(|panic| resume_unwind(panic))),
+        }
     }
 
     /// Starts the threads of the loops from `first` on.

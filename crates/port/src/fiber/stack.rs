@@ -4,6 +4,7 @@
 //! |---|---|
 //! | of a kept stack, deeper than [`KEPT_STACK_BYTES`] | when its fiber ends |
 //! | of ended fibers beyond [`KEPT_STACKS`] | when they end |
+//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | when nobody has it any more |
 //! | of stacks unused for [`LOOK_NANOS`], beyond [`ALWAYS_KEPT`] | a few at a time |
 //!
 //! How deep a fiber has been only the kernel knows, and asking costs more than the life of a small
@@ -222,6 +223,8 @@ pub(crate) enum Given {
 
 /// Stacks kept by a loop; the rest is unmapped at once.
 pub(crate) const KEPT_STACKS: usize = 1024;
+/// Stacks that a loop of plain threads keeps while nobody has it.
+pub(crate) const LENT_STACKS: usize = 64;
 /// Stacks kept however long nobody needs them.
 pub(crate) const ALWAYS_KEPT: usize = 16;
 /// For how long a stack is not needed before it is given back.
@@ -295,6 +298,12 @@ impl StackPool {
         } else {
             self.free.push(stack);
         }
+    }
+
+    /// Lets all but `count` of the free stacks go, those last used stay.
+    pub(crate) fn keep(&mut self, count: usize) {
+        self.free.drain(..self.free.len().saturating_sub(count));
+        self.fewest = self.fewest.min(self.free.len());
     }
 
     /// When to call [`StackPool::look`], monotonic nanoseconds; `None`: there is nothing that could

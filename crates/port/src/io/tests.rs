@@ -512,3 +512,31 @@ fn a_lent_ring_refused_later_is_replaced_by_threads() {
     .join()
     .unwrap();
 }
+
+/// The kernel keeps that limit for the thread, whose other rings have it, too.
+#[test]
+fn a_lent_ring_leaves_the_workers_of_its_thread_alone() {
+    // The workers belong to the thread.
+    std::thread::spawn(|| {
+        let users = io_uring::IoUring::new(8).unwrap();
+        let bounded = |limit| {
+            let mut limits = [limit, 0];
+            users.submitter().register_iowq_max_workers(&mut limits).unwrap();
+            limits[0]
+        };
+        bounded(3);
+        let lent = Reactor::lent().unwrap();
+        assert!(lent.has_ring());
+        assert_eq!(bounded(0), 3, "a lent ring");
+        let mut buf = [0; 4];
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let mut ops = [Op::read(file.as_raw_fd(), &mut buf, 0)];
+        lent.run_all_here(&mut ops);
+        assert_eq!(ops[0].outcome().unwrap(), 4);
+        assert_eq!(bounded(0), 3, "a lent ring that was used");
+        drop(Reactor::new(IoMode::Uring).unwrap());
+        assert_eq!(bounded(0), 4, "a loop's own");
+    })
+    .join()
+    .unwrap();
+}

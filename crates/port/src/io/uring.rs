@@ -40,7 +40,8 @@ const LENT_ENTRIES: u32 = 64;
 /// So many times the queued requests can be reported before the kernel must keep them aside.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 /// Threads of the kernel for operations that cannot be done without blocking (fsync): the bounded
-/// kind is limited, the other (sockets) is left as it is.
+/// kind is limited, the other (sockets) is left as it is. The limit holds for all rings of the
+/// thread, so a ring that goes to threads of others does not set it.
 const WORKERS_MAX: [u32; 2] = [4, 0];
 
 /// The size of the buffers that a ring knows beforehand: a data block of the usual size wherever
@@ -90,6 +91,11 @@ impl KernelRing {
     /// As [`KernelRing::new`] with room for `entries` requests, for tests of full queues.
     pub(super) fn with_entries(kicker: &Kicker, entries: u32) -> io::Result<Self> {
         let ring = build(entries, &kernel::OWN_FLAGS)?;
+        if register(Part::WorkersMax).is_ok() {
+            let mut limits = WORKERS_MAX;
+            // A kernel without the call has its own limit.
+            drop(ring.submitter().register_iowq_max_workers(&mut limits));
+        }
         KernelRing::accept(ring, kicker, Waits::InRing, PINNED)
     }
 
@@ -113,11 +119,6 @@ impl KernelRing {
         };
         demand_operations(&ring)?;
         let release = Release::of(&ring)?;
-        if register(Part::WorkersMax).is_ok() {
-            let mut limits = WORKERS_MAX;
-            // A kernel without the call has its own limit.
-            drop(ring.submitter().register_iowq_max_workers(&mut limits));
-        }
         let (kicker, pinned) = (kicker.clone(), Pinned::Untried(pinned));
         let mut new =
             KernelRing { ring: Some(ring), pinned, waits, kicker, kicked: false, release };

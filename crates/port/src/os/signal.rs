@@ -1,11 +1,13 @@
 //! Signals that ask a program to end, as values that a thread waits for.
 //!
 //! The handler writes the signal's number into a pipe, which is all that a handler may do; whoever
-//! waits reads it there. Installed once per process, for good.
+//! waits reads it there. A pipe that nobody empties takes no more: further requests are dropped.
+//! Installed once per process.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `PIPE` is the writing end of a pipe that is never closed, or negative.
-//! 2. The handler calls nothing but `write`, which is allowed in handlers.
+//! 1. `PIPE` is the writing end of a pipe, which is never closed and does not block, or negative.
+//! 2. The handler calls nothing but `write`, which is allowed in handlers, and leaves errno as the
+//!    interrupted code has it.
 //!
 //! Thread safety: [`Signals`] may be waited on by one thread at a time.
 
@@ -22,7 +24,8 @@ pub enum Signal {
     Terminate,
 }
 
-/// Requests to end that this process gets from now on.
+/// Requests to end that this process gets from now on. Dropping it lets them end the process, as
+/// they do by default.
 #[derive(Debug)]
 pub struct Signals {
     pipe: OwnedFd,
@@ -32,8 +35,35 @@ static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn note(number: libc::c_int) {
     let byte = number as u8;
-    // SAFETY: invariants 1 and 2; one byte of the stack. Nothing can be done about a full pipe.
-    unsafe { libc::write(PIPE.load(Ordering::Relaxed), std::ptr::from_ref(&byte).cast(), 1) };
+    // SAFETY: invariants 1 and 2; one byte of the stack; errno is the calling thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(PIPE.load(Ordering::Relaxed), std::ptr::from_ref(&byte).cast(), 1);
+        *errno = before;
+    }
+}
+
+/// Sets what the requests do: `action` is a handler, or one of the system's own actions.
+fn handle(action: libc::sighandler_t) -> io::Result<()> {
+    for number in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: a zeroed sigaction is one without flags and with an empty mask.
+        let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+        new.sa_sigaction = action;
+        new.sa_flags = libc::SA_RESTART;
+        // SAFETY: invariant 2; the structure lives.
+        if unsafe { libc::sigaction(number, &new, std::ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // These signals and this action are known to every kernel.
+        drop(handle(libc::SIG_DFL));
+    }
 }
 
 impl Signals {
@@ -47,6 +77,8 @@ impl Signals {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: no memory is involved; the writing end is new and open.
+        unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) };
         // SAFETY: a new descriptor that nobody else owns.
         let pipe = unsafe { OwnedFd::from_raw_fd(ends[0]) };
         let first = PIPE.compare_exchange(-1, ends[1], Ordering::Relaxed, Ordering::Relaxed);
@@ -55,17 +87,9 @@ impl Signals {
             drop(unsafe { OwnedFd::from_raw_fd(ends[1]) });
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        for number in [libc::SIGINT, libc::SIGTERM] {
-            // SAFETY: a zeroed sigaction is one without flags and with an empty mask.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = note as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            // SAFETY: invariant 2; the structure lives.
-            if unsafe { libc::sigaction(number, &action, std::ptr::null_mut()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(Signals { pipe })
+        let new = Signals { pipe };
+        handle(note as *const () as usize)?;
+        Ok(new)
     }
 
     /// The next request. Blocks the thread: not for fibers.
@@ -93,6 +117,36 @@ impl Signals {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    const CHILD: &str = "PUMICE_TEST_SIGNALS";
+
+    /// In a process of its own, which signals end.
+    #[test]
+    fn a_handler_disturbs_nobody_and_goes_with_the_signals() {
+        if std::env::var_os(CHILD).is_none() {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            let name = "os::signal::tests::a_handler_disturbs_nobody_and_goes_with_the_signals";
+            command.args([name, "--exact", "--test-threads=1"]).env(CHILD, "1");
+            let status = command.status().unwrap();
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(status.signal(), Some(libc::SIGTERM), "{status}");
+            return;
+        }
+        // SAFETY: of all these none touches memory but the calling thread's errno.
+        unsafe {
+            libc::alarm(60);
+            let signals = Signals::install().unwrap();
+            // More than the pipe holds, while nobody reads.
+            for _ in 0..70_000 {
+                *libc::__errno_location() = libc::EXDEV;
+                assert_eq!(libc::raise(libc::SIGINT), 0);
+                assert_eq!(*libc::__errno_location(), libc::EXDEV);
+            }
+            assert_eq!(signals.wait().unwrap(), Signal::Interrupt);
+            drop(signals);
+            libc::raise(libc::SIGTERM);
+        }
+    }
 
     #[test]
     fn signals_come_as_values() {

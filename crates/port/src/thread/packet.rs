@@ -73,13 +73,28 @@ impl<T> Packet<T> {
         last.is_some_and(|packet| packet.result.into_inner().is_some_and(|r| r.is_err()))
     }
 
-    /// The result, once.
+    /// The result, once; a body that never ran has panicked with [`NotStarted`].
     pub(crate) fn take(&self) -> Outcome<T> {
+        self.take_of_run().unwrap_or_else(|not_started| Err(Box::new(not_started)))
+    }
+
+    /// The result of the body, once.
+    ///
+    /// # Errors
+    /// It never ran. A body that ran may have panicked with [`NotStarted`] itself.
+    pub(crate) fn take_of_run(&self) -> Result<Outcome<T>, NotStarted> {
         assert!(self.is_done(), "the result is taken after it was delivered");
         // SAFETY: invariant 1.
-        unsafe { &mut *self.result.get() }.take().expect("the result is taken once")
+        let outcome = unsafe { &mut *self.result.get() }.take().expect("the result is taken once");
+        match outcome {
+            Err(panic) if panic.is::<Unrun>() => Err(NotStarted),
+            outcome => Ok(outcome),
+        }
     }
 }
+
+/// What is delivered for a body that never ran; no body can panic with it.
+struct Unrun;
 
 /// What a task that never ran ends with: there was no memory for its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +171,7 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if !self.0.is_done() {
-            self.deliver(Err(Box::new(NotStarted)));
+            self.deliver(Err(Box::new(Unrun)));
         }
     }
 }

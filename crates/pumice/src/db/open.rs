@@ -95,7 +95,8 @@ pub(crate) fn open(
         dir => dir.into(),
     };
     if mode == Mode::ReadWrite && wal_dir != path {
-        create_dir_durably(&*fs, &wal_dir, true)?;
+        // A log is made only in a directory that is durable.
+        create_dir_durably(&*fs, &wal_dir, !filename::holds_logs(&*fs, &wal_dir)?)?;
     }
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,

@@ -211,7 +211,7 @@ fn together(count: usize, work: impl Fn(usize)) {
         }
     };
     if count > 1 {
-        fiber::scope_here(|scope| {
+        fiber::scope_independent(|scope| {
             let fibers = count.min(READS_AT_ONCE);
             let fibers: Vec<_> = (0..fibers).map(|_| scope.spawn("multi_get", some)).collect();
             for fiber in fibers {

@@ -326,6 +326,12 @@ impl WriteBatch {
         std::mem::take(&mut self.rep)
     }
 
+    /// Whether the wire form was taken and not restored.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.rep.is_empty()
+    }
+
     /// Puts back what [`WriteBatch::take_rep`] took.
     pub(crate) fn restore(&mut self, rep: Vec<u8>) {
         self.rep = rep;

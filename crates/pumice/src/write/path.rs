@@ -66,6 +66,18 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// A batch whose bytes are on their way. A panic takes them along and leaves an empty batch.
+struct Taken<'a>(&'a mut WriteBatch);
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_taken() {
+            self.0.clear();
+        }
+    }
+}
+
 impl DbInner {
     /// Applies `updates` atomically.
     ///
@@ -84,9 +96,10 @@ impl DbInner {
         if check_batch(&key_space, updates, options.ignore_missing_column_families)? {
             return self.write_known(options, updates, &key_space);
         }
-        let rep = updates.take_rep();
+        let taken = Taken(updates);
+        let rep = taken.0.take_rep();
         let (rep, result) = self.write_rep(options, rep);
-        updates.restore(rep);
+        taken.0.restore(rep);
         result
     }
 

@@ -28,7 +28,9 @@ fn child(test: &str, io: &str, run: &str) -> String {
     let output = child.env("PUMICE_IO", io).env("PUMICE_REFUSED_RUN", run).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test} {run}: {}: {text}", output.status);
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("running 1 test\n"), "there is a test {test}: {printed}");
+    printed
 }
 
 /// An empty folder on a disk.

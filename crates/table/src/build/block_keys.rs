@@ -27,6 +27,13 @@ const LEN: usize = 4;
 /// Keys of so many bytes together are not doubled when there is one more.
 const LARGE: usize = 1 << 20;
 
+/// How much room is made when the first `end` bytes are needed. Never more than positions can
+/// count: whoever has the room does not ask [`BlockKeys::is_full`].
+fn room_for(end: usize) -> usize {
+    let room = if end < LARGE { (2 * end).max(1024) } else { end + end / 2 };
+    room.min(u32::MAX as usize)
+}
+
 /// Internal keys in the order they were added.
 #[derive(Debug, Default)]
 pub(crate) struct BlockKeys {
@@ -101,8 +108,7 @@ impl BlockKeys {
         debug_assert!(ikey.len() >= TRAILER_LEN, "internal key shorter than its trailer");
         let (start, end) = (self.used, self.used + LEN + ikey.len());
         if end > self.bytes.len() {
-            let room = if end < LARGE { (2 * end).max(1024) } else { end + end / 2 };
-            self.bytes.resize(room, 0);
+            self.bytes.resize(room_for(end), 0);
         }
         put_key(&mut self.bytes[start..end], ikey);
         self.len += 1;
@@ -196,6 +202,15 @@ impl BlockKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Keys are added without asking whether they are full while there is room.
+    #[pumice_test_macros::test]
+    fn there_is_no_room_that_positions_cannot_count() {
+        let most = u32::MAX as usize;
+        for end in [1, 600, LARGE - 1, LARGE, 400 << 20, 3 << 30, most - 1, most] {
+            assert!((end..=most).contains(&room_for(end)), "{end}: {}", room_for(end));
+        }
+    }
 
     #[pumice_test_macros::test]
     fn keys_come_back_in_order() {

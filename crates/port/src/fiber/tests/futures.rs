@@ -85,3 +85,15 @@ fn the_latest_waker_is_woken_and_panics_come_through() {
     let panic = std::panic::catch_unwind(poll).unwrap_err();
     assert_eq!(thread::panic_message(panic.as_ref()), "seen by the poller");
 }
+
+#[test]
+fn a_future_is_polled_until_it_is_ready_and_no_more() {
+    let rt = runtime(1);
+    let mut task = future::spawn(&rt, "once", || 5, |e| panic!("{e}"));
+    assert_eq!(block_on(&mut task), 5);
+    let again = std::panic::AssertUnwindSafe(|| {
+        pin!(&mut task).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    });
+    let panic = std::panic::catch_unwind(again).expect_err("it panics");
+    assert!(thread::panic_message(panic.as_ref()).contains("polled"));
+}

@@ -21,7 +21,10 @@ pub(super) fn in_child_of(module: &str, name: &str) -> Output {
     let name = format!("fiber::tests::{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
-    command.output().unwrap()
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("running 1 test\n"), "there is a test {name}: {text}");
+    output
 }
 
 #[test]

@@ -67,6 +67,19 @@ fn joining_and_running_tell_of_it() {
     assert_eq!((refuse_stacks(0, 0), borrowed), (0, 0));
 }
 
+/// A body that panics with what another one did not start with has started itself.
+#[test]
+fn a_panic_that_came_through_is_no_refusal() {
+    let rt = runtime(1);
+    let through = || std::panic::resume_unwind(Box::new(NotStarted));
+    let e = rt.spawn("outer", through).join().unwrap_err();
+    assert_eq!((e.kind(), e.subcode()), (ErrorKind::Aborted, SubCode::None), "{e}");
+    assert!(e.to_string().contains("outer panicked: no memory for the stack"), "{e}");
+    let here = std::panic::AssertUnwindSafe(|| Runtime::builder().loops(1).run_here("o", through));
+    let panic = std::panic::catch_unwind(here).expect_err("it ran");
+    assert!(panic.is::<NotStarted>());
+}
+
 /// On a plain thread, on a fiber, and with `thread::scope` where it starts fibers.
 #[test]
 fn a_scope_ends_when_children_did_not_begin() {

@@ -11,7 +11,7 @@
 //! simulation there is no network: these are the machine's sockets and block the simulation.
 
 use crate::fiber::{maybe_yield, offload, with_reactor};
-use crate::io::{self as ring, Limits, Op};
+use crate::io::{self as ring, CancelToken, Limits, Op};
 use crate::time;
 use std::io::{self, ErrorKind};
 pub use std::net::SocketAddr;
@@ -359,6 +359,30 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the other side has ended, or this one was shut, and receives nothing; at most so
+    /// many nanoseconds. Suspends.
+    ///
+    /// # Errors
+    /// TimedOut; Interrupted once `token` is cancelled; or what the operating system says.
+    pub fn wait_for_end(&self, nanos: Option<u64>, token: &CancelToken) -> io::Result<()> {
+        /// How often a thread, which no token can wake here, looks at it.
+        const LOOK_NANOS: u64 = 50_000_000;
+        let (fd, events) = (self.fd.as_raw_fd(), libc::POLLRDHUP);
+        let limits = Limits { deadline: deadline(nanos.unwrap_or(FOREVER)), token: Some(token) };
+        if let Some(result) = with_reactor(|r| r.run_within(Op::poll(fd, events), limits)) {
+            return result.map(drop);
+        }
+        loop {
+            let now = time::monotonic_nanos();
+            let until = limits.deadline.unwrap_or(FOREVER).min(now + LOOK_NANOS);
+            match wait_for(fd, events, Some(until)) {
+                _ if token.is_cancelled() => return Err(ErrorKind::Interrupted.into()),
+                Err(e) if e.kind() == ErrorKind::TimedOut && limits.deadline != Some(until) => {}
+                ended => return ended,
+            }
+        }
     }
 
     /// Ends directions of the stream, also for tasks that wait in them now. Never suspends.

@@ -117,6 +117,9 @@ fn serve(config: Config) -> Result<(), String> {
     if let Some(path) = running.socket() {
         println!("listening on {}: redis-cli -s {}", path.display(), path.display());
     }
+    if let Some(address) = running.metrics() {
+        println!("metrics on http://{address}/metrics");
+    }
     println!("Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept");
     while !running.wait(Duration::from_secs(3600)) {}
     running.stop()?;

@@ -222,3 +222,23 @@ fn a_slow_reader_stops_the_sender_and_loses_nothing() {
         sender.join().unwrap();
     });
 }
+
+#[test]
+fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
+    on_each_runtime(|| {
+        let (one, other) = Stream::pair().unwrap();
+        let token = Arc::new(CancelToken::new());
+        let kind =
+            |limit, token: &CancelToken| one.wait_for_end(limit, token).map_err(|e| e.kind());
+        // What can be received is no end.
+        other.send_all(b"x").unwrap();
+        assert_eq!(kind(Some(1_000_000), &token), Err(ErrorKind::TimedOut));
+        let same = Arc::clone(&token);
+        let canceller = thread::spawn("cancels", move || same.cancel());
+        assert_eq!(kind(None, &token), Err(ErrorKind::Interrupted));
+        canceller.join().unwrap();
+        let closer = thread::spawn("closes", move || drop(other));
+        assert_eq!(kind(None, &CancelToken::new()), Ok(()));
+        closer.join().unwrap();
+    });
+}

@@ -16,12 +16,15 @@ pub fn integer(arg: &[u8]) -> Outcome<i64> {
     number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
 }
 
-/// An argument that is a number.
+/// An argument that is a number, and none too small to be told from zero.
 ///
 /// # Errors
 /// It is none.
 pub fn double(arg: &[u8]) -> Outcome<f64> {
-    number::double(arg).ok_or(Failure::NOT_A_FLOAT)
+    let mantissa = arg.split(|b| b.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
+    let is_zero = || !mantissa.iter().any(|b| (b'1'..=b'9').contains(b));
+    let number = number::double(arg).filter(|number| *number != 0.0 || is_zero());
+    number.ok_or(Failure::NOT_A_FLOAT)
 }
 
 /// The argument is this word, in any case.

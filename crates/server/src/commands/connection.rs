@@ -9,7 +9,7 @@ use super::args::{fail, integer, is, lossy, upper};
 use super::keys::help;
 use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NO_AUTH, NOSCRIPT, Row, STALE};
 use crate::keyspace::{Failure, Outcome};
-use crate::protocol::number;
+use crate::protocol::{Reply, number};
 use crate::session::Session;
 use crate::session::clients::Client;
 
@@ -58,6 +58,7 @@ const CLIENT: &[Row] = &[
         "Accepted: no connection is evicted.",
         no_evict,
     ),
+    row("unblock", -3, SUB | super::ADMIN, "5.0.0", "Ends the wait of a connection.", unblock),
     row("setname", 3, SUB, "2.6.9", "Names the connection.", setname),
 ];
 
@@ -190,7 +191,7 @@ fn select(call: &mut Call<'_, '_>) -> Outcome<()> {
         return Err(Failure::text("ERR DB index is out of range"));
     }
     call.session.db = number as u8;
-    call.txn.db = number as u8;
+    call.txn.select(number as u8);
     call.session.client.db.store(number as u8, Ordering::Relaxed);
     call.out.ok();
     Ok(())
@@ -259,6 +260,38 @@ fn no_evict(call: &mut Call<'_, '_>) -> Outcome<()> {
         return Err(Failure::SYNTAX);
     }
     call.out.ok();
+    Ok(())
+}
+
+fn unblock(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let is_error = match &call.args[3..] {
+        [] => false,
+        [word] if is(word, "timeout") => false,
+        [word] if is(word, "error") => true,
+        [_] => {
+            const REASON: &str = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+            return Err(Failure::text(REASON));
+        }
+        _ => {
+            const WORDS: &str = "ERR unknown subcommand or wrong number of arguments for \
+                                 'UNBLOCK'. Try CLIENT HELP.";
+            return Err(Failure::text(WORDS));
+        }
+    };
+    let id = integer(call.args[2])?;
+    let clients = call.shared.clients.list();
+    let client = clients.iter().find(|client| client.id as i64 == id);
+    let waiter = client.and_then(|client| client.waiter.lock().clone());
+    let unblocked = waiter.is_some_and(|waiter| {
+        let mut reply = Reply::new();
+        reply.resp3 = waiter.resp3;
+        match is_error {
+            true => reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            false => reply.null_array(),
+        }
+        waiter.give_up(reply.bytes())
+    });
+    call.out.integer(i64::from(unblocked));
     Ok(())
 }
 

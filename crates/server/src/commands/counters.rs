@@ -8,7 +8,7 @@ use crate::keyspace::encoding::Kind;
 use crate::keyspace::txn::Found;
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::extended::Extended;
-use crate::protocol::number::push_integer;
+use crate::protocol::number::{double, push_integer};
 
 const FLAGS: u32 = WRITE | DENYOOM | FAST;
 
@@ -72,14 +72,19 @@ fn put(
 /// # Errors
 /// One of them is none; the sum is too large.
 pub fn float_sum(number: Option<&[u8]>, by: &[u8], no_number: Failure) -> Outcome<String> {
-    let number = number.map_or(Some(Extended::parse(b"0")), |text| Some(Extended::parse(text)));
-    let number = number.flatten().ok_or(no_number)?;
-    let infinite = crate::protocol::number::double(by).is_some_and(f64::is_infinite);
     const TOO_LARGE: Failure = Failure::text("ERR increment would produce NaN or Infinity");
-    if infinite {
-        return Err(TOO_LARGE);
+    let number = number.unwrap_or(b"0");
+    let infinite = |text| double(text).is_some_and(f64::is_infinite);
+    let known = |text| infinite(text) || Extended::parse(text).is_some();
+    if !known(number) {
+        return Err(no_number);
     }
-    let by = Extended::parse(by).ok_or(Failure::NOT_A_FLOAT)?;
+    if !known(by) {
+        return Err(Failure::NOT_A_FLOAT);
+    }
+    let (Some(number), Some(by)) = (Extended::parse(number), Extended::parse(by)) else {
+        return Err(TOO_LARGE);
+    };
     Ok(number.plus(by).ok_or(TOO_LARGE)?.text())
 }
 

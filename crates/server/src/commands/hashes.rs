@@ -4,10 +4,11 @@
 
 use super::args::{fail, integer, is};
 use super::counters::float_sum;
-use super::scan::{Steps, cursor, nothing};
+use super::scan::scan_collection;
 use super::{Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, Collection, Kind, name_of};
 use crate::keyspace::{Failure, Outcome};
+use crate::protocol::Reply;
 use crate::protocol::number::{self, push_integer};
 
 const fn read(
@@ -118,14 +119,14 @@ fn all(call: &mut Call<'_, '_>, keys: bool, values: bool) -> Outcome<()> {
     }
     let Some(hash) = hash else { return Ok(()) };
     let out = &mut *call.out;
-    call.txn.walk(&hash.part(BY_NAME), false, &mut |key, value| {
+    call.txn.pass(&hash.part(BY_NAME), false, &mut |key, value| {
         if keys {
             out.bulk(name_of(key));
         }
         if values {
             out.bulk(value);
         }
-        true
+        !out.is_full()
     })
 }
 
@@ -254,24 +255,11 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let number = cursor(call.args[2])?;
-    let Some(hash) = call.txn.collection(call.args[1], Kind::Hash)? else {
-        nothing(call);
-        return Ok(());
+    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
+        out.bulk(name);
+        out.bulk(value);
     };
-    let steps = Steps::read(number, &call.args[3..], false)?;
-    let mut found = Vec::new();
-    let next = call.txn.scan_elements(&hash, steps.number, steps.count, &mut |name, value| {
-        if steps.wants(name) {
-            found.push(name.to_vec());
-            found.push(value.to_vec());
-        }
-    })?;
-    call.out.array(2);
-    call.out.bulk(next.to_string().as_bytes());
-    call.out.array(found.len());
-    found.iter().for_each(|bytes| call.out.bulk(bytes));
-    Ok(())
+    scan_collection(call, Kind::Hash, say, 2)
 }
 
 /// Names and values of elements that chance picks: all different if `count` is not negative, as
@@ -285,6 +273,11 @@ pub fn by_chance(
     count: i64,
 ) -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
     let len = collection.count;
+    let mut room = call.txn.room();
+    let most = if count < 0 { count.unsigned_abs() } else { len.min(count as u64) };
+    if most > (room / PICK_BYTES) as u64 {
+        return Err(Failure::TOO_LARGE);
+    }
     let mut places = Vec::new();
     if count < 0 {
         places.extend((0..count.unsigned_abs()).map(|_| call.session.next_random() % len));
@@ -303,15 +296,20 @@ pub fn by_chance(
     let mut wanted: Vec<(u64, usize)> = places.iter().copied().zip(0..).collect();
     wanted.sort_unstable();
     let mut picked = vec![(Vec::new(), Vec::new()); places.len()];
-    let (mut at, mut rest) = (0, wanted.iter().peekable());
-    call.txn.walk(&collection.part(BY_NAME), false, &mut |key, value| {
+    let (mut at, mut rest, mut is_full) = (0, wanted.iter().peekable(), false);
+    call.txn.pass(&collection.part(BY_NAME), false, &mut |key, value| {
         while let Some((_, index)) = rest.next_if(|(place, _)| *place == at) {
+            is_full |= key.len() + value.len() > room;
+            if is_full {
+                return false;
+            }
+            room -= key.len() + value.len();
             picked[*index] = (name_of(key).to_vec(), value.to_vec());
         }
         at += 1;
         rest.peek().is_some()
     })?;
-    Ok(picked)
+    if is_full { Err(Failure::TOO_LARGE) } else { Ok(picked) }
 }
 
 /// A count for which a reply can be made.
@@ -325,6 +323,9 @@ pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     }
     Ok(count)
 }
+
+/// What a pick costs beside its bytes.
+const PICK_BYTES: usize = 72;
 
 /// Elements at most that a command gives more than once.
 const MANY: i64 = 10_000_000;

@@ -63,12 +63,14 @@ fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
 
 fn clients(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "connected_clients:{}\r", shared.clients.len())?;
+    writeln!(text, "blocked_clients:{}\r", shared.waiters.len())?;
     writeln!(text, "maxclients:{}\r", shared.config.get("maxclients"))
 }
 
-fn memory(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+fn memory(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     let usage = pumice_port::time::resource_usage();
     writeln!(text, "used_memory_peak:{}\r", usage.max_resident_bytes)?;
+    writeln!(text, "mem_clients_normal:{}\r", shared.clients.memory.used())?;
     writeln!(text, "total_system_memory:{}\r", pumice_port::os::total_memory_bytes())?;
     writeln!(text, "maxmemory:0\r\nmaxmemory_policy:noeviction\r")
 }
@@ -91,6 +93,8 @@ fn stats(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
         ("keyspace_hits", &stats.hits),
         ("keyspace_misses", &stats.misses),
         ("total_error_replies", &stats.errors),
+        ("evicted_clients", &shared.clients.evicted),
+        ("panicked_commands", &stats.panics),
     ];
     rows.iter().try_for_each(|(name, value)| writeln!(text, "{name}:{}\r", Stats::get(value)))
 }
@@ -126,7 +130,7 @@ fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
 
 fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     for db in 0..shared.config.number("databases") {
-        let keys = shared.keyspace.count_of(db as u8);
+        let keys = shared.keyspace.keys_in(db as u8);
         if keys > 0 {
             writeln!(text, "db{db}:keys={keys}\r")?;
         }

@@ -24,8 +24,12 @@ const fn row(
 pub const ROWS: &[Row] = &[
     row("del", -2, WRITE, "1.0.0", "Deletes keys.", del).keys(1, -1, 1),
     row("unlink", -2, WRITE | FAST, "4.0.0", "Deletes keys.", del).keys(1, -1, 1),
-    row("exists", -2, READONLY | FAST, "1.0.0", "Counts which keys exist.", exists).keys(1, -1, 1),
-    row("touch", -2, READONLY | FAST, "3.2.1", "Counts which keys exist.", exists).keys(1, -1, 1),
+    row("exists", -2, READONLY | FAST, "1.0.0", "Counts which keys exist.", exists)
+        .keys(1, -1, 1)
+        .access(Access::View),
+    row("touch", -2, READONLY | FAST, "3.2.1", "Counts which keys exist.", exists)
+        .keys(1, -1, 1)
+        .access(Access::View),
     row("type", 2, READONLY | FAST, "1.0.0", "Tells the type of a key's value.", type_of).key(),
     row("object", -2, 0, "2.2.3", "Tells about the inside of a value.", object)
         .access(Access::View)
@@ -85,14 +89,14 @@ fn object(_: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn encoding(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (db, key) = (call.txn.db, call.args[2]);
+    let key = call.args[2];
     let Some(found) = call.txn.find(key)? else {
         call.out.null();
         return Ok(());
     };
     let name = match found.kind() {
         Kind::String => string_encoding(found.string()),
-        kind => collection_encoding(kind, found.collection(db, key).count),
+        kind => collection_encoding(kind, call.txn.collection_of(key, &found).count),
     };
     call.out.bulk(name.as_bytes());
     Ok(())

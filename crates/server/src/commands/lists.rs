@@ -1,10 +1,11 @@
 //! Commands on lists.
 //!
-//! Both ends grow and shrink by writing one element and the record. LINSERT and LREM read the list
-//! and write what is between the change and the nearer end. Thread safety: see the module above.
+//! Both ends grow and shrink by writing one element and the record; LINDEX and LSET go straight to
+//! the element. LINSERT, LREM and LPOS look through the list; LINSERT and LREM also move what is
+//! between the change and the nearer end. Thread safety: see the module above.
 
-use super::args::{clamp, integer, is, upper};
-use super::sets::counted;
+use super::args::{clamp, integer, upper};
+use super::blocking::pop_request;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{Collection, Kind};
 use crate::keyspace::{Failure, Outcome};
@@ -49,7 +50,7 @@ pub const ROWS: &[Row] = &[
         pop(call, End::Right)
     }),
     row("rpoplpush", 3, ADDS, "1.2.0", "Moves the last element to another beginning.", |call| {
-        move_element(call, End::Right, End::Left)
+        move_or_null(call, End::Right, End::Left)
     })
     .keys(1, 2, 1),
     row("rpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the end.", |call| {
@@ -60,14 +61,21 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
+    /// The beginning.
     Left,
+    /// The end.
     Right,
 }
 
 impl End {
-    fn read(word: &[u8]) -> Outcome<End> {
+    /// LEFT or RIGHT.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn read(word: &[u8]) -> Outcome<End> {
         match upper(word).as_slice() {
             b"LEFT" => Ok(End::Left),
             b"RIGHT" => Ok(End::Right),
@@ -213,7 +221,7 @@ fn each(
     backwards: bool,
     f: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Outcome<()> {
-    call.txn.walk(&(list.at(from), list.at(end)), backwards, &mut |_, value| f(value))
+    call.txn.pass(&(list.at(from), list.at(end)), backwards, &mut |_, value| f(value))
 }
 
 fn lrange(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -224,14 +232,12 @@ fn lrange(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.array(0);
         return Ok(());
     };
-    let mut values = Vec::new();
-    each(call, &list, first, last + 1, false, &mut |value| {
-        values.push(value.to_vec());
-        true
-    })?;
-    call.out.array(values.len());
-    values.iter().for_each(|value| call.out.bulk(value));
-    Ok(())
+    call.out.array((last - first + 1) as usize);
+    let out = &mut *call.out;
+    call.txn.pass(&(list.at(first), list.at(last + 1)), false, &mut |_, value| {
+        out.bulk(value);
+        !out.is_full()
+    })
 }
 
 fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -243,11 +249,7 @@ fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
         None => (list.count, list.count),
     };
     for (from, upto) in [(0, first), (end, list.count)] {
-        if upto - from > 32 {
-            call.txn.clear(list.at(from), list.at(upto));
-        } else {
-            (from..upto).for_each(|index| call.txn.delete(list.at(index)));
-        }
+        delete_places(call, &list, from, upto);
     }
     list.head = list.head.wrapping_add(first as i64);
     list.count = end - first;
@@ -255,36 +257,77 @@ fn ltrim(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-fn all(call: &Call<'_, '_>, list: &Collection) -> Outcome<Vec<Vec<u8>>> {
-    let mut values = Vec::with_capacity(list.count as usize);
-    each(call, list, 0, list.count, false, &mut |value| {
+/// Elements from `from` up to `end` (not included), which are about to be written elsewhere.
+fn values(call: &Call<'_, '_>, list: &Collection, from: u64, end: u64) -> Outcome<Vec<Vec<u8>>> {
+    let mut values = Vec::new();
+    call.txn.walk(&(list.at(from), list.at(end)), false, &mut |_, value| {
         values.push(value.to_vec());
         true
     })?;
     Ok(values)
 }
 
-/// Makes `new` of a list that holds `old`, leaving what is equal at the longer end in its place.
-fn rewrite(call: &mut Call<'_, '_>, list: &mut Collection, old: &[Vec<u8>], new: &[Vec<u8>]) {
-    let same = |(a, b): &(&Vec<u8>, &Vec<u8>)| a == b;
-    let front = old.iter().zip(new).take_while(same).count();
-    let shorter = old.len().min(new.len());
-    let back = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-    let back = back.min(shorter - front.min(shorter));
-    let before = list.clone();
-    list.count = new.len() as u64;
-    let (from, upto) = if back > front {
-        list.head = before.head.wrapping_add(old.len() as i64 - new.len() as i64);
-        let gone = old.len().saturating_sub(new.len());
-        (0..gone).for_each(|index| call.txn.delete(before.at(index as u64)));
-        (0, new.len() - back)
-    } else {
-        (new.len()..old.len()).for_each(|index| call.txn.delete(before.at(index as u64)));
-        (front, new.len())
-    };
-    for (index, value) in new.iter().enumerate().take(upto).skip(from) {
-        call.txn.put(list.at(index as u64), value.clone());
+/// Writes elements at the places from `index` on.
+fn put_at(call: &mut Call<'_, '_>, list: &Collection, index: u64, values: Vec<Vec<u8>>) {
+    for (place, value) in (index..).zip(values) {
+        call.txn.put(list.at(place), value);
     }
+}
+
+/// Deletes what is at the places from `from` up to `upto` (not included).
+fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u64) {
+    if upto - from > 32 {
+        call.txn.clear(list.at(from), list.at(upto));
+    } else {
+        (from..upto).for_each(|index| call.txn.delete(list.at(index)));
+    }
+}
+
+/// The places, in order, of up to `most` elements that are equal to `wanted`.
+fn places_of(
+    call: &Call<'_, '_>,
+    list: &Collection,
+    wanted: &[u8],
+    most: u64,
+    backwards: bool,
+) -> Outcome<Vec<u64>> {
+    let (mut found, mut seen) = (Vec::new(), 0);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let room = call.txn.room() / size_of::<u64>();
+    each(call, list, 0, list.count, backwards, &mut |value| {
+        if value == wanted {
+            found.push(if backwards { list.count - 1 - seen } else { seen });
+        }
+        seen += 1;
+        found.len() < most && found.len() <= room
+    })?;
+    if found.len() > room {
+        return Err(Failure::TOO_LARGE);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Takes the elements at `gone`, which is not empty, out: what is on the side with fewer elements
+/// moves.
+fn close_gaps(call: &mut Call<'_, '_>, list: &mut Collection, gone: &[u64]) -> Outcome<()> {
+    let (first, last, count) = (gone[0], gone[gone.len() - 1], gone.len() as u64);
+    let moves_front = last + 1 < list.count - first;
+    let (from, end) = if moves_front { (0, last + 1) } else { (first, list.count) };
+    let mut rest = gone.iter().peekable();
+    let kept = (from..).zip(values(call, list, from, end)?);
+    let kept = kept.filter(|(index, _)| rest.next_if(|gone| *gone == index).is_none());
+    let kept: Vec<_> = kept.map(|(_, value)| value).collect();
+    if moves_front {
+        put_at(call, list, count, kept);
+        delete_places(call, list, 0, count);
+        list.head = list.head.wrapping_add(count as i64);
+    } else {
+        put_at(call, list, first, kept);
+        delete_places(call, list, list.count - count, list.count);
+    }
+    list.count -= count;
+    Ok(())
 }
 
 fn lrem(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -293,18 +336,10 @@ fn lrem(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.integer(0);
         return Ok(());
     };
-    let old = all(call, &list)?;
-    let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
-    let equal = |index: &usize| old[*index] == wanted;
-    let gone: std::collections::BTreeSet<usize> = if count < 0 {
-        (0..old.len()).rev().filter(equal).take(most).collect()
-    } else {
-        (0..old.len()).filter(equal).take(most).collect()
-    };
+    let most = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+    let gone = places_of(call, &list, wanted, most, count < 0)?;
     if !gone.is_empty() {
-        let stays = |(index, _): &(usize, &Vec<u8>)| !gone.contains(index);
-        let new: Vec<_> = old.iter().enumerate().filter(stays).map(|(_, v)| v.clone()).collect();
-        rewrite(call, &mut list, &old, &new);
+        close_gaps(call, &mut list, &gone)?;
         save_taken(call, key, &mut list, "lrem");
     }
     call.out.count(gone.len());
@@ -322,14 +357,21 @@ fn linsert(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.out.integer(0);
         return Ok(());
     };
-    let old = all(call, &list)?;
-    let Some(at) = old.iter().position(|each| each == pivot) else {
+    let Some(&at) = places_of(call, &list, pivot, 1, false)?.first() else {
         call.out.integer(-1);
         return Ok(());
     };
-    let mut new = old.clone();
-    new.insert(at + after, value.to_vec());
-    rewrite(call, &mut list, &old, &new);
+    let at = at + after;
+    if at < list.count - at {
+        let front = values(call, &list, 0, at)?;
+        list.head = list.head.wrapping_sub(1);
+        put_at(call, &list, 0, front);
+    } else {
+        let back = values(call, &list, at, list.count)?;
+        put_at(call, &list, at + 1, back);
+    }
+    list.count += 1;
+    call.txn.put(list.at(at), value.to_vec());
     call.txn.save(key, &mut list);
     call.txn.event(key, b'l', "linsert");
     call.out.integer(list.count as i64);
@@ -338,15 +380,27 @@ fn linsert(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn lmove(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (from, to) = (End::read(call.args[3])?, End::read(call.args[4])?);
-    move_element(call, from, to)
+    move_or_null(call, from, to)
 }
 
-fn move_element(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
-    let (source, target) = (call.args[1], call.args[2]);
-    let Some(mut list) = call.txn.collection(source, Kind::List)? else {
+fn move_or_null(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
+    if !move_element(call, (call.args[1], from), (call.args[2], to))? {
         call.out.null();
-        return Ok(());
-    };
+    }
+    Ok(())
+}
+
+/// Moves an element from an end of a list to an end of another, and replies with it; false when
+/// there is none.
+///
+/// # Errors
+/// A key holds another type; of the engine.
+pub fn move_element(
+    call: &mut Call<'_, '_>,
+    (source, from): (&[u8], End),
+    (target, to): (&[u8], End),
+) -> Outcome<bool> {
+    let Some(mut list) = call.txn.collection(source, Kind::List)? else { return Ok(false) };
     call.txn.collection(target, Kind::List)?;
     let value = take(call, &mut list, from)?;
     if source == target {
@@ -361,37 +415,41 @@ fn move_element(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
     }
     call.txn.event(target, b'l', to.push_event());
     call.out.bulk(&value);
-    Ok(())
+    Ok(true)
+}
+
+/// Takes elements from an end of a list and replies with the key and them; `count` None: with one,
+/// alone. False when there are none.
+///
+/// # Errors
+/// The key holds another type; of the engine.
+pub fn pop_list(
+    call: &mut Call<'_, '_>,
+    key: &[u8],
+    end: End,
+    count: Option<u64>,
+) -> Outcome<bool> {
+    let Some(mut list) = call.txn.collection(key, Kind::List)? else { return Ok(false) };
+    let taken = list.count.min(count.unwrap_or(1));
+    call.out.array(2);
+    call.out.bulk(key);
+    if count.is_some() {
+        call.out.array(taken as usize);
+    }
+    for _ in 0..taken {
+        let value = take(call, &mut list, end)?;
+        call.out.bulk(&value);
+    }
+    save_taken(call, key, &mut list, end.pop_event());
+    Ok(true)
 }
 
 fn lmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (keys, rest) = counted(call.args, 1).map_err(|failure| match failure {
-        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
-        other => other,
-    })?;
-    let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
-    let end = End::read(word)?;
-    const COUNT: Failure = Failure::text("ERR count should be greater than 0");
-    let count = match rest {
-        [] => 1,
-        [word, number] if is(word, "count") => {
-            let number = integer(number).map_err(|_| COUNT)?;
-            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
-        }
-        _ => return Err(Failure::SYNTAX),
-    };
+    let (keys, end, count) = pop_request(call.args, 1, End::read)?;
     for key in keys {
-        let Some(mut list) = call.txn.collection(key, Kind::List)? else { continue };
-        let taken = list.count.min(count);
-        call.out.array(2);
-        call.out.bulk(key);
-        call.out.array(taken as usize);
-        for _ in 0..taken {
-            let value = take(call, &mut list, end)?;
-            call.out.bulk(&value);
+        if pop_list(call, key, end, Some(count))? {
+            return Ok(());
         }
-        save_taken(call, key, &mut list, end.pop_event());
-        return Ok(());
     }
     call.out.null_array();
     Ok(())

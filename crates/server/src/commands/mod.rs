@@ -7,14 +7,17 @@
 //! | file | commands on |
 //! |---|---|
 //! | `strings`, `counters`, `lcs` | strings |
-//! | `keys`, `expire`, `rename`, `scan` | keys of any type |
+//! | `keys`, `expire`, `rename`, `scan`, `sort` | keys of any type |
+//! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
+//! | `slow` | what takes long, and what takes room |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
 //! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
 
 pub mod about;
 pub mod args;
+pub mod blocking;
 mod config;
 mod connection;
 mod counters;
@@ -29,6 +32,8 @@ mod rename;
 mod scan;
 mod server;
 mod sets;
+mod slow;
+mod sort;
 mod sorted_joins;
 mod sorted_ranges;
 mod sorted_sets;
@@ -131,6 +136,8 @@ pub enum Keys {
         /// There is a destination in front.
         dest: bool,
     },
+    /// Argument 1, and what STORE names.
+    Sort,
 }
 
 /// What a command needs of the keyspace.
@@ -142,6 +149,8 @@ pub enum Access {
     View,
     /// To write its keys.
     Write,
+    /// To write its keys, and to read others as they are at one moment.
+    WriteOneMoment,
     /// To write any key.
     WriteAll,
 }
@@ -240,7 +249,7 @@ impl Row {
     pub fn key_positions(&self) -> (i32, i32, i32) {
         match self.keys {
             Keys::Range(first, last, step) => (first, last, step),
-            Keys::Counted { dest: true, .. } => (1, 1, 1),
+            Keys::Counted { dest: true, .. } | Keys::Sort => (1, 1, 1),
             Keys::Counted { .. } | Keys::None => (0, 0, 0),
         }
     }
@@ -254,6 +263,10 @@ impl Row {
                 let last = if last < 0 { args.len() as i32 + last } else { last };
                 let each = (first..=last).step_by(step.max(1) as usize);
                 keys.extend(each.filter_map(|at| args.get(at as usize).copied()));
+            }
+            Keys::Sort => {
+                keys.extend(args.get(1).copied());
+                keys.extend(sort::stored_key(args));
             }
             Keys::Counted { at, dest } => {
                 let count = args.get(at).and_then(|n| crate::protocol::number::integer(n));
@@ -316,15 +329,18 @@ const GROUPS: &[&[Row]] = &[
     expire::ROWS,
     rename::ROWS,
     scan::ROWS,
+    sort::ROWS,
     hashes::ROWS,
     sets::ROWS,
     lists::ROWS,
+    blocking::ROWS,
     sorted_sets::ROWS,
     sorted_ranges::ROWS,
     sorted_joins::ROWS,
     pubsub::ROWS,
     connection::ROWS,
     server::ROWS,
+    slow::ROWS,
     config::ROWS,
     info::ROWS,
     about::ROWS,

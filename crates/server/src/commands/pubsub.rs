@@ -52,10 +52,14 @@ const SUB: &[Row] = &[
     row("numsub", -2, COMMON, "2.8.0", "Counts who listens to channels.", numsub),
 ];
 
+/// What a name costs beside its bytes, here and in the registry.
+const NAME_BYTES: usize = 256;
+
 /// The connection's outbox, from now on the way of all it is told.
 fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
-    let id = call.session.client.id;
-    let outbox = Arc::clone(call.session.outbox.get_or_insert_with(|| Outbox::new(id)));
+    let (session, memory) = (&mut *call.session, &call.shared.clients.memory);
+    let new = || Outbox::new(&session.client, memory);
+    let outbox = Arc::clone(session.outbox.get_or_insert_with(new));
     outbox.resp3.store(call.out.resp3, Ordering::Relaxed);
     outbox
 }
@@ -84,7 +88,9 @@ fn subscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
     for name in &call.args[1..] {
         let own = &mut *call.session;
         let names = if is_pattern { &mut own.patterns } else { &mut own.channels };
-        names.insert(name.to_vec());
+        if names.insert(name.to_vec()) {
+            own.listened_bytes += name.len() + NAME_BYTES;
+        }
         let said = said(call, what, Some(name), call.session.subscriptions());
         call.shared.channels.subscribe(name, is_pattern, &outbox, &said);
     }
@@ -106,7 +112,9 @@ fn unsubscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
     for name in names {
         let own = &mut *call.session;
         let set = if is_pattern { &mut own.patterns } else { &mut own.channels };
-        set.remove(&name);
+        if set.remove(&name) {
+            own.listened_bytes -= name.len() + NAME_BYTES;
+        }
         let said = said(call, what, Some(&name), call.session.subscriptions());
         call.shared.channels.unsubscribe(&name, is_pattern, &outbox, &said);
     }
@@ -116,6 +124,7 @@ fn unsubscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
 
 fn publish(call: &mut Call<'_, '_>) -> Outcome<()> {
     let reached = call.shared.channels.publish(call.args[1], call.args[2]);
+    call.shared.clients.enforce();
     call.out.count(reached);
     Ok(())
 }

@@ -3,9 +3,9 @@
 //! Within a slot and database a rename writes two records; otherwise the elements are written anew
 //! under the new slot. Thread safety: see the module above.
 
-use super::args::{integer, is, upper};
+use super::args::{integer, upper};
 use super::{Call, FAST, Row, WRITE};
-use crate::keyspace::encoding::{Collection, Kind, record_key};
+use crate::keyspace::encoding::Kind;
 use crate::keyspace::slot::slot_of;
 use crate::keyspace::txn::Found;
 use crate::keyspace::{Failure, Outcome};
@@ -31,20 +31,33 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
+/// Where a value goes.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    db: u8,
+    key: &'a [u8],
+}
+
+/// Does something in another database.
+fn within<R>(call: &mut Call<'_, '_>, db: u8, f: impl FnOnce(&mut Call<'_, '_>) -> R) -> R {
+    let own = call.txn.db();
+    call.txn.select(db);
+    let result = f(call);
+    call.txn.select(own);
+    result
+}
+
 fn rename(call: &mut Call<'_, '_>, only_if_free: bool) -> Outcome<()> {
-    let (from, to, db) = (call.args[1], call.args[2], call.txn.db);
+    let (from, to) = (call.args[1], call.args[2]);
+    let target = Target { db: call.txn.db(), key: to };
     let found = call.txn.find(from)?.ok_or(Failure::text("ERR no such key"))?;
     let same = from == to;
-    let target = if same { None } else { call.txn.find(to)? };
-    if only_if_free && (same || target.is_some()) {
+    if only_if_free && same || !same && !make_free(call, target, !only_if_free)? {
         call.out.integer(0);
         return Ok(());
     }
     if !same {
-        if let Some(target) = target {
-            call.txn.remove(to, &target)?;
-        }
-        relocate(call, from, &found, db, to)?;
+        relocate(call, from, &found, target)?;
         call.txn.event(from, b'g', "rename_from");
         call.txn.event(to, b'g', "rename_to");
     }
@@ -57,60 +70,56 @@ fn rename(call: &mut Call<'_, '_>, only_if_free: bool) -> Outcome<()> {
 }
 
 /// Moves a value to a key that is free.
-fn relocate(
-    call: &mut Call<'_, '_>,
-    from: &[u8],
-    found: &Found,
-    to_db: u8,
-    to: &[u8],
-) -> Outcome<()> {
-    let own = call.txn.db;
-    if found.kind() != Kind::String && own == to_db && slot_of(from) == slot_of(to) {
+fn relocate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
+    let same_place = call.txn.db() == to.db && slot_of(from) == slot_of(to.key);
+    if found.kind() != Kind::String && same_place {
         // The elements bear no name: they stay.
-        let collection = found.collection(own, from);
-        call.txn.delete(record_key(own, from));
-        call.txn.put(record_key(own, to), collection.value());
+        let value = call.txn.collection_of(from, found).value();
+        call.txn.delete(call.txn.record_key(from));
+        call.txn.put(call.txn.record_key(to.key), value);
         return Ok(());
     }
-    duplicate(call, from, found, to_db, to)?;
+    duplicate(call, from, found, to)?;
     call.txn.remove(from, found)
 }
 
 /// Writes a value once more, under a key that is free.
-fn duplicate(
-    call: &mut Call<'_, '_>,
-    from: &[u8],
-    found: &Found,
-    to_db: u8,
-    to: &[u8],
-) -> Outcome<()> {
-    let own = call.txn.db;
+fn duplicate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
     if found.kind() == Kind::String {
-        call.txn.db = to_db;
-        let done = call.txn.put_string(to, None, found.string(), found.head.expires);
-        call.txn.db = own;
-        return done;
+        return within(call, to.db, |call| {
+            call.txn.put_string(to.key, None, found.string(), found.head.expires)
+        });
     }
-    let source = found.collection(own, from);
-    call.txn.db = to_db;
-    let target = call.txn.new_collection(to, source.kind);
-    call.txn.db = own;
-    let mut target: Collection = target?;
-    (target.expires, target.head, target.count) = (source.expires, source.head, source.count);
-    let mut copies = Vec::new();
-    let skip = source.element(0, b"").len() - 1;
-    call.txn.walk(&source.all(), false, &mut |key, value| {
-        copies.push((target.element(key[skip], &key[skip + 1..]), value.to_vec()));
-        true
-    })?;
-    copies.into_iter().for_each(|(key, value)| call.txn.put(key, value));
-    call.txn.db = to_db;
-    call.txn.save(to, &mut target);
-    call.txn.db = own;
-    Ok(())
+    let source = call.txn.collection_of(from, found);
+    within(call, to.db, |call| {
+        let mut target = call.txn.new_collection(to.key, source.kind)?;
+        (target.expires, target.head, target.count) = (source.expires, source.head, source.count);
+        let mut copies = Vec::new();
+        let skip = source.element(0, b"").len() - 1;
+        call.txn.walk(&source.all(), false, &mut |key, value| {
+            copies.push((target.element(key[skip], &key[skip + 1..]), value.to_vec()));
+            true
+        })?;
+        copies.into_iter().for_each(|(key, value)| call.txn.put(key, value));
+        call.txn.save(to.key, &mut target);
+        Ok(())
+    })
 }
 
-fn database(call: &Call<'_, '_>, arg: &[u8]) -> Outcome<u8> {
+/// Makes the key free; false when it is not to be.
+fn make_free(call: &mut Call<'_, '_>, to: Target<'_>, replace: bool) -> Outcome<bool> {
+    within(call, to.db, |call| match call.txn.find(to.key)? {
+        None => Ok(true),
+        Some(old) if replace => call.txn.remove(to.key, &old).map(|()| true),
+        Some(_) => Ok(false),
+    })
+}
+
+/// A number that SELECT knows.
+///
+/// # Errors
+/// It is none.
+pub fn database(call: &Call<'_, '_>, arg: &[u8]) -> Outcome<u8> {
     let number = integer(arg)?;
     let databases = call.shared.config.number("databases") as i64;
     if !(0..databases).contains(&number) {
@@ -119,73 +128,54 @@ fn database(call: &Call<'_, '_>, arg: &[u8]) -> Outcome<u8> {
     Ok(number as u8)
 }
 
-const SAME: Failure = Failure::text("ERR source and destination objects are the same");
-
 fn copy(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (from, to, own) = (call.args[1], call.args[2], call.txn.db);
-    let (mut to_db, mut replace) = (own, false);
+    let mut to = Target { db: call.txn.db(), key: call.args[2] };
+    let mut replace = false;
     let mut rest = call.args[3..].iter();
     while let Some(arg) = rest.next() {
         match upper(arg).as_slice() {
             b"REPLACE" => replace = true,
-            b"DB" => to_db = database(call, rest.next().ok_or(Failure::SYNTAX)?)?,
+            b"DB" => to.db = database(call, rest.next().ok_or(Failure::SYNTAX)?)?,
             _ => return Err(Failure::SYNTAX),
         }
     }
-    if to_db == own && from == to {
-        return Err(SAME);
-    }
-    let Some(found) = call.txn.find(from)? else {
-        call.out.integer(0);
-        return Ok(());
-    };
-    call.txn.db = to_db;
-    let removed = clear_target(call, to, replace);
-    call.txn.db = own;
-    if !removed? {
-        call.out.integer(0);
-        return Ok(());
-    }
-    duplicate(call, from, &found, to_db, to)?;
-    call.txn.db = to_db;
-    call.txn.event(to, b'g', "copy_to");
-    call.txn.db = own;
-    call.out.integer(1);
-    Ok(())
-}
-
-/// Makes the key free; false when it is not to be.
-fn clear_target(call: &mut Call<'_, '_>, to: &[u8], replace: bool) -> Outcome<bool> {
-    match call.txn.find(to)? {
-        None => Ok(true),
-        Some(target) if replace => call.txn.remove(to, &target).map(|()| true),
-        Some(_) => Ok(false),
-    }
+    transfer(call, to, replace, |call, found| {
+        duplicate(call, call.args[1], found, to)?;
+        within(call, to.db, |call| call.txn.event(to.key, b'g', "copy_to"));
+        Ok(())
+    })
 }
 
 fn move_key(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (key, own) = (call.args[1], call.txn.db);
-    debug_assert!(is(call.args[0], "move"), "its own row");
-    let to_db = database(call, call.args[2])?;
-    if to_db == own {
-        return Err(SAME);
+    let key = call.args[1];
+    let to = Target { db: database(call, call.args[2])?, key };
+    transfer(call, to, false, |call, found| {
+        relocate(call, key, found, to)?;
+        call.txn.event(key, b'g', "move_from");
+        within(call, to.db, |call| call.txn.event(key, b'g', "move_to"));
+        Ok(())
+    })
+}
+
+/// The common part of COPY and MOVE: replies 1 if there is something and its target is, or can be
+/// made, free for `work`.
+fn transfer(
+    call: &mut Call<'_, '_>,
+    to: Target<'_>,
+    replace: bool,
+    work: impl FnOnce(&mut Call<'_, '_>, &Found) -> Outcome<()>,
+) -> Outcome<()> {
+    let from = call.args[1];
+    if to.db == call.txn.db() && from == to.key {
+        return Err(Failure::text("ERR source and destination objects are the same"));
     }
-    let Some(found) = call.txn.find(key)? else {
-        call.out.integer(0);
-        return Ok(());
+    let done = match call.txn.find(from)? {
+        Some(found) if make_free(call, to, replace)? => {
+            work(call, &found)?;
+            true
+        }
+        _ => false,
     };
-    call.txn.db = to_db;
-    let free = clear_target(call, key, false);
-    call.txn.db = own;
-    if !free? {
-        call.out.integer(0);
-        return Ok(());
-    }
-    relocate(call, key, &found, to_db, key)?;
-    call.txn.event(key, b'g', "move_from");
-    call.txn.db = to_db;
-    call.txn.event(key, b'g', "move_to");
-    call.txn.db = own;
-    call.out.integer(1);
+    call.out.integer(i64::from(done));
     Ok(())
 }

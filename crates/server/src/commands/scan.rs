@@ -4,7 +4,9 @@
 
 use super::args::{integer, upper};
 use super::{Access, Call, DANGEROUS, FAST, READONLY, Row, WRITE};
+use crate::keyspace::encoding::Kind;
 use crate::keyspace::{DATABASES_MAX, Failure, Outcome, data_end, encoding, glob};
+use crate::protocol::Reply;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
@@ -18,6 +20,17 @@ pub const ROWS: &[Row] = &[
     Row::new("server", "flushdb", -1, WRITE, "1.0.0", "Deletes all keys of a database.", |c| {
         flush(c, false)
     })
+    .access(Access::WriteAll)
+    .categories(&["keyspace", DANGEROUS]),
+    Row::new(
+        "server",
+        "swapdb",
+        3,
+        WRITE | FAST,
+        "4.0.0",
+        "Lets two databases change places.",
+        swap,
+    )
     .access(Access::WriteAll)
     .categories(&["keyspace", DANGEROUS]),
     Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that fit a pattern.", keys)
@@ -37,15 +50,16 @@ fn dbsize(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn keys(call: &mut Call<'_, '_>) -> Outcome<()> {
     let pattern = call.args[1];
-    let mut found = Vec::new();
+    let (at, mut found) = (call.out.len(), 0);
+    let out = &mut *call.out;
     call.txn.each_key(&mut |key, _| {
         if glob::matches(pattern, key) {
-            found.push(key.to_vec());
+            out.bulk(key);
+            found += 1;
         }
-        true
+        !out.is_full()
     })?;
-    call.out.array(found.len());
-    found.iter().for_each(|key| call.out.bulk(key));
+    call.out.array_before(at, found);
     Ok(())
 }
 
@@ -56,13 +70,14 @@ fn randomkey(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
+/// Elements that a step looks at, whatever COUNT says.
+const COUNT_MAX: usize = 10_000;
+
 /// MATCH, COUNT and TYPE of SCAN and its kin.
-pub struct Steps<'a> {
-    /// Number of the step.
-    pub number: u64,
+struct Steps<'a> {
     pattern: Option<&'a [u8]>,
     /// Elements to look at.
-    pub count: usize,
+    count: usize,
     kind: Option<Vec<u8>>,
 }
 
@@ -71,8 +86,8 @@ impl<'a> Steps<'a> {
     ///
     /// # Errors
     /// Redis's.
-    pub fn read(number: u64, args: &[&'a [u8]], has_type: bool) -> Outcome<Steps<'a>> {
-        let mut steps = Steps { number, pattern: None, count: 10, kind: None };
+    fn read(args: &[&'a [u8]], has_type: bool) -> Outcome<Steps<'a>> {
+        let mut steps = Steps { pattern: None, count: 10, kind: None };
         if !args.len().is_multiple_of(2) {
             return Err(Failure::SYNTAX);
         }
@@ -84,7 +99,7 @@ impl<'a> Steps<'a> {
                     if count < 1 {
                         return Err(Failure::SYNTAX);
                     }
-                    steps.count = usize::try_from(count).unwrap_or(usize::MAX);
+                    steps.count = usize::try_from(count).unwrap_or(usize::MAX).min(COUNT_MAX);
                 }
                 b"TYPE" if has_type => steps.kind = Some(pair[1].to_ascii_lowercase()),
                 _ => return Err(Failure::SYNTAX),
@@ -94,7 +109,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The name fits MATCH.
-    pub fn wants(&self, name: &[u8]) -> bool {
+    fn wants(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
     }
 }
@@ -103,31 +118,58 @@ impl<'a> Steps<'a> {
 ///
 /// # Errors
 /// It is none.
-pub fn cursor(arg: &[u8]) -> Outcome<u64> {
+fn cursor(arg: &[u8]) -> Outcome<u64> {
     let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse().ok());
     number.ok_or(Failure::text("ERR invalid cursor"))
 }
 
-/// What HSCAN and its kin reply where there is nothing.
-pub fn nothing(call: &mut Call<'_, '_>) {
-    call.out.array(2);
-    call.out.bulk(b"0");
-    call.out.array(0);
+/// HSCAN and its kin: `say` puts the parts of a name and its value.
+///
+/// # Errors
+/// Redis's; of the engine.
+pub fn scan_collection(
+    call: &mut Call<'_, '_>,
+    kind: Kind,
+    say: fn(&mut Reply, &[u8], &[u8]),
+    parts: usize,
+) -> Outcome<()> {
+    let number = cursor(call.args[2])?;
+    let Some(collection) = call.txn.collection(call.args[1], kind)? else {
+        reply_step(call.out, 0, 0, &[]);
+        return Ok(());
+    };
+    let steps = Steps::read(&call.args[3..], false)?;
+    let (mut found, mut elements) = (0, Reply::new());
+    let next = call.txn.scan_elements(&collection, number, steps.count, &mut |name, value| {
+        if steps.wants(name) {
+            found += parts;
+            say(&mut elements, name, value);
+        }
+    })?;
+    reply_step(call.out, next, found, elements.bytes());
+    Ok(())
+}
+
+/// The number to go on with, and `len` elements.
+fn reply_step(out: &mut Reply, next: u64, len: usize, elements: &[u8]) {
+    out.array(2);
+    out.bulk(next.to_string().as_bytes());
+    out.array(len);
+    out.raw(elements);
 }
 
 fn scan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let steps = Steps::read(cursor(call.args[1])?, &call.args[2..], true)?;
-    let mut found = Vec::new();
-    let next = call.txn.scan_keys(steps.number, steps.count, &mut |key, head| {
+    let number = cursor(call.args[1])?;
+    let steps = Steps::read(&call.args[2..], true)?;
+    let (mut found, mut keys) = (0, Reply::new());
+    let next = call.txn.scan_keys(number, steps.count, &mut |key, head| {
         let right = steps.kind.as_ref().is_none_or(|kind| kind == head.kind.name().as_bytes());
         if right && steps.wants(key) {
-            found.push(key.to_vec());
+            found += 1;
+            keys.bulk(key);
         }
     })?;
-    call.out.array(2);
-    call.out.bulk(next.to_string().as_bytes());
-    call.out.array(found.len());
-    found.iter().for_each(|key| call.out.bulk(key));
+    reply_step(call.out, next, found, keys.bytes());
     Ok(())
 }
 
@@ -137,33 +179,63 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
         [word] if matches!(upper(word).as_slice(), b"SYNC" | b"ASYNC") => {}
         _ => return Err(Failure::SYNTAX),
     }
-    let own = call.txn.db;
+    let own = call.txn.db();
     let mut others = 0;
     // All there can be, not only those that may be selected now.
     for db in (0..DATABASES_MAX).map(|db| db as u8) {
-        call.txn.db = db;
+        call.txn.select(db);
         if all || db == own {
             call.txn.count(-call.txn.keys());
         }
         others += call.txn.keys();
     }
-    call.txn.db = own;
+    call.txn.select(own);
     if others == 0 {
         call.txn.clear(Vec::new(), data_end());
     } else {
-        flush_one(call, own)?;
+        flush_one(call)?;
     }
     call.shared.watches.all_touched(if all { None } else { Some(own) });
     call.out.ok();
     Ok(())
 }
 
+fn swap(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let number = |arg: &[u8], text| {
+        let number = integer(arg).ok().and_then(|number| i32::try_from(number).ok());
+        number.ok_or(Failure::text(text))
+    };
+    let one = number(call.args[1], "ERR invalid first DB index")?;
+    let other = number(call.args[2], "ERR invalid second DB index")?;
+    let databases = call.shared.config.number("databases");
+    let db = |number: i32| {
+        let number = u64::try_from(number).ok().filter(|number| *number < databases);
+        number.map(|number| number as u8).ok_or(Failure::text("ERR DB index is out of range"))
+    };
+    let (one, other) = (db(one)?, db(other)?);
+    if one != other {
+        call.txn.swap_databases(one, other);
+        let own = call.txn.db();
+        for db in [one, other] {
+            call.shared.watches.all_touched(Some(db));
+            call.txn.select(db);
+            // Who waits may find something now.
+            for key in call.shared.waiters.keys_in(db) {
+                call.txn.event(&key, 0, "swapdb");
+            }
+        }
+        call.txn.select(own);
+    }
+    call.out.ok();
+    Ok(())
+}
+
 /// Deletes a database beside others: a range in each slot that it has keys in.
-fn flush_one(call: &mut Call<'_, '_>, db: u8) -> Outcome<()> {
+fn flush_one(call: &mut Call<'_, '_>) -> Outcome<()> {
     let mut slots = Vec::new();
     call.txn.each_slot(&mut |slot| slots.push(slot))?;
     for slot in slots {
-        let (first, end) = encoding::slot_range(slot, db);
+        let (first, end) = encoding::slot_range(slot, call.txn.stored());
         call.txn.clear(first, end);
     }
     Ok(())

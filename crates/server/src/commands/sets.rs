@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use super::args::{Args, integer, is};
 use super::hashes::{by_chance, chance_count};
-use super::scan::{Steps, cursor, nothing};
+use super::scan::scan_collection;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, Collection, Kind, name_of};
 use crate::keyspace::{Failure, Outcome};
+use crate::protocol::Reply;
 
 const fn row(
     name: &'static str,
@@ -239,23 +240,8 @@ fn srandmember(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn sscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let number = cursor(call.args[2])?;
-    let Some(set) = call.txn.collection(call.args[1], Kind::Set)? else {
-        nothing(call);
-        return Ok(());
-    };
-    let steps = Steps::read(number, &call.args[3..], false)?;
-    let mut found = Vec::new();
-    let next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, _| {
-        if steps.wants(name) {
-            found.push(name.to_vec());
-        }
-    })?;
-    call.out.array(2);
-    call.out.bulk(next.to_string().as_bytes());
-    call.out.array(found.len());
-    found.iter().for_each(|bytes| call.out.bulk(bytes));
-    Ok(())
+    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, _| out.bulk(name);
+    scan_collection(call, Kind::Set, say, 1)
 }
 
 fn members(call: &Call<'_, '_>, set: &Collection) -> Outcome<BTreeSet<Vec<u8>>> {

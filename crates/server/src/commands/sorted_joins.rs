@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::args::{Args, integer, is, upper};
+use super::blocking::{highest, pop_request};
 use super::hashes::{by_chance, chance_count};
 use super::sets::limit;
 use super::sorted_ranges::{replace, reply, weight};
@@ -93,13 +94,12 @@ enum Aggregate {
 /// Members with their scores, of a sorted set or a set.
 fn members(call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<BTreeMap<Vec<u8>, f64>> {
     let mut all = BTreeMap::new();
-    let db = call.txn.db;
     let Some(found) = call.txn.find(key)? else { return Ok(all) };
     let is_set = found.kind() == Kind::Set;
     if !is_set && found.kind() != Kind::SortedSet {
         return Err(Failure::WRONG_TYPE);
     }
-    let collection = found.collection(db, key);
+    let collection = call.txn.collection_of(key, &found);
     call.txn.walk(&collection.part(BY_NAME), false, &mut |key, value| {
         let score = if is_set { 1.0 } else { score_from(value) };
         all.insert(name_of(key).to_vec(), score);
@@ -215,7 +215,8 @@ fn joined(
         }
     }
     let mut all: Vec<_> = sum.into_iter().collect();
-    all.sort_by(|one, two| one.1.total_cmp(&two.1).then_with(|| one.0.cmp(&two.0)));
+    // Both zeros are one.
+    all.sort_by(|one, two| (one.1 + 0.0).total_cmp(&(two.1 + 0.0)).then_with(|| one.0.cmp(&two.0)));
     Ok(all)
 }
 
@@ -268,41 +269,43 @@ fn intercard(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-fn zmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let (keys, rest) = super::sets::counted(call.args, 1).map_err(|failure| match failure {
-        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
-        other => other,
-    })?;
-    let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
-    let highest = match upper(word).as_slice() {
-        b"MIN" => false,
-        b"MAX" => true,
-        _ => return Err(Failure::SYNTAX),
-    };
-    const COUNT: Failure = Failure::text("ERR count should be greater than 0");
-    let count = match rest {
-        [] => 1,
-        [word, number] if is(word, "count") => {
-            let number = integer(number).map_err(|_| COUNT)?;
-            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
-        }
-        _ => return Err(Failure::SYNTAX),
-    };
-    for key in keys {
-        let Some(mut set) = call.txn.collection(key, Kind::SortedSet)? else { continue };
-        let popped = ends(call.txn, &set, highest, count)?;
-        call.out.array(2);
-        call.out.bulk(key);
+/// Takes members with the lowest or highest scores and replies with the key and them; `count` None:
+/// with one, alone. False when there are none.
+///
+/// # Errors
+/// The key holds another type; of the engine.
+pub fn pop_sorted(
+    call: &mut Call<'_, '_>,
+    key: &[u8],
+    highest: bool,
+    count: Option<u64>,
+) -> Outcome<bool> {
+    let Some(mut set) = call.txn.collection(key, Kind::SortedSet)? else { return Ok(false) };
+    let popped = ends(call.txn, &set, highest, count.unwrap_or(1))?;
+    call.out.array(if count.is_some() { 2 } else { 3 });
+    call.out.bulk(key);
+    if count.is_some() {
         call.out.array(popped.len());
-        for (member, score) in &popped {
-            remove(call.txn, &mut set, member, *score);
+    }
+    for (member, score) in &popped {
+        remove(call.txn, &mut set, member, *score);
+        if count.is_some() {
             call.out.array(2);
-            call.out.bulk(member);
-            call.out.double(*score);
         }
-        let event = if highest { "zpopmax" } else { "zpopmin" };
-        save_removed(call.txn, key, &mut set, event);
-        return Ok(());
+        call.out.bulk(member);
+        call.out.double(*score);
+    }
+    let event = if highest { "zpopmax" } else { "zpopmin" };
+    save_removed(call.txn, key, &mut set, event);
+    Ok(true)
+}
+
+fn zmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (keys, highest, count) = pop_request(call.args, 1, highest)?;
+    for key in keys {
+        if pop_sorted(call, key, highest, Some(count))? {
+            return Ok(());
+        }
     }
     call.out.null_array();
     Ok(())

@@ -149,26 +149,25 @@ impl Range {
     }
 }
 
-/// The members of a range in their order, or the other way round; `skip` of them left out, `most`
-/// at most. Places count from the end at which it begins.
-fn select(
+/// Calls `f` with the members of a range in their order, or the other way round, until it says
+/// false; `skip` of them left out, `most` at most. Places count from the end at which it begins.
+fn visit(
     txn: &Txn<'_>,
     set: &Collection,
     range: &Range,
     backwards: bool,
-    skip: u64,
-    most: u64,
-) -> Outcome<Vec<(Vec<u8>, f64)>> {
+    (mut skip, mut most): (u64, u64),
+    f: &mut dyn FnMut(&[u8], f64) -> bool,
+) -> Outcome<()> {
     let (mut first, mut end) = set.part(BY_SCORE);
-    let (mut skip, mut most) = (skip, most);
     match range {
         Range::Rank(start, stop) => match clamp(*start, *stop, set.count) {
-            None => return Ok(Vec::new()),
+            None => return Ok(()),
             Some((from, to)) => (skip, most) = (from, to - from + 1),
         },
         Range::Score((low, _), (high, _)) => {
             if low > high {
-                return Ok(Vec::new());
+                return Ok(());
             }
             first = set.element(BY_SCORE, &score_bytes(*low));
             // Behind every member with the highest score.
@@ -177,12 +176,11 @@ fn select(
         }
         Range::Lex(..) => {}
     }
-    let mut found = Vec::new();
     if most == 0 {
-        return Ok(found);
+        return Ok(());
     }
     let mut begun = false;
-    txn.walk(&(first, end), backwards, &mut |key, _| {
+    txn.pass(&(first, end), backwards, &mut |key, _| {
         let (score, member) = scored_of(key);
         if !range.has(member, score) {
             // Members of one score are in order: behind the range nothing follows.
@@ -193,19 +191,56 @@ fn select(
             skip -= 1;
             return true;
         }
-        found.push((member.to_vec(), score));
-        (found.len() as u64) < most
+        most -= 1;
+        f(member, score) && most > 0
+    })
+}
+
+/// The members that [`visit`] gives. A range of places is read from the nearer end.
+fn select(
+    txn: &Txn<'_>,
+    set: &Collection,
+    range: &Range,
+    backwards: bool,
+    limits: (u64, u64),
+) -> Outcome<Vec<(Vec<u8>, f64)>> {
+    const MEMBER_BYTES: usize = 32;
+    let (mut turned, mut range) = (false, range.clone());
+    if let Range::Rank(start, stop) = range
+        && let Some((from, to)) = clamp(start, stop, set.count)
+        && from > set.count - 1 - to
+    {
+        let last = set.count as i64 - 1;
+        (turned, range) = (true, Range::Rank(last - to as i64, last - from as i64));
+    }
+    let (mut found, mut room, mut is_full) = (Vec::new(), txn.room(), false);
+    visit(txn, set, &range, backwards != turned, limits, &mut |member, score| {
+        is_full = member.len() + MEMBER_BYTES > room;
+        if !is_full {
+            room -= member.len() + MEMBER_BYTES;
+            found.push((member.to_vec(), score));
+        }
+        !is_full
     })?;
+    if is_full {
+        return Err(Failure::TOO_LARGE);
+    }
+    if turned {
+        found.reverse();
+    }
     Ok(found)
 }
 
 fn count(call: &mut Call<'_, '_>, by: By) -> Outcome<()> {
     let range = Range::read(by, call.args[2], call.args[3])?;
     let set = call.txn.collection(call.args[1], Kind::SortedSet)?;
-    let found = match set {
-        Some(set) => select(call.txn, &set, &range, false, 0, u64::MAX)?.len(),
-        None => 0,
-    };
+    let mut found = 0;
+    if let Some(set) = set {
+        visit(call.txn, &set, &range, false, (0, u64::MAX), &mut |_, _| {
+            found += 1;
+            true
+        })?;
+    }
     call.out.count(found);
     Ok(())
 }
@@ -284,7 +319,7 @@ fn range(call: &mut Call<'_, '_>, by: Option<By>, backwards: Option<bool>) -> Ou
     let found = match set {
         Some(set) => {
             let Wanted { range, backwards, skip, most, .. } = &wanted;
-            select(call.txn, &set, range, *backwards, *skip, *most)?
+            select(call.txn, &set, range, *backwards, (*skip, *most))?
         }
         None => Vec::new(),
     };
@@ -344,7 +379,7 @@ fn store(call: &mut Call<'_, '_>) -> Outcome<()> {
     let found = match set {
         Some(set) => {
             let Wanted { range, backwards, skip, most, .. } = &wanted;
-            select(call.txn, &set, range, *backwards, *skip, *most)?
+            select(call.txn, &set, range, *backwards, (*skip, *most))?
         }
         None => Vec::new(),
     };
@@ -356,7 +391,7 @@ fn remove_range(call: &mut Call<'_, '_>, by: By, event: &'static str) -> Outcome
     let range = Range::read(by, call.args[2], call.args[3])?;
     let mut removed = 0;
     if let Some(mut set) = call.txn.collection(key, Kind::SortedSet)? {
-        let found = select(call.txn, &set, &range, false, 0, u64::MAX)?;
+        let found = select(call.txn, &set, &range, false, (0, u64::MAX))?;
         removed = found.len();
         for (member, score) in found {
             remove(call.txn, &mut set, &member, score);

@@ -1,14 +1,16 @@
 //! Commands on sorted sets: members, scores, ranks. Ranges are in `sorted_ranges`.
 //!
-//! A member's element holds its score; another element, by score, holds the order. A rank is found
-//! by counting from the nearer end. Thread safety: see the module above.
+//! A member's element holds its score; another element, by score, holds the order. ZRANK and
+//! ZREVRANK count the members before the one they are asked for. Thread safety: see the module
+//! above.
 
 use super::args::{double, integer, is, upper};
-use super::scan::{Steps, cursor, nothing};
+use super::scan::scan_collection;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, BY_SCORE, Collection, Kind, scored_of};
 use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Outcome};
+use crate::protocol::Reply;
 use crate::protocol::number::double_text;
 
 const fn row(
@@ -266,7 +268,7 @@ fn rank(call: &mut Call<'_, '_>, from_highest: bool) -> Outcome<()> {
     let own = set.scored(score, call.args[2]);
     let mut before = 0;
     let range = if from_highest { (own, end) } else { (first, own) };
-    call.txn.walk(&range, from_highest, &mut |_, _| {
+    call.txn.pass(&range, from_highest, &mut |_, _| {
         before += 1;
         true
     })?;
@@ -331,26 +333,11 @@ fn pop(call: &mut Call<'_, '_>, highest: bool) -> Outcome<()> {
 }
 
 fn zscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let number = cursor(call.args[2])?;
-    let Some(set) = call.txn.collection(call.args[1], Kind::SortedSet)? else {
-        nothing(call);
-        return Ok(());
+    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
+        out.bulk(name);
+        out.bulk(double_text(score_from(value)).as_bytes());
     };
-    let steps = Steps::read(number, &call.args[3..], false)?;
-    let mut found = Vec::new();
-    let next = call.txn.scan_elements(&set, steps.number, steps.count, &mut |name, value| {
-        if steps.wants(name) {
-            found.push((name.to_vec(), score_from(value)));
-        }
-    })?;
-    call.out.array(2);
-    call.out.bulk(next.to_string().as_bytes());
-    call.out.array(2 * found.len());
-    for (name, score) in found {
-        call.out.bulk(&name);
-        call.out.bulk(double_text(score).as_bytes());
-    }
-    Ok(())
+    scan_collection(call, Kind::SortedSet, say, 2)
 }
 
 /// WITHSCORES is the only word.

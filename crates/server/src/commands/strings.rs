@@ -4,7 +4,7 @@
 
 use super::args::{fail, integer, upper};
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
-use crate::keyspace::encoding::{Head, Kind, record_key};
+use crate::keyspace::encoding::{Head, Kind};
 use crate::keyspace::txn::Found;
 use crate::keyspace::{Failure, Outcome};
 
@@ -104,8 +104,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let db = call.txn.db;
-    let keys: Vec<_> = call.args[1..].iter().map(|key| record_key(db, key)).collect();
+    let keys: Vec<_> = call.args[1..].iter().map(|key| call.txn.record_key(key)).collect();
     let values = call.txn.get_many(&keys)?;
     call.out.array(values.len());
     for value in values {

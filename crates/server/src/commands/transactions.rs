@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NOSCRIPT, Row, SKIP_SLOWLOG, STALE};
-use crate::keyspace::encoding::{Head, record_key};
+use crate::keyspace::encoding::Head;
 use crate::keyspace::{Failure, Outcome};
 use crate::session::Multi;
 
@@ -75,9 +75,9 @@ fn watch(call: &mut Call<'_, '_>) -> Outcome<()> {
     if call.session.multi.is_some() {
         return Err(Failure::text("ERR WATCH inside MULTI is not allowed"));
     }
-    let db = call.txn.db;
+    let db = call.txn.db();
     for key in &call.args[1..] {
-        let value = call.txn.get(&record_key(db, key))?;
+        let value = call.txn.get(&call.txn.record_key(key))?;
         let head = value.as_deref().map(Head::read).transpose()?;
         let was_over = head.is_some_and(|head| head.is_expired(call.txn.now));
         call.shared.watches.watch(&mut call.session.watched, db, key, was_over);

@@ -16,15 +16,22 @@ use pumice_port::sync::Mutex;
 
 use super::encoding::{Head, Place, place};
 
-/// Reports at most.
+/// Reports at most, and bytes of them.
 const QUEUE_KEYS: usize = 100_000;
+const QUEUE_BYTES: usize = 16 << 20;
 
 /// Keys that have been seen to be over.
 #[derive(Default)]
 pub struct ExpiredKeys {
     /// The latest time anybody has said, milliseconds since 1970.
     now: AtomicU64,
-    queue: Mutex<VecDeque<(u8, Vec<u8>)>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    keys: VecDeque<(u8, Vec<u8>)>,
+    bytes: usize,
 }
 
 impl ExpiredKeys {
@@ -38,16 +45,20 @@ impl ExpiredKeys {
             self.now.store(now, Ordering::Relaxed);
         }
     }
-    /// This key is over.
+    /// This key of a stored database is over.
     pub fn report(&self, db: u8, key: &[u8]) {
         let mut queue = self.queue.lock();
-        if queue.len() < QUEUE_KEYS {
-            queue.push_back((db, key.to_vec()));
+        if queue.keys.len() < QUEUE_KEYS && queue.bytes + key.len() <= QUEUE_BYTES {
+            queue.keys.push_back((db, key.to_vec()));
+            queue.bytes += key.len();
         }
     }
     /// One of the reported keys.
     pub fn take(&self) -> Option<(u8, Vec<u8>)> {
-        self.queue.lock().pop_front()
+        let mut queue = self.queue.lock();
+        let taken = queue.keys.pop_front()?;
+        queue.bytes -= taken.1.len();
+        Some(taken)
     }
 }
 

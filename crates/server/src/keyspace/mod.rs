@@ -5,6 +5,8 @@
 //! | `encoding` | the bytes of keys and values, for ever |
 //! | `slot` | hash slots |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
+//! | `walk` | ranges, as a transaction sees them |
+//! | `databases` | what the numbers of SELECT mean |
 //! | `locks` | who may change a key |
 //! | `expiry` | keys whose time is over |
 //! | `scan` | walks over all keys, in steps that a client holds a number for |
@@ -13,6 +15,7 @@
 //!
 //! Thread safety: a [`Keyspace`] is shared by everybody. Calls suspend.
 
+pub mod databases;
 pub mod encoding;
 mod expiry;
 pub mod glob;
@@ -21,14 +24,16 @@ pub mod scan;
 pub mod slot;
 mod sync;
 pub mod txn;
+pub mod walk;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use pumice::{Db, Options, ReadOptions, WriteOptions};
 use pumice_port::sync::Mutex;
 
+use databases::{Databases, Map};
 use encoding::{Place, SYSTEM, place};
 use expiry::{ExpiredKeys, ExpiryFilter};
 use locks::KeyLocks;
@@ -41,6 +46,7 @@ const FORMAT: &[u8] = b"\xff\xffformat";
 const FORMAT_TEXT: &[u8] = b"pumice-server 1";
 const GENERATION: &[u8] = b"\xff\xffgeneration";
 const COUNTS: &[u8] = b"\xff\xffcounts";
+const DATABASES: &[u8] = b"\xff\xffdatabases";
 /// Generations that are reserved at once.
 const GENERATIONS: u64 = 1 << 20;
 
@@ -59,6 +65,9 @@ impl Failure {
         Failure::text("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// The command was written wrongly.
     pub const SYNTAX: Failure = Failure::text("ERR syntax error");
+    /// It would take more memory than all clients may.
+    pub const TOO_LARGE: Failure =
+        Failure::text("ERR the command needs more memory than 'maxmemory-clients' allows");
     /// An integer was needed.
     pub const NOT_AN_INTEGER: Failure =
         Failure::text("ERR value is not an integer or out of range");
@@ -86,6 +95,9 @@ pub struct Keyspace {
     /// Locks of keys; writers hold theirs.
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
+    /// What numbers of databases mean.
+    databases: Databases,
+    /// Keys of each stored database.
     counts: Vec<AtomicI64>,
     generations: Mutex<Generations>,
     /// Write batches so far: what has to be made durable.
@@ -93,6 +105,8 @@ pub struct Keyspace {
     syncs: sync::Syncs,
     /// Places of walks under way.
     pub places: scan::Places,
+    /// Bytes that a command may keep of what it reads, and write.
+    room: AtomicUsize,
 }
 
 /// The next generation, and the first one that is not reserved.
@@ -114,7 +128,10 @@ impl Keyspace {
         let db = Db::open(&options, path)?;
         check_format(&db)?;
         let bound = number_at(&db, GENERATION)?.unwrap_or(1);
+        let databases = Databases::new(&map_of(&db, &ReadOptions::default())?);
         let keyspace = Keyspace {
+            databases,
+            room: AtomicUsize::new(usize::MAX),
             counts: (0..DATABASES_MAX).map(|_| AtomicI64::new(0)).collect(),
             generations: Mutex::new(Generations { next: bound, end: bound }),
             db,
@@ -126,6 +143,15 @@ impl Keyspace {
         };
         keyspace.restore_counts()?;
         Ok(keyspace)
+    }
+
+    /// From now on a command may keep so many bytes of what it reads, and write so many.
+    pub fn set_room(&self, bytes: usize) {
+        self.room.store(bytes, Ordering::Relaxed);
+    }
+
+    fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
     }
 
     /// The engine.
@@ -164,8 +190,13 @@ impl Keyspace {
     }
 
     /// Keys in a database, those included that are over and not yet deleted.
-    pub fn count_of(&self, db: u8) -> i64 {
-        self.counts[usize::from(db)].load(Ordering::Relaxed).max(0)
+    pub fn keys_in(&self, db: u8) -> i64 {
+        self.count_of(self.databases.stored(db))
+    }
+
+    /// As [`Keyspace::keys_in`], of a stored database.
+    fn count_of(&self, stored: u8) -> i64 {
+        self.counts[usize::from(stored)].load(Ordering::Relaxed).max(0)
     }
 
     fn add_count(&self, db: u8, change: i64) {
@@ -202,24 +233,28 @@ impl Keyspace {
         self.syncs.run(|| self.writes(), || self.db.sync_wal())
     }
 
-    /// Deletes up to `keys_max` keys that were seen to be over. Suspends.
+    /// Deletes up to `keys_max` keys that were seen to be over, and hands what happened to `tell`
+    /// under the lock of the key. How many it deleted. Suspends.
     ///
     /// # Errors
     /// Of the engine.
-    pub fn reap(&self, now: u64, keys_max: usize) -> Outcome<Vec<Event>> {
-        let mut events = Vec::new();
+    pub fn reap(&self, now: u64, keys_max: usize, tell: impl Fn(&[Event])) -> Outcome<usize> {
+        let mut deleted = 0;
         for _ in 0..keys_max {
-            let Some((db, key)) = self.expired.take() else { break };
+            let Some((stored, key)) = self.expired.take() else { break };
             let held = self.locks.one(&key);
-            let mut txn = Txn::write(self, db, now);
+            let mut txn = Txn::write(self, self.databases.number_of(stored), now);
             txn.find(&key)?;
-            events.extend(txn.commit()?);
+            let events = txn.commit()?;
+            deleted += events.len();
+            tell(&events);
             drop(held);
         }
-        Ok(events)
+        Ok(deleted)
     }
 
-    /// Saves what a later life need not work out, makes everything durable and closes. Suspends.
+    /// Saves what a later life need not work out, makes everything durable and closes. Who wants to
+    /// write meanwhile waits, and finds it closed. Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -231,8 +266,9 @@ impl Keyspace {
         }
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };
         let saved = self.db.put(&durable, COUNTS, &counts);
+        let closed = self.db.close();
         drop(all);
-        self.db.close().and(saved)
+        closed.and(saved)
     }
 }
 
@@ -243,6 +279,15 @@ fn number_at(db: &Db, key: &[u8]) -> pumice::Result<Option<u64>> {
         bytes.map(u64::from_be_bytes).map_err(|_| pumice::Error::corruption("a number of 8 bytes"))
     };
     value.map(|bytes| number(&bytes)).transpose()
+}
+
+/// What numbers of databases mean, as those who read with `reads` see it.
+fn map_of(db: &Db, reads: &ReadOptions) -> pumice::Result<Map> {
+    let bad = || pumice::Error::corruption("a map of databases");
+    match db.get(reads, DATABASES)? {
+        Some(bytes) => databases::from_bytes(&bytes).ok_or_else(bad),
+        None => Ok(databases::plain()),
+    }
 }
 
 /// A new database becomes ours; another must be.

@@ -14,7 +14,8 @@ use pumice_port::sync::Mutex;
 
 use super::encoding::{self, Collection, Head, Place, name_of, place, records_of};
 use super::slot::SLOTS;
-use super::txn::{Flow, Txn};
+use super::txn::Txn;
+use super::walk::Flow;
 use super::{Outcome, data_end};
 
 /// Names that are remembered, and bytes of one.
@@ -88,7 +89,7 @@ impl Txn<'_> {
     /// # Errors
     /// Of the engine.
     pub fn each_key(&self, f: &mut dyn FnMut(&[u8], &Head) -> bool) -> Outcome<()> {
-        self.keys_from(records_of(0, self.db), &mut |_, key, head| f(key, head))
+        self.keys_from(records_of(0, self.stored()), &mut |_, key, head| f(key, head))
     }
 
     /// Calls `f` with every slot in which the database has anything. Suspends.
@@ -96,7 +97,7 @@ impl Txn<'_> {
     /// # Errors
     /// Of the engine.
     pub fn each_slot(&self, f: &mut dyn FnMut(u16)) -> Outcome<()> {
-        let db = self.db;
+        let db = self.stored();
         let start = |slot: u16| encoding::slot_range(slot, db).0;
         self.roam(&(start(0), data_end()), false, &mut |encoded, _| match place(encoded) {
             Place::Record(slot, own, _) | Place::Element(slot, own) if own < db => {
@@ -117,7 +118,7 @@ impl Txn<'_> {
         from: Vec<u8>,
         f: &mut dyn FnMut(u16, &[u8], &Head) -> bool,
     ) -> Outcome<()> {
-        let (db, now) = (self.db, self.now);
+        let (db, now) = (self.stored(), self.now);
         self.roam(&(from, data_end()), false, &mut |encoded, value| {
             let next_slot = |slot: u16| match slot + 1 {
                 SLOTS => Flow::Stop,
@@ -166,7 +167,7 @@ impl Txn<'_> {
         })?;
         let Some((slot, key)) = last.filter(|_| more) else { return Ok(0) };
         let number = number_of_key(slot, &key);
-        self.keyspace().places.remember((self.db, 0), number, &key);
+        self.keyspace().places.remember((self.stored(), 0), number, &key);
         Ok(number)
     }
 
@@ -174,19 +175,19 @@ impl Txn<'_> {
     fn resume_keys(&self, number: u64) -> Outcome<Vec<u8>> {
         let first = (number >> HASH_BITS) as u16;
         if number == 0 || first >= SLOTS {
-            return Ok(records_of(0, self.db));
+            return Ok(records_of(0, self.stored()));
         }
-        if let Some(key) = self.keyspace().places.recall((self.db, 0), number) {
-            return Ok(behind(encoding::record_key(self.db, &key)));
+        if let Some(key) = self.keyspace().places.recall((self.stored(), 0), number) {
+            return Ok(behind(encoding::record_key(self.stored(), &key)));
         }
         let mut found = None;
-        self.keys_from(records_of(first, self.db), &mut |slot, key, _| {
+        self.keys_from(records_of(first, self.stored()), &mut |slot, key, _| {
             if slot == first && number_of_key(slot, key) == number {
-                found = Some(encoding::record_key(self.db, key));
+                found = Some(encoding::record_key(self.stored(), key));
             }
             slot == first && found.is_none()
         })?;
-        Ok(found.map_or_else(|| records_of(first, self.db), behind))
+        Ok(found.map_or_else(|| records_of(first, self.stored()), behind))
     }
 
     /// As [`Txn::scan_keys`], over the elements of a collection by name; `f` gets name and value.
@@ -200,14 +201,14 @@ impl Txn<'_> {
         count: usize,
         f: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Outcome<u64> {
-        let space = (self.db, collection.generation);
+        let space = (self.stored(), collection.generation);
         let (mut from, end) = collection.part(encoding::BY_NAME);
         if number != 0 {
             match self.keyspace().places.recall(space, number) {
                 Some(name) => from = behind(collection.element(encoding::BY_NAME, &name)),
                 None => {
                     let mut found = None;
-                    self.walk(&(from.clone(), end.clone()), false, &mut |key, _| {
+                    self.pass(&(from.clone(), end.clone()), false, &mut |key, _| {
                         if hash(name_of(key)) == number {
                             found = Some(key.to_vec());
                         }
@@ -250,7 +251,7 @@ impl Txn<'_> {
         let start = (seed >> 32) as u16 % SLOTS;
         let mut found = Vec::new();
         for from in [start, 0] {
-            self.keys_from(records_of(from, self.db), &mut |_, key, _| {
+            self.keys_from(records_of(from, self.stored()), &mut |_, key, _| {
                 found.push(key.to_vec());
                 (found.len() as u64) < NEIGHBOURS
             })?;

@@ -12,11 +12,11 @@
 //! Thread safety: belongs to its task. Reads suspend.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
 use std::ops::{Bound, Deref};
 
-use pumice::{DbIterator, PinnedSlice, ReadOptions, WriteBatch, WriteOptions};
+use pumice::{PinnedSlice, ReadOptions, WriteBatch, WriteOptions};
 
+use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
 use super::{Failure, Keyspace, Outcome};
 
@@ -31,7 +31,7 @@ pub type Class = u8;
 pub struct Event {
     /// The database.
     pub db: u8,
-    /// Letter of the class: `g$lshzxe`.
+    /// Letter of the class: `g$lshzxe`; 0 if nobody is told but those who wait for the key.
     pub class: Class,
     /// What happened.
     pub name: &'static str,
@@ -69,29 +69,39 @@ impl Found {
     pub fn string(&self) -> &[u8] {
         &self.value[self.head.body..]
     }
+    /// Bytes of the record's value.
+    pub fn bytes(&self) -> usize {
+        self.value.len()
+    }
     /// The type.
     pub fn kind(&self) -> Kind {
         self.head.kind
-    }
-    /// The collection it is the record of.
-    pub fn collection(&self, db: u8, key: &[u8]) -> Collection {
-        Collection::read(db, key, &self.head, &self.value)
     }
 }
 
 /// See the module's head.
 pub struct Txn<'k> {
     keyspace: &'k Keyspace,
-    /// The database that keys are meant to be in.
-    pub db: u8,
+    /// The database that keys are meant to be in, and the one that they are stored in.
+    db: u8,
+    stored: u8,
+    /// What numbers of databases mean, where it is not what the keyspace says: by a swap of this
+    /// transaction, or because its snapshot is older than one.
+    map: Option<Box<Map>>,
+    has_swapped: bool,
     /// Milliseconds since 1970.
     pub now: u64,
-    reads: ReadOptions,
+    pub(super) reads: ReadOptions,
     may_write: bool,
-    writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    cleared: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Ranges by their first key: its end. They do not overlap.
+    pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
     events: Vec<Event>,
+    /// Changes of the numbers of keys, by stored database.
     counted: Vec<(u8, i64)>,
+    /// Bytes of `writes`, and what they may be; with too many nothing is written at all.
+    bytes: usize,
+    pub(super) bytes_max: usize,
 }
 
 impl<'k> Txn<'k> {
@@ -100,13 +110,18 @@ impl<'k> Txn<'k> {
         Txn {
             keyspace,
             db,
+            stored: keyspace.databases.stored(db),
+            map: None,
+            has_swapped: false,
             now,
             reads: ReadOptions::default(),
             may_write: false,
             writes: BTreeMap::new(),
-            cleared: Vec::new(),
+            cleared: BTreeMap::new(),
             events: Vec::new(),
             counted: Vec::new(),
+            bytes: 0,
+            bytes_max: keyspace.room(),
         }
     }
 
@@ -116,15 +131,87 @@ impl<'k> Txn<'k> {
     }
 
     /// For a command that reads several times and wants one state.
-    pub fn view(keyspace: &'k Keyspace, db: u8, now: u64) -> Txn<'k> {
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn view(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
         let mut txn = Self::new(keyspace, db, now);
+        let before = keyspace.databases.version();
         txn.reads.snapshot = Some(keyspace.db.snapshot());
-        txn
+        if before.is_none() || before != keyspace.databases.version() {
+            // The state of the snapshot has a map of its own.
+            txn.map = Some(Box::new(super::map_of(&keyspace.db, &txn.reads)?));
+        }
+        txn.select(db);
+        Ok(txn)
     }
 
     /// For commands that write; the locks of their keys are held.
     pub fn write(keyspace: &'k Keyspace, db: u8, now: u64) -> Txn<'k> {
         Txn { may_write: true, ..Self::new(keyspace, db, now) }
+    }
+
+    /// As [`Txn::write`], for several commands that read keys beside those that are locked: the
+    /// others, too, are as they were at one moment.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn write_at_one_moment(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
+        Ok(Txn { may_write: true, ..Self::view(keyspace, db, now)? })
+    }
+
+    /// The database that keys are meant to be in.
+    pub fn db(&self) -> u8 {
+        self.db
+    }
+
+    /// From now on keys are meant to be in this database.
+    pub fn select(&mut self, db: u8) {
+        let stored = |map: &Map| map[usize::from(db)];
+        self.db = db;
+        self.stored = match &self.map {
+            Some(map) => stored(map),
+            None => self.keyspace.databases.stored(db),
+        };
+    }
+
+    /// Lets two databases change places.
+    pub fn swap_databases(&mut self, one: u8, other: u8) {
+        let databases = &self.keyspace.databases;
+        let mut map = self
+            .map
+            .take()
+            .unwrap_or_else(|| Box::new(std::array::from_fn(|db| databases.stored(db as u8))));
+        map.swap(usize::from(one), usize::from(other));
+        self.put(super::DATABASES.to_vec(), map.to_vec());
+        self.map = Some(map);
+        self.has_swapped = true;
+        self.select(self.db);
+    }
+
+    /// The engine key of a key's record.
+    pub fn record_key(&self, key: &[u8]) -> Vec<u8> {
+        record_key(self.stored, key)
+    }
+
+    /// The database as keys of the engine name it.
+    pub fn stored(&self) -> u8 {
+        self.stored
+    }
+
+    /// The collection that `found` is the record of.
+    pub fn collection_of(&self, key: &[u8], found: &Found) -> Collection {
+        Collection::read(self.stored, key, &found.head, &found.value)
+    }
+
+    /// Bytes that a command may keep of what it reads.
+    pub fn room(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// It is for commands that write.
+    pub fn may_write(&self) -> bool {
+        self.may_write
     }
 
     /// Whose it is.
@@ -137,8 +224,11 @@ impl<'k> Txn<'k> {
         self.writes.is_empty() && self.cleared.is_empty()
     }
 
-    fn is_cleared(&self, key: &[u8]) -> bool {
-        self.cleared.iter().any(|(first, end)| (&first[..]..&end[..]).contains(&key))
+    /// The end of the cleared range that `key` lies in.
+    pub(super) fn cleared_upto(&self, key: &[u8]) -> Option<&[u8]> {
+        let upto = (Bound::Unbounded, Bound::Included(key));
+        let (_, end) = self.cleared.range::<[u8], _>(upto).next_back()?;
+        (key < end.as_slice()).then_some(end)
     }
 
     /// The value of an engine key.
@@ -149,7 +239,7 @@ impl<'k> Txn<'k> {
         if let Some(written) = self.writes.get(key) {
             return Ok(written.clone().map(Stored::Own));
         }
-        if self.is_cleared(key) {
+        if self.cleared_upto(key).is_some() {
             return Ok(None);
         }
         Ok(self.keyspace.db.get(&self.reads, key)?.map(Stored::Pinned))
@@ -169,14 +259,21 @@ impl<'k> Txn<'k> {
 
     /// Sets an engine key.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        debug_assert!(self.may_write, "a command that only reads");
-        self.writes.insert(key, Some(value));
+        self.write_one(key, Some(value));
     }
 
     /// Deletes an engine key.
     pub fn delete(&mut self, key: Vec<u8>) {
+        self.write_one(key, None);
+    }
+
+    fn write_one(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         debug_assert!(self.may_write, "a command that only reads");
-        self.writes.insert(key, None);
+        self.bytes = self.bytes.saturating_add(key.len() + value.as_ref().map_or(0, Vec::len));
+        // What is too much is not kept, as it will not be written.
+        if self.bytes <= self.bytes_max {
+            self.writes.insert(key, value);
+        }
     }
 
     /// Deletes all engine keys from `first` up to `end`.
@@ -185,89 +282,16 @@ impl<'k> Txn<'k> {
         let inside = (Bound::Included(first.clone()), Bound::Excluded(end.clone()));
         let gone: Vec<_> = self.writes.range(inside).map(|(key, _)| key.clone()).collect();
         gone.iter().for_each(|key| drop(self.writes.remove(key)));
-        self.cleared.push((first, end));
-    }
-
-    /// Calls `f` with the engine keys of `range` (from the first, up to the end) and their values,
-    /// forwards or backwards, until it says false. Suspends.
-    ///
-    /// # Errors
-    /// Of the engine.
-    pub fn walk(
-        &self,
-        range: &(Vec<u8>, Vec<u8>),
-        backwards: bool,
-        f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Outcome<()> {
-        self.roam(range, backwards, &mut |key, value| {
-            if f(key, value) { Flow::Next } else { Flow::Stop }
-        })
-    }
-
-    /// As [`Txn::walk`]; forwards, `f` may also leap to a key further on. Suspends.
-    ///
-    /// # Errors
-    /// Of the engine.
-    pub fn roam(
-        &self,
-        range: &(Vec<u8>, Vec<u8>),
-        backwards: bool,
-        f: &mut dyn FnMut(&[u8], &[u8]) -> Flow,
-    ) -> Outcome<()> {
-        let (first, end) = range;
-        if first >= end {
-            return Ok(());
+        // One range of all that touch this one.
+        let (mut first, mut end) = (first, end);
+        while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
+            && *upto >= first
+        {
+            (first, end) = (first.min(from.clone()), end.max(upto.clone()));
+            let from = from.clone();
+            self.cleared.remove(&from);
         }
-        let reads = ReadOptions {
-            iterate_lower_bound: Some(first.clone()),
-            iterate_upper_bound: Some(end.clone()),
-            ..self.reads.clone()
-        };
-        let mut cursor = self.keyspace.db.iter(&reads)?;
-        if backwards {
-            cursor.seek_to_last();
-        } else {
-            cursor.seek(first);
-        }
-        let mut own = Own::new(&self.writes, first, end, backwards);
-        loop {
-            while cursor.valid() && self.is_cleared(cursor.key()) {
-                step(&mut cursor, backwards);
-            }
-            let own_first = match (cursor.valid(), own.next) {
-                (false, None) => break,
-                (true, None) => false,
-                (false, Some(_)) => true,
-                (true, Some((key, _))) if key == cursor.key() => {
-                    step(&mut cursor, backwards);
-                    true
-                }
-                (true, Some((key, _))) => (key < cursor.key()) != backwards,
-            };
-            let flow = match own.next {
-                Some((key, value)) if own_first => {
-                    own.advance();
-                    value.map_or(Flow::Next, |value| f(key, value))
-                }
-                _ => {
-                    let flow = f(cursor.key(), cursor.value());
-                    if matches!(flow, Flow::Next) {
-                        step(&mut cursor, backwards);
-                    }
-                    flow
-                }
-            };
-            match flow {
-                Flow::Next => {}
-                Flow::Stop => return Ok(()),
-                Flow::Leap(to) if &to >= end => return Ok(()),
-                Flow::Leap(to) => {
-                    cursor.seek(&to);
-                    own = Own::new(&self.writes, &to, end, false);
-                }
-            }
-        }
-        Ok(cursor.status()?)
+        self.cleared.insert(first, end);
     }
 
     /// The record of `key`, if its time is not over. A command that writes deletes one that is.
@@ -275,7 +299,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine; a record that cannot be read.
     pub fn find(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
-        let Some(value) = self.get(&record_key(self.db, key))? else { return Ok(None) };
+        let Some(value) = self.get(&record_key(self.stored, key))? else { return Ok(None) };
         let head = Head::read(&value)?;
         let found = Found { value, head };
         if !head.is_expired(self.now) {
@@ -285,7 +309,7 @@ impl<'k> Txn<'k> {
             self.remove(key, &found)?;
             self.event(key, b'x', "expired");
         } else {
-            self.keyspace.expired.report(self.db, key);
+            self.keyspace.expired.report(self.stored, key);
         }
         Ok(None)
     }
@@ -295,7 +319,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine; a record that cannot be read.
     pub fn peek(&self, key: &[u8]) -> Outcome<Option<Found>> {
-        let Some(value) = self.get(&record_key(self.db, key))? else { return Ok(None) };
+        let Some(value) = self.get(&record_key(self.stored, key))? else { return Ok(None) };
         let head = Head::read(&value)?;
         Ok((!head.is_expired(self.now)).then_some(Found { value, head }))
     }
@@ -316,8 +340,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// As [`Txn::find_kind`].
     pub fn collection(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Collection>> {
-        let db = self.db;
-        Ok(self.find_kind(key, kind)?.map(|found| found.collection(db, key)))
+        Ok(self.find_kind(key, kind)?.map(|found| self.collection_of(key, &found)))
     }
 
     /// The collection at `key`, or a new one, which exists once it is saved.
@@ -336,12 +359,12 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of reserving a generation.
     pub fn new_collection(&self, key: &[u8], kind: Kind) -> Outcome<Collection> {
-        Ok(Collection::new(self.db, key, kind, self.keyspace.new_generation()?))
+        Ok(Collection::new(self.stored, key, kind, self.keyspace.new_generation()?))
     }
 
     /// Writes the record of a collection whose elements have changed; an empty one is gone.
     pub fn save(&mut self, key: &[u8], collection: &mut Collection) {
-        let record = record_key(self.db, key);
+        let record = record_key(self.stored, key);
         match (collection.count, collection.stored) {
             (0, false) => {}
             (0, true) => {
@@ -373,14 +396,14 @@ impl<'k> Txn<'k> {
             None => self.count(1),
         }
         let value = record_value(Kind::String, expires, &[value]);
-        self.put(record_key(self.db, key), value);
+        self.put(record_key(self.stored, key), value);
         Ok(())
     }
 
     /// Sets when the key of `found` is over; 0 for never.
     pub fn set_expiry(&mut self, key: &[u8], found: &Found, expires: u64) {
         let value = record_value(found.kind(), expires, &[found.string()]);
-        self.put(record_key(self.db, key), value);
+        self.put(record_key(self.stored, key), value);
     }
 
     /// Deletes a key with all its elements.
@@ -389,7 +412,7 @@ impl<'k> Txn<'k> {
     /// Of the engine.
     pub fn remove(&mut self, key: &[u8], found: &Found) -> Outcome<()> {
         self.clear_elements(key, found)?;
-        self.delete(record_key(self.db, key));
+        self.delete(record_key(self.stored, key));
         self.count(-1);
         Ok(())
     }
@@ -398,7 +421,7 @@ impl<'k> Txn<'k> {
         if found.kind() == Kind::String {
             return Ok(());
         }
-        self.clear_collection(&found.collection(self.db, key))
+        self.clear_collection(&self.collection_of(key, found))
     }
 
     /// Deletes all elements; the record stays as it is.
@@ -425,21 +448,26 @@ impl<'k> Txn<'k> {
         self.events.push(Event { db: self.db, class, name, key: key.to_vec() });
     }
 
+    /// The event at `index` of those so far.
+    pub fn event_at(&self, index: usize) -> Option<&Event> {
+        self.events.get(index)
+    }
+
     /// `change` keys more in the database.
     pub fn count(&mut self, change: i64) {
         if change == 0 {
             return;
         }
-        match self.counted.iter_mut().find(|(db, _)| *db == self.db) {
+        match self.counted.iter_mut().find(|(db, _)| *db == self.stored) {
             Some((_, sum)) => *sum += change,
-            None => self.counted.push((self.db, change)),
+            None => self.counted.push((self.stored, change)),
         }
     }
 
     /// Keys in the database, with the changes of this transaction.
     pub fn keys(&self) -> i64 {
-        let own = self.counted.iter().find(|(db, _)| *db == self.db);
-        self.keyspace.count_of(self.db) + own.map_or(0, |(_, sum)| *sum)
+        let own = self.counted.iter().find(|(db, _)| *db == self.stored);
+        self.keyspace.count_of(self.stored) + own.map_or(0, |(_, sum)| *sum)
     }
 
     /// Forgets everything that was to be written.
@@ -448,14 +476,19 @@ impl<'k> Txn<'k> {
         self.cleared.clear();
         self.events.clear();
         self.counted.clear();
+        self.bytes = 0;
+        self.has_swapped = false;
     }
 
     /// Writes everything at once. Returns what happened to which keys, and whether anything was
     /// written. Suspends.
     ///
     /// # Errors
-    /// Of the engine; then nothing was written.
+    /// Of the engine, or too much was to be written; then nothing was.
     pub fn commit(&mut self) -> Outcome<Vec<Event>> {
+        if self.bytes > self.bytes_max {
+            return Err(Failure::TOO_LARGE);
+        }
         if !self.is_clean() {
             let bytes: usize = self
                 .writes
@@ -470,52 +503,17 @@ impl<'k> Txn<'k> {
                     None => batch.delete(key),
                 }
             }
-            self.keyspace.db.write(&WriteOptions::default(), &mut batch)?;
-            self.keyspace.wrote();
+            let keyspace = self.keyspace;
+            let mut write = || keyspace.db.write(&WriteOptions::default(), &mut batch);
+            match &self.map {
+                Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
+                _ => write()?,
+            }
+            keyspace.wrote();
         }
         self.counted.iter().for_each(|&(db, sum)| self.keyspace.add_count(db, sum));
         let events = std::mem::take(&mut self.events);
         self.forget();
         Ok(events)
-    }
-}
-
-fn step(cursor: &mut DbIterator, backwards: bool) {
-    if backwards { cursor.prev() } else { cursor.next() }
-}
-
-/// How a walk goes on.
-pub enum Flow {
-    /// With the next key.
-    Next,
-    /// Not at all.
-    Stop,
-    /// With this key, or the next one there is.
-    Leap(Vec<u8>),
-}
-
-/// The overlay's part of a walk.
-struct Own<'t> {
-    rest: Range<'t, Vec<u8>, Option<Vec<u8>>>,
-    backwards: bool,
-    next: Option<(&'t [u8], Option<&'t [u8]>)>,
-}
-
-impl<'t> Own<'t> {
-    fn new(
-        writes: &'t BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-        first: &[u8],
-        end: &[u8],
-        backwards: bool,
-    ) -> Own<'t> {
-        let inside = (Bound::Included(first), Bound::Excluded(end));
-        let mut own = Own { rest: writes.range::<[u8], _>(inside), backwards, next: None };
-        own.advance();
-        own
-    }
-
-    fn advance(&mut self) {
-        let next = if self.backwards { self.rest.next_back() } else { self.rest.next() };
-        self.next = next.map(|(key, value)| (key.as_slice(), value.as_deref()));
     }
 }

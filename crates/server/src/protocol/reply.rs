@@ -8,11 +8,20 @@
 use super::number;
 
 /// Bytes of replies, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reply {
     bytes: Vec<u8>,
+    /// Bytes there may be; what is beyond is lost.
+    bytes_max: usize,
+    is_full: bool,
     /// The client understands RESP3.
     pub resp3: bool,
+}
+
+impl Default for Reply {
+    fn default() -> Reply {
+        Reply { bytes: Vec::new(), bytes_max: usize::MAX, is_full: false, resp3: false }
+    }
 }
 
 impl Reply {
@@ -28,13 +37,36 @@ impl Reply {
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
+    /// From now on it takes so many bytes and loses what is beyond: then it is full.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+    /// Something was lost since the last [`Reply::truncate`] or [`Reply::clear`].
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+    /// Puts the head of an array of `len` replies before what was said after `at` bytes.
+    pub fn array_before(&mut self, at: usize, len: usize) {
+        let elements = self.bytes.split_off(at);
+        self.array(len);
+        self.add(&elements);
+    }
+    fn add(&mut self, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            self.is_full = true;
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
     /// Forgets what was said after `bytes` bytes.
     pub fn truncate(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);
+        self.is_full = false;
     }
     /// Forgets everything; large memory goes back.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.is_full = false;
         self.bytes.shrink_to(16 << 10);
     }
     /// How much has been said.
@@ -49,24 +81,24 @@ impl Reply {
     fn head(&mut self, kind: u8, n: i64) {
         self.bytes.push(kind);
         number::push_integer(&mut self.bytes, n);
-        self.bytes.extend_from_slice(b"\r\n");
+        self.add(b"\r\n");
     }
     /// `+text`.
     pub fn simple(&mut self, text: &str) {
         self.bytes.push(b'+');
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        self.add(text.as_bytes());
+        self.add(b"\r\n");
     }
     /// `+OK`.
     pub fn ok(&mut self) {
-        self.bytes.extend_from_slice(b"+OK\r\n");
+        self.add(b"+OK\r\n");
     }
     /// `-text`, which begins with its code. Line ends in it become blanks.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
         self.bytes.extend(plain);
-        self.bytes.extend_from_slice(b"\r\n");
+        self.add(b"\r\n");
     }
     /// An integer.
     pub fn integer(&mut self, n: i64) {
@@ -79,8 +111,8 @@ impl Reply {
     /// A string of bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.head(b'$', bytes.len() as i64);
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.extend_from_slice(b"\r\n");
+        self.add(bytes);
+        self.add(b"\r\n");
     }
     /// An integer as a string.
     pub fn bulk_integer(&mut self, n: i64) {
@@ -97,11 +129,11 @@ impl Reply {
     }
     /// Nothing, where a string could be.
     pub fn null(&mut self) {
-        self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+        self.add(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
     /// Nothing, where an array could be.
     pub fn null_array(&mut self) {
-        self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+        self.add(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
     /// `len` replies follow.
     pub fn array(&mut self, len: usize) {
@@ -124,8 +156,8 @@ impl Reply {
         let text = number::double_text(value);
         if self.resp3 {
             self.bytes.push(b',');
-            self.bytes.extend_from_slice(text.as_bytes());
-            self.bytes.extend_from_slice(b"\r\n");
+            self.add(text.as_bytes());
+            self.add(b"\r\n");
         } else {
             self.bulk(text.as_bytes());
         }
@@ -134,16 +166,16 @@ impl Reply {
     pub fn verbatim(&mut self, text: &str) {
         if self.resp3 {
             self.head(b'=', text.len() as i64 + 4);
-            self.bytes.extend_from_slice(b"txt:");
-            self.bytes.extend_from_slice(text.as_bytes());
-            self.bytes.extend_from_slice(b"\r\n");
+            self.add(b"txt:");
+            self.add(text.as_bytes());
+            self.add(b"\r\n");
         } else {
             self.bulk(text.as_bytes());
         }
     }
     /// Replies made elsewhere.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.add(bytes);
     }
     /// Replies that were put after `at`, taken out: to be put in behind a head.
     pub fn split_off(&mut self, at: usize) -> Vec<u8> {

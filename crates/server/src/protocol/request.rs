@@ -30,6 +30,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// As [`Limits::OPEN`], with so many bytes of one argument and twice as many of a request.
+    pub const fn open(bulk_bytes: usize) -> Limits {
+        Limits { bulk_bytes, request_bytes: bulk_bytes.saturating_mul(2), ..Limits::OPEN }
+    }
+
     /// For clients that may talk to the database.
     pub const OPEN: Limits = Limits {
         inline_bytes: 64 << 10,
@@ -47,6 +52,9 @@ impl Limits {
         ..Limits::OPEN
     };
 }
+
+/// Places of arguments that a parser keeps memory for between requests.
+const ARGUMENTS_KEPT: usize = 64;
 
 /// Why a connection's bytes make no sense; the text that follows `ERR Protocol error: `.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,6 +212,7 @@ impl Parser {
     /// The command has been dealt with.
     pub fn next(&mut self) {
         self.arguments.clear();
+        self.arguments.shrink_to(ARGUMENTS_KEPT);
         self.words.clear();
         self.announced_bytes = 0;
         self.is_inline = false;

@@ -16,15 +16,20 @@
 //! Thread safety: belongs to the connection's task. Suspends.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::commands::{self, Access, Call, NO_AUTH, NO_MULTI, Row, args};
-use crate::keyspace::encoding::{Head, record_key};
+use pumice_port::time;
+
+use crate::commands::{self, Access, Call, FAST, NO_AUTH, NO_MULTI, Row, SKIP_SLOWLOG, args};
+use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Txn;
 use crate::keyspace::{Failure, Keyspace, Outcome};
 use crate::protocol::Reply;
+use crate::session::slowlog::Measured;
 use crate::session::stats::Stats;
+use crate::session::waiters::Served;
 use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
 
 /// Error replies that are made in several places.
@@ -58,7 +63,7 @@ fn find_row(args: &[&[u8]]) -> Result<(&'static Row, String), String> {
 }
 
 /// Texts of failures, for clients.
-fn error_text(failure: &Failure) -> Cow<'_, str> {
+pub(super) fn error_text(failure: &Failure) -> Cow<'_, str> {
     match failure {
         Failure::Error(text) => Cow::Borrowed(text),
         Failure::Storage(error) => {
@@ -148,15 +153,65 @@ fn queue(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, arg
     out.simple("QUEUED");
 }
 
-fn locks<'k>(keyspace: &'k Keyspace, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> {
+fn locks<'k>(shared: &'k Shared, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> {
+    let locks = &shared.keyspace.locks;
     match row.access {
         Access::Glance | Access::View => None,
-        Access::WriteAll => Some(keyspace.locks.all()),
-        Access::Write if row.keys == commands::Keys::Range(1, 1, 1) => {
-            Some(keyspace.locks.one(args[1]))
+        Access::WriteAll => Some(locks.all()),
+        Access::Write if !shared.waiters.is_empty() => {
+            Some(with_targets(shared, row.keys_of(args)))
         }
-        Access::Write => Some(keyspace.locks.many(row.keys_of(args).into_iter())),
+        Access::Write | Access::WriteOneMoment => {
+            let held = if row.keys == commands::Keys::Range(1, 1, 1) {
+                locks.one(args[1])
+            } else {
+                locks.many(row.keys_of(args).into_iter())
+            };
+            if shared.waiters.is_empty() {
+                return Some(held);
+            }
+            // Somebody has begun to wait since.
+            drop(held);
+            Some(with_targets(shared, row.keys_of(args)))
+        }
     }
+}
+
+/// The locks of keys and of those that elements may be moved to when the keys are written.
+fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
+    let own: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
+    let targets = || {
+        let mut all = own.clone();
+        shared.waiters.add_targets(&mut all);
+        all
+    };
+    let mut wanted = targets();
+    loop {
+        let held = shared.keyspace.locks.many(wanted.iter().map(Vec::as_slice));
+        // Under the locks nobody can begin to wait for these keys.
+        let now = targets();
+        if now.iter().all(|key| wanted.contains(key)) {
+            return held;
+        }
+        drop(held);
+        wanted = now;
+    }
+}
+
+/// Carries a command out and measures it.
+fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
+    let began = time::now_micros();
+    let result = (row.run)(call);
+    let command = Measured {
+        args: call.args,
+        is_fast: row.is(FAST),
+        is_logged: !row.is(SKIP_SLOWLOG),
+        micros: time::now_micros().saturating_sub(began),
+        seconds: call.txn.now / 1000,
+    };
+    let client = &call.session.client;
+    call.shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
+    result
 }
 
 /// A command that is no part of a transaction.
@@ -170,15 +225,29 @@ fn single(
 ) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
-    let held = locks(keyspace, row, args);
-    let mut txn = match row.access {
-        Access::Glance => Txn::glance(keyspace, session.db, now),
-        // One key is read at one moment anyhow, unless it has elements.
-        Access::View => Txn::view(keyspace, session.db, now),
-        Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+    let held = locks(shared, row, args);
+    let begin = || {
+        Ok(match row.access {
+            Access::Glance => Txn::glance(keyspace, session.db, now),
+            // One key is read at one moment anyhow, unless it has elements.
+            Access::View => Txn::view(keyspace, session.db, now)?,
+            Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
+            Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, session.db, now)?,
+        })
     };
-    let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
-    let result = (row.run)(&mut call).and_then(|()| finish(shared, &mut txn));
+    let result = begin().and_then(|mut txn| {
+        let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
+        run_row(row, &mut call)?;
+        if out.is_full() {
+            return Err(Failure::TOO_LARGE);
+        }
+        finish(shared, session, &mut txn)
+    });
+    if let Some(wish) = session.wish.take().filter(|_| result.is_ok()) {
+        let waiter = shared.waiters.add(wish, session.db, out.resp3);
+        *session.client.waiter.lock() = Some(Arc::clone(&waiter));
+        session.waiter = Some(waiter);
+    }
     drop(held);
     if let Err(failure) = result {
         out.truncate(mark);
@@ -186,14 +255,66 @@ fn single(
     }
 }
 
-/// Writes, and tells who wants to know. Under the locks.
-fn finish(shared: &Shared, txn: &mut Txn<'_>) -> Outcome<()> {
+/// Serves who waits for what was written, writes, and tells who wants to know. Under the locks.
+fn finish(shared: &Shared, session: &mut Session, txn: &mut Txn<'_>) -> Outcome<()> {
+    let mut served = Served::default();
+    if txn.may_write() && !shared.waiters.is_empty() {
+        serve_waiters(shared, session, txn, &mut served)?;
+    }
     let events = txn.commit()?;
+    served.tell(&shared.waiters);
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
         Stats::add(&shared.stats.expired, expired as u64);
         shared.tell(&events);
     }
+    Ok(())
+}
+
+/// Gives what was written to those who wait for it, the longest first. What that writes may serve
+/// others.
+fn serve_waiters(
+    shared: &Shared,
+    session: &mut Session,
+    txn: &mut Txn<'_>,
+    served: &mut Served,
+) -> Outcome<()> {
+    let own = txn.db();
+    let mut at = 0;
+    while let Some(event) = txn.event_at(at) {
+        let (db, key) = (event.db, event.key.clone());
+        at += 1;
+        txn.select(db);
+        for waiter in shared.waiters.of(&key) {
+            if waiter.db != db || !waiter.claim() {
+                continue;
+            }
+            let mut reply = Reply::new();
+            reply.resp3 = waiter.resp3;
+            let out = &mut reply;
+            let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
+            match waiter.op.serve(&mut call, &key) {
+                Ok(true) => {}
+                Ok(false) => {
+                    waiter.release();
+                    if txn.find(&key)?.is_none() {
+                        break;
+                    }
+                    continue;
+                }
+                Err(Failure::Error(text)) => {
+                    reply.clear();
+                    reply.error(&text);
+                }
+                Err(failure) => {
+                    waiter.release();
+                    return Err(failure);
+                }
+            }
+            served.push(waiter, reply.take());
+        }
+    }
+    txn.select(own);
     Ok(())
 }
 
@@ -225,28 +346,31 @@ fn exec_all(
     let rows: Vec<&Row> =
         queue.iter().filter_map(|args| find_row(args).ok().map(|(row, _)| row)).collect();
     let keyspace = &shared.keyspace;
-    let writes = rows.iter().any(|row| matches!(row.access, Access::Write | Access::WriteAll));
+    let writes = rows.iter().any(|row| !matches!(row.access, Access::Glance | Access::View));
     let held = if rows.iter().any(|row| row.access == Access::WriteAll) {
         keyspace.locks.all()
     } else {
-        let watched: Vec<_> = session.watched.keys.iter().map(|((_, k), _)| k.clone()).collect();
+        let watched: Vec<_> = session.watched.keys.keys().map(|(_, k)| k.clone()).collect();
         let named = rows.iter().zip(&queue).flat_map(|(row, args)| row.keys_of(args));
-        keyspace.locks.many(named.chain(watched.iter().map(Vec::as_slice)))
+        with_targets(shared, named.chain(watched.iter().map(Vec::as_slice)).collect())
     };
     if session.watched.is_touched() || watched_is_over(keyspace, session, now)? {
         out.null_array();
         return Ok(());
     }
     let db = session.db;
-    let mut txn = if writes { Txn::write(keyspace, db, now) } else { Txn::view(keyspace, db, now) };
+    let mut txn = match writes {
+        true => Txn::write_at_one_moment(keyspace, db, now)?,
+        false => Txn::view(keyspace, db, now)?,
+    };
     out.array(queue.len());
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
-        match (row.run)(&mut call) {
+        match run_row(row, &mut call) {
             Ok(()) => {}
             Err(Failure::Storage(error)) => {
-                session.db = db;
+                set_database(session, db);
                 return Err(Failure::Storage(error));
             }
             Err(failure) => {
@@ -255,18 +379,30 @@ fn exec_all(
             }
         }
     }
-    let finished = finish(shared, &mut txn);
+    let finished = match out.is_full() {
+        true => Err(Failure::TOO_LARGE),
+        false => finish(shared, session, &mut txn),
+    };
     if finished.is_err() {
-        session.db = db;
+        set_database(session, db);
     }
     drop(held);
     finished
 }
 
+/// Takes back a SELECT of a transaction that failed.
+fn set_database(session: &mut Session, db: u8) {
+    session.db = db;
+    session.client.db.store(db, Ordering::Relaxed);
+}
+
 /// The time of a watched key is over that was not when the watching began.
 fn watched_is_over(keyspace: &Keyspace, session: &Session, now: u64) -> Outcome<bool> {
     for ((db, key), was_over) in &session.watched.keys {
-        let value = Txn::glance(keyspace, *db, now).get(&record_key(*db, key))?;
+        let value = {
+            let txn = Txn::glance(keyspace, *db, now);
+            txn.get(&txn.record_key(key))?
+        };
         let head = value.as_deref().map(Head::read).transpose()?;
         if !was_over && head.is_some_and(|head| head.is_expired(now)) {
             return Ok(true);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `connection` | one connection |
 //! | `executor` | one command |
+//! | `metrics` | what the server does, for Prometheus |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
 //!
 //! The end: listeners close; every connection carries out what it has received, sends the replies
@@ -14,11 +15,12 @@
 
 pub mod connection;
 pub mod executor;
+mod metrics;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
@@ -43,10 +45,6 @@ const OWN_DESCRIPTORS: u64 = 512;
 pub struct Server {
     /// What connections share.
     pub shared: Shared,
-    /// `appendfsync always`.
-    syncs_always: AtomicBool,
-    /// `timeout`.
-    silence_seconds: AtomicU64,
     /// Nobody is to connect any more.
     is_ending: Event,
     /// Connections there are.
@@ -65,6 +63,7 @@ pub struct Running {
     listeners: Vec<Arc<Listener>>,
     tasks: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
+    metrics: Option<SocketAddr>,
     socket: Option<PathBuf>,
 }
 
@@ -86,9 +85,9 @@ fn engine_options(config: &Config) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The addresses of `bind`.
-fn tcp_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
-    let port = config.number("port") as u16;
+/// The addresses of `bind`, with the port that a setting says.
+fn tcp_addresses(config: &Config, port: &str) -> Result<Vec<SocketAddr>, String> {
+    let port = config.number(port) as u16;
     let mut addresses = Vec::new();
     for word in config.get("bind").split_whitespace() {
         let host = match word.trim_start_matches('-') {
@@ -115,22 +114,12 @@ impl Running {
         let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
         let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
-        let addresses = tcp_addresses(&config)?;
+        let addresses = tcp_addresses(&config, "port")?;
         let dir = config.get("dir");
         let options = engine_options(&config)?;
         let opened = runtime.run("open", || Keyspace::open(options, Path::new(&dir)));
         let keyspace = opened.map_err(|error| format!("{dir}: {error}"))?;
-        let server = Arc::new(Server {
-            shared: Shared::new(keyspace, config),
-            syncs_always: AtomicBool::new(false),
-            silence_seconds: AtomicU64::new(0),
-            is_ending: Event::new(),
-            live: Mutex::new(0),
-            fewer: Condvar::new(),
-            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
-            next_loop: AtomicU64::new(0),
-        });
-        server.settings_changed();
+        let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
         let mut running = Running {
@@ -139,9 +128,10 @@ impl Running {
             listeners: Vec::new(),
             tasks: Vec::new(),
             addresses: Vec::new(),
+            metrics: None,
             socket: None,
         };
-        match running.listen(&addresses) {
+        match running.listen(&addresses).and_then(|()| running.listen_for_metrics()) {
             Ok(()) => {
                 running.tasks.extend(upkeep::start(&running.server, &running.runtime));
                 Ok(running)
@@ -180,6 +170,28 @@ impl Running {
             self.tasks.push(self.runtime.spawn("accept", accept));
         }
         Ok(())
+    }
+
+    fn listen_for_metrics(&mut self) -> Result<(), String> {
+        let config = &self.server.shared.config;
+        if config.number("metrics-port") == 0 {
+            return Ok(());
+        }
+        for address in tcp_addresses(config, "metrics-port")? {
+            let listener = Listener::bind_tcp(address);
+            let listener = listener.map_err(|error| format!("metrics: {address}: {error}"))?;
+            self.metrics = self.metrics.or(listener.address());
+            let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
+            self.listeners.push(Arc::clone(&listener));
+            let serve = move || metrics::serve(&server, &listener);
+            self.tasks.push(self.runtime.spawn("metrics", serve));
+        }
+        Ok(())
+    }
+
+    /// Where it tells Prometheus about itself.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// The TCP addresses it listens on.
@@ -236,12 +248,15 @@ impl Running {
 }
 
 impl Server {
-    /// Settings that are looked at often are taken over.
-    fn settings_changed(&self) {
-        let config = &self.shared.config;
-        let always = config.get("appendfsync") == "always";
-        self.syncs_always.store(always, Ordering::Relaxed);
-        self.silence_seconds.store(config.number("timeout"), Ordering::Relaxed);
+    fn new(shared: Shared) -> Server {
+        Server {
+            shared,
+            is_ending: Event::new(),
+            live: Mutex::new(0),
+            fewer: Condvar::new(),
+            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
+            next_loop: AtomicU64::new(0),
+        }
     }
 
     fn wait_until_alone(&self, limit: Duration) -> bool {

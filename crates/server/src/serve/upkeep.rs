@@ -38,11 +38,11 @@ fn sync(server: &Server) {
 
 fn reap(server: &Server) {
     while !server.is_ending.wait_timeout(REAP) {
-        server.settings_changed();
+        let shared = &server.shared;
+        let now = time::wall_micros() / 1000;
         // Keys that cannot be deleted now are met again.
-        if let Ok(events) = server.shared.keyspace.reap(time::wall_micros() / 1000, REAP_KEYS) {
-            Stats::add(&server.shared.stats.expired, events.len() as u64);
-            server.shared.tell(&events);
+        if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.tell(events)) {
+            Stats::add(&shared.stats.expired, deleted as u64);
         }
     }
 }

@@ -1,4 +1,9 @@
-//! Who is connected: what CLIENT LIST shows, and how a connection is ended from outside.
+//! Who is connected: what CLIENT LIST shows, how a connection is ended from outside, and what all
+//! of them may cost.
+//!
+//! Bytes are charged by those who take them: a connection for its buffers and what it keeps, an
+//! outbox for what lies in it. When the sum is beyond its limit the clients that have most are
+//! ended, one after the other.
 //!
 //! Thread safety: everything may be shared.
 
@@ -7,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use pumice_port::sync::Mutex;
+
+use super::waiters::Waiter;
 
 /// Ends a connection, whatever it waits for.
 pub type Hangup = Box<dyn Fn() + Send + Sync>;
@@ -37,6 +44,12 @@ pub struct Client {
     pub command: Mutex<&'static str>,
     /// It queues a transaction of so many commands; `u64::MAX` for none.
     pub queued: AtomicU64,
+    /// What it waits for.
+    pub waiter: Mutex<Option<Arc<Waiter>>>,
+    /// Bytes it is charged for.
+    bytes: AtomicU64,
+    /// It was ended because it had too many.
+    is_evicted: AtomicBool,
     hangup: Hangup,
     gently: Hangup,
 }
@@ -61,7 +74,8 @@ impl Client {
         let in_multi = queued != u64::MAX;
         let subscribed = self.channels.load(relaxed) + self.patterns.load(relaxed) > 0;
         let mut flags = String::new();
-        for (is, letter) in [(in_multi, 'x'), (subscribed, 'P')] {
+        let waits = self.waiter.lock().as_ref().is_some_and(|waiter| waiter.is_waiting());
+        for (is, letter) in [(waits, 'b'), (in_multi, 'x'), (subscribed, 'P')] {
             flags.extend(is.then_some(letter));
         }
         if flags.is_empty() {
@@ -70,7 +84,7 @@ impl Client {
         let seconds = |since: u64| now_millis.saturating_sub(since) / 1000;
         format!(
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={} \
-             psub={} ssub=0 multi={} cmd={} user=default redir=-1 resp={}",
+             psub={} ssub=0 multi={} cmd={} user=default redir=-1 resp={} tot-mem={}",
             self.id,
             self.address,
             self.local_address,
@@ -83,6 +97,7 @@ impl Client {
             if in_multi { queued as i64 } else { -1 },
             *self.command.lock(),
             if self.resp3.load(relaxed) { 3 } else { 2 },
+            self.bytes.load(relaxed),
         )
     }
 
@@ -97,9 +112,50 @@ impl Client {
     }
 }
 
+/// The memory of all clients.
+pub struct Memory {
+    used: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { used: AtomicU64::new(0), max: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Memory {
+    /// From now on it may be so many bytes.
+    pub fn set_max(&self, bytes: u64) {
+        self.max.store(bytes, Ordering::Relaxed);
+    }
+    /// Bytes that are charged.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+    /// More than there may be.
+    pub fn is_over(&self) -> bool {
+        self.used() > self.max.load(Ordering::Relaxed)
+    }
+    /// `client` has so many bytes more.
+    pub fn add(&self, client: &Client, bytes: u64) {
+        client.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+    /// `client` has so many bytes less.
+    pub fn release(&self, client: &Client, bytes: u64) {
+        client.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// All connections.
 #[derive(Default)]
 pub struct Clients {
+    /// What they cost.
+    pub memory: Arc<Memory>,
+    /// Connections that were ended because they had too many bytes.
+    pub evicted: AtomicU64,
     next: AtomicU64,
     all: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
@@ -121,11 +177,37 @@ impl Clients {
             active_millis: AtomicU64::new(now_millis),
             command: Mutex::new("NULL"),
             queued: AtomicU64::new(u64::MAX),
+            waiter: Mutex::new(None),
+            bytes: AtomicU64::new(0),
+            is_evicted: AtomicBool::new(false),
             hangup: peer.hangup,
             gently: peer.gently,
         });
         self.all.lock().insert(id, Arc::clone(&client));
         client
+    }
+    /// Ends those that have most while all have more than they may. Does not suspend for long.
+    pub fn enforce(&self) {
+        if !self.memory.is_over() {
+            return;
+        }
+        let bytes = |client: &Arc<Client>| client.bytes.load(Ordering::Relaxed);
+        let (gone, mut there): (Vec<_>, Vec<_>) =
+            self.list().into_iter().partition(|c| c.is_evicted.load(Ordering::Relaxed));
+        there.sort_by_cached_key(|client| std::cmp::Reverse(bytes(client)));
+        let max = self.memory.max.load(Ordering::Relaxed);
+        // What belongs to those that are ending comes back by itself.
+        let mut used = self.memory.used().saturating_sub(gone.iter().map(bytes).sum());
+        for client in there {
+            if used <= max {
+                break;
+            }
+            used = used.saturating_sub(bytes(&client));
+            if !client.is_evicted.swap(true, Ordering::Relaxed) {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+                client.hang_up();
+            }
+        }
     }
     /// It has ended.
     pub fn remove(&self, id: u64) {

@@ -24,6 +24,10 @@ pub enum Form {
     Choice(&'static [&'static str]),
     /// Bytes: a number with `k`, `kb`, `m`, `mb`, `g`, `gb`.
     Bytes,
+    /// Bytes between these.
+    BytesBetween(u64, u64),
+    /// Bytes, or `N%` of the machine's memory.
+    Memory,
     /// Letters of classes of events.
     Events,
 }
@@ -69,12 +73,36 @@ pub const SETTINGS: &[Setting] = &[
         "When the log is synced: before each reply, every second, when the system likes.",
     ),
     fixed("appendonly", Form::Choice(&["yes"]), "yes", "Writes are always logged."),
+    mutable(
+        "auth-timeout",
+        Form::Number(1, 3600),
+        "10",
+        "Seconds that a client may take to say who it is.",
+    ),
     fixed("bind", Form::Text, "127.0.0.1", "Addresses to listen on, separated by blanks."),
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
     fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
     fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
+    mutable(
+        "latency-monitor-threshold",
+        Form::Number(0, i64::MAX),
+        "0",
+        "Milliseconds from which LATENCY keeps how long a command took; 0 for never.",
+    ),
     fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
     mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Connections at most."),
+    mutable(
+        "maxmemory-clients",
+        Form::Memory,
+        "10%",
+        "Memory of all clients' buffers, and of one command; 0 for no limit.",
+    ),
+    fixed(
+        "metrics-port",
+        Form::Number(0, 65535),
+        "0",
+        "TCP port on which Prometheus finds /metrics, without a password; 0 for none.",
+    ),
     mutable(
         "notify-keyspace-events",
         Form::Events,
@@ -88,9 +116,27 @@ pub const SETTINGS: &[Setting] = &[
         "yes",
         "Without a password, refuse clients of other machines.",
     ),
-    mutable("proto-max-bulk-len", Form::Bytes, "512mb", "Bytes of one argument at most."),
+    mutable(
+        "proto-max-bulk-len",
+        Form::BytesBetween(1 << 20, 512 << 20),
+        "64mb",
+        "Bytes of one argument, and of a string, at most; a request has at most twice as many.",
+    ),
+    mutable(
+        "request-timeout",
+        Form::Number(0, 100_000_000),
+        "30",
+        "Seconds that a request may take to come, and one for each 64 KiB of it; 0 for no limit.",
+    ),
     mutable("requirepass", Form::Text, "", "Password of the default user; empty for none."),
     fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
+    mutable(
+        "slowlog-log-slower-than",
+        Form::Number(-1, i64::MAX),
+        "10000",
+        "Microseconds from which SLOWLOG keeps a command; -1 for never.",
+    ),
+    mutable("slowlog-max-len", Form::Number(0, 100_000), "128", "Commands that SLOWLOG keeps."),
     mutable(
         "timeout",
         Form::Number(0, 100_000_000),
@@ -156,6 +202,21 @@ impl Setting {
                 let number = bytes(value).ok_or("argument must be a memory value");
                 Ok(number?.to_string())
             }
+            Form::BytesBetween(least, most) => match bytes(value) {
+                None => Err("argument must be a memory value".to_string()),
+                Some(n) if n < least || n > most => {
+                    Err(format!("argument must be between {least} and {most} inclusive"))
+                }
+                Some(n) => Ok(n.to_string()),
+            },
+            Form::Memory => match value.strip_suffix('%').map(str::parse::<u64>) {
+                Some(Ok(n)) if n <= 100 => Ok(format!("{n}%")),
+                Some(_) => Err("argument must be a memory or percent value".to_string()),
+                None => {
+                    let number = bytes(value).ok_or("argument must be a memory or percent value");
+                    Ok(number?.to_string())
+                }
+            },
             Form::Events => match value.bytes().all(|b| b"KEg$lshzxA".contains(&b)) {
                 true => Ok(in_order(value)),
                 false => Err("Invalid event class character. Use 'KEg$lshzxA'.".to_string()),
@@ -203,6 +264,18 @@ impl Config {
     /// The value of a number or of bytes.
     pub fn number(&self, name: &str) -> u64 {
         self.get(name).parse().unwrap_or(0)
+    }
+
+    /// The value of memory, in bytes.
+    pub fn memory(&self, name: &str) -> u64 {
+        let text = self.get(name);
+        match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent: u64 = percent.parse().unwrap_or(0);
+                pumice_port::os::total_memory_bytes() / 100 * percent
+            }
+            None => text.parse().unwrap_or(0),
+        }
     }
 
     /// Sets one before the server starts.

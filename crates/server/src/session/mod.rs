@@ -2,18 +2,23 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `config` | the settings |
+//! | `config`, `hot` | the settings; those that are looked at often |
 //! | `clients` | who is connected |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
+//! | `waiters` | who waits for a key |
 //! | `stats` | counters for INFO |
+//! | `slowlog` | commands that took long |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
 
 pub mod clients;
 pub mod config;
+pub mod hot;
 pub mod pubsub;
+pub mod slowlog;
 pub mod stats;
+pub mod waiters;
 pub mod watch;
 
 use std::collections::BTreeSet;
@@ -57,6 +62,12 @@ pub struct Session {
     pub patterns: BTreeSet<Vec<u8>>,
     /// The way of everything it is told, once it has listened to a channel.
     pub outbox: Option<Arc<pubsub::Outbox>>,
+    /// Bytes of the names of channels and patterns.
+    pub listened_bytes: usize,
+    /// What the command that was carried out last wants to wait for.
+    pub wish: Option<waiters::Wish>,
+    /// It waits.
+    pub waiter: Option<Arc<waiters::Waiter>>,
     /// To be closed after its replies are sent.
     pub closes: bool,
     random: u64,
@@ -75,6 +86,9 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             outbox: None,
+            listened_bytes: 0,
+            wish: None,
+            waiter: None,
             closes: false,
         }
     }
@@ -82,6 +96,12 @@ impl Session {
     /// Channels and patterns it listens to.
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len()
+    }
+
+    /// Bytes that it keeps for later: what is queued, watched and listened to.
+    pub fn bytes(&self) -> usize {
+        let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        queued + self.watched.bytes + self.listened_bytes
     }
 
     /// A number by chance, of the connection's own sequence.
@@ -99,14 +119,20 @@ pub struct Shared {
     pub keyspace: Keyspace,
     /// The settings.
     pub config: Config,
+    /// Those that are looked at often.
+    pub hot: hot::Hot,
     /// Who is connected.
     pub clients: Clients,
     /// Who watches what.
     pub watches: watch::Watches,
+    /// Who waits for a key.
+    pub waiters: waiters::Waiters,
     /// Who listens to what.
     pub channels: pubsub::Channels,
     /// Counters.
     pub stats: stats::Stats,
+    /// Commands that took long.
+    pub slow: slowlog::Slow,
     /// A client has asked the server to end.
     pub wants_end: AtomicBool,
     /// Classes of events that are published.
@@ -120,10 +146,13 @@ impl Shared {
         let shared = Shared {
             keyspace,
             config,
+            hot: hot::Hot::default(),
             clients: Clients::default(),
             watches: watch::Watches::default(),
+            waiters: waiters::Waiters::default(),
             channels: pubsub::Channels::default(),
             stats: stats::Stats::default(),
+            slow: slowlog::Slow::default(),
             wants_end: AtomicBool::new(false),
             notified: pumice_port::sync::Mutex::new(Arc::from("")),
             notifies: AtomicBool::new(false),
@@ -134,6 +163,11 @@ impl Shared {
 
     /// Settings that are looked at often are taken over.
     pub fn settings_changed(&self) {
+        self.hot.take_over(&self.config);
+        self.slow.take_over(&self.config);
+        let room = self.hot.clients_bytes.load(Ordering::Relaxed);
+        self.keyspace.set_room(room);
+        self.clients.memory.set_max(room as u64);
         let mut classes = self.config.get("notify-keyspace-events");
         if classes.contains('A') {
             classes.push_str("g$lshzx");
@@ -151,6 +185,7 @@ impl Shared {
                 self.channels.unsubscribe(&name, is_pattern, outbox, b"");
             }
         }
+        session.listened_bytes = 0;
         session.client.channels.store(0, Ordering::Relaxed);
         session.client.patterns.store(0, Ordering::Relaxed);
     }
@@ -160,6 +195,11 @@ impl Shared {
         for event in events {
             self.watches.touched(event.db, &event.key);
         }
+        self.publish_events(events);
+        self.clients.enforce();
+    }
+
+    fn publish_events(&self, events: &[Event]) {
         if !self.notifies.load(Ordering::Acquire) {
             return;
         }

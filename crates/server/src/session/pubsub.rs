@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pumice_port::sync::{Condvar, Mutex};
 
+use super::clients::{Client, Memory};
 use crate::keyspace::glob;
 use crate::protocol::Reply;
 
@@ -21,8 +22,9 @@ pub const OUTBOX_BYTES: usize = 32 << 20;
 /// Messages on their way to a connection.
 pub struct Outbox {
     /// The connection.
-    pub id: u64,
-    bytes: Mutex<Vec<u8>>,
+    client: Arc<Client>,
+    memory: Arc<Memory>,
+    held: Mutex<Lying>,
     /// It speaks RESP3.
     pub resp3: AtomicBool,
     changed: Condvar,
@@ -31,12 +33,27 @@ pub struct Outbox {
     ended: AtomicBool,
 }
 
+#[derive(Default)]
+struct Lying {
+    bytes: Vec<u8>,
+    /// Bytes that were taken and are being sent.
+    leaving: usize,
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let held = self.held.lock();
+        self.memory.release(&self.client, (held.bytes.len() + held.leaving) as u64);
+    }
+}
+
 impl Outbox {
-    /// An empty one.
-    pub fn new(id: u64) -> Arc<Outbox> {
+    /// An empty one; what lies in it is charged to the connection.
+    pub fn new(client: &Arc<Client>, memory: &Arc<Memory>) -> Arc<Outbox> {
         Arc::new(Outbox {
-            id,
-            bytes: Mutex::new(Vec::new()),
+            client: Arc::clone(client),
+            memory: Arc::clone(memory),
+            held: Mutex::default(),
             resp3: AtomicBool::new(false),
             changed: Condvar::new(),
             overflowed: AtomicBool::new(false),
@@ -46,27 +63,36 @@ impl Outbox {
 
     /// Puts bytes at the end.
     pub fn put(&self, bytes: &[u8]) {
-        let mut held = self.bytes.lock();
-        if held.len() + bytes.len() > OUTBOX_BYTES {
+        let mut held = self.held.lock();
+        if held.bytes.len() + held.leaving + bytes.len() > OUTBOX_BYTES {
             self.overflowed.store(true, Ordering::Release);
         } else {
-            held.extend_from_slice(bytes);
+            held.bytes.extend_from_slice(bytes);
+            self.memory.add(&self.client, bytes.len() as u64);
         }
         drop(held);
         self.changed.notify_all();
     }
 
-    /// All that lies in it.
+    /// All that lies in it, to be sent.
     pub fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.bytes.lock())
+        let mut held = self.held.lock();
+        held.leaving += held.bytes.len();
+        std::mem::take(&mut held.bytes)
+    }
+
+    /// So many bytes that were taken have left.
+    pub fn sent(&self, bytes: usize) {
+        self.held.lock().leaving -= bytes;
+        self.memory.release(&self.client, bytes as u64);
     }
 
     /// Waits until something lies in it; false when it is empty and the connection has ended.
     /// Suspends.
     pub fn wait(&self) -> bool {
-        let mut held = self.bytes.lock();
+        let mut held = self.held.lock();
         loop {
-            if !held.is_empty() || self.overflowed.load(Ordering::Acquire) {
+            if !held.bytes.is_empty() || self.overflowed.load(Ordering::Acquire) {
                 return true;
             }
             if self.ended.load(Ordering::Acquire) {
@@ -78,7 +104,7 @@ impl Outbox {
 
     /// The connection has ended.
     pub fn end(&self) {
-        let held = self.bytes.lock();
+        let held = self.held.lock();
         self.ended.store(true, Ordering::Release);
         drop(held);
         self.changed.notify_all();
@@ -123,7 +149,7 @@ impl Channels {
         self.with(|registry| {
             outbox.put(said);
             let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
-            map.entry(name.to_vec()).or_default().insert(outbox.id, Arc::clone(outbox));
+            map.entry(name.to_vec()).or_default().insert(outbox.client.id, Arc::clone(outbox));
         });
     }
 
@@ -133,7 +159,7 @@ impl Channels {
             outbox.put(said);
             let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
             if let Some(listeners) = map.get_mut(name) {
-                listeners.remove(&outbox.id);
+                listeners.remove(&outbox.client.id);
                 if listeners.is_empty() {
                     map.remove(name);
                 }

@@ -25,6 +25,8 @@ pub struct Stats {
     pub sent: AtomicU64,
     /// Replies that were errors.
     pub errors: AtomicU64,
+    /// Commands that panicked.
+    pub panics: AtomicU64,
     /// Milliseconds since 1970 when the server started.
     pub started_millis: AtomicU64,
     /// Seconds since 1970 of the last SAVE.
@@ -56,6 +58,7 @@ impl Stats {
             &self.received,
             &self.sent,
             &self.errors,
+            &self.panics,
         ];
         all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
     }

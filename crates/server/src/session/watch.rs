@@ -14,6 +14,9 @@ use pumice_port::sync::Mutex;
 
 type Key = (u8, Vec<u8>);
 
+/// What a key costs beside its bytes, here and in the registry.
+const KEY_BYTES: usize = 256;
+
 /// Who watches what.
 #[derive(Default)]
 pub struct Watches {
@@ -27,20 +30,23 @@ pub struct Watches {
 pub struct Watched {
     flag: Arc<AtomicBool>,
     /// The keys, and whether their time was over already.
-    pub keys: Vec<(Key, bool)>,
+    pub keys: BTreeMap<Key, bool>,
+    /// What they cost.
+    pub bytes: usize,
 }
 
 impl Watches {
     /// Adds a key to what `own` watches. `was_over`: its time was over.
     pub fn watch(&self, own: &mut Watched, db: u8, key: &[u8], was_over: bool) {
         let key = (db, key.to_vec());
-        if own.keys.iter().any(|(known, _)| *known == key) {
+        if own.keys.contains_key(&key) {
             return;
         }
         let mut flags = self.flags.lock();
         flags.entry(key.clone()).or_default().push(Arc::clone(&own.flag));
         self.watched.store(flags.len(), Ordering::SeqCst);
-        own.keys.push((key, was_over));
+        own.bytes += 2 * key.1.len() + KEY_BYTES;
+        own.keys.insert(key, was_over);
     }
 
     /// Watches nothing any more.
@@ -49,7 +55,8 @@ impl Watches {
             return;
         }
         let mut flags = self.flags.lock();
-        for (key, _) in own.keys.drain(..) {
+        own.bytes = 0;
+        for (key, _) in std::mem::take(&mut own.keys) {
             if let Some(list) = flags.get_mut(&key) {
                 list.retain(|flag| !Arc::ptr_eq(flag, &own.flag));
                 if list.is_empty() {

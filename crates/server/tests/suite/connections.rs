@@ -50,6 +50,15 @@ impl Caller {
         }
         String::from_utf8(std::mem::take(&mut self.rest)).unwrap()
     }
+    /// As [`Caller::until`], if it comes at once.
+    pub fn until_soon(&mut self, end: &str) -> Option<String> {
+        let mut buf = vec![0; 1 << 16];
+        self.stream.set_receive_timeout(Some(1_000_000));
+        let received = self.stream.receive(&mut buf);
+        self.stream.set_receive_timeout(Some(PATIENCE_NANOS));
+        self.rest.extend_from_slice(&buf[..received.unwrap_or(0)]);
+        self.rest.ends_with(end.as_bytes()).then(|| self.until(end))
+    }
     /// Receives until the server hangs up.
     pub fn until_closed(&mut self) -> String {
         let mut buf = vec![0; 1 << 16];

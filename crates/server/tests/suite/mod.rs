@@ -1,11 +1,18 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
+mod blocking;
 mod connections;
+mod isolation;
+mod limits;
+mod metrics;
 mod model;
 mod page;
 mod peer;
+mod peer_blocking;
 mod pubsub;
+mod slow;
 mod strings;
+mod templates;
 mod transactions;
 
 use std::path::{Path, PathBuf};

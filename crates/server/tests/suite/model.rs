@@ -91,7 +91,7 @@ fn strings_are_what_a_model_says() {
             }
             if random.below(500) == 0 {
                 let now = server.now;
-                server.shared.keyspace.reap(now, 100).unwrap();
+                server.shared.keyspace.reap(now, 100, |_| ()).unwrap();
                 server.shared.keyspace.close().unwrap();
                 server = Quiet::open(scratch.path());
                 server.now = now;

@@ -29,6 +29,11 @@ fn strings_answer_as_redis_does() {
             ("INCRBYFLOAT f 10.5", "$4|10.5"),
             ("INCRBYFLOAT f 0.1", "$4|10.6"),
             ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
+            ("SET f inf", "+OK"),
+            ("INCRBYFLOAT f 1", "-ERR increment would produce NaN or Infinity"),
+            ("ZADD zeros 0 z -1 a 0 b", ":3"),
+            ("ZUNION 1 zeros WEIGHTS 0", "*3|$1|a|$1|b|$1|z"),
+            ("ZADD zeros 1e-400 x", "-ERR value is not a valid float"),
             ("APPEND s Hello", ":5"),
             ("APPEND s World", ":10"),
             ("INCR s", "-ERR value is not an integer or out of range"),
@@ -105,8 +110,10 @@ fn keys_expire_by_the_clock_that_is_passed_in() {
             ("DBSIZE", ":2"),
         ],
     );
-    let events = server.shared.keyspace.reap(server.now, 10).unwrap();
-    assert!(events.iter().all(|event| event.name == "expired" && event.key == b"a"));
+    let all_expired = |events: &[pumice_server::keyspace::txn::Event]| {
+        assert!(events.iter().all(|event| event.name == "expired" && event.key == b"a"));
+    };
+    server.shared.keyspace.reap(server.now, 10, all_expired).unwrap();
     server.talk(client, &[("DBSIZE", ":1"), ("KEYS *", "*1|$1|k")]);
 }
 
@@ -122,9 +129,51 @@ fn compactions_find_what_nobody_asks_for() {
     server.say(client, "GET nothing");
     let db = server.shared.keyspace.engine();
     db.compact_range(&Default::default(), None, None).unwrap();
-    let events = server.shared.keyspace.reap(server.now, 1000).unwrap();
-    assert_eq!(events.len(), 40);
+    assert_eq!(server.shared.keyspace.reap(server.now, 1000, |_| ()).unwrap(), 40);
     server.talk(client, &[("DBSIZE", ":10")]);
+}
+
+#[pumice_test_macros::test]
+fn databases_change_places_for_good() {
+    let scratch = Scratch::new("swap");
+    let mut server = Quiet::open(scratch.path());
+    let (one, two) = (&mut server.client(), &mut server.client());
+    server.talk(one, &[("SET a 0", "+OK"), ("RPUSH l x", ":1"), ("SELECT 1", "+OK")]);
+    server.talk(
+        one,
+        &[("SET a 1", "+OK"), ("WATCH a", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")],
+    );
+    server.talk(
+        two,
+        &[("SWAPDB 0 1", "+OK"), ("GET a", "$1|1"), ("DBSIZE", ":1"), ("KEYS *", "*1|$1|a")],
+    );
+    server.talk(one, &[("EXEC", "*-1"), ("GET a", "$1|0"), ("LRANGE l 0 -1", "*1|$1|x")]);
+    server.talk(one, &[("DBSIZE", ":2"), ("SELECT 0", "+OK"), ("BLPOP l 0", "")]);
+    // Within a transaction, too; and who waits finds what has come.
+    let queue = ["MULTI", "SWAPDB 0 1", "SWAPDB 0 2", "GET a", "SET b 1", "DBSIZE", "SWAPDB 0 2"];
+    queue.iter().for_each(|line| drop(server.say(two, line)));
+    server.talk(
+        two,
+        &[("EXEC", "*6|+OK|+OK|$-1|+OK|:1|+OK"), ("SELECT 2", "+OK"), ("GET b", "$1|1")],
+    );
+    let waiter = one.session.waiter.take().unwrap();
+    assert_eq!(super::text(&waiter.reply().unwrap()), "*2|$1|l|$1|x");
+    for life in 0..2 {
+        if life == 1 {
+            // As after a crash: keys are counted anew.
+            server.shared.keyspace.engine().close().unwrap();
+        } else {
+            server.shared.keyspace.close().unwrap();
+        }
+        server = Quiet::open(scratch.path());
+        let client = &mut server.client();
+        server.talk(client, &[("GET a", "$1|0"), ("DBSIZE", ":1"), ("SELECT 1", "+OK")]);
+        server.talk(client, &[("GET a", "$1|1"), ("DBSIZE", ":1"), ("FLUSHDB", "+OK")]);
+        server.talk(client, &[("DBSIZE", ":0"), ("SET a 1", "+OK"), ("SELECT 2", "+OK")]);
+        server.talk(client, &[("DBSIZE", ":1"), ("KEYS *", "*1|$1|b"), ("MOVE b 1", ":1")]);
+        server.talk(client, &[("SELECT 1", "+OK"), ("MOVE b 2", ":1"), ("DBSIZE", ":1")]);
+    }
+    server.shared.keyspace.close().unwrap();
 }
 
 #[pumice_test_macros::test]

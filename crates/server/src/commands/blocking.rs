@@ -1,0 +1,239 @@
+//! Commands that wait until a list or a sorted set has something.
+//!
+//! Each tries first; if there is nothing it leaves a wish with its session, and the executor lets
+//! it wait ([`crate::session::waiters`]). In a transaction nothing waits.
+//!
+//! Thread safety: see the module above.
+
+use super::args::{Args, integer, is, upper};
+use super::lists::{End, move_element, pop_list};
+use super::sorted_joins::pop_sorted;
+use super::{BLOCKING, Call, DENYOOM, FAST, NOSCRIPT, Row, WRITE};
+use crate::keyspace::encoding::Kind;
+use crate::keyspace::{Failure, Outcome};
+use crate::protocol::number;
+use crate::session::waiters::Wish;
+
+const fn row(
+    group: &'static str,
+    name: &'static str,
+    arity: i32,
+    flags: u32,
+    since: &'static str,
+    summary: &'static str,
+    run: super::Handler,
+) -> Row {
+    Row::new(group, name, arity, flags | WRITE | BLOCKING, since, summary, run)
+}
+
+/// See the module's head.
+pub const ROWS: &[Row] = &[
+    row(
+        "list",
+        "blmove",
+        6,
+        NOSCRIPT | DENYOOM,
+        "6.2.0",
+        "LMOVE that waits for an element.",
+        |c| {
+            let (from, to) = (End::read(c.args[3])?, End::read(c.args[4])?);
+            wait_and_move(c, from, to)
+        },
+    )
+    .keys(1, 2, 1),
+    row("list", "blmpop", -5, 0, "7.0.0", "LMPOP that waits for elements.", |c| {
+        wait_for_many(c, |word| Ok(Take::End(End::read(word)?)))
+    })
+    .counted(2, false),
+    row("list", "blpop", -3, NOSCRIPT, "2.0.0", "LPOP of several keys that waits.", |c| {
+        wait_for_one(c, Take::End(End::Left))
+    })
+    .keys(1, -2, 1),
+    row("list", "brpop", -3, NOSCRIPT, "2.0.0", "RPOP of several keys that waits.", |c| {
+        wait_for_one(c, Take::End(End::Right))
+    })
+    .keys(1, -2, 1),
+    row("list", "brpoplpush", 4, NOSCRIPT | DENYOOM, "2.2.0", "RPOPLPUSH that waits.", |c| {
+        wait_and_move(c, End::Right, End::Left)
+    })
+    .keys(1, 2, 1),
+    row("sorted-set", "bzmpop", -5, 0, "7.0.0", "ZMPOP that waits for members.", |c| {
+        wait_for_many(c, |word| Ok(Take::Score { highest: highest(word)? }))
+    })
+    .counted(2, false),
+    row("sorted-set", "bzpopmax", -3, NOSCRIPT | FAST, "5.0.0", "ZPOPMAX that waits.", |c| {
+        wait_for_one(c, Take::Score { highest: true })
+    })
+    .keys(1, -2, 1),
+    row("sorted-set", "bzpopmin", -3, NOSCRIPT | FAST, "5.0.0", "ZPOPMIN that waits.", |c| {
+        wait_for_one(c, Take::Score { highest: false })
+    })
+    .keys(1, -2, 1),
+];
+
+/// Where elements are taken.
+#[derive(Clone, Copy, Debug)]
+pub enum Take {
+    /// At an end of a list.
+    End(End),
+    /// Where the scores of a sorted set end.
+    Score {
+        /// At the highest.
+        highest: bool,
+    },
+}
+
+/// What is done with a key once it has something.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Elements are taken; None: one, with the short reply.
+    Pop(Take, Option<u64>),
+    /// One is moved to a list.
+    Move {
+        /// Taken here,
+        from: End,
+        /// put there,
+        to: End,
+        /// of this list.
+        target: Vec<u8>,
+    },
+}
+
+impl Op {
+    /// The type it needs.
+    fn kind(&self) -> Kind {
+        match self {
+            Op::Pop(Take::Score { .. }, _) => Kind::SortedSet,
+            _ => Kind::List,
+        }
+    }
+
+    /// The key that it writes beside the one it takes from.
+    pub fn target(&self) -> Option<&[u8]> {
+        match self {
+            Op::Move { target, .. } => Some(target),
+            Op::Pop(..) => None,
+        }
+    }
+
+    /// Does it with `key`; false when there is nothing.
+    ///
+    /// # Errors
+    /// A key holds another type; of the engine.
+    fn run(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
+        match self {
+            Op::Pop(Take::End(end), count) => pop_list(call, key, *end, *count),
+            Op::Pop(Take::Score { highest }, count) => pop_sorted(call, key, *highest, *count),
+            Op::Move { from, to, target } => move_element(call, (key, *from), (target, *to)),
+        }
+    }
+
+    /// As [`Op::run`], for one who waits; also false for a key of another type.
+    ///
+    /// # Errors
+    /// The target holds another type; of the engine.
+    pub fn serve(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
+        match call.txn.find(key)? {
+            Some(found) if found.kind() == self.kind() => self.run(call, key),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A time to wait, in seconds; None for ever.
+fn timeout(arg: &[u8]) -> Outcome<Option<u64>> {
+    let seconds = number::double(arg);
+    let seconds = seconds.ok_or(Failure::text("ERR timeout is not a float or out of range"))?;
+    // Where Redis computes with infinity it arrives at a negative number.
+    if seconds < 0.0 || seconds.is_infinite() {
+        return Err(Failure::text("ERR timeout is negative"));
+    }
+    if seconds * 1000.0 > i64::MAX as f64 {
+        return Err(Failure::text("ERR timeout is out of range"));
+    }
+    // Whole milliseconds, rounded up.
+    let millis = (seconds * 1000.0).ceil() as u64;
+    Ok(Some(millis).filter(|millis| *millis > 0).map(|millis| millis.saturating_mul(1_000_000)))
+}
+
+/// Takes from the first of the keys that has something, or waits.
+fn try_or_wait(
+    call: &mut Call<'_, '_>,
+    keys: Args<'_>,
+    op: Op,
+    limit_nanos: Option<u64>,
+) -> Outcome<()> {
+    for key in &keys {
+        if op.run(call, key)? {
+            return Ok(());
+        }
+    }
+    if call.in_exec {
+        match op {
+            Op::Move { .. } => call.out.null(),
+            Op::Pop(..) => call.out.null_array(),
+        }
+        return Ok(());
+    }
+    let keys = keys.iter().map(|key| key.to_vec()).collect();
+    call.session.wish = Some(Wish { keys, op, limit_nanos });
+    Ok(())
+}
+
+fn wait_for_one(call: &mut Call<'_, '_>, take: Take) -> Outcome<()> {
+    let last = call.args.len() - 1;
+    let limit = timeout(call.args[last])?;
+    try_or_wait(call, call.args[1..last].to_vec(), Op::Pop(take, None), limit)
+}
+
+fn wait_for_many(call: &mut Call<'_, '_>, take: fn(&[u8]) -> Outcome<Take>) -> Outcome<()> {
+    let limit = timeout(call.args[1])?;
+    let (keys, take, count) = pop_request(call.args, 2, take)?;
+    try_or_wait(call, keys, Op::Pop(take, Some(count)), limit)
+}
+
+fn wait_and_move(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
+    let limit = timeout(call.args[call.args.len() - 1])?;
+    let (source, target) = (call.args[1], call.args[2].to_vec());
+    try_or_wait(call, vec![source], Op::Move { from, to, target }, limit)
+}
+
+/// MIN or MAX.
+///
+/// # Errors
+/// Another word.
+pub fn highest(word: &[u8]) -> Outcome<bool> {
+    match upper(word).as_slice() {
+        b"MIN" => Ok(false),
+        b"MAX" => Ok(true),
+        _ => Err(Failure::SYNTAX),
+    }
+}
+
+/// What LMPOP, ZMPOP and their kin are asked for: the number of the keys at `at`, the keys, where
+/// to take, and COUNT.
+///
+/// # Errors
+/// Redis's.
+pub fn pop_request<'a, T>(
+    args: &[&'a [u8]],
+    at: usize,
+    take: fn(&[u8]) -> Outcome<T>,
+) -> Outcome<(Args<'a>, T, u64)> {
+    let (keys, rest) = super::sets::counted(args, at).map_err(|failure| match failure {
+        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
+        other => other,
+    })?;
+    let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
+    let take = take(word)?;
+    const COUNT: Failure = Failure::text("ERR count should be greater than 0");
+    let count = match rest {
+        [] => 1,
+        [word, number] if is(word, "count") => {
+            let number = integer(number).map_err(|_| COUNT)?;
+            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
+        }
+        _ => return Err(Failure::SYNTAX),
+    };
+    Ok((keys, take, count))
+}

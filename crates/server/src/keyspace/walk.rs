@@ -1,0 +1,163 @@
+//! Walks over a range of engine keys, with the transaction's own writes among them.
+//!
+//! Thread safety: belongs to its task. Suspends.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::ops::Bound;
+
+use pumice::{DbIterator, ReadOptions};
+
+use super::txn::Txn;
+use super::{Failure, Outcome};
+
+impl Txn<'_> {
+    /// Calls `f` with the engine keys of `range` (from the first, up to the end) and their values,
+    /// forwards or backwards, until it says false: for those who keep what they are given.
+    /// Suspends.
+    ///
+    /// # Errors
+    /// Of the engine; more bytes are met than a command may take memory for.
+    pub fn walk(
+        &self,
+        range: &(Vec<u8>, Vec<u8>),
+        backwards: bool,
+        f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Outcome<()> {
+        let mut room = self.bytes_max;
+        let mut is_full = false;
+        self.pass(range, backwards, &mut |key, value| {
+            let bytes = key.len() + value.len();
+            is_full = bytes > room;
+            room = room.saturating_sub(bytes);
+            !is_full && f(key, value)
+        })?;
+        if is_full { Err(Failure::TOO_LARGE) } else { Ok(()) }
+    }
+
+    /// As [`Txn::walk`], for those who keep nothing, however much there is. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn pass(
+        &self,
+        range: &(Vec<u8>, Vec<u8>),
+        backwards: bool,
+        f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Outcome<()> {
+        self.roam(range, backwards, &mut |key, value| {
+            if f(key, value) { Flow::Next } else { Flow::Stop }
+        })
+    }
+
+    /// As [`Txn::pass`]; forwards, `f` may also leap to a key further on. Suspends.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn roam(
+        &self,
+        range: &(Vec<u8>, Vec<u8>),
+        backwards: bool,
+        f: &mut dyn FnMut(&[u8], &[u8]) -> Flow,
+    ) -> Outcome<()> {
+        let (first, end) = range;
+        if first >= end {
+            return Ok(());
+        }
+        let reads = ReadOptions {
+            iterate_lower_bound: Some(first.clone()),
+            iterate_upper_bound: Some(end.clone()),
+            ..self.reads.clone()
+        };
+        let mut cursor = self.keyspace().engine().iter(&reads)?;
+        if backwards {
+            cursor.seek_to_last();
+        } else {
+            cursor.seek(first);
+        }
+        let mut own = Own::new(&self.writes, first, end, backwards);
+        loop {
+            while cursor.valid()
+                && let Some(upto) = self.cleared_upto(cursor.key())
+            {
+                match backwards {
+                    true => cursor.prev(),
+                    false => cursor.seek(upto),
+                }
+            }
+            let own_first = match (cursor.valid(), own.next) {
+                (false, None) => break,
+                (true, None) => false,
+                (false, Some(_)) => true,
+                (true, Some((key, _))) if key == cursor.key() => {
+                    step(&mut cursor, backwards);
+                    true
+                }
+                (true, Some((key, _))) => (key < cursor.key()) != backwards,
+            };
+            let flow = match own.next {
+                Some((key, value)) if own_first => {
+                    own.advance();
+                    value.map_or(Flow::Next, |value| f(key, value))
+                }
+                _ => {
+                    let flow = f(cursor.key(), cursor.value());
+                    if matches!(flow, Flow::Next) {
+                        step(&mut cursor, backwards);
+                    }
+                    flow
+                }
+            };
+            match flow {
+                Flow::Next => {}
+                Flow::Stop => return Ok(()),
+                Flow::Leap(to) if &to >= end => return Ok(()),
+                Flow::Leap(to) => {
+                    cursor.seek(&to);
+                    own = Own::new(&self.writes, &to, end, false);
+                }
+            }
+        }
+        Ok(cursor.status()?)
+    }
+}
+
+fn step(cursor: &mut DbIterator, backwards: bool) {
+    if backwards { cursor.prev() } else { cursor.next() }
+}
+
+/// How a walk goes on.
+pub enum Flow {
+    /// With the next key.
+    Next,
+    /// Not at all.
+    Stop,
+    /// With this key, or the next one there is.
+    Leap(Vec<u8>),
+}
+
+/// The overlay's part of a walk.
+struct Own<'t> {
+    rest: Range<'t, Vec<u8>, Option<Vec<u8>>>,
+    backwards: bool,
+    next: Option<(&'t [u8], Option<&'t [u8]>)>,
+}
+
+impl<'t> Own<'t> {
+    fn new(
+        writes: &'t BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+        first: &[u8],
+        end: &[u8],
+        backwards: bool,
+    ) -> Own<'t> {
+        let inside = (Bound::Included(first), Bound::Excluded(end));
+        let mut own = Own { rest: writes.range::<[u8], _>(inside), backwards, next: None };
+        own.advance();
+        own
+    }
+
+    fn advance(&mut self) {
+        let next = if self.backwards { self.rest.next_back() } else { self.rest.next() };
+        self.next = next.map(|(key, value)| (key.as_slice(), value.as_deref()));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a connection leaves behind.
+#![allow(clippy::unwrap_used)]
+#![expect(clippy::disallowed_methods, reason = "the directory goes with the test")]
+
+use super::*;
+use crate::keyspace::Keyspace;
+use crate::session::Shared;
+use crate::session::config::Config;
+use pumice_port::fiber::Runtime;
+
+struct Planted;
+
+#[pumice_test_macros::test]
+fn a_panic_in_a_command_leaves_nothing_behind() {
+    let name = format!("pumice-server-panic-{}", pumice_port::os::pid());
+    let dir = std::env::temp_dir().join(name);
+    let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
+    let server = Server::new(Shared::new(keyspace, Config::new()));
+    let (ours, theirs) = Stream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let peer = Peer {
+        address: "a".to_string(),
+        local_address: "b".to_string(),
+        hangup: Box::new(|| ()),
+        gently: Box::new(|| ()),
+    };
+    let runtime = Runtime::builder().loops(1).build().unwrap();
+    let work = |connection: &mut Connection<'_>| {
+        let shared = &connection.server.shared;
+        for args in [&[&b"WATCH"[..], b"k"][..], &[b"MULTI"], &[b"SET", b"a", b"1"]] {
+            execute(shared, &mut connection.session, &mut connection.out, args, 1);
+        }
+        connection.out.clear();
+        connection.session.multi = None;
+        execute(shared, &mut connection.session, &mut connection.out, &[b"SUBSCRIBE", b"c"], 1);
+        connection.start_pusher();
+        connection.charge(1000);
+        assert_eq!(shared.clients.len(), 1);
+        let _held = shared.keyspace.locks.one(b"k");
+        std::panic::panic_any(Planted);
+    };
+    runtime.run("panics", || serve_by(&server, &ours, peer, work));
+    let shared = &server.shared;
+    assert!(shared.clients.is_empty());
+    assert_eq!(shared.clients.memory.used(), 0);
+    assert_eq!(shared.channels.listeners(b"c"), 0);
+    assert_eq!(Stats::get(&shared.stats.panics), 1);
+    // The lock is free, and the other side sees the end after what was said.
+    drop(shared.keyspace.locks.one(b"k"));
+    theirs.set_receive_timeout(Some(20 * SECOND_NANOS));
+    let mut buf = [0; 256];
+    while theirs.receive(&mut buf).unwrap() > 0 {}
+    shared.keyspace.close().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,200 @@
+//! Commands that took long: SLOWLOG, LATENCY, and how many took how long.
+//!
+//! The executor measures, and says so here; waiting for a key is not counted.
+//!
+//! Thread safety: everything may be shared.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use pumice_port::sync::Mutex;
+
+use super::config::Config;
+
+/// Arguments that are kept of a command, and bytes of each.
+const ARGUMENTS: usize = 32;
+const ARGUMENT_BYTES: usize = 128;
+/// Samples that are kept of an event.
+const SAMPLES: usize = 160;
+/// Commands are counted by the number of bits of their microseconds.
+pub const BUCKETS: usize = 24;
+
+/// A command that took long.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Never used twice.
+    pub id: u64,
+    /// Seconds since 1970 when it ended.
+    pub seconds: u64,
+    /// How long it took.
+    pub micros: u64,
+    /// The command, shortened.
+    pub args: Vec<Vec<u8>>,
+    /// Who asked.
+    pub address: String,
+    /// The name of who asked.
+    pub name: Vec<u8>,
+}
+
+/// Latencies of an event: seconds since 1970 and milliseconds, the latest last.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// One for each second that had any.
+    pub samples: VecDeque<(u64, u64)>,
+    /// The longest since the last reset.
+    pub max_millis: u64,
+}
+
+#[derive(Default)]
+struct Log {
+    next: u64,
+    entries: VecDeque<Entry>,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Slow {
+    /// Microseconds from which a command is logged; negative for never.
+    log_micros: AtomicI64,
+    log_entries: AtomicU64,
+    /// Milliseconds from which a latency is kept; 0 for never.
+    latency_millis: AtomicU64,
+    log: Mutex<Log>,
+    events: Mutex<BTreeMap<&'static str, History>>,
+    counts: [AtomicU64; BUCKETS],
+    /// Microseconds of all commands.
+    pub total_micros: AtomicU64,
+}
+
+/// A command that was measured.
+pub struct Measured<'a> {
+    /// As they came.
+    pub args: &'a [&'a [u8]],
+    /// It says it takes little.
+    pub is_fast: bool,
+    /// It may be logged.
+    pub is_logged: bool,
+    /// How long it took.
+    pub micros: u64,
+    /// Seconds since 1970 when it ended.
+    pub seconds: u64,
+}
+
+/// What is kept of arguments; what may hold a secret is not.
+fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let is = |at: usize, word: &str| {
+        args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let secret_from = match () {
+        () if is(0, "auth") => 1,
+        () if is(0, "hello") => 2,
+        () if is(0, "config") && is(1, "set") => 3,
+        () if is(0, "acl") => 3,
+        () => usize::MAX,
+    };
+    let shown = if args.len() > ARGUMENTS { ARGUMENTS - 1 } else { args.len() };
+    let mut kept = Vec::new();
+    for (at, arg) in args.iter().enumerate().take(shown) {
+        let more = arg.len().saturating_sub(ARGUMENT_BYTES);
+        kept.push(match more {
+            _ if at >= secret_from => b"(redacted)".to_vec(),
+            0 => arg.to_vec(),
+            _ => {
+                let text = format!("... ({more} more bytes)");
+                [&arg[..ARGUMENT_BYTES], text.as_bytes()].concat()
+            }
+        });
+    }
+    if shown < args.len() {
+        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+    }
+    kept
+}
+
+impl Slow {
+    /// Takes the settings over.
+    pub fn take_over(&self, config: &Config) {
+        let log = config.get("slowlog-log-slower-than").parse().unwrap_or(-1);
+        self.log_micros.store(log, Ordering::Relaxed);
+        self.log_entries.store(config.number("slowlog-max-len"), Ordering::Relaxed);
+        let latency = config.number("latency-monitor-threshold");
+        self.latency_millis.store(latency, Ordering::Relaxed);
+        self.trim(&mut self.log.lock());
+    }
+
+    fn trim(&self, log: &mut Log) {
+        let most = self.log_entries.load(Ordering::Relaxed) as usize;
+        let more = log.entries.len().saturating_sub(most);
+        log.entries.drain(..more);
+    }
+
+    /// A command was carried out. `who` says address and name of who asked.
+    pub fn measured(&self, command: &Measured<'_>, who: impl FnOnce() -> (String, Vec<u8>)) {
+        let micros = command.micros;
+        let bits = (u64::BITS - micros.leading_zeros()) as usize;
+        self.counts[bits.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
+        self.total_micros.fetch_add(micros, Ordering::Relaxed);
+        let limit = self.log_micros.load(Ordering::Relaxed);
+        if command.is_logged && limit >= 0 && micros >= limit as u64 {
+            let (address, name) = who();
+            let mut log = self.log.lock();
+            let (id, seconds) = (log.next, command.seconds);
+            let args = shortened(command.args);
+            log.next += 1;
+            log.entries.push_back(Entry { id, seconds, micros, args, address, name });
+            self.trim(&mut log);
+        }
+        let threshold = self.latency_millis.load(Ordering::Relaxed);
+        if threshold > 0 && micros / 1000 >= threshold {
+            let event = if command.is_fast { "fast-command" } else { "command" };
+            self.sample(event, command.seconds, micros / 1000);
+        }
+    }
+
+    fn sample(&self, event: &'static str, seconds: u64, millis: u64) {
+        let mut events = self.events.lock();
+        let history = events.entry(event).or_default();
+        history.max_millis = history.max_millis.max(millis);
+        match history.samples.back_mut() {
+            Some((last, longest)) if *last == seconds => *longest = (*longest).max(millis),
+            _ => history.samples.push_back((seconds, millis)),
+        }
+        if history.samples.len() > SAMPLES {
+            history.samples.pop_front();
+        }
+    }
+
+    /// Commands that took less than two to the index microseconds, and not less than half of it.
+    pub fn counts(&self) -> [u64; BUCKETS] {
+        std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed))
+    }
+
+    /// Up to `most` logged commands, the latest first.
+    pub fn entries(&self, most: usize) -> Vec<Entry> {
+        self.log.lock().entries.iter().rev().take(most).cloned().collect()
+    }
+    /// How many are logged.
+    pub fn len(&self) -> usize {
+        self.log.lock().entries.len()
+    }
+    /// None is logged.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Forgets the log.
+    pub fn reset(&self) {
+        self.log.lock().entries.clear();
+    }
+    /// Events with their latencies.
+    pub fn latencies(&self) -> BTreeMap<&'static str, History> {
+        self.events.lock().clone()
+    }
+    /// Forgets events, all of them if none is named; how many there were.
+    pub fn reset_latencies(&self, names: &[&[u8]]) -> usize {
+        let mut events = self.events.lock();
+        let before = events.len();
+        let is = |event: &str| names.iter().any(|name| name.eq_ignore_ascii_case(event.as_bytes()));
+        events.retain(|event, _| !names.is_empty() && !is(event));
+        before - events.len()
+    }
+}

@@ -1,0 +1,216 @@
+//! Connections that wait for a key: BLPOP and its kin.
+//!
+//! Whoever writes a key serves those who wait for it, in the order in which they began, within its
+//! own write batch: nobody can come between. So it also holds the locks of the keys that they move
+//! elements to.
+//!
+//! | state | becomes | by |
+//! |---|---|---|
+//! | waiting | claimed | who writes the key, under its lock |
+//! | claimed | done, with the reply | the same, once the batch is written |
+//! | claimed | waiting | the same, if it is not |
+//! | waiting | done | its time, its connection's end, CLIENT UNBLOCK |
+//!
+//! Thread safety: everything may be shared. Finding out how a wait has ended suspends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use pumice_port::io::CancelToken;
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::commands::blocking::Op;
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    Claimed,
+    /// With the reply; none if there is nobody to reply to.
+    Done(Vec<u8>),
+}
+
+/// A connection that waits.
+pub struct Waiter {
+    number: u64,
+    /// Its database.
+    pub db: u8,
+    /// The keys it waits for.
+    pub keys: Vec<Vec<u8>>,
+    /// What it does with the first of them that has something.
+    pub op: Op,
+    /// It understands RESP3.
+    pub resp3: bool,
+    /// How long it waits; None for ever.
+    pub limit_nanos: Option<u64>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Ends its wait.
+    pub token: CancelToken,
+}
+
+impl Waiter {
+    /// Takes it for serving; false when it is served already, or somebody else is at it.
+    pub fn claim(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_free = matches!(*state, State::Waiting);
+        if is_free {
+            *state = State::Claimed;
+        }
+        is_free
+    }
+    /// Its wait has not ended.
+    pub fn is_waiting(&self) -> bool {
+        !matches!(*self.state.lock(), State::Done(_))
+    }
+    /// It was not served after all.
+    pub fn release(&self) {
+        *self.state.lock() = State::Waiting;
+        self.changed.notify_all();
+    }
+    fn end(&self, reply: Vec<u8>) {
+        *self.state.lock() = State::Done(reply);
+        self.changed.notify_all();
+        self.token.cancel();
+    }
+    /// Ends the wait with `reply`, unless it has ended. Whether it did. Suspends.
+    pub fn give_up(&self, reply: &[u8]) -> bool {
+        let mut state = self.state.lock();
+        while matches!(*state, State::Claimed) {
+            state = self.changed.wait(state);
+        }
+        let waits = matches!(*state, State::Waiting);
+        if waits {
+            *state = State::Done(reply.to_vec());
+            drop(state);
+            self.token.cancel();
+        }
+        waits
+    }
+    /// The reply, once the wait has ended.
+    pub fn reply(&self) -> Option<Vec<u8>> {
+        match &mut *self.state.lock() {
+            State::Done(reply) => Some(std::mem::take(reply)),
+            _ => None,
+        }
+    }
+}
+
+/// What a connection wants to wait for.
+pub struct Wish {
+    /// See [`Waiter::keys`].
+    pub keys: Vec<Vec<u8>>,
+    /// See [`Waiter::op`].
+    pub op: Op,
+    /// See [`Waiter::limit_nanos`].
+    pub limit_nanos: Option<u64>,
+}
+
+type Queue = BTreeMap<u64, Arc<Waiter>>;
+
+/// All connections that wait.
+#[derive(Default)]
+pub struct Waiters {
+    next: AtomicU64,
+    /// Lets writers pass when nobody waits.
+    waiting: AtomicUsize,
+    by_key: Mutex<BTreeMap<Vec<u8>, Queue>>,
+}
+
+impl Waiters {
+    /// Nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+    /// From now on somebody waits. The keys are locked, and hold nothing for it.
+    pub fn add(&self, wish: Wish, db: u8, resp3: bool) -> Arc<Waiter> {
+        let Wish { keys, op, limit_nanos } = wish;
+        let waiter = Arc::new(Waiter {
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            db,
+            keys,
+            op,
+            resp3,
+            limit_nanos,
+            state: Mutex::new(State::Waiting),
+            changed: Condvar::new(),
+            token: CancelToken::new(),
+        });
+        let mut by_key = self.by_key.lock();
+        for key in &waiter.keys {
+            let queue = by_key.entry(key.clone()).or_default();
+            queue.insert(waiter.number, Arc::clone(&waiter));
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        waiter
+    }
+    /// Its wait has ended.
+    pub fn remove(&self, waiter: &Waiter) {
+        let mut by_key = self.by_key.lock();
+        let mut was_there = false;
+        for key in &waiter.keys {
+            if let Some(queue) = by_key.get_mut(key) {
+                was_there |= queue.remove(&waiter.number).is_some();
+                if queue.is_empty() {
+                    by_key.remove(key);
+                }
+            }
+        }
+        self.waiting.fetch_sub(usize::from(was_there), Ordering::SeqCst);
+    }
+    /// Who waits for a key of this name, in whichever database; the longest first.
+    pub fn of(&self, key: &[u8]) -> Vec<Arc<Waiter>> {
+        let by_key = self.by_key.lock();
+        by_key.get(key).map_or_else(Vec::new, |queue| queue.values().cloned().collect())
+    }
+    /// The keys of a database that somebody waits for.
+    pub fn keys_in(&self, db: u8) -> Vec<Vec<u8>> {
+        let by_key = self.by_key.lock();
+        let waited = by_key.iter().filter(|(_, queue)| queue.values().any(|w| w.db == db));
+        waited.map(|(key, _)| key.clone()).collect()
+    }
+    /// Adds to `keys` those that elements may be moved to when they are written, and so on.
+    pub fn add_targets(&self, keys: &mut Vec<Vec<u8>>) {
+        let by_key = self.by_key.lock();
+        let mut known: std::collections::BTreeSet<Vec<u8>> = keys.iter().cloned().collect();
+        let mut at = 0;
+        while at < keys.len() {
+            for waiter in by_key.get(&keys[at]).into_iter().flat_map(Queue::values) {
+                if let Some(target) = waiter.op.target()
+                    && known.insert(target.to_vec())
+                {
+                    keys.push(target.to_vec());
+                }
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Those who were served by a batch that is about to be written. Those who are not told are not.
+#[derive(Default)]
+pub struct Served(Vec<(Arc<Waiter>, Vec<u8>)>);
+
+impl Served {
+    /// One more, which was claimed.
+    pub fn push(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
+        self.0.push((waiter, reply));
+    }
+    /// The batch is written.
+    pub fn tell(mut self, waiters: &Waiters) {
+        for (waiter, reply) in self.0.drain(..) {
+            waiters.remove(&waiter);
+            waiter.end(reply);
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|(waiter, _)| waiter.release());
+    }
+}

@@ -1,0 +1,147 @@
+//! Commands that wait.
+
+use pumice_port::net::Direction;
+use pumice_port::thread;
+
+use super::connections::{Caller, start};
+use super::{Quiet, Scratch, text};
+
+/// The reply of a client that has waited.
+fn reply(client: &mut super::Client) -> Option<String> {
+    let reply = client.session.waiter.as_ref()?.reply()?;
+    client.session.waiter = None;
+    Some(text(&reply))
+}
+
+#[pumice_test_macros::test]
+fn those_who_wait_are_served_within_the_write_that_serves_them() {
+    let scratch = Scratch::new("served");
+    let server = Quiet::open(scratch.path());
+    let (one, two) = (&mut server.client(), &mut server.client());
+    let (three, says) = (&mut server.client(), &mut server.client());
+    server.talk(one, &[("BLPOP a b 0", "")]);
+    server.talk(two, &[("BRPOP b 0", "")]);
+    server.talk(three, &[("BLMOVE b c RIGHT LEFT 0", "")]);
+    // Elements of a transaction are handed out at its end, the first wait first.
+    let all = [("MULTI", "+OK"), ("RPUSH b 1 2 3 4", "+QUEUED"), ("LLEN b", "+QUEUED")];
+    server.talk(says, &all);
+    server.talk(says, &[("EXEC", "*2|:4|:4"), ("LRANGE b 0 -1", "*1|$1|2")]);
+    assert_eq!(reply(one).unwrap(), "*2|$1|b|$1|1");
+    assert_eq!(reply(two).unwrap(), "*2|$1|b|$1|4");
+    assert_eq!(reply(three).unwrap(), "$1|3");
+    server.talk(says, &[("LRANGE c 0 -1", "*1|$1|3"), ("DEL b c", ":2")]);
+    // What a move gives another who waits for it.
+    server.talk(one, &[("BLMOVE b c LEFT LEFT 0", "")]);
+    server.talk(two, &[("BLPOP c 0", "")]);
+    server.talk(says, &[("LPUSH b x", ":1"), ("EXISTS b c", ":0"), ("DBSIZE", ":0")]);
+    assert_eq!((reply(one).unwrap(), reply(two).unwrap()), ("$1|x".into(), "*2|$1|c|$1|x".into()));
+    // In a transaction nobody waits; in another database the key is another.
+    server.talk(
+        one,
+        &[("MULTI", "+OK"), ("BLPOP b 0", "+QUEUED"), ("BLMOVE b c LEFT LEFT 0", "+QUEUED")],
+    );
+    server.talk(one, &[("EXEC", "*2|*-1|$-1"), ("BZPOPMIN z 0", "")]);
+    server.talk(says, &[("SELECT 1", "+OK"), ("ZADD z 1 m", ":1"), ("MOVE z 0", ":1")]);
+    assert_eq!(reply(one).unwrap(), "*3|$1|z|$1|m|$1|1");
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_has_gone_takes_nothing() {
+    let scratch = Scratch::new("gone");
+    let running = start(scratch.path(), &[]);
+    let shared = running.shared();
+    let mut says = Caller::to(&running);
+    let until_waiting = |n: usize| {
+        while shared.waiters.len() != n {
+            thread::yield_now();
+        }
+    };
+    let gone = Caller::to(&running);
+    gone.send(b"BLPOP k 0\r\n");
+    let mut limited = Caller::to(&running);
+    limited.send(b"PING\r\nBLPOP k 0.05\r\nPING\r\n");
+    assert_eq!(text(limited.until("*-1\r\n+PONG\r\n").as_bytes()), "+PONG|*-1|+PONG");
+    until_waiting(1);
+    drop(gone);
+    until_waiting(0);
+    assert_eq!(says.line("RPUSH k 1"), ":1");
+    // One who half-closes has gone, too, and who is killed.
+    let half = Caller::to(&running);
+    half.send(b"BLPOP other 0\r\n");
+    let mut killed = Caller::to(&running);
+    let id = killed.line("CLIENT ID");
+    killed.send(b"BLPOP other 0\r\n");
+    until_waiting(2);
+    half.stream.shutdown(Direction::Send).unwrap();
+    until_waiting(1);
+    assert_eq!(says.line(&format!("CLIENT KILL ID {}", &id[1..])), ":1");
+    until_waiting(0);
+    assert_eq!(killed.until_closed(), "");
+    assert_eq!(says.line("LLEN k"), ":1");
+    // The end of the server does not wait for those who wait.
+    let mut last = Caller::to(&running);
+    last.send(b"BLPOP other 0\r\n");
+    until_waiting(1);
+    running.stop().unwrap();
+    assert_eq!(last.until_closed(), "");
+}
+
+#[pumice_test_macros::test]
+fn every_element_reaches_one_of_many() {
+    const EACH: usize = 200;
+    let scratch = Scratch::new("many");
+    let running = start(scratch.path(), &[]);
+    let mut taken = Vec::new();
+    thread::scope(|scope| {
+        let takers: Vec<_> = (0..4)
+            .map(|taker| {
+                let running = &running;
+                scope.spawn(move || {
+                    let mut caller = Caller::to(running);
+                    let command = ["BLPOP a b 0", "BRPOP b a 0", "BLMOVE a b LEFT LEFT 0"];
+                    let mut got = Vec::new();
+                    while got.len() < EACH {
+                        caller.send(format!("{}\r\nPING\r\n", command[taker % 3]).as_bytes());
+                        let reply = text(caller.until("+PONG\r\n").as_bytes());
+                        let value = reply.split('|').rev().nth(1).unwrap().to_string();
+                        // What is moved stays.
+                        if taker % 3 != 2 {
+                            got.push(value);
+                        } else if value == "end" {
+                            break;
+                        }
+                    }
+                    got
+                })
+            })
+            .collect();
+        let running = &running;
+        for giver in 0..2 {
+            scope.spawn(move || {
+                let mut caller = Caller::to(running);
+                for i in 0..EACH * 3 / 2 {
+                    let key = ["a", "b"][(giver + i) % 2];
+                    caller.line(&format!("RPUSH {key} {giver}-{i}"));
+                }
+            });
+        }
+        let mut takers = takers.into_iter().enumerate();
+        let mut movers = Vec::new();
+        for (number, taker) in takers.by_ref() {
+            match number % 3 {
+                2 => movers.push(taker),
+                _ => taken.extend(taker.join().unwrap()),
+            }
+        }
+        let mut caller = Caller::to(running);
+        for mover in movers {
+            caller.line("RPUSH a end");
+            mover.join().unwrap();
+        }
+    });
+    taken.sort();
+    taken.dedup();
+    assert_eq!(taken.len(), 3 * EACH, "an element was lost or given twice");
+    running.stop().unwrap();
+}

@@ -1,0 +1,187 @@
+//! What clients may cost: time, memory, single commands.
+
+use pumice_port::{thread, time};
+use std::time::Duration;
+
+use super::connections::{Caller, start};
+use super::{Quiet, Scratch, text};
+
+/// Sends bytes one by one until the server has hung up, for twenty seconds at most.
+fn drip(caller: &Caller, bytes: &[u8]) -> bool {
+    let end = time::now_micros() + 20_000_000;
+    for byte in bytes.iter().cycle() {
+        if caller.stream.send_all(&[*byte]).is_err() {
+            return true;
+        }
+        if time::now_micros() > end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+#[pumice_test_macros::test]
+fn a_request_has_to_come_whole_in_time() {
+    let scratch = Scratch::new("drip");
+    let running = start(scratch.path(), &[("request-timeout", "1")]);
+    let caller = Caller::to(&running);
+    caller.send(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
+    assert!(drip(&caller, b"x"), "a request that does not end is waited for");
+    // Who is silent between requests stays.
+    let mut silent = Caller::to(&running);
+    assert_eq!(silent.line("PING"), "+PONG");
+    thread::sleep(Duration::from_millis(1200));
+    assert_eq!(silent.line("PING"), "+PONG");
+    running.stop().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_does_not_say_who_it_is_goes() {
+    let scratch = Scratch::new("auth");
+    let settings = [("requirepass", "secret"), ("auth-timeout", "1"), ("request-timeout", "0")];
+    let running = start(scratch.path(), &settings);
+    let caller = Caller::to(&running);
+    assert!(drip(&caller, b"PING\r\n"), "a client without a name may stay");
+    running.stop().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn the_memory_of_all_clients_is_bounded() {
+    let scratch = Scratch::new("memory");
+    let running = start(scratch.path(), &[("maxmemory-clients", "4mb")]);
+    let clients = &running.shared().clients;
+    let mut small = Caller::to(&running);
+    assert_eq!(small.line("PING"), "+PONG");
+    // Half a request each, larger and larger, until the largest is let go.
+    let mut large = Vec::new();
+    for i in 1..=8_usize {
+        let caller = Caller::to(&running);
+        let bytes = 200_000 * i;
+        caller.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 2_000_000).as_bytes());
+        // The server may have let it go meanwhile.
+        caller.stream.send_all(&vec![b'x'; bytes]).ok();
+        large.push(caller);
+    }
+    let end = time::now_micros() + 20_000_000;
+    while clients.evicted.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        assert!(time::now_micros() < end, "{} bytes are charged", clients.memory.used());
+        thread::yield_now();
+    }
+    assert_eq!(small.line("PING"), "+PONG");
+    drop(large);
+    while clients.len() > 1 {
+        thread::yield_now();
+    }
+    assert!(clients.memory.used() < 20_000, "{}", clients.memory.used());
+    running.stop().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn listeners_that_do_not_read_are_let_go_before_memory_is_short() {
+    let scratch = Scratch::new("listeners");
+    let running = start(scratch.path(), &[("maxmemory-clients", "8mb")]);
+    let mut lazy: Vec<_> = (0..3).map(|_| Caller::to(&running)).collect();
+    for caller in &mut lazy {
+        caller.send(b"SUBSCRIBE c\r\n");
+        caller.until(":1\r\n");
+    }
+    let mut speaker = Caller::to(&running);
+    let message = "m".repeat(60_000);
+    let clients = &running.shared().clients;
+    for _ in 0..2000 {
+        speaker.line(&format!("PUBLISH c {message}"));
+        assert!(clients.memory.used() < 12 << 20, "{}", clients.memory.used());
+        if clients.evicted.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            // The end waits for those who do not take what they are told.
+            drop(lazy);
+            running.stop().unwrap();
+            return;
+        }
+    }
+    panic!("nobody was let go");
+}
+
+#[pumice_test_macros::test]
+fn no_command_takes_more_memory_than_clients_may() {
+    let scratch = Scratch::new("command");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let value = "v".repeat(10_000);
+    for i in 0..200 {
+        server.ask(client, &["HSET", "h", &format!("f{i}"), &value]);
+        server.ask(client, &["RPUSH", "l", &value]);
+        server.ask(client, &["SADD", "s", &format!("{value}{i}")]);
+        server.ask(client, &["ZADD", "z", "1", &format!("{value}{i}")]);
+    }
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    for line in [
+        "HGETALL h",
+        "HVALS h",
+        "LRANGE l 0 -1",
+        "SMEMBERS s",
+        "SUNIONSTORE t s",
+        "ZRANGE z 0 -1",
+        "ZUNIONSTORE t 1 z",
+        "COPY h t",
+        "SRANDMEMBER s -1000000",
+        "HRANDFIELD h 1000000",
+        "SPOP s 1000",
+        "LPOP l 1000",
+    ] {
+        assert_eq!(server.say(client, line), refused, "{line}");
+    }
+    server.talk(client, &[("LLEN l", ":200"), ("SCARD s", ":200"), ("EXISTS t", ":0")]);
+    // What reads much and keeps little works.
+    server.talk(client, &[("LPOS l x", "$-1"), ("ZCOUNT z 0 2", ":200"), ("DEL h l s z", ":4")]);
+    assert!(text(&server.ask(client, &["SCAN", "0", "COUNT", "9223372036854775807"])).len() < 20);
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn settings_hold_when_config_set_replies() {
+    let scratch = Scratch::new("hot");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let is_always = || server.shared.hot.syncs_always.load(std::sync::atomic::Ordering::Acquire);
+    assert!(!is_always());
+    server.talk(client, &[("CONFIG SET appendfsync always", "+OK")]);
+    assert!(is_always());
+    let range = "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
+                 argument must be between 1048576 and 536870912 inclusive";
+    server.talk(
+        client,
+        &[
+            ("CONFIG SET proto-max-bulk-len 9223372036854775807", range),
+            ("CONFIG SET proto-max-bulk-len 1mb", "+OK"),
+            (
+                "SETRANGE k 9223372036854775807 x",
+                "-ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            ),
+            (
+                "CONFIG SET maxmemory-clients 101%",
+                "-ERR CONFIG SET failed (possibly related to \
+              argument 'maxmemory-clients') - argument must be a memory or percent value",
+            ),
+            ("CONFIG SET maxmemory-clients 5%", "+OK"),
+            ("CONFIG GET maxmemory-clients", "*2|$17|maxmemory-clients|$2|5%"),
+        ],
+    );
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn many_watched_keys_cost_what_they_are() {
+    let scratch = Scratch::new("watched");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let mut args = vec!["WATCH".to_string()];
+    args.extend((0..200_000).map(|i| format!("k{i}")));
+    assert_eq!(text(&server.ask(client, &args)), "+OK");
+    assert!(client.session.bytes() > 200_000 * 10);
+    server.talk(client, &[("UNWATCH", "+OK")]);
+    assert_eq!(client.session.bytes(), 0);
+    server.shared.keyspace.close().unwrap();
+}

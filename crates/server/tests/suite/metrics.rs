@@ -1,0 +1,61 @@
+//! The page for Prometheus.
+
+use pumice_port::net::{Listener, Stream};
+
+use super::Scratch;
+use super::connections::{Caller, start};
+
+#[pumice_test_macros::test]
+fn prometheus_is_told_what_happens() {
+    let scratch = Scratch::new("metrics");
+    // A port that is free now.
+    let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = any.address().unwrap().port().to_string();
+    drop(any);
+    let running = start(scratch.path(), &[("metrics-port", &port)]);
+    let address = running.metrics().unwrap();
+    let ask = |request: &str| {
+        let stream = Stream::connect_tcp(address, 20_000_000_000).unwrap();
+        stream.send_all(request.as_bytes()).unwrap();
+        Caller::new(stream).until_closed()
+    };
+    let mut caller = Caller::to(&running);
+    for i in 0..5 {
+        assert_eq!(caller.line(&format!("SET k{i} v")), "+OK");
+    }
+    assert!(caller.line("NOSUCH").starts_with("-ERR"));
+    let page = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 OK|Content-Type: text/plain; version=0.0.4"), "{page}");
+    let (head, body) = page.split_once("||").unwrap();
+    let value = |name: &str| {
+        let line = body.lines().find(|line| line.starts_with(&format!("{name} ")));
+        line.unwrap_or_else(|| panic!("no {name}"))
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let length = head.rsplit("Content-Length: ").next().unwrap().split('|').next().unwrap();
+    // The text above has lost its last line end.
+    assert!(length.parse::<usize>().unwrap().abs_diff(body.len()) <= 1, "{length}");
+    assert_eq!(value("pumice_commands_total"), 6);
+    assert_eq!(value("pumice_error_replies_total"), 1);
+    assert_eq!(value("pumice_clients"), 1);
+    assert_eq!(value("pumice_keys{db=\"0\"}"), 5);
+    assert_eq!(value("pumice_command_duration_microseconds_count"), 5);
+    assert_eq!(value("pumice_command_duration_microseconds_bucket{le=\"+Inf\"}"), 5);
+    assert!(value("pumice_received_bytes_total") > 50);
+    assert!(value("pumice_engine_cur_size_all_mem_tables") > 0);
+    // Each name is declared before its values.
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        let known = |name: &str| body.contains(&format!("# TYPE {name} "));
+        assert!(known(name) || family.is_some_and(known), "{line}");
+    }
+    assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert_eq!(ask(&"x".repeat(9000)), "");
+    running.stop().unwrap();
+}

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::SYNC;
+use pumice::options::{CompactionStyle, FifoOptions};
 use pumice::{
     CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions,
     WriteOptions,
@@ -371,4 +372,41 @@ fn a_failed_sync_of_the_log_stops_all_that_follows() {
         assert!(has("b") || accepted == 0);
         assert!(!has("c"));
     });
+}
+
+/// A job that finds nothing to do ends while somebody brings something: another job looks.
+#[test]
+fn compactions_are_not_forgotten_when_a_job_ends() {
+    for seed in 0..SEEDS {
+        let schedule = sim::Options { preempt_per_mille: 300, ..sim::Options::new(seed) };
+        let (report, outcome) = sim::run(&schedule, || {
+            let mut options = options(&MemFs::new(seed));
+            // Many files are wanted together, and mostly none can be.
+            options.cf.compaction_style = CompactionStyle::Fifo;
+            options.cf.compaction_options_fifo =
+                FifoOptions { max_table_files_size: 1 << 30, allow_compaction: true };
+            options.cf.level0_file_num_compaction_trigger = 1;
+            let db = Db::open(&options, "/db").unwrap();
+            for n in 0..3 {
+                put(&db, &format!("{n}")).unwrap();
+                db.flush(&FlushOptions::default()).unwrap();
+            }
+            let ask = || {
+                let changes = [("level0_file_num_compaction_trigger", "1")];
+                for _ in 0..20 {
+                    db.set_options(db.default_column_family(), &changes).unwrap();
+                    let (timeout_micros, other) = (100_000_000, WaitForCompactOptions::default());
+                    let patient = WaitForCompactOptions { timeout_micros, ..other };
+                    db.wait_for_compact(&patient).unwrap();
+                }
+            };
+            thread::scope(|scope| {
+                let other = scope.spawn(ask);
+                ask();
+                other.join().unwrap();
+            });
+            db.close().unwrap();
+        });
+        assert!(outcome.is_ok() && report.stuck.is_none(), "seed {seed}: {outcome:?}");
+    }
 }

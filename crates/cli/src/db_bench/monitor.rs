@@ -92,7 +92,9 @@ pub fn weighted(samples: &[Sample]) -> impl Iterator<Item = (f64, &Sample)> {
 /// The line that `--report_stalls` prints.
 pub fn summary(name: &str, samples: &[Sample]) -> String {
     let seconds = |of: fn(&Sample) -> bool| -> f64 {
-        weighted(samples).filter(|(_, sample)| of(sample)).map(|(seconds, _)| seconds).sum()
+        let those = weighted(samples).filter(|(_, sample)| of(sample));
+        // Not `sum`, which is -0.0 of nothing.
+        those.fold(0.0, |sum, (seconds, _)| sum + seconds)
     };
     let most = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
     format!(

@@ -60,6 +60,7 @@ impl DbInner {
             state.running_compactions -= 1;
             state.running_deep -= deep;
         }
+        state.compaction_wanted = false;
         worked
     }
 

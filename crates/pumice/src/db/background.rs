@@ -83,6 +83,7 @@ impl DbInner {
         let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
         let automatic = state.compaction_queue.iter().filter(ready).count();
         let waiting = automatic + state.manual.waiting();
+        state.compaction_wanted |= waiting > 0;
         while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
             state.scheduled_compactions += 1;
             let db = Arc::clone(&me);
@@ -106,8 +107,9 @@ impl DbInner {
         }
         let mut state = self.state.lock();
         *count(&mut state) -= 1;
-        // What nothing could be picked from waits for a running job, which looks again itself.
-        if worked.unwrap_or(true) {
+        // What nothing could be picked from waits for a running job, which looks again itself; what
+        // was queued while this one still counted waits for nobody.
+        if worked.unwrap_or(true) || state.compaction_wanted {
             self.schedule_background(&mut state);
         }
         self.changed.notify_all();

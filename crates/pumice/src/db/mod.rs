@@ -129,6 +129,9 @@ pub(crate) struct DbState {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
+    /// A compaction was wanted since a job last looked and found none: a job that ends without
+    /// work has others look again.
+    pub compaction_wanted: bool,
     /// Compactions that the bottom pool has, running or not.
     pub bottom_compactions: usize,
     /// Ingestions under way; closing waits for them.

@@ -106,7 +106,8 @@ impl SideFamilies {
         let key = key.clone();
         side.acked.remove(&key);
         side.durable.remove(&key);
-        side.used.clone_from(&key);
+        // Of two whose deletion is not known to be durable a crash may keep the earlier.
+        side.used = side.used.clone().max(key.clone());
         Some(key)
     }
     /// Its deletion is durable.

@@ -84,6 +84,32 @@ fn check(db: &Db, rounds: usize, keys: usize) {
     assert!(contents(db) == expected.collect::<Vec<_>>(), "{rounds} rounds");
 }
 
+/// Small runs of one size are merged with each other, and the large one beside them stays.
+#[pumice_test_macros::test]
+fn runs_of_one_size_are_merged() {
+    let (_, fs) = memory();
+    let (options, jobs) = universal(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..3000, &"v".repeat(100));
+    flush(&db);
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    jobs.0.lock().clear();
+    for n in 0..12 {
+        fill(&db, 0..10, &format!("{n:0100}"));
+        flush(&db);
+        settle(&db);
+    }
+    let reasons = jobs.reasons();
+    assert!(!reasons.is_empty(), "{:?}", levels(&db));
+    assert!(
+        reasons.iter().all(|reason| *reason == CompactionReason::UniversalSizeRatio),
+        "{reasons:?}"
+    );
+    assert!(runs(&db) <= 4 && amplification(&db) < 10, "{:?}", levels(&db));
+    assert_eq!(contents(&db).len(), 3000);
+    db.close().unwrap();
+}
+
 #[pumice_test_macros::test]
 fn a_load_leaves_few_runs_and_little_waste() {
     for num_levels in [1, 2, 7] {
@@ -106,7 +132,6 @@ fn a_load_leaves_few_runs_and_little_waste() {
         }
         let reasons = jobs.reasons();
         assert!(reasons.contains(&CompactionReason::UniversalSizeAmplification), "{reasons:?}");
-        assert!(reasons.contains(&CompactionReason::UniversalSizeRatio), "{reasons:?}");
         assert_eq!(db.property_int("rocksdb.estimate-pending-compaction-bytes"), Some(0));
         db.close().unwrap();
         let db = Db::open(&options, DIR).unwrap();

@@ -410,3 +410,26 @@ fn compactions_are_not_forgotten_when_a_job_ends() {
         assert!(outcome.is_ok() && report.stuck.is_none(), "seed {seed}: {outcome:?}");
     }
 }
+
+/// An open that fails after its recovery leaves nothing running that holds the directory.
+#[test]
+fn a_failed_open_lets_go_of_the_directory() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.ttl = 3600;
+        let db = Db::open(&options, "/db").unwrap();
+        for n in 0..3 {
+            put(&db, &format!("{n}")).unwrap();
+            db.flush(&FlushOptions::default()).unwrap();
+        }
+        put(&db, "unflushed").unwrap();
+        db.close().unwrap();
+        drop(db);
+        fs.add_fault(FaultRule::always(FaultOp::Create, "*OPTIONS*", Fault::Eio));
+        let failed = Db::open(&options, "/db").err().unwrap();
+        assert_eq!(failed.kind(), pumice::ErrorKind::IoError, "{failed}");
+        fs.clear_faults();
+        let db = Db::open(&options, "/db").unwrap();
+        db.close().unwrap();
+    });
+}

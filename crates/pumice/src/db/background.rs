@@ -55,9 +55,17 @@ impl DbInner {
         }
     }
 
+    /// The database is open: from now on jobs and tasks may start.
+    pub(crate) fn start_background(&self) {
+        let mut state = self.state.lock();
+        state.opened = true;
+        self.schedule_background(&mut state);
+    }
+
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only
+            || !state.opened
             || (state.paused > 0 && !state.saving)
             || self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()

@@ -23,7 +23,6 @@ use pumice_port::sync::MutexGuard;
 use pumice_wal::LogWriter;
 
 use crate::db::column_family::CfState;
-use crate::db::compaction_tuning::Deferral;
 use crate::db::{DbInner, DbState};
 use crate::read::super_version::LiveVersion;
 
@@ -163,24 +162,18 @@ impl DbInner {
         }
         let before: Vec<_> = group.edits.iter().map(|e| e.column_family).collect();
         install(&mut state);
-        let mut resumed = false;
         for id in before {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 cf.publish();
-                let deferred = cf.deferral != Deferral::None;
                 self.update_stall(cf);
-                resumed |= deferred && cf.deferral == Deferral::None;
             }
         }
         if let Some(min_log) = group.edits.iter().filter_map(|e| e.min_log_number_to_keep).max() {
             state.min_log_to_keep = state.min_log_to_keep.max(min_log);
         }
         self.collect_obsolete(&mut state, &group);
-        // A stall that begins ends the deferral of compactions. Not otherwise: a database that is
-        // being opened starts no work, which would outlive an open that fails.
-        if resumed {
-            self.schedule_background(&mut state);
-        }
+        // A stall that begins ends the deferral of compactions.
+        self.schedule_background(&mut state);
         self.changed.notify_all();
         Ok(())
     }

@@ -122,6 +122,9 @@ pub(crate) struct DbState {
     /// The task of the adaptive policy exists.
     pub regulating: bool,
     pub expiry: ExpiryWatch,
+    /// The open has succeeded: jobs and tasks may start. Earlier ones would outlive an open that
+    /// fails, and keep the directory locked.
+    pub opened: bool,
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Those of them that do not start in L0.

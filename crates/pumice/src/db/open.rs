@@ -519,8 +519,7 @@ impl DbInner {
         }
         drop(state);
         self.delete_unreferenced_files()?;
-        let mut state = self.state.lock();
-        self.schedule_background(&mut state);
+        self.start_background();
         Ok(())
     }
 

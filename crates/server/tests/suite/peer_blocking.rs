@@ -155,6 +155,6 @@ fn those_who_wait_are_served_as_by_redis() {
         }
         assert_eq!(replies[0], replies[1], "seed {seed} step {step}: {told:?}");
     }
-    assert!(served > 20, "{served} were served");
+    assert!(u64::from(served) * 20 > commands(400), "{served} were served");
     running.stop().unwrap();
 }

@@ -96,9 +96,18 @@ struct Connection<'s> {
     charged: u64,
 }
 
-/// Serves a connection until it ends. Suspends.
+/// Serves the connection that has entered `server`, until it ends. Suspends.
 pub fn serve(server: &Server, stream: &Arc<Stream>, peer: Peer) {
     serve_by(server, stream, peer, |connection| connection.run());
+}
+
+/// A connection's place, given up even if it panics.
+struct Place<'s>(&'s Server);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 /// As [`serve`], by `run`; whatever happens in there, nothing of the connection is left behind.
@@ -108,6 +117,7 @@ fn serve_by(
     peer: Peer,
     run: impl FnOnce(&mut Connection<'_>),
 ) {
+    let place = Place(server);
     let shared = &server.shared;
     let needs_auth = !shared.config.get("requirepass").is_empty();
     let client = shared.clients.add(peer, time::wall_micros() / 1000);
@@ -139,6 +149,8 @@ fn serve_by(
     shared.watches.unwatch(&mut connection.session.watched);
     shared.clients.memory.release(&connection.session.client, connection.charged);
     shared.clients.remove(id);
+    // Whoever sees the end may connect again at once.
+    drop(place);
     // The other side may have gone already.
     stream.shutdown(Direction::Both).ok();
 }

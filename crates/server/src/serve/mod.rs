@@ -38,6 +38,8 @@ use crate::session::stats::Stats;
 
 /// Connections may take so long to end.
 const END: Duration = Duration::from_secs(10);
+/// Saying that there is no room may take so long.
+const REFUSAL: Duration = Duration::from_secs(1);
 /// Descriptors that the data need.
 const OWN_DESCRIPTORS: u64 = 512;
 
@@ -315,7 +317,8 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
         ""
     };
     if !refusal.is_empty() {
-        stream.set_send_timeout(Some(1));
+        // So much fits into an empty socket buffer; nobody waits here.
+        stream.set_send_timeout(Some(REFUSAL.as_nanos() as u64));
         // The client may not wait for it.
         stream.send_all(refusal.as_bytes()).ok();
         return;
@@ -333,19 +336,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
     let peer = Peer { address, local_address, hangup, gently };
     let own = Arc::clone(server);
     let index = server.next_loop.fetch_add(1, Ordering::Relaxed) as usize % runtime.loops();
-    runtime.spawn_on(index, "client", move || {
-        let _place = Place(&own);
-        connection::serve(&own, &stream, peer);
-    });
-}
-
-/// A connection's place, given up even if it panics.
-struct Place<'s>(&'s Server);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
+    runtime.spawn_on(index, "client", move || connection::serve(&own, &stream, peer));
 }
 
 /// What Redis says in protected mode, with what helps here.

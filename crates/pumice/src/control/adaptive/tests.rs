@@ -76,6 +76,11 @@ fn a_lasting_peak_bends_writes_and_never_stops_them() {
     for seed in 0..60 {
         let peak = draw(&mut Rng::new(seed));
         let outcome = lasting_peak(&mut Adaptive::default(), &peak);
+        let late: f64 = outcome.by_second[300..].iter().sum::<f64>() / 100.0;
+        println!(
+            "peak {seed}: settles at {:.3} of what is bearable",
+            late / sustainable(peak.device)
+        );
         let wrong = judge(&peak, &outcome);
         assert!(wrong.is_none(), "seed {seed}: {peak:?}: {}", wrong.unwrap());
     }
@@ -210,6 +215,7 @@ fn the_sine_is_followed_where_the_device_bears_its_mean() {
         });
         let worst = worst.fold(f64::INFINITY, f64::min);
         let followed = outcome.admitted / wanted;
+        println!("sine on {device} MB/s: {followed:.3} followed, worst window {worst:.3}");
         assert!(
             outcome.stopped_seconds == 0.0 && followed > fidelity && worst > window,
             "{device} MB/s: {followed:.3}, worst window {worst:.3}: L0 {}, debt {:.0}",

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "the directory goes with the test")]
 
+use std::time::Duration;
+
 use super::*;
 use crate::keyspace::Keyspace;
 use crate::session::Shared;
@@ -39,9 +41,11 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
         let _held = shared.keyspace.locks.one(b"k");
         std::panic::panic_any(Planted);
     };
+    assert!(server.enter());
     runtime.run("panics", || serve_by(&server, &ours, peer, work));
     let shared = &server.shared;
     assert!(shared.clients.is_empty());
+    assert!(server.wait_until_alone(Duration::ZERO));
     assert_eq!(shared.clients.memory.used(), 0);
     assert_eq!(shared.channels.listeners(b"c"), 0);
     assert_eq!(Stats::get(&shared.stats.panics), 1);

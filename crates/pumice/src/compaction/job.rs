@@ -27,6 +27,9 @@ use crate::read::range_del::truncate_to_file;
 use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
+/// An entry in a table, when nothing is known of any.
+const ENTRY_BYTES_GUESSED: u64 = 100;
+
 /// A picked compaction.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
@@ -73,7 +76,7 @@ impl DbInner {
         if let (true, Some(io), Some(cf)) = (level0, &work.io, family) {
             let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
             let put = usize::from(pick.output_level == 0);
-            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_bytes());
+            Self::level0_begins(cf, io, taken - put.min(taken), entries_of(pick));
         }
     }
 
@@ -580,4 +583,18 @@ fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
         bytes += size;
     }
     points
+}
+
+/// Entries of all inputs; of a file whose properties nobody has read yet by its size.
+fn entries_of(pick: &CompactionPick) -> u64 {
+    let known = |file: &FileMetaData| file.stats.get().map(|stats| stats.num_entries);
+    let (mut entries, mut bytes, mut unknown) = (0, 0, 0);
+    for (_, file) in pick.input_files() {
+        match known(file) {
+            Some(count) => (entries, bytes) = (entries + count, bytes + file.file_size),
+            None => unknown += file.file_size,
+        }
+    }
+    let entry_bytes = if entries > 0 { (bytes / entries).max(1) } else { ENTRY_BYTES_GUESSED };
+    entries + unknown / entry_bytes
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::JobIo;
+use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{FileMetaData, Level};
 use pumice_port::sync::Mutex;
 use pumice_table::{TableReadOptions, TableReason};
@@ -125,9 +125,11 @@ pub(crate) fn run(
         None => entries.seek_to_first(),
     }
     let mut until_poll = KEYS_PER_POLL;
+    let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
         writer.add(entries.key(), entries.value())?;
         entries.next();
+        progress.at(entries.counts().entries_in);
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
@@ -140,6 +142,7 @@ pub(crate) fn run(
         }
     }
     entries.status()?;
+    progress.tell(entries.counts().entries_in);
     writer.finish()?;
     Ok(SubcompactionResult {
         files: writer.files,

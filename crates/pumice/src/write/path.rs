@@ -311,6 +311,9 @@ impl DbInner {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
+        if bytes > own.bytes() && self.controller.is_delayed() {
+            self.controller.owe((bytes - own.bytes()) as u64);
+        }
         let last = self.last_sequence.load(Ordering::Relaxed);
         if u64::from(count) > LAST_SEQUENCE_MAX - last {
             return Err(no_sequence());

@@ -27,9 +27,6 @@ use crate::read::range_del::truncate_to_file;
 use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
-/// An entry in a table, when nothing is known of any.
-const ENTRY_BYTES_GUESSED: u64 = 100;
-
 /// A picked compaction.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
@@ -49,9 +46,8 @@ impl DbInner {
     pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         let mut worked = false;
-        while let Some(mut work) = self.pick_compaction(&mut state) {
+        while let Some(work) = self.pick_compaction(&mut state) {
             worked = true;
-            self.account(&mut state, &mut work);
             if self.is_for_bottom(&work) {
                 self.forward(&mut state, work);
                 continue;
@@ -59,7 +55,7 @@ impl DbInner {
             let deep = usize::from(work.pick.start_level > 0);
             state.running_compactions += 1;
             state.running_deep += deep;
-            state = self.run_compaction(state, &work);
+            state = self.run_compaction(state, work);
             state.running_compactions -= 1;
             state.running_deep -= deep;
         }
@@ -67,30 +63,34 @@ impl DbInner {
         worked
     }
 
-    /// Opens the account of a compaction's writes, if somebody goes by it.
+    /// Opens the account of a compaction's writes, if it writes and somebody goes by it.
     fn account(&self, state: &mut DbState, work: &mut CompactionWork) {
         let pick = &work.pick;
+        if pick.is_trivial_move || pick.is_deletion {
+            return;
+        }
         let level0 = pick.start_level == 0;
         work.io = self.job_io(if level0 { IoClass::Level0 } else { IoClass::Deep });
         let family = state.cfs.get_mut(&work.cf.id);
         if let (true, Some(io), Some(cf)) = (level0, &work.io, family) {
             let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
             let put = usize::from(pick.output_level == 0);
-            Self::level0_begins(cf, io, taken - put.min(taken), entries_of(pick));
+            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_entries());
         }
     }
 
     /// Runs a picked compaction without the lock.
     fn run_compaction<'a>(
         self: &'a Arc<Self>,
-        state: MutexGuard<'a, DbState>,
-        work: &CompactionWork,
+        mut state: MutexGuard<'a, DbState>,
+        mut work: CompactionWork,
     ) -> MutexGuard<'a, DbState> {
+        self.account(&mut state, &mut work);
         drop(state);
-        let compacted = thread::contain("Compaction", || self.compact(work));
+        let compacted = thread::contain("Compaction", || self.compact(&work));
         let result = compacted.and_then(|result| result);
         let mut state = self.state.lock();
-        self.compaction_ended(&mut state, work, &result);
+        self.compaction_ended(&mut state, &work, &result);
         if let Err(error) = &result {
             drop(state);
             self.background_error(error, Reason::Compaction);
@@ -119,7 +119,7 @@ impl DbInner {
         state.bottom_compactions += 1;
         let db = Arc::clone(self);
         let body = move |db: &Arc<Self>| {
-            drop(db.run_compaction(db.state.lock(), &work));
+            drop(db.run_compaction(db.state.lock(), work));
             true
         };
         let job = Box::new(move || db.run_job("Compaction", |s| &mut s.bottom_compactions, body));
@@ -583,18 +583,4 @@ fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
         bytes += size;
     }
     points
-}
-
-/// Entries of all inputs; of a file whose properties nobody has read yet by its size.
-fn entries_of(pick: &CompactionPick) -> u64 {
-    let known = |file: &FileMetaData| file.stats.get().map(|stats| stats.num_entries);
-    let (mut entries, mut bytes, mut unknown) = (0, 0, 0);
-    for (_, file) in pick.input_files() {
-        match known(file) {
-            Some(count) => (entries, bytes) = (entries + count, bytes + file.file_size),
-            None => unknown += file.file_size,
-        }
-    }
-    let entry_bytes = if entries > 0 { (bytes / entries).max(1) } else { ENTRY_BYTES_GUESSED };
-    entries + unknown / entry_bytes
 }

@@ -124,6 +124,22 @@ pub(crate) fn run(
         Some(start) => entries.seek(start),
         None => entries.seek_to_first(),
     }
+    write_entries(job, &mut entries, &mut writer)?;
+    writer.finish()?;
+    Ok(SubcompactionResult {
+        files: writer.files,
+        counts: entries.counts(),
+        parts: 1,
+        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
+    })
+}
+
+/// Writes all that is left of the input.
+fn write_entries(
+    job: &JobContext,
+    entries: &mut CompactionIterator<MergingIterator<Source>>,
+    writer: &mut Writer<'_>,
+) -> Result<()> {
     let mut until_poll = KEYS_PER_POLL;
     let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
@@ -143,13 +159,7 @@ pub(crate) fn run(
     }
     entries.status()?;
     progress.tell(entries.counts().entries_in);
-    writer.finish()?;
-    Ok(SubcompactionResult {
-        files: writer.files,
-        counts: entries.counts(),
-        parts: 1,
-        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
-    })
+    Ok(())
 }
 
 /// The inputs: each L0 file by itself, every other level as one.

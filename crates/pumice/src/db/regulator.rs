@@ -42,8 +42,9 @@ const MEGABYTE: f64 = 1_048_576.0;
 pub(crate) struct Reliefs {
     /// The running flush, and the memtable bytes and entries it takes.
     flush: Option<(Arc<JobIo>, f64, f64)>,
-    /// The running compaction of L0, the files it takes out, and the entries of its inputs.
-    level0: Option<(Arc<JobIo>, f64, f64)>,
+    /// The running compactions of L0, oldest first, the files each takes out, and the entries of
+    /// its inputs.
+    level0: Vec<(Arc<JobIo>, f64, f64)>,
 }
 
 impl Reliefs {
@@ -172,7 +173,7 @@ impl CfState {
             l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
             l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
             l0_stop: stop,
-            l0_job: self.reliefs.level0.as_ref().map(relief),
+            l0_job: self.reliefs.level0.first().map(relief),
             debt_bytes: self.plan.estimated_pending_bytes() as f64,
             soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
             hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
@@ -215,15 +216,17 @@ impl DbInner {
     /// A compaction that takes `files` out of L0 begins, with so many entries in all its inputs.
     /// Requires: state lock held.
     pub(crate) fn level0_begins(cf: &mut CfState, io: &Arc<JobIo>, files: usize, entries: u64) {
-        cf.reliefs.level0 = Some((Arc::clone(io), files as f64, entries as f64));
+        cf.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
     }
 
     /// That compaction ended. Requires: state lock held.
     pub(crate) fn level0_ended(&self, cf: &mut CfState, io: &Arc<JobIo>, done: bool) {
-        if let Some((own, files, _)) = cf.reliefs.level0.take_if(|(own, ..)| Arc::ptr_eq(own, io))
-            && done
-        {
-            self.regulator.drained(&own, files);
+        let jobs = &mut cf.reliefs.level0;
+        if let Some(at) = jobs.iter().position(|(own, ..)| Arc::ptr_eq(own, io)) {
+            let (own, files, _) = jobs.remove(at);
+            if done {
+                self.regulator.drained(&own, files);
+            }
         }
     }
 

@@ -76,7 +76,7 @@ fn sample<D: BenchDb>(db: &D, operations: &AtomicU64, stop: &Event) -> Vec<Sampl
     let mut samples: Vec<Sample> = Vec::new();
     loop {
         let compacted_mb = match samples.last() {
-            Some(last) if samples.len() % LOOKS_PER_TEXT != 0 => last.compacted_mb,
+            Some(last) if !samples.len().is_multiple_of(LOOKS_PER_TEXT) => last.compacted_mb,
             _ => {
                 compacted_mb(&db.property("rocksdb.cfstats-no-file-histogram").unwrap_or_default())
             }

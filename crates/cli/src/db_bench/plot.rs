@@ -1,8 +1,8 @@
 //! `--plot=FILE.svg`: a run drawn over time, readable on light and on dark ground.
 //!
-//! Panels, from above: what was written a second and what slowed writes were allowed, what was
-//! written in all and what flushes and compactions wrote of it, files of L0, bytes that wait for compaction. Behind all of them the moments at
-//! which writes were slowed or stopped.
+//! Panels, from above: what was written a second and what slowed writes were allowed; what was
+//! written in all, and by flushes and compactions; files of L0; bytes that wait for compaction.
+//! Behind all of them the moments at which writes were slowed or stopped.
 //!
 //! Thread safety: pure functions.
 

@@ -3,11 +3,12 @@
 //! A [`Budget`] says what a database may use; [`Budget::options`] makes options of it, which can be
 //! read and changed like any others:
 //!
-//! | knob | sets |
-//! |---|---|
-//! | memory | one block cache of that size, which memtables, indexes and filters are charged to; a quarter for memtables (`write_buffer_manager`), in four of `write_buffer_size`; file and level sizes follow |
-//! | processors | `max_background_flushes`, `max_background_compactions`, `max_subcompactions` |
-//! | device | `rate_limiter` for flushes and compactions, reads included; pending bytes that it pays in 5 and 20 minutes slow and stop writes |
+//! - **Memory**: one block cache of that size, which memtables, indexes and filters are charged to.
+//!   A quarter is for memtables (`write_buffer_manager`), in four of `write_buffer_size`; file and
+//!   level sizes follow.
+//! - **Processors**: `max_background_flushes`, `max_background_compactions`, `max_subcompactions`.
+//! - **Device**: `rate_limiter` for flushes and compactions, reads included. Pending bytes that it
+//!   pays in 5 and 20 minutes slow and stop writes.
 //!
 //! The policy is `adaptive`, filters have ten bits a key.
 //!

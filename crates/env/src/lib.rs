@@ -25,7 +25,7 @@ mod tracked_files;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
 pub use delete_scheduler::{DeleteScheduler, Deletion, DeletionEvents, TrashBucket};
-pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo};
+pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
     SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,

@@ -12,7 +12,7 @@
 //! Thread safety: everything from anywhere. The manager's locks are leaves.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SubCode};
 use pumice_env::filename::{self, FileType};
@@ -24,10 +24,11 @@ use crate::db::{DbInner, DbState};
 use crate::options::InfoLogLevel;
 use crate::stats::{Logger, Statistics, Ticker};
 
-/// Counts and logs what becomes of deleted files; it outlives the database, as trash does.
+/// Counts and logs what becomes of deleted files. It outlives the database, as trash does, but does
+/// not keep the info log open, whose file belongs to the next opener.
 struct DeletionLog {
     statistics: Option<Arc<Statistics>>,
-    info_log: Option<Arc<dyn Logger>>,
+    info_log: Option<Weak<dyn Logger>>,
 }
 
 impl DeletionLog {
@@ -37,7 +38,7 @@ impl DeletionLog {
         }
     }
     fn log(&self, level: InfoLogLevel, line: std::fmt::Arguments<'_>) {
-        if let Some(log) = &self.info_log {
+        if let Some(log) = self.info_log.as_ref().and_then(Weak::upgrade) {
             log.log(level, line);
         }
     }
@@ -174,7 +175,8 @@ impl DbInner {
             Some((_, FileType::Wal | FileType::Trash)) => path.parent() == Some(&self.path),
             _ => false,
         };
-        let (statistics, info_log) = (self.statistics.clone(), self.info_log.clone());
+        let statistics = self.statistics.clone();
+        let info_log = self.info_log.as_ref().map(Arc::downgrade);
         let events: Arc<dyn DeletionEvents> = Arc::new(DeletionLog { statistics, info_log });
         let deletion = Deletion { fs: &self.fs, path, events: Some(&events) };
         let manager = self.manager().filter(|_| counted && self.state.lock().opened);

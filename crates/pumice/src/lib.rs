@@ -110,6 +110,7 @@ pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{
     FileSystem, IoPriority, MemFs, PosixFs, RateLimiter, RateLimiterMode, RateLimiterOptions,
+    SstFileManager, SstFileManagerOptions,
 };
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;

@@ -89,13 +89,12 @@ impl DbInner {
         drop(state);
         let compacted = thread::contain("Compaction", || self.compact(&work));
         let result = compacted.and_then(|result| result);
+        if let Err(error) = &result {
+            // First: who waited for the compaction finds the database in the state that it left.
+            self.background_error(error, Reason::Compaction);
+        }
         let mut state = self.state.lock();
         self.compaction_ended(&mut state, &work, &result);
-        if let Err(error) = &result {
-            drop(state);
-            self.background_error(error, Reason::Compaction);
-            state = self.state.lock();
-        }
         state
     }
 
@@ -221,7 +220,10 @@ impl DbInner {
             }
             self.update_stall(cf);
             match result {
-                Ok(()) => cf.compaction_retry.succeeded(),
+                Ok(()) => {
+                    cf.compaction_retry.succeeded();
+                    state.errors.compaction_found_no_space = false;
+                }
                 Err(error) => cf.compaction_retry.failed(error),
             }
         }
@@ -242,6 +244,8 @@ impl DbInner {
         if work.pick.is_deletion {
             return self.drop_files(work);
         }
+        // Moves and deletions need none.
+        let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
         let result = self.rewrite(work, job, started);

@@ -300,8 +300,9 @@ impl Writer<'_> {
         self.low = high;
         let written = output.finish(&self.job.db, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
+        self.job.db.track_table(written.meta.number, written.meta.file_size);
         self.files.push(written.meta);
-        Ok(())
+        self.job.db.check_space()
     }
 
     fn finish(&mut self) -> Result<()> {

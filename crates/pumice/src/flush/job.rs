@@ -159,6 +159,7 @@ impl DbInner {
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
         }
+        self.stop_if_too_large();
         Ok(())
     }
 
@@ -176,6 +177,9 @@ impl DbInner {
             self.discard_output(&mut self.state.lock(), work.number);
         }
         let written = written?;
+        if let Some(written) = &written {
+            self.track_table(number, written.meta.file_size);
+        }
         let micros = time::now_micros() - started.0;
         let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
         let cpu_micros = (time::thread_cpu_nanos() - started.1) / 1000 + helped;

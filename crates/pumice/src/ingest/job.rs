@@ -144,6 +144,7 @@ impl DbInner {
             self.fs.sync_dir(&self.path)?;
         }
         self.install_ingested(&mut prepared, &mut under_way)?;
+        self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
             self.remove_moved(request);
@@ -181,6 +182,7 @@ impl DbInner {
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let transferred = transfer::transfer(&*self.fs, options, use_fsync, from, &to, &stop)?;
+            self.track_table(external.number, external.bytes);
             let checksum = checksums::of_file(&*self.fs, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });

@@ -3,7 +3,7 @@
 use pumice_port::net::Direction;
 use pumice_port::thread;
 
-use super::connections::{Caller, start};
+use super::connections::{Caller, start, wait_until};
 use super::{Quiet, Scratch, text};
 
 /// The reply of a client that has waited.
@@ -52,11 +52,7 @@ fn who_has_gone_takes_nothing() {
     let running = start(scratch.path(), &[]);
     let shared = running.shared();
     let mut says = Caller::to(&running);
-    let until_waiting = |n: usize| {
-        while shared.waiters.len() != n {
-            thread::yield_now();
-        }
-    };
+    let until_waiting = |n: usize| wait_until("so many wait", || shared.waiters.len() == n);
     let gone = Caller::to(&running);
     gone.send(b"BLPOP k 0\r\n");
     let mut limited = Caller::to(&running);

@@ -42,20 +42,23 @@ fn latencies_are_kept_by_the_second() {
         let command = Measured { args, is_fast, is_logged: false, micros, seconds };
         server.shared.slow.measured(&command, Default::default);
     };
-    took(500, 1, false);
+    took(500_000_000, 1, false);
     server.talk(client, &[("LATENCY LATEST", "*0")]);
-    server.talk(client, &[("CONFIG SET latency-monitor-threshold 100", "+OK")]);
+    // So long no command of the test itself takes.
+    server.talk(client, &[("CONFIG SET latency-monitor-threshold 100000000", "+OK")]);
     for (millis, seconds, is_fast) in
         [(99, 1, false), (200, 2, false), (300, 2, false), (150, 3, true), (120, 4, false)]
     {
-        took(millis, seconds, is_fast);
+        took(millis * 1_000_000, seconds, is_fast);
     }
-    let latest = "*2|*4|$7|command|:4|:120|:300|*4|$12|fast-command|:3|:150|:150";
+    let latest = "*2|*4|$7|command|:4|:120000000|:300000000|\
+                  *4|$12|fast-command|:3|:150000000|:150000000";
+    let history = "*2|*2|:2|:300000000|*2|:4|:120000000";
     server.talk(
         client,
         &[
             ("LATENCY LATEST", latest),
-            ("LATENCY HISTORY command", "*2|*2|:2|:300|*2|:4|:120"),
+            ("LATENCY HISTORY command", history),
             ("LATENCY RESET fast-command nothing", ":1"),
             ("LATENCY RESET", ":1"),
             ("LATENCY LATEST", "*0"),

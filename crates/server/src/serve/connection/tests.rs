@@ -16,6 +16,8 @@ struct Planted;
 fn a_panic_in_a_command_leaves_nothing_behind() {
     let name = format!("pumice-server-panic-{}", pumice_port::os::pid());
     let dir = std::env::temp_dir().join(name);
+    // What a process of the same number left.
+    std::fs::remove_dir_all(&dir).ok();
     let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
     let server = Server::new(Shared::new(keyspace, Config::new()));
     let (ours, theirs) = Stream::pair().unwrap();
@@ -51,7 +53,7 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     assert_eq!(Stats::get(&shared.stats.panics), 1);
     // The lock is free, and the other side sees the end after what was said.
     drop(shared.keyspace.locks.one(b"k"));
-    theirs.set_receive_timeout(Some(20 * SECOND_NANOS));
+    theirs.set_receive_timeout(Some(120 * SECOND_NANOS));
     let mut buf = [0; 256];
     while theirs.receive(&mut buf).unwrap() > 0 {}
     shared.keyspace.close().unwrap();

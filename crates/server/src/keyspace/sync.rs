@@ -17,7 +17,7 @@ use super::Outcome;
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// Writes that are durable.
+    /// Up to which write everything is durable.
     covered: u64,
     /// The last failure: up to which write, and what it was.
     failed: Option<(u64, pumice::Error)>,

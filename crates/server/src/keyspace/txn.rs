@@ -509,7 +509,6 @@ impl<'k> Txn<'k> {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,
             }
-            keyspace.wrote();
         }
         self.counted.iter().for_each(|&(db, sum)| self.keyspace.add_count(db, sum));
         let events = std::mem::take(&mut self.events);

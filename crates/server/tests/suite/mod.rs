@@ -2,6 +2,7 @@
 
 mod blocking;
 mod connections;
+mod durable;
 mod isolation;
 mod limits;
 mod metrics;

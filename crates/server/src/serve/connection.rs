@@ -32,6 +32,7 @@ use crate::session::Session;
 use crate::session::clients::Peer;
 use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
+use crate::session::waiters::Waiter;
 
 /// Bytes received at first, and at most at once.
 const BUFFER_BYTES: usize = 1 << 10;
@@ -268,7 +269,7 @@ impl Connection<'_> {
                 return false;
             }
             execute(shared, &mut self.session, &mut self.out, &args, now);
-            if self.session.waiter.is_some() && !self.wait() {
+            if self.session.waiter.is_some() && !self.wait(&args) {
                 return false;
             }
             if listens {
@@ -287,40 +288,57 @@ impl Connection<'_> {
     }
 
     /// Waits until the command that waits has its reply. False when the connection is over.
-    fn wait(&mut self) -> bool {
-        let Some(waiter) = self.session.waiter.take() else { return true };
+    fn wait(&mut self, args: &[&[u8]]) -> bool {
         // What was said before leaves before.
         let mut is_over = !self.flush();
-        let limit = waiter.limit_nanos.map(|nanos| time::now_nanos().saturating_add(nanos));
+        let (shared, began) = (&self.server.shared, time::now_nanos());
+        while let Some(waiter) = self.session.waiter.take() {
+            let reply = self.wait_for(&waiter, began, &mut is_over);
+            shared.waiters.remove(&waiter);
+            *self.session.client.waiter.lock() = None;
+            match reply {
+                Some(reply) => self.out.raw(&reply),
+                None => {
+                    let now = time::wall_micros() / 1000;
+                    execute(shared, &mut self.session, &mut self.out, args, now);
+                }
+            }
+        }
+        !is_over
+    }
+
+    /// The reply of one that has waited since `began`; None if its command is to be carried out
+    /// again.
+    fn wait_for(&self, waiter: &Waiter, began: u64, is_over: &mut bool) -> Option<Vec<u8>> {
+        let limit = waiter.limit_nanos.map(|nanos| began.saturating_add(nanos));
         let mut none = Reply::new();
         none.resp3 = waiter.resp3;
         none.null_array();
-        let reply = loop {
+        loop {
             if let Some(reply) = waiter.reply() {
-                break reply;
+                return Some(reply);
+            }
+            if waiter.is_again() && !*is_over {
+                return None;
             }
             let left = limit.map(|limit| limit.saturating_sub(time::now_nanos()));
-            let ended = match is_over {
+            let ended = match *is_over {
                 true => Ok(()),
                 false => self.stream.wait_for_end(left, &waiter.token),
             };
             match ended {
                 // Nobody is there to take an element.
                 Ok(()) => {
-                    is_over = true;
+                    *is_over = true;
                     waiter.give_up(b"");
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     waiter.give_up(none.bytes());
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => is_over = true,
+                Err(_) => *is_over = true,
             }
-        };
-        self.server.shared.waiters.remove(&waiter);
-        *self.session.client.waiter.lock() = None;
-        self.out.raw(&reply);
-        !is_over
+        }
     }
 
     /// Makes what was written durable, if that was promised, and sends the replies. False when the

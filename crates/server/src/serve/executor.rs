@@ -286,20 +286,26 @@ fn serve_waiters(
         at += 1;
         txn.select(db);
         for waiter in shared.waiters.of(&key) {
-            if waiter.db != db || !waiter.claim() {
+            if waiter.db != db {
+                continue;
+            }
+            // One that finds nothing is not claimed: others would pass it over for nothing.
+            match txn.find(&key)? {
+                None => break,
+                Some(found) if found.kind() != waiter.op.kind() => continue,
+                Some(_) => {}
+            }
+            if !waiter.claim() {
                 continue;
             }
             let mut reply = Reply::new();
             reply.resp3 = waiter.resp3;
             let out = &mut reply;
             let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
-            match waiter.op.serve(&mut call, &key) {
+            match waiter.op.run(&mut call, &key) {
                 Ok(true) => {}
                 Ok(false) => {
                     waiter.release();
-                    if txn.find(&key)?.is_none() {
-                        break;
-                    }
                     continue;
                 }
                 Err(Failure::Error(text)) => {

@@ -9,7 +9,11 @@
 //! | waiting | claimed | who writes the key, under its lock |
 //! | claimed | done, with the reply | the same, once the batch is written |
 //! | claimed | waiting | the same, if it is not |
-//! | waiting | done | its time, its connection's end, CLIENT UNBLOCK |
+//! | claimed | again | the same, if it is not, and others passed it over meanwhile |
+//! | waiting, again | done | its time, its connection's end, CLIENT UNBLOCK |
+//!
+//! Who finds one claimed passes it over with an element that it may have wanted: if it is not
+//! served after all its connection carries its command out again.
 //!
 //! Thread safety: everything may be shared. Finding out how a wait has ended suspends.
 
@@ -25,7 +29,11 @@ use crate::commands::blocking::Op;
 #[derive(Debug)]
 enum State {
     Waiting,
-    Claimed,
+    Claimed {
+        /// Another has passed it over.
+        missed: bool,
+    },
+    Again,
     /// With the reply; none if there is nobody to reply to.
     Done(Vec<u8>),
 }
@@ -54,8 +62,10 @@ impl Waiter {
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = matches!(*state, State::Waiting);
-        if is_free {
-            *state = State::Claimed;
+        match &mut *state {
+            State::Waiting => *state = State::Claimed { missed: false },
+            State::Claimed { missed } => *missed = true,
+            State::Again | State::Done(_) => {}
         }
         is_free
     }
@@ -65,8 +75,14 @@ impl Waiter {
     }
     /// It was not served after all.
     pub fn release(&self) {
-        *self.state.lock() = State::Waiting;
+        let mut state = self.state.lock();
+        let again = matches!(*state, State::Claimed { missed: true });
+        *state = if again { State::Again } else { State::Waiting };
+        drop(state);
         self.changed.notify_all();
+        if again {
+            self.token.cancel();
+        }
     }
     fn end(&self, reply: Vec<u8>) {
         *self.state.lock() = State::Done(reply);
@@ -76,10 +92,10 @@ impl Waiter {
     /// Ends the wait with `reply`, unless it has ended. Whether it did. Suspends.
     pub fn give_up(&self, reply: &[u8]) -> bool {
         let mut state = self.state.lock();
-        while matches!(*state, State::Claimed) {
+        while matches!(*state, State::Claimed { .. }) {
             state = self.changed.wait(state);
         }
-        let waits = matches!(*state, State::Waiting);
+        let waits = matches!(*state, State::Waiting | State::Again);
         if waits {
             *state = State::Done(reply.to_vec());
             drop(state);
@@ -93,6 +109,10 @@ impl Waiter {
             State::Done(reply) => Some(std::mem::take(reply)),
             _ => None,
         }
+    }
+    /// Its command has to be carried out again.
+    pub fn is_again(&self) -> bool {
+        matches!(*self.state.lock(), State::Again)
     }
 }
 

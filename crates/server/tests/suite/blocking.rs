@@ -1,5 +1,7 @@
 //! Commands that wait.
 
+use std::sync::Arc;
+
 use pumice_port::net::Direction;
 use pumice_port::thread;
 
@@ -139,5 +141,36 @@ fn every_element_reaches_one_of_many() {
     taken.sort();
     taken.dedup();
     assert_eq!(taken.len(), 3 * EACH, "an element was lost or given twice");
+    running.stop().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_was_passed_over_tries_again() {
+    let scratch = Scratch::new("passed");
+    let running = start(scratch.path(), &[]);
+    let waiters = &running.shared().waiters;
+    let (mut says, mut waits) = (Caller::to(&running), Caller::to(&running));
+    for command in ["BLPOP a b 0\r\n", "BLPOP a b 1000\r\n"] {
+        waits.send(command.as_bytes());
+        wait_until("it waits", || waiters.len() == 1);
+        // One who writes `a` takes it for serving; meanwhile another writes `b`; and then there is
+        // nothing for it after all.
+        let waiter = waiters.of(b"a").remove(0);
+        assert!(waiter.claim());
+        assert_eq!(says.line("RPUSH b x"), ":1");
+        waiter.release();
+        assert_eq!(text(waits.until("x\r\n").as_bytes()), "*2|$1|b|$1|x");
+        wait_until("it waits no more", || waiters.is_empty());
+    }
+    // Tried again in vain it waits on.
+    waits.send(b"BLPOP a b 1000\r\n");
+    wait_until("it waits", || waiters.len() == 1);
+    let waiter = waiters.of(b"a").remove(0);
+    assert!(waiter.claim() && !waiter.claim());
+    waiter.release();
+    let next = || waiters.of(b"a").into_iter().find(|next| !Arc::ptr_eq(next, &waiter));
+    wait_until("it waits anew", || next().is_some());
+    assert_eq!(says.line("RPUSH a x"), ":1");
+    assert_eq!(text(waits.until("x\r\n").as_bytes()), "*2|$1|a|$1|x");
     running.stop().unwrap();
 }

@@ -304,7 +304,8 @@ impl Connection<'_> {
                 }
             }
         }
-        !is_over
+        // What a smaller limit has no room for cannot be told.
+        !is_over && !self.out.is_full()
     }
 
     /// The reply of one that has waited since `began`; None if its command is to be carried out

@@ -280,6 +280,7 @@ fn serve_waiters(
     served: &mut Served,
 ) -> Outcome<()> {
     let own = txn.db();
+    let room = shared.hot.clients_bytes.load(Ordering::Relaxed);
     let mut at = 0;
     while let Some(event) = txn.event_at(at) {
         let (db, key) = (event.db, event.key.clone());
@@ -300,12 +301,18 @@ fn serve_waiters(
             }
             let mut reply = Reply::new();
             reply.resp3 = waiter.resp3;
+            // All of them together get no more than a command may take.
+            reply.limit(room.saturating_sub(served.bytes));
             let out = &mut reply;
             let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
             match waiter.op.run(&mut call, &key) {
                 Ok(true) => {}
                 Ok(false) => {
                     waiter.release();
+                    continue;
+                }
+                Err(Failure::Error(_)) if reply.is_full() && served.bytes > 0 => {
+                    waiter.try_again();
                     continue;
                 }
                 Err(Failure::Error(text)) => {

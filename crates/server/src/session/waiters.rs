@@ -9,7 +9,7 @@
 //! | waiting | claimed | who writes the key, under its lock |
 //! | claimed | done, with the reply | the same, once the batch is written |
 //! | claimed | waiting | the same, if it is not |
-//! | claimed | again | the same, if it is not, and others passed it over meanwhile |
+//! | claimed | again | the same, if it is not, and others passed it over meanwhile; or no room |
 //! | waiting, again | done | its time, its connection's end, CLIENT UNBLOCK |
 //!
 //! Who finds one claimed passes it over with an element that it may have wanted: if it is not
@@ -75,8 +75,15 @@ impl Waiter {
     }
     /// It was not served after all.
     pub fn release(&self) {
+        self.free(false);
+    }
+    /// There is something for it, which it has to take itself.
+    pub fn try_again(&self) {
+        self.free(true);
+    }
+    fn free(&self, again: bool) {
         let mut state = self.state.lock();
-        let again = matches!(*state, State::Claimed { missed: true });
+        let again = again || matches!(*state, State::Claimed { missed: true });
         *state = if again { State::Again } else { State::Waiting };
         drop(state);
         self.changed.notify_all();
@@ -213,16 +220,21 @@ impl Waiters {
 
 /// Those who were served by a batch that is about to be written. Those who are not told are not.
 #[derive(Default)]
-pub struct Served(Vec<(Arc<Waiter>, Vec<u8>)>);
+pub struct Served {
+    all: Vec<(Arc<Waiter>, Vec<u8>)>,
+    /// Bytes of all replies.
+    pub bytes: usize,
+}
 
 impl Served {
     /// One more, which was claimed.
     pub fn push(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
-        self.0.push((waiter, reply));
+        self.bytes += reply.len();
+        self.all.push((waiter, reply));
     }
     /// The batch is written.
     pub fn tell(mut self, waiters: &Waiters) {
-        for (waiter, reply) in self.0.drain(..) {
+        for (waiter, reply) in self.all.drain(..) {
             waiters.remove(&waiter);
             waiter.end(reply);
         }
@@ -231,6 +243,6 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.0.iter().for_each(|(waiter, _)| waiter.release());
+        self.all.iter().for_each(|(waiter, _)| waiter.release());
     }
 }

@@ -174,3 +174,56 @@ fn who_was_passed_over_tries_again() {
     assert_eq!(text(waits.until("x\r\n").as_bytes()), "*2|$1|a|$1|x");
     running.stop().unwrap();
 }
+
+/// A list of 200 elements of 10,000 bytes in the slot of `k`, and 1 MiB for a command.
+fn beside_much(server: &Quiet, says: &mut super::Client) {
+    let value = "v".repeat(10_000);
+    for _ in 0..200 {
+        server.ask(says, &["RPUSH", "{k}big", &value]);
+    }
+    server.talk(says, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+}
+
+#[pumice_test_macros::test]
+fn who_waits_gets_no_more_than_a_command_may_take() {
+    let scratch = Scratch::new("much");
+    let server = Quiet::open(scratch.path());
+    let (one, two) = (&mut server.client(), &mut server.client());
+    let says = &mut server.client();
+    beside_much(&server, says);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    server.talk(one, &[("BLMPOP 0 1 k LEFT COUNT 1000", "")]);
+    server.talk(says, &[("RENAME {k}big k", "+OK"), ("LLEN k", ":200")]);
+    assert_eq!(reply(one).unwrap(), refused);
+    // What one write hands out to all is no more either.
+    server.talk(says, &[("RENAME k {k}big", "+OK")]);
+    server.talk(one, &[("BLMPOP 0 1 k LEFT COUNT 60", "")]);
+    server.talk(two, &[("BLMPOP 0 1 k LEFT COUNT 60", "")]);
+    server.talk(says, &[("RENAME {k}big k", "+OK"), ("LLEN k", ":140")]);
+    assert!(reply(one).unwrap().starts_with("*2|$1|k|*60|$10000|vvv"));
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_finds_no_room_in_a_write_serves_itself() {
+    let scratch = Scratch::new("turns");
+    let running = start(scratch.path(), &[("maxmemory-clients", "2mb")]);
+    // Nobody is let go for what both are told at once.
+    running.shared().clients.memory.set_max(u64::MAX);
+    let (mut says, value) = (Caller::to(&running), "v".repeat(10_000));
+    for _ in 0..300 {
+        says.line(&format!("RPUSH {{k}}big {value}"));
+    }
+    let mut waiting: Vec<_> = (0..2).map(|_| Caller::to(&running)).collect();
+    for (at, caller) in waiting.iter().enumerate() {
+        caller.send(b"BLMPOP 0 1 k LEFT COUNT 120\r\nPING\r\n");
+        wait_until("it waits", || running.shared().waiters.len() == at + 1);
+    }
+    assert_eq!(says.line("RENAME {k}big k"), "+OK");
+    for caller in &mut waiting {
+        let got = caller.until("+PONG\r\n");
+        assert_eq!(got.matches("$10000\r\n").count(), 120);
+    }
+    assert_eq!(says.line("LLEN k"), ":60");
+    running.stop().unwrap();
+}

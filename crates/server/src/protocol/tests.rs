@@ -173,3 +173,28 @@ fn replies_follow_the_protocols_version() {
         "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n_\r\n_\r\n%1\r\n~2\r\n>1\r\n,1.5\r\n=5\r\ntxt:t\r\n";
     assert_eq!((say(false).as_str(), say(true).as_str()), (two, three));
 }
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn what_is_done_can_go_while_the_next_request_comes() {
+    let value = vec![b'v'; 1000];
+    let requests: Vec<_> = (0..50).map(|i| request(&[b"SET", &[i], &value])).collect();
+    let bytes = requests.concat();
+    for step in [1, 7, 900, 1024, 1500, 5000] {
+        let (mut parser, mut input, mut seen) = (Parser::new(), Vec::new(), 0);
+        for chunk in bytes.chunks(step) {
+            input.extend_from_slice(chunk);
+            while parser.parse(&input, &Limits::OPEN).unwrap() {
+                let mut arguments = Vec::new();
+                parser.arguments(&input, &mut arguments);
+                assert_eq!(arguments, [b"SET", &[seen][..], &value]);
+                parser.next();
+                seen += 1;
+            }
+            input.drain(..parser.done_bytes());
+            parser.removed();
+            assert!(input.len() < requests[0].len(), "{} bytes are kept", input.len());
+        }
+        assert_eq!(seen, 50);
+    }
+}

@@ -73,6 +73,9 @@ impl Input {
 
     /// Forgets bytes at the front; large memory goes back when nothing is left.
     fn remove(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         self.bytes.copy_within(bytes..self.filled, 0);
         self.filled -= bytes;
         if self.filled == 0 && self.bytes.len() > BUFFER_BYTES_IDLE {

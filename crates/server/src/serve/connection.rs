@@ -279,6 +279,8 @@ impl Connection<'_> {
                 self.start_pusher();
             }
             parser.next();
+            // What follows is another request, whose time begins anew.
+            self.request_nanos = None;
             self.replies += 1;
             if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
                 if !self.flush() {

@@ -59,3 +59,36 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     shared.keyspace.close().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[pumice_test_macros::test]
+fn the_time_of_a_request_begins_with_its_first_byte() {
+    let name = format!("pumice-server-time-{}", pumice_port::os::pid());
+    let dir = std::env::temp_dir().join(name);
+    std::fs::remove_dir_all(&dir).ok();
+    let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
+    let server = Server::new(Shared::new(keyspace, Config::new()));
+    let (ours, _theirs) = Stream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let peer = Peer {
+        address: "a".to_string(),
+        local_address: "b".to_string(),
+        hangup: Box::new(|| ()),
+        gently: Box::new(|| ()),
+    };
+    let runtime = Runtime::builder().loops(1).build().unwrap();
+    let work = |connection: &mut Connection<'_>| {
+        let bytes = b"PING\r\n*1\r\n$4\r\nPI".to_vec();
+        let mut input = Input { filled: bytes.len(), bytes };
+        // The first one began long ago; it comes whole, and another begins.
+        connection.request_nanos = Some(1);
+        assert!(connection.carry_out(&mut input, &mut Parser::new()));
+        assert_eq!(connection.out.bytes(), b"+PONG\r\n");
+        assert!(connection.limit_waits(&input), "its time is over already");
+        connection.out.clear();
+    };
+    assert!(server.enter());
+    runtime.run("times", || serve_by(&server, &ours, peer, work));
+    assert_eq!(Stats::get(&server.shared.stats.panics), 0);
+    server.shared.keyspace.close().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -16,6 +16,7 @@
 //! Thread safety: belongs to the connection's task. Suspends.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -190,7 +191,9 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
         let held = shared.keyspace.locks.many(wanted.iter().map(Vec::as_slice));
         // Under the locks nobody can begin to wait for these keys.
         let now = targets();
-        if now.iter().all(|key| wanted.contains(key)) {
+        // The own ones stand first, the same each time.
+        let known: BTreeSet<&[u8]> = wanted[own.len()..].iter().map(Vec::as_slice).collect();
+        if now[own.len()..].iter().all(|key| known.contains(key.as_slice())) {
             return held;
         }
         drop(held);

@@ -203,6 +203,9 @@ impl Waiters {
     /// Adds to `keys` those that elements may be moved to when they are written, and so on.
     pub fn add_targets(&self, keys: &mut Vec<Vec<u8>>) {
         let by_key = self.by_key.lock();
+        if by_key.is_empty() {
+            return;
+        }
         let mut known: std::collections::BTreeSet<Vec<u8>> = keys.iter().cloned().collect();
         let mut at = 0;
         while at < keys.len() {

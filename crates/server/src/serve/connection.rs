@@ -40,6 +40,8 @@ const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Replies are sent when there are so many bytes or so many of them.
 const REPLY_BYTES: usize = 1 << 20;
 const REPLIES: usize = 1024;
+/// Replies of so many bytes are not charged while they are being sent.
+const REPLY_BYTES_FREE: usize = 16 << 10;
 /// Memory that an idle connection keeps for what it will receive.
 const BUFFER_BYTES_IDLE: usize = 8 << 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -96,6 +98,8 @@ struct Connection<'s> {
     /// When it connected, and when the first byte of the request came that is not whole.
     began_nanos: u64,
     request_nanos: Option<u64>,
+    /// Bytes of input that it keeps.
+    input_bytes: usize,
     /// Bytes that the client is charged for.
     charged: u64,
 }
@@ -135,6 +139,7 @@ fn serve_by(
         replies: 0,
         began_nanos: time::now_nanos(),
         request_nanos: None,
+        input_bytes: 0,
         charged: 0,
     };
     if server.is_ending.is_set() {
@@ -168,20 +173,22 @@ impl Connection<'_> {
             if !self.limit_waits(&input) || !input.receive(self.stream, &shared.stats.received) {
                 return;
             }
-            self.charge(input.bytes.len());
+            self.input_bytes = input.bytes.len();
+            self.charge();
             self.out.limit(shared.hot.clients_bytes.load(Ordering::Relaxed));
             if !self.carry_out(&mut input, &mut parser) || !self.flush() || self.session.closes {
                 return;
             }
             input.remove(parser.done_bytes());
             parser.removed();
-            self.charge(input.bytes.len());
+            self.input_bytes = input.bytes.len();
+            self.charge();
         }
     }
 
-    /// Charges the client for what it keeps now, beside so many bytes of input.
-    fn charge(&mut self, input_bytes: usize) {
-        let bytes = (input_bytes + self.out.len() + self.session.bytes()) as u64;
+    /// Charges the client for what it keeps now.
+    fn charge(&mut self) {
+        let bytes = (self.input_bytes + self.out.len() + self.session.bytes()) as u64;
         let (clients, client) = (&self.server.shared.clients, &self.session.client);
         if bytes > self.charged {
             clients.memory.add(client, bytes - self.charged);
@@ -363,12 +370,18 @@ impl Connection<'_> {
             self.out.error(&error_text(&failure));
             self.session.closes = true;
         }
-        let sent = match &self.session.outbox {
+        let sent = match self.session.outbox.clone() {
             Some(outbox) => {
                 outbox.put(self.out.bytes());
                 true
             }
-            None => self.stream.send_all(self.out.bytes()).is_ok(),
+            None => {
+                // The client may take its time; small replies fit into what it keeps anyhow.
+                if self.out.len() > REPLY_BYTES_FREE {
+                    self.charge();
+                }
+                self.stream.send_all(self.out.bytes()).is_ok()
+            }
         };
         Stats::add(&shared.stats.sent, self.out.len() as u64);
         self.out.clear();

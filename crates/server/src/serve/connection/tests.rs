@@ -38,7 +38,8 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
         connection.session.multi = None;
         execute(shared, &mut connection.session, &mut connection.out, &[b"SUBSCRIBE", b"c"], 1);
         connection.start_pusher();
-        connection.charge(1000);
+        connection.input_bytes = 1000;
+        connection.charge();
         assert_eq!(shared.clients.len(), 1);
         let _held = shared.keyspace.locks.one(b"k");
         std::panic::panic_any(Planted);

@@ -146,6 +146,13 @@ impl<'k> Txn<'k> {
         Ok(txn)
     }
 
+    /// From now on it reads the state of this moment.
+    pub fn hold_moment(&mut self) {
+        if self.reads.snapshot.is_none() {
+            self.reads.snapshot = Some(self.keyspace.db.snapshot());
+        }
+    }
+
     /// For commands that write; the locks of their keys are held.
     pub fn write(keyspace: &'k Keyspace, db: u8, now: u64) -> Txn<'k> {
         Txn { may_write: true, ..Self::new(keyspace, db, now) }

@@ -181,3 +181,25 @@ fn many_watched_keys_cost_what_they_are() {
     assert_eq!(client.session.bytes(), 0);
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn many_values_are_read_as_long_as_they_can_be_told() {
+    use pumice::{Options, Statistics, Ticker};
+    let scratch = Scratch::new("mget");
+    let statistics = std::sync::Arc::new(Statistics::new());
+    let mut options = Options::default();
+    options.db.statistics = Some(statistics.clone());
+    let server = Quiet::with(scratch.path(), options);
+    let client = &mut server.client();
+    server.ask(client, &["SET", "k", &"v".repeat(20_000)]);
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    let mget = |times: usize| [vec!["MGET"], vec!["k"; times]].concat();
+    let read = || statistics.ticker(Ticker::NumberMultigetKeysRead);
+    assert!(text(&server.ask(client, &mget(50))).starts_with("*50|$20000|vv"));
+    assert_eq!(read(), 50);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    assert_eq!(text(&server.ask(client, &mget(5000))), refused);
+    assert!(read() < 50 + 200, "{}", read());
+    server.shared.keyspace.close().unwrap();
+}

@@ -90,7 +90,11 @@ pub struct Client {
 
 impl Quiet {
     pub fn open(dir: &Path) -> Quiet {
-        let keyspace = Keyspace::open(Options::default(), &dir.join("db")).unwrap();
+        Quiet::with(dir, Options::default())
+    }
+    /// With the engine's options.
+    pub fn with(dir: &Path, options: Options) -> Quiet {
+        let keyspace = Keyspace::open(options, &dir.join("db")).unwrap();
         Quiet { shared: Shared::new(keyspace, Config::new()), now: 1_700_000_000_000 }
     }
     pub fn client(&self) -> Client {

@@ -11,6 +11,7 @@
 //!
 //! Thread safety: belongs to its task. Reads suspend.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref};
 
@@ -102,6 +103,8 @@ pub struct Txn<'k> {
     /// Bytes of `writes`, and what they may be; with too many nothing is written at all.
     bytes: usize,
     pub(super) bytes_max: usize,
+    /// Bytes that walks of the present command have been given to keep.
+    pub(super) kept: Cell<usize>,
 }
 
 impl<'k> Txn<'k> {
@@ -122,6 +125,7 @@ impl<'k> Txn<'k> {
             counted: Vec::new(),
             bytes: 0,
             bytes_max: keyspace.room(),
+            kept: Cell::new(0),
         }
     }
 
@@ -209,6 +213,11 @@ impl<'k> Txn<'k> {
     /// The collection that `found` is the record of.
     pub fn collection_of(&self, key: &[u8], found: &Found) -> Collection {
         Collection::read(self.stored, key, &found.head, &found.value)
+    }
+
+    /// Another command begins: it has all the room there is for what it reads.
+    pub fn begin_command(&self) {
+        self.kept.set(0);
     }
 
     /// Bytes that a command may keep of what it reads.
@@ -442,7 +451,7 @@ impl<'k> Txn<'k> {
             return Ok(());
         }
         let mut keys = Vec::new();
-        self.walk(&(first, end), false, &mut |key, _| {
+        self.pass(&(first, end), false, &mut |key, _| {
             keys.push(key.to_vec());
             true
         })?;

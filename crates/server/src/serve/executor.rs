@@ -204,6 +204,7 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
 /// Carries a command out and measures it.
 fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
     let began = time::now_micros();
+    call.txn.begin_command();
     let result = (row.run)(call);
     let command = Measured {
         args: call.args,
@@ -306,6 +307,7 @@ fn serve_waiters(
             reply.resp3 = waiter.resp3;
             // All of them together get no more than a command may take.
             reply.limit(room.saturating_sub(served.bytes));
+            txn.begin_command();
             let out = &mut reply;
             let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
             match waiter.op.run(&mut call, &key) {

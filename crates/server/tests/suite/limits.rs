@@ -203,3 +203,24 @@ fn many_values_are_read_as_long_as_they_can_be_told() {
     assert!(read() < 50 + 200, "{}", read());
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn many_sets_have_the_room_of_one_command() {
+    let scratch = Scratch::new("sets");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    for i in 0..100 {
+        server.ask(client, &["ZADD", "z", "1", &format!("{i}{}", "m".repeat(1000))]);
+    }
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    let times = |times: usize, line: &str| format!("{line} {times}{}", " z".repeat(times));
+    for (count, reply) in [(5, ":100"), (50, refused), (5, ":100")] {
+        assert_eq!(server.say(client, &times(count, "ZINTERCARD")), reply);
+    }
+    // Each command of a transaction has it.
+    server.talk(client, &[("MULTI", "+OK")]);
+    (0..10).for_each(|_| drop(server.say(client, &times(5, "ZINTERCARD"))));
+    assert_eq!(server.say(client, "EXEC"), "*10".to_string() + &"|:100".repeat(10));
+    server.shared.keyspace.close().unwrap();
+}

@@ -304,9 +304,11 @@ impl Connection<'_> {
         // What was said before leaves before.
         let mut is_over = !self.flush();
         let (shared, began) = (&self.server.shared, time::now_nanos());
-        while let Some(waiter) = self.session.waiter.take() {
+        while let Some(waiter) = self.session.waiter.clone() {
+            self.charge();
             let reply = self.wait_for(&waiter, began, &mut is_over);
             shared.waiters.remove(&waiter);
+            self.session.waiter = None;
             *self.session.client.waiter.lock() = None;
             match reply {
                 Some(reply) => self.out.raw(&reply),

@@ -98,10 +98,11 @@ impl Session {
         self.channels.len() + self.patterns.len()
     }
 
-    /// Bytes that it keeps for later: what is queued, watched and listened to.
+    /// Bytes that it keeps for later: what is queued, watched, listened to and waited for.
     pub fn bytes(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-        queued + self.watched.bytes + self.listened_bytes
+        let waited = self.waiter.as_ref().map_or(0, |waiter| waiter.bytes());
+        queued + self.watched.bytes + self.listened_bytes + waited
     }
 
     /// A number by chance, of the connection's own sequence.

@@ -57,7 +57,14 @@ pub struct Waiter {
     pub token: CancelToken,
 }
 
+/// What a key costs beside its bytes, here and in the map of those who wait.
+const KEY_BYTES: usize = 256;
+
 impl Waiter {
+    /// What it costs.
+    pub fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| 2 * key.len() + KEY_BYTES).sum()
+    }
     /// Takes it for serving; false when it is served already, or somebody else is at it.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();

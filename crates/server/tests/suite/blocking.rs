@@ -227,3 +227,18 @@ fn who_finds_no_room_in_a_write_serves_itself() {
     assert_eq!(says.line("LLEN k"), ":60");
     running.stop().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn who_waits_pays_for_its_keys() {
+    let scratch = Scratch::new("pays");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let mut args = vec!["BLPOP".to_string()];
+    args.extend((0..10_000).map(|i| format!("k{i}")));
+    args.push("0".to_string());
+    assert!(server.ask(client, &args).is_empty());
+    assert!(client.session.bytes() > 10_000 * 100, "{}", client.session.bytes());
+    let waiter = client.session.waiter.take().unwrap();
+    server.shared.waiters.remove(&waiter);
+    server.shared.keyspace.close().unwrap();
+}

@@ -93,12 +93,12 @@ impl Reply {
     pub fn ok(&mut self) {
         self.add(b"+OK\r\n");
     }
-    /// `-text`, which begins with its code. Line ends in it become blanks.
+    /// `-text`, which begins with its code. Line ends in it become blanks. It is never lost.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
         self.bytes.extend(plain);
-        self.add(b"\r\n");
+        self.bytes.extend_from_slice(b"\r\n");
     }
     /// An integer.
     pub fn integer(&mut self, n: i64) {

@@ -40,6 +40,9 @@ const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Replies are sent when there are so many bytes or so many of them.
 const REPLY_BYTES: usize = 1 << 20;
 const REPLIES: usize = 1024;
+/// Replies may always have so many bytes; at half of what they may have they are sent, so that
+/// there is always room for a short one.
+const REPLY_BYTES_MIN: usize = 64 << 10;
 /// Replies of so many bytes are not charged while they are being sent.
 const REPLY_BYTES_FREE: usize = 16 << 10;
 /// Memory that an idle connection keeps for what it will receive.
@@ -95,6 +98,8 @@ struct Connection<'s> {
     pusher: Option<JoinHandle<()>>,
     /// Commands carried out since replies last left.
     replies: usize,
+    /// Bytes of replies there may be at once.
+    replies_max: usize,
     /// When it connected, and when the first byte of the request came that is not whole.
     began_nanos: u64,
     request_nanos: Option<u64>,
@@ -137,6 +142,7 @@ fn serve_by(
         out: Reply::new(),
         pusher: None,
         replies: 0,
+        replies_max: usize::MAX,
         began_nanos: time::now_nanos(),
         request_nanos: None,
         input_bytes: 0,
@@ -175,7 +181,9 @@ impl Connection<'_> {
             }
             self.input_bytes = input.bytes.len();
             self.charge();
-            self.out.limit(shared.hot.clients_bytes.load(Ordering::Relaxed));
+            self.replies_max =
+                shared.hot.clients_bytes.load(Ordering::Relaxed).max(REPLY_BYTES_MIN);
+            self.out.limit(self.replies_max);
             if !self.carry_out(&mut input, &mut parser) || !self.flush() || self.session.closes {
                 return;
             }
@@ -289,7 +297,7 @@ impl Connection<'_> {
             // What follows is another request, whose time begins anew.
             self.request_nanos = None;
             self.replies += 1;
-            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
+            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES.min(self.replies_max / 2) {
                 if !self.flush() {
                     return false;
                 }

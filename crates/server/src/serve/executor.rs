@@ -385,22 +385,23 @@ fn exec_all(
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
-        match run_row(row, &mut call) {
-            Ok(()) => {}
-            Err(Failure::Storage(error)) => {
-                set_database(session, db);
-                return Err(Failure::Storage(error));
-            }
+        let fatal = match run_row(row, &mut call) {
+            // What comes later may not take it back.
+            _ if out.is_full() => Some(Failure::TOO_LARGE),
+            Ok(()) => None,
+            Err(Failure::Storage(error)) => Some(Failure::Storage(error)),
             Err(failure) => {
                 out.truncate(mark);
                 fail(shared, out, &error_text(&failure));
+                None
             }
+        };
+        if let Some(failure) = fatal {
+            set_database(session, db);
+            return Err(failure);
         }
     }
-    let finished = match out.is_full() {
-        true => Err(Failure::TOO_LARGE),
-        false => finish(shared, session, &mut txn),
-    };
+    let finished = finish(shared, session, &mut txn);
     if finished.is_err() {
         set_database(session, db);
     }

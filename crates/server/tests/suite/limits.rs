@@ -224,3 +224,29 @@ fn many_sets_have_the_room_of_one_command() {
     assert_eq!(server.say(client, "EXEC"), "*10".to_string() + &"|:100".repeat(10));
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn a_transaction_that_says_too_much_is_not_carried_out() {
+    let scratch = Scratch::new("says");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let value = "v".repeat(10_000);
+    for _ in 0..200 {
+        server.ask(client, &["RPUSH", "big", &value]);
+    }
+    server.talk(client, &[("SET text x", "+OK"), ("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    server.talk(client, &[("MULTI", "+OK"), ("SET done 1", "+QUEUED")]);
+    server.talk(client, &[("LRANGE big 0 -1", "+QUEUED"), ("INCR text", "+QUEUED")]);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    server.talk(client, &[("EXEC", refused), ("EXISTS done", ":0")]);
+    // An error is whole wherever the replies before it end.
+    for room in 0..80 {
+        client.out.limit(1000 + room);
+        client.out.raw(&[b'x'; 1000]);
+        let mut said = server.ask(client, &["LRANGE", "big", "0", "-1"]);
+        assert_eq!(text(&said.split_off(1000)), refused);
+        assert!(!client.out.is_full());
+    }
+    server.shared.keyspace.close().unwrap();
+}

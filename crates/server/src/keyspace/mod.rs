@@ -151,6 +151,11 @@ impl Keyspace {
         self.room.load(Ordering::Relaxed)
     }
 
+    /// How often two databases have changed places.
+    pub fn swaps(&self) -> u64 {
+        self.databases.swaps()
+    }
+
     /// The engine.
     pub fn engine(&self) -> &Db {
         &self.db

@@ -139,15 +139,34 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine.
     pub fn view(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
-        let mut txn = Self::new(keyspace, db, now);
+        Self::of_moment(keyspace, db, now, |_| None)
+    }
+
+    /// Reads the state of this moment. `map_kept` may keep the map for other databases than `db`.
+    fn of_moment(
+        keyspace: &'k Keyspace,
+        db: u8,
+        now: u64,
+        map_kept: impl FnOnce(&Keyspace) -> Option<Box<Map>>,
+    ) -> Outcome<Txn<'k>> {
         let before = keyspace.databases.version();
+        let mut txn = Self::new(keyspace, db, now);
+        txn.map = map_kept(keyspace);
         txn.reads.snapshot = Some(keyspace.db.snapshot());
         if before.is_none() || before != keyspace.databases.version() {
             // The state of the snapshot has a map of its own.
             txn.map = Some(Box::new(super::map_of(&keyspace.db, &txn.reads)?));
+            txn.select(db);
         }
-        txn.select(db);
         Ok(txn)
+    }
+
+    /// As [`Txn::view`], for several commands, which may select other databases.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn view_all(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
+        Self::of_moment(keyspace, db, now, |keyspace| Some(Box::new(keyspace.databases.map())))
     }
 
     /// From now on it reads the state of this moment.
@@ -168,7 +187,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine.
     pub fn write_at_one_moment(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
-        Ok(Txn { may_write: true, ..Self::view(keyspace, db, now)? })
+        Ok(Txn { may_write: true, ..Self::view_all(keyspace, db, now)? })
     }
 
     /// The database that keys are meant to be in.
@@ -189,10 +208,7 @@ impl<'k> Txn<'k> {
     /// Lets two databases change places.
     pub fn swap_databases(&mut self, one: u8, other: u8) {
         let databases = &self.keyspace.databases;
-        let mut map = self
-            .map
-            .take()
-            .unwrap_or_else(|| Box::new(std::array::from_fn(|db| databases.stored(db as u8))));
+        let mut map = self.map.take().unwrap_or_else(|| Box::new(databases.map()));
         map.swap(usize::from(one), usize::from(other));
         self.put(super::DATABASES.to_vec(), map.to_vec());
         self.map = Some(map);

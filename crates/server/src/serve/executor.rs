@@ -22,7 +22,9 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use crate::commands::{self, Access, Call, FAST, NO_AUTH, NO_MULTI, Row, SKIP_SLOWLOG, args};
+use crate::commands::{
+    self, Access, Call, FAST, NO_AUTH, NO_MULTI, READONLY, Row, SKIP_SLOWLOG, args,
+};
 use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Txn;
@@ -218,6 +220,16 @@ fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
     result
 }
 
+fn begin<'k>(keyspace: &'k Keyspace, row: &Row, db: u8, now: u64) -> Outcome<Txn<'k>> {
+    Ok(match row.access {
+        Access::Glance => Txn::glance(keyspace, db, now),
+        // One key is read at one moment anyhow, unless it has elements.
+        Access::View => Txn::view(keyspace, db, now)?,
+        Access::Write | Access::WriteAll => Txn::write(keyspace, db, now),
+        Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, db, now)?,
+    })
+}
+
 /// A command that is no part of a transaction.
 fn single(
     shared: &Shared,
@@ -230,23 +242,23 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let held = locks(shared, row, args);
-    let begin = || {
-        Ok(match row.access {
-            Access::Glance => Txn::glance(keyspace, session.db, now),
-            // One key is read at one moment anyhow, unless it has elements.
-            Access::View => Txn::view(keyspace, session.db, now)?,
-            Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
-            Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, session.db, now)?,
-        })
-    };
-    let result = begin().and_then(|mut txn| {
-        let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
-        run_row(row, &mut call)?;
-        if out.is_full() {
-            return Err(Failure::TOO_LARGE);
+    let result = loop {
+        let swaps = keyspace.swaps();
+        let result = begin(keyspace, row, session.db, now).and_then(|mut txn| {
+            let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
+            run_row(row, &mut call)?;
+            if out.is_full() {
+                return Err(Failure::TOO_LARGE);
+            }
+            finish(shared, session, &mut txn)
+        });
+        // Without locks or a snapshot the key may have been another database's.
+        let reads_once = row.access == Access::Glance && row.is(READONLY);
+        if !reads_once || swaps == keyspace.swaps() {
+            break result;
         }
-        finish(shared, session, &mut txn)
-    });
+        out.truncate(mark);
+    };
     if let Some(wish) = session.wish.take().filter(|_| result.is_ok()) {
         let waiter = shared.waiters.add(wish, session.db, out.resp3);
         *session.client.waiter.lock() = Some(Arc::clone(&waiter));
@@ -379,7 +391,7 @@ fn exec_all(
     let db = session.db;
     let mut txn = match writes {
         true => Txn::write_at_one_moment(keyspace, db, now)?,
-        false => Txn::view(keyspace, db, now)?,
+        false => Txn::view_all(keyspace, db, now)?,
     };
     out.array(queue.len());
     for (row, args) in rows.iter().zip(&queue) {

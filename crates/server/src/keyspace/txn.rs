@@ -13,6 +13,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::{Bound, Deref};
 
 use pumice::{PinnedSlice, ReadOptions, WriteBatch, WriteOptions};
@@ -80,6 +81,11 @@ impl Found {
     }
 }
 
+/// Bytes of a write.
+fn bytes_of(key: &[u8], value: &Option<Vec<u8>>) -> usize {
+    key.len() + value.as_ref().map_or(0, Vec::len)
+}
+
 /// See the module's head.
 pub struct Txn<'k> {
     keyspace: &'k Keyspace,
@@ -100,8 +106,9 @@ pub struct Txn<'k> {
     events: Vec<Event>,
     /// Changes of the numbers of keys, by stored database.
     counted: Vec<(u8, i64)>,
-    /// Bytes of `writes`, and what they may be; with too many nothing is written at all.
+    /// Bytes of `writes`, and what they may be; if there once were more nothing is written at all.
     bytes: usize,
+    is_too_large: bool,
     pub(super) bytes_max: usize,
     /// Bytes that walks of the present command have been given to keep.
     pub(super) kept: Cell<usize>,
@@ -124,6 +131,7 @@ impl<'k> Txn<'k> {
             events: Vec::new(),
             counted: Vec::new(),
             bytes: 0,
+            is_too_large: false,
             bytes_max: keyspace.room(),
             kept: Cell::new(0),
         }
@@ -301,10 +309,19 @@ impl<'k> Txn<'k> {
 
     fn write_one(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         debug_assert!(self.may_write, "a command that only reads");
-        self.bytes = self.bytes.saturating_add(key.len() + value.as_ref().map_or(0, Vec::len));
+        if self.is_too_large {
+            return;
+        }
+        let bytes = bytes_of(&key, &value);
+        let entry = self.writes.entry(key);
+        if let Entry::Occupied(old) = &entry {
+            self.bytes -= bytes_of(old.key(), old.get());
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
         // What is too much is not kept, as it will not be written.
-        if self.bytes <= self.bytes_max {
-            self.writes.insert(key, value);
+        self.is_too_large |= self.bytes > self.bytes_max;
+        if !self.is_too_large {
+            entry.insert_entry(value);
         }
     }
 
@@ -313,7 +330,11 @@ impl<'k> Txn<'k> {
         debug_assert!(self.may_write && first < end, "a range that is written");
         let inside = (Bound::Included(first.clone()), Bound::Excluded(end.clone()));
         let gone: Vec<_> = self.writes.range(inside).map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| drop(self.writes.remove(key)));
+        for key in gone {
+            if let Some(value) = self.writes.remove(&key) {
+                self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
+            }
+        }
         // One range of all that touch this one.
         let (mut first, mut end) = (first, end);
         while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
@@ -509,6 +530,7 @@ impl<'k> Txn<'k> {
         self.events.clear();
         self.counted.clear();
         self.bytes = 0;
+        self.is_too_large = false;
         self.has_swapped = false;
     }
 
@@ -518,7 +540,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine, or too much was to be written; then nothing was.
     pub fn commit(&mut self) -> Outcome<Vec<Event>> {
-        if self.bytes > self.bytes_max {
+        if self.is_too_large {
             return Err(Failure::TOO_LARGE);
         }
         if !self.is_clean() {

@@ -250,3 +250,29 @@ fn a_transaction_that_says_too_much_is_not_carried_out() {
     }
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn writing_over_ones_own_writes_takes_room_once() {
+    let scratch = Scratch::new("over");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    server.ask(client, &["SET", "k", &"v".repeat(100_000)]);
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK"), ("MULTI", "+OK")]);
+    (0..50).for_each(|_| drop(server.say(client, "APPEND k x")));
+    assert!(server.say(client, "EXEC").ends_with("|:100050"));
+    // What is deleted again takes none.
+    let value = "v".repeat(1000);
+    server.talk(client, &[("MULTI", "+OK")]);
+    for _ in 0..20 {
+        for i in 0..100 {
+            server.ask(client, &["RPUSH", "l", &format!("{i}{value}")]);
+        }
+        server.say(client, "DEL l");
+    }
+    assert!(server.say(client, "EXEC").ends_with("|:100|:1"));
+    server.talk(client, &[("MULTI", "+OK")]);
+    (0..20).for_each(|i| drop(server.ask(client, &["SET", &format!("k{i}"), &"v".repeat(90_000)])));
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    server.talk(client, &[("EXEC", refused), ("EXISTS k1", ":0")]);
+    server.shared.keyspace.close().unwrap();
+}

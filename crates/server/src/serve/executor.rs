@@ -312,7 +312,7 @@ fn serve_waiters(
                 Some(found) if found.kind() != waiter.op.kind() => continue,
                 Some(_) => {}
             }
-            if !waiter.claim() {
+            if !served.claim(&waiter) {
                 continue;
             }
             let mut reply = Reply::new();
@@ -325,23 +325,21 @@ fn serve_waiters(
             match waiter.op.run(&mut call, &key) {
                 Ok(true) => {}
                 Ok(false) => {
-                    waiter.release();
+                    served.release();
                     continue;
                 }
                 Err(Failure::Error(_)) if reply.is_full() && served.bytes > 0 => {
                     waiter.try_again();
+                    served.release();
                     continue;
                 }
                 Err(Failure::Error(text)) => {
                     reply.clear();
                     reply.error(&text);
                 }
-                Err(failure) => {
-                    waiter.release();
-                    return Err(failure);
-                }
+                Err(failure) => return Err(failure),
             }
-            served.push(waiter, reply.take());
+            served.reply(reply.take());
         }
     }
     txn.select(own);

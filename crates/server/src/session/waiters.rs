@@ -90,6 +90,9 @@ impl Waiter {
     }
     fn free(&self, again: bool) {
         let mut state = self.state.lock();
+        if !matches!(*state, State::Claimed { .. }) {
+            return;
+        }
         let again = again || matches!(*state, State::Claimed { missed: true });
         *state = if again { State::Again } else { State::Waiting };
         drop(state);
@@ -228,7 +231,8 @@ impl Waiters {
     }
 }
 
-/// Those who were served by a batch that is about to be written. Those who are not told are not.
+/// Those who were served by a batch that is about to be written. Those who are not told are not,
+/// also when serving panics.
 #[derive(Default)]
 pub struct Served {
     all: Vec<(Arc<Waiter>, Vec<u8>)>,
@@ -237,10 +241,26 @@ pub struct Served {
 }
 
 impl Served {
-    /// One more, which was claimed.
-    pub fn push(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
+    /// One more, if it can be claimed; its reply follows, or it is released.
+    pub fn claim(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let is_free = waiter.claim();
+        if is_free {
+            self.all.push((Arc::clone(waiter), Vec::new()));
+        }
+        is_free
+    }
+    /// What the last one gets.
+    pub fn reply(&mut self, reply: Vec<u8>) {
         self.bytes += reply.len();
-        self.all.push((waiter, reply));
+        if let Some((_, own)) = self.all.last_mut() {
+            *own = reply;
+        }
+    }
+    /// The last one gets nothing.
+    pub fn release(&mut self) {
+        if let Some((waiter, _)) = self.all.pop() {
+            waiter.release();
+        }
     }
     /// The batch is written.
     pub fn tell(mut self, waiters: &Waiters) {

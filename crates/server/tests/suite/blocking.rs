@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pumice_port::net::Direction;
 use pumice_port::thread;
+use pumice_server::session::waiters::Served;
 
 use super::connections::{Caller, start, wait_until};
 use super::{Quiet, Scratch, text};
@@ -240,5 +241,22 @@ fn who_waits_pays_for_its_keys() {
     assert!(client.session.bytes() > 10_000 * 100, "{}", client.session.bytes());
     let waiter = client.session.waiter.take().unwrap();
     server.shared.waiters.remove(&waiter);
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_serves_and_panics_lets_go() {
+    let scratch = Scratch::new("panics");
+    let server = Quiet::open(scratch.path());
+    let (one, says) = (&mut server.client(), &mut server.client());
+    server.talk(one, &[("BLPOP k 0", "")]);
+    let serve = || {
+        let mut served = Served::default();
+        assert!(served.claim(&server.shared.waiters.of(b"k").remove(0)));
+        std::panic::panic_any("planted");
+    };
+    assert!(std::panic::catch_unwind(serve).is_err());
+    server.talk(says, &[("RPUSH k x", ":1")]);
+    assert_eq!(reply(one).unwrap(), "*2|$1|k|$1|x");
     server.shared.keyspace.close().unwrap();
 }

@@ -310,7 +310,7 @@ impl Connection<'_> {
     /// Waits until the command that waits has its reply. False when the connection is over.
     fn wait(&mut self, args: &[&[u8]]) -> bool {
         // What was said before leaves before.
-        let mut is_over = !self.flush();
+        let mut is_over = !self.flush() || self.session.closes;
         let (shared, began) = (&self.server.shared, time::now_nanos());
         while let Some(waiter) = self.session.waiter.clone() {
             self.charge();
@@ -325,6 +325,10 @@ impl Connection<'_> {
                     execute(shared, &mut self.session, &mut self.out, args, now);
                 }
             }
+        }
+        if is_over {
+            // It was served before it went, and may still read.
+            self.flush();
         }
         // What a smaller limit has no room for cannot be told.
         !is_over && !self.out.is_full()

@@ -260,3 +260,23 @@ fn who_serves_and_panics_lets_go() {
     assert_eq!(reply(one).unwrap(), "*2|$1|k|$1|x");
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn who_was_served_before_it_went_is_told() {
+    let scratch = Scratch::new("told");
+    let running = start(scratch.path(), &[]);
+    let waiters = &running.shared().waiters;
+    let mut caller = Caller::to(&running);
+    caller.send(b"BLPOP k 0\r\n");
+    wait_until("it waits", || waiters.len() == 1);
+    let mut served = Served::default();
+    assert!(served.claim(&waiters.of(b"k").remove(0)));
+    // It ends its side, and may read on.
+    caller.stream.shutdown(Direction::Send).unwrap();
+    // The server may find out now, or later: it must not matter.
+    thread::sleep(std::time::Duration::from_millis(30));
+    served.reply(b"*2\r\n$1\r\nk\r\n$1\r\nx\r\n".to_vec());
+    served.tell(waiters);
+    assert_eq!(caller.until_closed(), "*2|$1|k|$1|x");
+    running.stop().unwrap();
+}

@@ -82,6 +82,7 @@ fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 
 /// Carries out what `args`, at least one, ask for. Suspends.
 pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
+    let began = time::now_micros();
     Stats::add(&shared.stats.commands, 1);
     session.client.active_millis.store(now, Ordering::Relaxed);
     let checked = match commands::find(args[0]) {
@@ -108,6 +109,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
         match row.name {
             "exec" => {
                 exec(shared, session, out, now);
+                measure(shared, session, row, args, began, now);
                 return;
             }
             "multi" | "discard" | "watch" | "quit" | "reset" => {}
@@ -117,7 +119,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
             }
         }
     }
-    single(shared, session, out, row, args, now)
+    single(shared, session, out, row, args, (began, now))
 }
 
 /// Whether the client may run it now.
@@ -203,21 +205,23 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
     }
 }
 
-/// Carries a command out and measures it.
+/// Carries a command out.
 fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
-    let began = time::now_micros();
     call.txn.begin_command();
-    let result = (row.run)(call);
+    (row.run)(call)
+}
+
+/// A command that began then has been carried out.
+fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began: u64, now: u64) {
     let command = Measured {
-        args: call.args,
+        args,
         is_fast: row.is(FAST),
         is_logged: !row.is(SKIP_SLOWLOG),
         micros: time::now_micros().saturating_sub(began),
-        seconds: call.txn.now / 1000,
+        seconds: now / 1000,
     };
-    let client = &call.session.client;
-    call.shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
-    result
+    let client = &session.client;
+    shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
 }
 
 fn begin<'k>(keyspace: &'k Keyspace, row: &Row, db: u8, now: u64) -> Outcome<Txn<'k>> {
@@ -230,14 +234,14 @@ fn begin<'k>(keyspace: &'k Keyspace, row: &Row, db: u8, now: u64) -> Outcome<Txn
     })
 }
 
-/// A command that is no part of a transaction.
+/// A command that is no part of a transaction, and began then on the monotonic clock.
 fn single(
     shared: &Shared,
     session: &mut Session,
     out: &mut Reply,
     row: &Row,
     args: &[&[u8]],
-    now: u64,
+    (began, now): (u64, u64),
 ) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
@@ -265,6 +269,7 @@ fn single(
         session.waiter = Some(waiter);
     }
     drop(held);
+    measure(shared, session, row, args, began, now);
     if let Err(failure) = result {
         out.truncate(mark);
         fail(shared, out, &error_text(&failure));
@@ -395,7 +400,10 @@ fn exec_all(
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
-        let fatal = match run_row(row, &mut call) {
+        let began = time::now_micros();
+        let result = run_row(row, &mut call);
+        measure(shared, session, row, args, began, now);
+        let fatal = match result {
             // What comes later may not take it back.
             _ if out.is_full() => Some(Failure::TOO_LARGE),
             Ok(()) => None,

@@ -1,5 +1,6 @@
 //! SLOWLOG, LATENCY and MEMORY.
 
+use super::connections::wait_until;
 use super::{Quiet, Scratch, text};
 
 #[pumice_test_macros::test]
@@ -82,5 +83,27 @@ fn memory_usage_is_what_lies_in_the_engine() {
     server.talk(client, &[("MEMORY USAGE h", ":2222"), ("MEMORY USAGE h SAMPLES 0", ":2222")]);
     let usage = text(&server.ask(client, &["MEMORY", "USAGE", "z"]));
     assert_eq!(usage, format!(":{}", 22 + 100 * 2 * (13 + 4 + 8)));
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn waiting_for_others_takes_time_too() {
+    let scratch = Scratch::new("locked");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    server.talk(client, &[("CONFIG SET slowlog-log-slower-than 50000", "+OK")]);
+    let held = server.shared.keyspace.locks.one(b"k");
+    pumice_port::thread::scope(|scope| {
+        let name = std::sync::Arc::clone(&client.session.client);
+        let server = &server;
+        scope.spawn(move || server.talk(client, &[("SET k v", "+OK")]));
+        wait_until("it has begun", || *name.command.lock() == "set");
+        // Its time runs already, wherever it is.
+        pumice_port::thread::sleep(std::time::Duration::from_millis(100));
+        drop(held);
+    });
+    let client = &mut server.client();
+    let told = server.say(client, "SLOWLOG GET -1");
+    assert!(told.contains("|$3|SET|$1|k|$1|v|"), "{told}");
     server.shared.keyspace.close().unwrap();
 }

@@ -153,8 +153,8 @@ fn serve_by(
         connection.session.client.hang_up_gently();
     }
     if catch_unwind(AssertUnwindSafe(|| run(&mut connection))).is_err() {
+        // The client sees the end when its place is free.
         Stats::add(&shared.stats.panics, 1);
-        connection.session.client.hang_up();
     }
     if shared.wants_end.load(Ordering::Acquire) {
         server.is_ending.set();

@@ -214,6 +214,7 @@ impl Connection<'_> {
         }
         let Some(outbox) = self.session.outbox.clone() else { return };
         let stream = Arc::clone(self.stream);
+        stream.set_send_timeout(Some(SEND_NANOS));
         self.pusher = Some(spawn_here("push", move || push(&outbox, &stream)));
     }
 
@@ -249,14 +250,19 @@ impl Connection<'_> {
             let more = (input.filled / REQUEST_BYTES_PER_SECOND) as u64 * SECOND_NANOS;
             left(began, limit + more)
         });
-        let auth = match self.session.is_authenticated {
-            true => None,
-            false => Some(left(self.began_nanos, nanos(&hot.auth_seconds))),
-        };
-        let limit = [silence, request, auth].into_iter().flatten().min();
+        let limit = [silence, request, self.auth_left()].into_iter().flatten().min();
         self.stream.set_receive_timeout(limit);
-        self.stream.set_send_timeout(Some(auth.unwrap_or(SEND_NANOS).min(SEND_NANOS)));
         limit != Some(0)
+    }
+
+    /// How long the client may still take to say who it is.
+    fn auth_left(&self) -> Option<u64> {
+        if self.session.is_authenticated {
+            return None;
+        }
+        let seconds = self.server.shared.hot.auth_seconds.load(Ordering::Relaxed);
+        let end = self.began_nanos.saturating_add(seconds * SECOND_NANOS);
+        Some(end.saturating_sub(time::now_nanos()))
     }
 
     /// Carries out every command that has come whole. False when the connection is over.
@@ -394,6 +400,9 @@ impl Connection<'_> {
                 if self.out.len() > REPLY_BYTES_FREE {
                     self.charge();
                 }
+                // By what it is now: the batch may be the one in which it has said who it is.
+                let limit = self.auth_left().unwrap_or(SEND_NANOS);
+                self.stream.set_send_timeout(Some(limit.clamp(1, SEND_NANOS)));
                 self.stream.send_all(self.out.bytes()).is_ok()
             }
         };

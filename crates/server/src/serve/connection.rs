@@ -159,6 +159,11 @@ fn serve_by(
     if shared.wants_end.load(Ordering::Acquire) {
         server.is_ending.set();
     }
+    if let Some(waiter) = connection.session.waiter.take() {
+        // Nobody is there any more to take an element.
+        waiter.give_up(b"");
+        shared.waiters.remove(&waiter);
+    }
     shared.unsubscribe_all(&mut connection.session);
     connection.end_pusher();
     shared.watches.unwatch(&mut connection.session.watched);

@@ -36,6 +36,8 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
         }
         connection.out.clear();
         connection.session.multi = None;
+        execute(shared, &mut connection.session, &mut connection.out, &[b"BLPOP", b"l", b"0"], 1);
+        assert_eq!(shared.waiters.len(), 1);
         execute(shared, &mut connection.session, &mut connection.out, &[b"SUBSCRIBE", b"c"], 1);
         connection.start_pusher();
         connection.input_bytes = 1000;
@@ -51,6 +53,7 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     assert!(server.wait_until_alone(Duration::ZERO));
     assert_eq!(shared.clients.memory.used(), 0);
     assert_eq!(shared.channels.listeners(b"c"), 0);
+    assert!(shared.waiters.is_empty() && shared.waiters.of(b"l").is_empty());
     assert_eq!(Stats::get(&shared.stats.panics), 1);
     // The lock is free, and the other side sees the end after what was said.
     drop(shared.keyspace.locks.one(b"k"));

@@ -234,7 +234,13 @@ fn getname(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
+/// Bytes of a connection's name, which nobody is charged for.
+const NAME_BYTES: usize = 4096;
+
 fn check_name(name: &[u8]) -> Outcome<()> {
+    if name.len() > NAME_BYTES {
+        return Err(Failure::text("ERR Client names cannot be longer than 4096 bytes."));
+    }
     if name.iter().all(|b| (b'!'..=b'~').contains(b)) {
         return Ok(());
     }

@@ -276,3 +276,18 @@ fn writing_over_ones_own_writes_takes_room_once() {
     server.talk(client, &[("EXEC", refused), ("EXISTS k1", ":0")]);
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn a_name_takes_little() {
+    let scratch = Scratch::new("name");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let long = "n".repeat(5000);
+    let refused = "-ERR Client names cannot be longer than 4096 bytes.";
+    for line in [format!("CLIENT SETNAME {long}"), format!("HELLO 2 SETNAME {long}")] {
+        assert_eq!(server.say(client, &line), refused);
+    }
+    server.talk(client, &[("CLIENT GETNAME", "$-1")]);
+    assert_eq!(server.say(client, &format!("CLIENT SETNAME {}", &long[..4096])), "+OK");
+    server.shared.keyspace.close().unwrap();
+}

@@ -41,6 +41,10 @@ impl Reply {
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
+    /// Bytes that it can still take.
+    pub fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.bytes.len())
+    }
     /// Something was lost since the last [`Reply::truncate`] or [`Reply::clear`].
     pub fn is_full(&self) -> bool {
         self.is_full

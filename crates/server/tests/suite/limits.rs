@@ -291,3 +291,48 @@ fn a_name_takes_little() {
     assert_eq!(server.say(client, &format!("CLIENT SETNAME {}", &long[..4096])), "+OK");
     server.shared.keyspace.close().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn steps_of_scan_are_bounded() {
+    let scratch = Scratch::new("scan");
+    let mut server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    // Large names: a step ends where its reply would be too large.
+    let name = "n".repeat(50_000);
+    (0..60).for_each(|i| drop(server.ask(client, &["SET", &format!("{i}{name}"), "v"])));
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    let walk = |client: &mut super::Client, now: u64, server: &Quiet| {
+        let (mut cursor, mut seen, mut steps) = ("0".to_string(), Vec::new(), 0);
+        loop {
+            let args = ["SCAN", &cursor, "COUNT", "10000"].map(|arg| arg.as_bytes().to_vec());
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            let (session, out) = (&mut client.session, &mut client.out);
+            pumice_server::serve::executor::execute(&server.shared, session, out, &args, now);
+            let reply = text(out.bytes());
+            out.clear();
+            assert!(reply.starts_with("*2|"), "{}", &reply[..reply.len().min(100)]);
+            cursor = reply.split('|').nth(2).unwrap().to_string();
+            seen.extend(reply.split('|').filter(|w| w.ends_with('n')).map(str::to_string));
+            steps += 1;
+            if cursor == "0" {
+                return (seen, steps);
+            }
+        }
+    };
+    let (mut seen, steps) = walk(client, server.now, &server);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 60);
+    assert!(steps >= 3, "{steps} steps");
+    // Keys that are over are looked at, too.
+    client.out.limit(usize::MAX);
+    server.talk(client, &[("FLUSHALL", "+OK"), ("CONFIG SET maxmemory-clients 0", "+OK")]);
+    for i in 0..25_000 {
+        server.ask(client, &["SET", &format!("k{i}"), "v", "PX", "100"]);
+    }
+    server.now += 1000;
+    let (seen, steps) = walk(client, server.now, &server);
+    assert!(seen.is_empty() && steps >= 3, "{steps} steps");
+    server.shared.keyspace.close().unwrap();
+}

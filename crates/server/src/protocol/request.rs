@@ -198,10 +198,14 @@ impl Parser {
             return Ok(None);
         };
         let end = from + offset;
+        if end - self.at > limits.inline_bytes {
+            return Err(ProtocolError::new("too big inline request"));
+        }
         let line = &input[self.at..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.words =
             split_words(line).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        check_arguments(self.words.len(), limits)?;
         self.at = end + 1;
         self.searched = self.at;
         self.is_inline = !self.words.is_empty();
@@ -258,6 +262,11 @@ fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let number = number.filter(|&n| n <= 1 << 20);
     let number = number.ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
     let number = usize::try_from(number).unwrap_or(0);
+    check_arguments(number, limits)?;
+    Ok(number)
+}
+
+fn check_arguments(number: usize, limits: &Limits) -> Result<(), ProtocolError> {
     if number > limits.arguments {
         let text = match limits.unauthenticated {
             true => "unauthenticated multibulk length",
@@ -265,7 +274,7 @@ fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
         };
         return Err(ProtocolError::new(text));
     }
-    Ok(number)
+    Ok(())
 }
 
 fn bulk_length(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {

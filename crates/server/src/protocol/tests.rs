@@ -53,6 +53,25 @@ fn sample() -> (Vec<u8>, Commands) {
     (bytes, commands)
 }
 
+// Plain #[test]: nothing here can wait.
+#[test]
+fn a_line_that_comes_whole_has_the_same_limits() {
+    let refused = |line: String, limits: &Limits| {
+        let (commands, error) = run(&[line.as_bytes()], limits);
+        assert!(commands.is_empty() == error.is_some());
+        error.map(|error| error.0)
+    };
+    let line = |bytes: usize| "x".repeat(bytes) + "\r\n";
+    assert_eq!(refused(line(65_000), &Limits::OPEN), None);
+    let too_big = Some("too big inline request".to_string());
+    assert_eq!(refused(line(66_000), &Limits::OPEN), too_big);
+    let words = |words: usize| "x ".repeat(words) + "\r\n";
+    assert_eq!(refused(words(10), &Limits::BEFORE_AUTH), None);
+    let too_many = Some("unauthenticated multibulk length".to_string());
+    assert_eq!(refused(words(11), &Limits::BEFORE_AUTH), too_many);
+    assert_eq!(refused(words(11), &Limits::OPEN), None);
+}
+
 struct Random(u64);
 
 impl Random {

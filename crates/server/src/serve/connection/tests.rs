@@ -55,6 +55,11 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     assert_eq!(shared.channels.listeners(b"c"), 0);
     assert!(shared.waiters.is_empty() && shared.waiters.of(b"l").is_empty());
     assert_eq!(Stats::get(&shared.stats.panics), 1);
+    // Once the end has begun nobody comes any more.
+    assert!(server.enter());
+    server.leave();
+    server.is_ending.set();
+    assert!(!server.enter());
     // The lock is free, and the other side sees the end after what was said.
     drop(shared.keyspace.locks.one(b"k"));
     theirs.set_receive_timeout(Some(120 * SECOND_NANOS));

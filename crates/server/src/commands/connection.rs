@@ -50,14 +50,7 @@ const CLIENT: &[Row] = &[
     row("info", 2, SUB, "6.2.0", "Tells about the connection.", client_info),
     row("kill", -3, SUB | super::ADMIN, "2.4.0", "Ends connections.", kill),
     row("list", -2, SUB | super::ADMIN, "2.4.0", "Lists the connections.", list),
-    row(
-        "no-evict",
-        3,
-        SUB | super::ADMIN,
-        "7.0.0",
-        "Accepted: no connection is evicted.",
-        no_evict,
-    ),
+    row("no-evict", 3, SUB | super::ADMIN, "7.0.0", "Accepted without an effect.", no_evict),
     row("unblock", -3, SUB | super::ADMIN, "5.0.0", "Ends the wait of a connection.", unblock),
     row("setname", 3, SUB, "2.6.9", "Names the connection.", setname),
 ];

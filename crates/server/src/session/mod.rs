@@ -194,7 +194,7 @@ impl Shared {
     /// Keys have been changed: tells watchers and those who listen.
     pub fn tell(&self, events: &[Event]) {
         for event in events {
-            self.watches.touched(event.db, &event.key);
+            self.watches.touched(event.db, &event.key, event.name == "expired");
         }
         self.publish_events(events);
         self.clients.enforce();

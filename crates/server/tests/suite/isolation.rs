@@ -75,6 +75,17 @@ fn a_watched_key_that_is_reaped_makes_exec_fail() {
     let shared = &server.shared;
     assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
     server.talk(one, &[("EXEC", "*-1")]);
+    // Who saw that it was over sees no change, unless somebody writes it.
+    for (between, reply) in [("PING", "*1|+OK"), ("SET a 2", "*-1")] {
+        server.talk(two, &[("SET a 1 PX 100", "+OK")]);
+        server.now += 100;
+        server.talk(one, &[("WATCH a", "+OK"), ("MULTI", "+OK"), ("SET mine 1", "+QUEUED")]);
+        server.talk(two, &[("GET a", "$-1")]);
+        let shared = &server.shared;
+        assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
+        server.say(two, between);
+        server.talk(one, &[("EXEC", reply)]);
+    }
     server.shared.keyspace.close().unwrap();
 }
 

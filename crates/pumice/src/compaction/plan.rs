@@ -287,7 +287,12 @@ impl CompactionPlan {
         self.running.reserve(level, range, replaced)
     }
 
-    /// Ends [`Self::reserve`]; the caller refreshes the plan.
+    /// Keeps compactions from files that go, until [`Self::unreserve`].
+    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> u64 {
+        self.running.reserve_files(doomed)
+    }
+
+    /// Ends [`Self::reserve`] and [`Self::reserve_files`]; the caller refreshes the plan.
     pub fn unreserve(&mut self, id: u64) {
         self.running.unregister(id);
     }

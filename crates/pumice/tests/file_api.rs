@@ -232,6 +232,34 @@ fn files_that_cannot_be_compacted_are_named() {
     db.close().unwrap();
 }
 
+/// In FIFO all files stay in level 0, where their order is by age.
+#[pumice_test_macros::test]
+fn fifo_compacts_given_files_in_level_0_alone() {
+    let (_, fs) = memory();
+    let (mut options, _) = quiet(&fs);
+    options.cf.compaction_style = CompactionStyle::Fifo;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.default_column_family();
+    for round in 0..3 {
+        fill(&db, round * 10..round * 10 + 30, &format!("round {round}"));
+        flush(&db);
+    }
+    let mut level0 = names(&db, 0);
+    level0.sort();
+    let how = CompactFilesOptions::default();
+    for level in 1..4 {
+        let error = db.compact_files(&how, cf, &[&level0[1]], level).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = "Exceed the maximum output level defined by the current compaction algorithm";
+        assert!(error.to_string().contains(&format!("{text} --- 0")), "{error}");
+    }
+    db.compact_files(&how, cf, &[&level0[1]], 0).unwrap();
+    assert_eq!(levels(&db), BTreeMap::from([(0, 2)]));
+    assert_eq!(get(&db, &key(15)).unwrap(), b"round 1");
+    assert_eq!(get(&db, &key(25)).unwrap(), b"round 2");
+    db.close().unwrap();
+}
+
 #[derive(Default)]
 struct Told(Mutex<Vec<BackgroundErrorReason>>);
 

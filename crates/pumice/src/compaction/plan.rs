@@ -135,7 +135,7 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        picker::pick_files(&context, request)
+        picker::pick_files(&context, request, self.is_fifo())
     }
 
     /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be

@@ -260,6 +260,28 @@ fn fifo_compacts_given_files_in_level_0_alone() {
     db.close().unwrap();
 }
 
+/// The files below are deleted meanwhile: those of level 0 have somewhere to go all the same.
+#[pumice_test_macros::test]
+fn a_wish_outlives_the_levels_below() {
+    let (_, fs) = memory();
+    let (mut options, _) = quiet(&fs);
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.default_column_family();
+    fill(&db, 0..100, "below");
+    to_level(&db, 2);
+    fill(&db, 0..50, "above");
+    flush(&db);
+    db.suggest_compact_range(cf, None, None).unwrap();
+    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    assert_eq!(levels(&db), BTreeMap::from([(0, 1)]));
+    db.set_options(cf, &[("disable_auto_compactions", "false")]).unwrap();
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(levels(&db).get(&0), None);
+    assert_eq!(contents(&db).len(), 50);
+    db.close().unwrap();
+}
+
 #[derive(Default)]
 struct Told(Mutex<Vec<BackgroundErrorReason>>);
 

@@ -336,6 +336,48 @@ fn stall(mem: &MemFs, op: FaultOp, path: &str, seconds: u64) {
     mem.add_fault(FaultRule::once(op, path, 0, Fault::Stall(nanos)));
 }
 
+/// Neither call waits for the compaction that has a file; one thread compacts.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn files_that_are_being_compacted_are_left_to_that() {
+    simulated(|| {
+        let (mem, fs) = memory();
+        let (mut options, _) = quiet(&fs);
+        options.db.max_background_jobs = 1;
+        let db = Db::open(&options, DIR).unwrap();
+        let cf = db.default_column_family().clone();
+        fill(&db, 0..500, &"v".repeat(100));
+        to_level(&db, 2);
+        let mut files = db.live_files_metadata();
+        files.sort_by(|a, b| a.smallest_key.cmp(&b.smallest_key));
+        let (busy, idle) = (files[1].clone(), files[3].name.clone());
+        stall(&mem, FaultOp::Create, "*.sst", 20);
+        let (handle, family, name) = (db.clone(), cf.clone(), busy.name.clone());
+        let compacting = thread::spawn("compact", move || {
+            handle.compact_files(&CompactFilesOptions::default(), &family, &[&name], 2)
+        });
+        thread::sleep(Duration::from_secs(1));
+        let compact = |names: &[&str]| {
+            db.compact_files(&CompactFilesOptions::default(), &cf, names, 2).unwrap_err()
+        };
+        let error = compact(&[&busy.name]);
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+        assert!(error.to_string().contains("is already being compacted."), "{error}");
+        let error = compact(&[&files[0].name, &idle]);
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+        assert!(error.to_string().contains("is currently being compacted."), "{error}");
+        assert_eq!(compact(&["/999999.sst"]).kind(), ErrorKind::InvalidArgument);
+        db.delete_files_in_ranges(&cf, &[(None, None)], true).unwrap();
+        assert_eq!(names(&db, 2), [busy.name]);
+        assert!(!compacting.is_finished(), "the test comes too late");
+        assert_eq!(compacting.join().unwrap().unwrap(), names(&db, 2));
+        let (first, last) = (busy.smallest_key, busy.largest_key);
+        let left: Vec<_> = contents(&db).into_iter().map(|(key, _)| key).collect();
+        assert_eq!((left.first(), left.last()), (Some(&first), Some(&last)));
+        db.close().unwrap();
+    });
+}
+
 /// A compaction that found the files below reserved is picked again once they are free.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]

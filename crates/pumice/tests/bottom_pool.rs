@@ -6,12 +6,13 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{DIR, fill, flush, get, key, memory, options};
 use pumice::stats::listener::CompactionJobInfo;
 use pumice::{CompactRangeOptions, CpuPriority, Db, EventListener, PoolPriority, ThreadPools};
 use pumice_port::sync::{Mutex, Semaphore};
-use pumice_port::{os, thread};
+use pumice_port::{os, thread, time};
 
 /// (output level, thread, nice) of each compaction.
 #[derive(Default)]
@@ -81,8 +82,10 @@ fn the_last_level_is_compacted_by_the_bottom_pool() {
     let compacting = thread::spawn("compact", move || {
         handle.compact_range(&CompactRangeOptions::default(), None, None)
     });
+    let until = time::now_micros() + 120_000_000;
     while pools.queue_len(PoolPriority::Bottom) == 0 {
-        thread::yield_now();
+        assert!(time::now_micros() < until, "nothing waits for the thread");
+        thread::sleep(Duration::from_millis(1));
     }
     db.close().unwrap();
     assert!(compacting.join().unwrap().is_err(), "it was not done");

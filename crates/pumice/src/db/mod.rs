@@ -44,6 +44,7 @@ pub(crate) mod read_api;
 pub(crate) mod recovery;
 pub(crate) mod regulator;
 pub mod requests;
+pub(crate) mod reserve;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod version_recovery;

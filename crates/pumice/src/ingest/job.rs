@@ -30,12 +30,12 @@ use crate::compaction::picker::InputLevel;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::reserve::Reserved;
 use crate::db::{DbInner, DbState};
 use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::replace;
-use crate::ingest::reserve::Reserved;
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::CompactionStyle;
@@ -207,10 +207,7 @@ impl DbInner {
             self.flush_wal(true)?;
         }
         let mut manifest = self.manifest.lock();
-        manifest.check_open()?;
-        if manifest.held {
-            return Err(Error::aborted("the database is recovering from a failed log"));
-        }
+        manifest.check_lasting()?;
         let snapshots = self.snapshots.close();
         let mut reserved = Reserved::new(self);
         let result = self

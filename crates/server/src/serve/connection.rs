@@ -1,5 +1,8 @@
 //! A connection: receive, carry out all that has come, send all replies at once.
 //!
+//! Commands are carried out on the connection's fiber or, with `runtime threads`, on a thread of the
+//! pool of workers; the fiber receives, sends and waits for the client in either case.
+//!
 //! Under `appendfsync always` what was written is durable before a reply leaves, whoever's write it
 //! was that a reply speaks of. A client that sends without reading is not read from once its
 //! replies are a mebibyte, until it has taken them.
@@ -13,7 +16,7 @@
 //!
 //! A panic of a command ends its connection and nothing else.
 //!
-//! Thread safety: belongs to its fiber. Suspends.
+//! Thread safety: belongs to its fiber, but for the time in which a worker has it. Suspends.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +83,20 @@ impl Input {
     }
 }
 
+/// Why commands are not carried out just now.
+enum Pause {
+    /// None has come whole.
+    Idle,
+    /// Replies have to leave first.
+    Flush,
+    /// The last one waits for somebody.
+    Wait,
+    /// The last one listens to channels.
+    Listen,
+    /// What came is no command; the reply says so.
+    Broken,
+}
+
 struct Connection<'s> {
     server: &'s Server,
     stream: &'s Arc<Stream>,
@@ -89,6 +106,10 @@ struct Connection<'s> {
     pusher: Option<JoinHandle<()>>,
     /// Commands carried out since replies last left.
     replies: usize,
+    /// Bytes of replies that may leave: what they speak of is as durable as it was promised.
+    ready: usize,
+    /// The parser's next command is whole.
+    is_parsed: bool,
     /// When it connected, and when the first byte of the request came that is not whole.
     began_nanos: u64,
     request_nanos: Option<u64>,
@@ -129,6 +150,8 @@ fn serve_by(
         out: Reply::new(),
         pusher: None,
         replies: 0,
+        ready: 0,
+        is_parsed: false,
         began_nanos: time::now_nanos(),
         request_nanos: None,
         charged: 0,
@@ -242,21 +265,56 @@ impl Connection<'_> {
 
     /// Carries out every command that has come whole. False when the connection is over.
     fn carry_out(&mut self, input: &mut Input, parser: &mut Parser) -> bool {
+        let server = self.server;
+        loop {
+            let pause = server.on_worker(|| {
+                let pause = self.carry_on(input, parser);
+                self.make_durable();
+                pause
+            });
+            match pause {
+                Pause::Idle => return true,
+                Pause::Broken => {
+                    self.flush();
+                    return false;
+                }
+                Pause::Flush => {
+                    if !self.flush() {
+                        return false;
+                    }
+                    maybe_yield();
+                }
+                Pause::Wait => {
+                    if !self.wait() {
+                        return false;
+                    }
+                }
+                Pause::Listen => self.start_pusher(),
+            }
+        }
+    }
+
+    /// Carries out commands until one needs the connection itself, or none is whole.
+    fn carry_on(&mut self, input: &Input, parser: &mut Parser) -> Pause {
         let shared = &self.server.shared;
         let bytes = &input.bytes[..input.filled];
         while !self.session.closes {
+            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
+                return Pause::Flush;
+            }
             let limits = match self.session.is_authenticated {
                 true => Limits::open(shared.hot.bulk_bytes.load(Ordering::Relaxed)),
                 false => Limits::BEFORE_AUTH,
             };
-            match parser.parse(bytes, &limits) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    Stats::add(&shared.stats.errors, 1);
-                    self.out.error(&format!("ERR Protocol error: {}", error.0));
-                    self.flush();
-                    return false;
+            if !self.is_parsed {
+                match parser.parse(bytes, &limits) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        Stats::add(&shared.stats.errors, 1);
+                        self.out.error(&format!("ERR Protocol error: {}", error.0));
+                        return Pause::Broken;
+                    }
                 }
             }
             let mut args = Vec::with_capacity(8);
@@ -264,26 +322,21 @@ impl Connection<'_> {
             let now = time::wall_micros() / 1000;
             // Replies before it go first: its own go another way.
             let listens = args[0].to_ascii_lowercase().ends_with(b"subscribe");
-            if listens && !self.flush() {
-                return false;
+            self.is_parsed = listens && !self.out.is_empty();
+            if self.is_parsed {
+                return Pause::Flush;
             }
             execute(shared, &mut self.session, &mut self.out, &args, now);
-            if self.session.waiter.is_some() && !self.wait() {
-                return false;
-            }
-            if listens {
-                self.start_pusher();
-            }
             parser.next();
             self.replies += 1;
-            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
-                if !self.flush() {
-                    return false;
-                }
-                maybe_yield();
+            if self.session.waiter.is_some() {
+                return Pause::Wait;
+            }
+            if listens {
+                return Pause::Listen;
             }
         }
-        true
+        Pause::Idle
     }
 
     /// Waits until the command that waits has its reply. False when the connection is over.
@@ -323,6 +376,21 @@ impl Connection<'_> {
         !is_over
     }
 
+    /// Makes durable what the replies so far speak of, if that was promised.
+    fn make_durable(&mut self) {
+        let shared = &self.server.shared;
+        if self.out.len() > self.ready
+            && shared.hot.syncs_always.load(Ordering::Acquire)
+            && let Err(failure) = shared.keyspace.sync()
+        {
+            // None of these replies is true.
+            self.out.clear();
+            self.out.error(&error_text(&failure));
+            self.session.closes = true;
+        }
+        self.ready = self.out.len();
+    }
+
     /// Makes what was written durable, if that was promised, and sends the replies. False when the
     /// connection is over.
     fn flush(&mut self) -> bool {
@@ -330,14 +398,9 @@ impl Connection<'_> {
         if self.out.is_empty() {
             return true;
         }
-        let shared = &self.server.shared;
-        if shared.hot.syncs_always.load(Ordering::Acquire)
-            && let Err(failure) = shared.keyspace.sync()
-        {
-            // None of these replies is true.
-            self.out.clear();
-            self.out.error(&error_text(&failure));
-            self.session.closes = true;
+        if self.out.len() > self.ready {
+            let server = self.server;
+            server.on_worker(|| self.make_durable());
         }
         let sent = match &self.session.outbox {
             Some(outbox) => {
@@ -346,8 +409,9 @@ impl Connection<'_> {
             }
             None => self.stream.send_all(self.out.bytes()).is_ok(),
         };
-        Stats::add(&shared.stats.sent, self.out.len() as u64);
+        Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
         self.out.clear();
+        self.ready = 0;
         sent
     }
 }

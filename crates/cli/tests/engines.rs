@@ -1,5 +1,5 @@
-//! `pumice serve` on fibers and on threads, over Pumice and over RocksDB's library: the same replies
-//! to the same commands, and each other's directories are served.
+//! `pumice serve` on fibers and on threads, over Pumice and over RocksDB's library: the same
+//! replies to the same commands, and each other's directories are served.
 //!
 //! `PUMICE_SERVE_COMMANDS=N` commands (3,000), `PUMICE_SEED=N`.
 #![forbid(unsafe_code)]

@@ -2,8 +2,9 @@
 //!
 //! Thread safety: plain data.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+
+use pumice_port::net::SocketAddr;
 
 use super::requests::TESTS;
 
@@ -105,9 +106,9 @@ impl Flags {
             }
         }
         if let Place::Tcp(address) = &mut flags.place {
-            let mut found = (host.as_str(), port).to_socket_addrs();
-            let found = found.as_mut().map_err(|error| format!("{host}: {error}"))?;
-            *address = found.next().ok_or_else(|| format!("{host}: no address"))?;
+            let host = if host == "localhost" { "127.0.0.1" } else { host.as_str() };
+            let parsed = host.parse().map_err(|_| format!("-h: '{host}' is no address"))?;
+            *address = SocketAddr::new(parsed, port);
         }
         if flags.requests.is_none() && flags.seconds.is_none() {
             flags.requests = Some(100_000);
@@ -169,6 +170,7 @@ mod tests {
         assert_eq!(parse("").unwrap().requests, Some(100_000));
         assert_eq!(parse("-n 5 get -x").unwrap().command, ["get", "-x"]);
         for (bad, why) in [
+            ("-h nowhere", "-h: 'nowhere' is no address"),
             ("-c 0", "'-c 0': it has to be a number from 1 to 1000000"),
             ("-t no", "there is no test 'no': "),
             ("--rate 0", "'--rate 0': it has to be a number above 0"),

@@ -41,11 +41,11 @@ USAGE: pumice resp_bench [FLAGS] [COMMAND ARGS...]
   -P N        requests that are sent together [1]
   -d BYTES    length of a value [3]
   -r N        keys are drawn from so many; without, there is one
-  -t TESTS    fill (each key of -r once), ping, set, get, incr, lpush, rpush, lpop, rpop, sadd, hset,
-              spop, zadd, zpopmin, mset, mget (both of ten keys) [set,get]
-  --rate N          requests a second that arrive at connections by chance, whether or not the server
-                    keeps up; latencies count from the arrival. Without: a connection's next request
-                    follows the reply to its last
+  -t TESTS    fill (each key of -r once), ping, set, get, incr, lpush, rpush, lpop, rpop, sadd,
+              hset, spop, zadd, zpopmin, mset, mget (both of ten keys) [set,get]
+  --rate N          requests a second that arrive at connections by chance, whether or not the
+                    server keeps up; latencies count from the arrival. Without: a connection's next
+                    request follows the reply to its last
   --duration S      seconds of each test
   --threads N       event loops [1]
   --server-pid N    tells what processor time the server took, too

@@ -1,8 +1,8 @@
 //! What keeps the keyspace's bytes: Pumice, or another engine for comparison.
 //!
-//! Everything that the keyspace asks of an engine goes through [`Engine`]. Pumice's calls are direct
-//! ones behind one comparison; another engine's go through [`Foreign`], which whoever starts the
-//! server brings along. What only Pumice can do (reporting keys that compactions meet) does not
+//! Everything that the keyspace asks of an engine goes through [`Engine`]. Pumice's calls are
+//! direct ones behind one comparison; another engine's go through [`Foreign`], which whoever starts
+//! the server brings along. What only Pumice can do (reporting keys that compactions meet) does not
 //! happen on another.
 //!
 //! Thread safety: an engine is shared by everybody; a cursor belongs to its task. Calls suspend;

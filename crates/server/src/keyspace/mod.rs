@@ -131,8 +131,8 @@ impl Keyspace {
         Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired)
     }
 
-    /// As [`Keyspace::open`], over an engine that is not Pumice. Keys whose time is over are deleted
-    /// when somebody comes across them, not by compactions. Blocks.
+    /// As [`Keyspace::open`], over an engine that is not Pumice. Keys whose time is over are
+    /// deleted when somebody comes across them, not by compactions. Blocks.
     ///
     /// # Errors
     /// As [`Keyspace::open`].

@@ -1,7 +1,7 @@
 //! A connection: receive, carry out all that has come, send all replies at once.
 //!
-//! Commands are carried out on the connection's fiber or, with `runtime threads`, on a thread of the
-//! pool of workers; the fiber receives, sends and waits for the client in either case.
+//! Commands are carried out on the connection's fiber or, with `runtime threads`, on a thread of
+//! the pool of workers; the fiber receives, sends and waits for the client in either case.
 //!
 //! Under `appendfsync always` what was written is durable before a reply leaves, whoever's write it
 //! was that a reply speaks of. A client that sends without reading is not read from once its

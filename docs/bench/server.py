@@ -6,7 +6,7 @@ usage: server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--po
 
 Without flags: every row for two seconds, server on core 0, client on core 1, by our own client.
 
---rows          rows whose names contain one of these words, separated by commas: `set,c=1000`
+--rows          rows whose names have all of these words, separated by commas: `set,c=1000`
 --servers       of `fibers`, `threads`, `threads+rocksdb`, `redis`
 --pools         workers of the threads; each is run, the one with the most requests a second counts
 --growth        1 to 10,000 connections, and the memory of idle ones, instead of the load table

@@ -1,4 +1,4 @@
-//! The binary `pumice`: server, benchmark program, inspection tools and stress test in one.
+//! The binary `pumice`: server, benchmark programs, inspection tools and stress test in one.
 //!
 //! Each subcommand is a module that takes the words after its name and gives an exit code. The
 //! parsers, texts and exit codes of `db_bench`, `ldb` and `sst_dump` follow RocksDB's tools.
@@ -7,6 +7,7 @@
 mod arguments;
 mod db_bench;
 mod ldb;
+mod resp_bench;
 mod serve;
 mod sst_dump;
 mod stress;
@@ -24,6 +25,7 @@ USAGE: pumice COMMAND [FLAGS]
 COMMANDS
   db_bench   run benchmarks on Pumice, or on a RocksDB library with --engine=PATH.so
   ldb        look into a database and change it
+  resp_bench load a server that speaks Redis's protocol, in a closed or an open loop
   serve      serve Redis's protocol over the network; needs no flags
   sst_dump   look into table files
   stress     kill a working process again and again and check that nothing is lost
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         "db_bench" => db_bench::run(&args),
         db_bench::CHILD => db_bench::run_child(&args),
         "ldb" => ldb::run(&args),
+        "resp_bench" => resp_bench::run(&args),
         "serve" => serve::run(&args),
         "sst_dump" => sst_dump::run(&args),
         "stress" => stress::run(&args),

@@ -6,12 +6,15 @@
 //!
 //! Thread safety: everything runs on the main thread but for the wait for signals.
 
+mod rocksdb;
+
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_port::{os, thread};
+use pumice_server::keyspace::engine::Engine;
 use pumice_server::{Config, IoMode, Running, SETTINGS};
 
 const USAGE: &str = "\
@@ -96,7 +99,7 @@ fn serve(config: Config) -> Result<(), String> {
     let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
     let dir = config.get("dir");
     let fsync = config.get("appendfsync");
-    let running = Running::start(config, IoMode::Auto)?;
+    let running = Running::start_with(config, IoMode::Auto, rocksdb::open)?;
     let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
     // It ends with the process.
     drop(thread::spawn_os("signals", move || {
@@ -111,6 +114,9 @@ fn serve(config: Config) -> Result<(), String> {
         }
     }));
     println!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION"));
+    if let Engine::Foreign(engine) = running.shared().keyspace.engine() {
+        println!("the engine is {}", engine.name());
+    }
     for address in running.addresses() {
         println!("listening on {address}: redis-cli -p {}", address.port());
     }

@@ -32,7 +32,7 @@ pub use crate::io::IoMode;
 pub use budget::{BUDGET, spend};
 pub use here::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
 pub(crate) use lent::{close_idle as close_idle_loops, run_for as run_lent_for};
-pub use offload::offload;
+pub use offload::{Workers, offload};
 pub use runtime::{Builder, Runtime};
 pub use stats::{FiberInfo, RuntimeStats};
 pub use watchdog::Stall;

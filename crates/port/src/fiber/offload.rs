@@ -1,8 +1,8 @@
 //! Calls that block, taken off a loop's thread.
 //!
-//! Thread safety: `offload` may be called from any task. The pool is the process's own, at most
-//! [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When the first
-//! thread is refused, calls block their loop.
+//! Thread safety: everything may be called from any task. The pool of [`offload`] is the process's
+//! own, at most [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When
+//! the first thread of a pool is refused, calls block their loop.
 
 use super::here::current_loop;
 use crate::pool::Pool;
@@ -12,31 +12,56 @@ use std::sync::{Arc, OnceLock};
 
 const MOST_THREADS: usize = 16;
 
-/// Runs `f`, which may block its thread: on a pool of threads when a fiber of a loop calls, which
-/// suspends meanwhile; at once on a thread, in a simulation, and where the operating system has no
-/// thread to give, which blocks the loop. A thread of the pool has
-/// [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
+/// A pool of threads that fibers give calls to. Dropping it waits for the calls under way.
+pub struct Workers(Arc<Pool>);
+
+impl Workers {
+    /// A pool of at most `threads` threads, at least 1, called `name`; they are started when there
+    /// are calls for them, and stay.
+    pub fn new(name: &'static str, threads: usize) -> Workers {
+        let pool = Arc::new(Pool::new(name));
+        pool.set_limit(threads.max(1), true);
+        Workers(pool)
+    }
+
+    /// Runs `f`, which may block its thread: on a thread of the pool when a fiber of a loop calls,
+    /// which suspends meanwhile; at once on a thread, in a simulation, and where the operating
+    /// system has no thread to give, which blocks the loop. Calls begin in the order in which they
+    /// came. A thread of the pool has [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
+    ///
+    /// # Panics
+    /// With the panic of `f`.
+    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        if current_loop().is_none() {
+            return f();
+        }
+        let (packet, promise) = Packet::new();
+        let errand = promise.errand(f);
+        // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
+        let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
+        if let Err(body) = Pool::try_submit(&self.0, "offload", body) {
+            // There is no thread to be had: better that the loop stands still than for ever.
+            body();
+        }
+        packet.wait();
+        packet.take().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.0.join_all(true, false);
+    }
+}
+
+/// As [`Workers::run`], on the process's own pool.
 ///
 /// # Panics
 /// With the panic of `f`.
 pub fn offload<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    static POOL: OnceLock<Workers> = OnceLock::new();
     if current_loop().is_none() {
         return f();
     }
-    static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
-    let pool = POOL.get_or_init(|| {
-        let pool = Arc::new(Pool::new("pumice:offload"));
-        pool.set_limit(MOST_THREADS, true);
-        pool
-    });
-    let (packet, promise) = Packet::new();
-    let errand = promise.errand(f);
-    // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
-    let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
-    if let Err(body) = Pool::try_submit(pool, "offload", body) {
-        // There is no thread to be had: better that the loop stands still than for ever.
-        body();
-    }
-    packet.wait();
-    packet.take().unwrap_or_else(|panic| resume_unwind(panic))
+    POOL.get_or_init(|| Workers::new("pumice:offload", MOST_THREADS)).run(f)
 }

@@ -122,7 +122,14 @@ impl Pool {
         {
             return Err(own.job);
         }
-        pool.announce(&state);
+        let ending = state.threads.len() > state.limit;
+        // Whoever wakes shall find the lock free.
+        drop(state);
+        if ending {
+            pool.work.notify_all();
+        } else {
+            pool.work.notify_one();
+        }
         Ok(())
     }
 

@@ -64,7 +64,7 @@ fn field(
     call: &Call<'_, '_>,
     hash: &Option<Collection>,
     field: &[u8],
-) -> Outcome<Option<crate::keyspace::txn::Stored>> {
+) -> Outcome<Option<crate::keyspace::engine::Stored>> {
     match hash {
         Some(hash) => call.txn.get(&hash.element(BY_NAME, field)),
         None => Ok(None),

@@ -60,9 +60,9 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     let db = call.shared.keyspace.engine();
     let micros = pumice_port::time::wall_micros();
-    let mut path = db.path().as_os_str().to_owned();
+    let mut path = db.path().into_os_string();
     path.push(format!("-checkpoint-{micros}"));
-    db.checkpoint(std::path::PathBuf::from(path))?;
+    db.checkpoint(path.as_ref())?;
     call.shared.stats.saved_seconds.store(micros / 1_000_000, Ordering::Relaxed);
     Ok(())
 }

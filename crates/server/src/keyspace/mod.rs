@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `encoding` | the bytes of keys and values, for ever |
 //! | `slot` | hash slots |
+//! | `engine` | what keeps the bytes |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
 //! | `walk` | ranges, as a transaction sees them |
 //! | `databases` | what the numbers of SELECT mean |
@@ -17,6 +18,7 @@
 
 pub mod databases;
 pub mod encoding;
+pub mod engine;
 mod expiry;
 pub mod glob;
 pub mod locks;
@@ -30,11 +32,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use pumice::{Db, Options, ReadOptions, WriteOptions};
+use pumice::{Db, Options, WriteOptions};
 use pumice_port::sync::Mutex;
 
 use databases::{Databases, Map};
 use encoding::{Place, SYSTEM, place};
+use engine::{Engine, Foreign, Reads};
 use expiry::{ExpiredKeys, ExpiryFilter};
 use locks::KeyLocks;
 use txn::{Event, Txn};
@@ -91,7 +94,7 @@ pub type Outcome<T> = Result<T, Failure>;
 
 /// See the module's head.
 pub struct Keyspace {
-    db: Db,
+    engine: Engine,
     /// Locks of keys; writers hold theirs.
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
@@ -123,16 +126,28 @@ impl Keyspace {
         let expired = ExpiredKeys::new();
         options.db.create_if_missing = true;
         options.cf.compaction_filter = Some(Arc::new(ExpiryFilter(Arc::clone(&expired))));
-        let db = Db::open(&options, path)?;
-        check_format(&db)?;
-        let bound = number_at(&db, GENERATION)?.unwrap_or(1);
-        let databases = Databases::new(&map_of(&db, &ReadOptions::default())?);
+        Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired)
+    }
+
+    /// As [`Keyspace::open`], over an engine that is not Pumice. Keys whose time is over are
+    /// deleted when somebody comes across them, not by compactions. Blocks.
+    ///
+    /// # Errors
+    /// As [`Keyspace::open`].
+    pub fn open_foreign(engine: Box<dyn Foreign>) -> pumice::Result<Keyspace> {
+        Keyspace::over(Engine::Foreign(engine), ExpiredKeys::new())
+    }
+
+    fn over(engine: Engine, expired: Arc<ExpiredKeys>) -> pumice::Result<Keyspace> {
+        check_format(&engine)?;
+        let bound = number_at(&engine, GENERATION)?.unwrap_or(1);
+        let databases = Databases::new(&map_of(&engine, &Reads::default())?);
         let keyspace = Keyspace {
             databases,
             room: AtomicUsize::new(usize::MAX),
             counts: (0..DATABASES_MAX).map(|_| AtomicI64::new(0)).collect(),
             generations: Mutex::new(Generations { next: bound, end: bound }),
-            db,
+            engine,
             locks: KeyLocks::default(),
             expired,
             syncs: sync::Syncs::default(),
@@ -157,12 +172,12 @@ impl Keyspace {
     }
 
     /// The engine.
-    pub fn engine(&self) -> &Db {
-        &self.db
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     fn restore_counts(&self) -> pumice::Result<()> {
-        if let Some(saved) = self.db.get(&ReadOptions::default(), COUNTS)? {
+        if let Some(saved) = self.engine.get(&Reads::default(), COUNTS)? {
             for (count, bytes) in self.counts.iter().zip(saved.chunks_exact(8)) {
                 count.store(
                     i64::from_be_bytes(bytes.try_into().unwrap_or_default()),
@@ -170,9 +185,9 @@ impl Keyspace {
                 );
             }
             // They hold only until the next write.
-            return self.db.delete(&WriteOptions::default(), COUNTS);
+            return self.engine.delete(COUNTS);
         }
-        let mut cursor = self.db.iter(&ReadOptions::default())?;
+        let mut cursor = self.engine.cursor()?;
         cursor.seek_to_first();
         while cursor.valid() {
             match place(cursor.key()) {
@@ -210,7 +225,7 @@ impl Keyspace {
         let mut generations = self.generations.lock();
         if generations.next == generations.end {
             let end = generations.end + GENERATIONS;
-            self.db.put(&WriteOptions::default(), GENERATION, &end.to_be_bytes())?;
+            self.engine.put(&WriteOptions::default(), GENERATION, &end.to_be_bytes())?;
             generations.end = end;
         }
         generations.next += 1;
@@ -220,7 +235,7 @@ impl Keyspace {
     /// Grows with what can be read. A batch can be read before its writer goes on, so no writer
     /// counts it.
     pub fn writes(&self) -> u64 {
-        self.db.latest_sequence_number()
+        self.engine.latest_sequence_number()
     }
 
     /// Everything that could be read before the call is durable when it returns; many callers
@@ -229,7 +244,7 @@ impl Keyspace {
     /// # Errors
     /// Of the log's device.
     pub fn sync(&self) -> Outcome<()> {
-        self.syncs.run(|| self.writes(), || self.db.sync_wal())
+        self.syncs.run(|| self.writes(), || self.engine.sync_wal())
     }
 
     /// Deletes up to `keys_max` keys that were seen to be over, and hands what happened to `tell`
@@ -264,34 +279,34 @@ impl Keyspace {
             counts.extend_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
         }
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };
-        let saved = self.db.put(&durable, COUNTS, &counts);
-        let closed = self.db.close();
+        let saved = self.engine.put(&durable, COUNTS, &counts);
+        let closed = self.engine.close();
         drop(all);
         closed.and(saved)
     }
 }
 
-fn number_at(db: &Db, key: &[u8]) -> pumice::Result<Option<u64>> {
-    let value = db.get(&ReadOptions::default(), key)?;
+fn number_at(engine: &Engine, key: &[u8]) -> pumice::Result<Option<u64>> {
+    let value = engine.get(&Reads::default(), key)?;
     let number = |bytes: &[u8]| {
         let bytes = bytes.try_into();
         bytes.map(u64::from_be_bytes).map_err(|_| pumice::Error::corruption("a number of 8 bytes"))
     };
-    value.map(|bytes| number(&bytes)).transpose()
+    value.as_deref().map(number).transpose()
 }
 
 /// What numbers of databases mean, as those who read with `reads` see it.
-fn map_of(db: &Db, reads: &ReadOptions) -> pumice::Result<Map> {
+fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
     let bad = || pumice::Error::corruption("a map of databases");
-    match db.get(reads, DATABASES)? {
+    match engine.get(reads, DATABASES)? {
         Some(bytes) => databases::from_bytes(&bytes).ok_or_else(bad),
         None => Ok(databases::plain()),
     }
 }
 
 /// A new database becomes ours; another must be.
-fn check_format(db: &Db) -> pumice::Result<()> {
-    match db.get(&ReadOptions::default(), FORMAT)? {
+fn check_format(engine: &Engine) -> pumice::Result<()> {
+    match engine.get(&Reads::default(), FORMAT)? {
         Some(text) if &*text == FORMAT_TEXT => return Ok(()),
         Some(text) => {
             let text = String::from_utf8_lossy(&text).into_owned();
@@ -301,14 +316,14 @@ fn check_format(db: &Db) -> pumice::Result<()> {
         }
         None => {}
     }
-    let mut cursor = db.iter(&ReadOptions::default())?;
+    let mut cursor = engine.cursor()?;
     cursor.seek_to_first();
     if cursor.valid() {
         let message = "this database was not made by pumice serve: give it a directory of its own";
         return Err(pumice::Error::invalid_argument(message));
     }
     cursor.status()?;
-    db.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT)
+    engine.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT)
 }
 
 /// Where the data end and the system's keys begin.

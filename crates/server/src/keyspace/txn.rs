@@ -14,12 +14,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ops::{Bound, Deref};
+use std::ops::Bound;
 
-use pumice::{PinnedSlice, ReadOptions, WriteBatch, WriteOptions};
+use pumice::{WriteBatch, WriteOptions};
 
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
+use super::engine::{Reads, Stored};
 use super::{Failure, Keyspace, Outcome};
 
 /// Elements that are deleted one by one; more are deleted as a range.
@@ -39,24 +40,6 @@ pub struct Event {
     pub name: &'static str,
     /// The key.
     pub key: Vec<u8>,
-}
-
-/// Bytes that were read.
-pub enum Stored {
-    /// In the engine's memory.
-    Pinned(PinnedSlice),
-    /// In ours.
-    Own(Vec<u8>),
-}
-
-impl Deref for Stored {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match self {
-            Stored::Pinned(bytes) => bytes,
-            Stored::Own(bytes) => bytes,
-        }
-    }
 }
 
 /// A key's record.
@@ -98,7 +81,7 @@ pub struct Txn<'k> {
     has_swapped: bool,
     /// Milliseconds since 1970.
     pub now: u64,
-    pub(super) reads: ReadOptions,
+    pub(super) reads: Reads,
     may_write: bool,
     pub(super) writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Ranges by their first key: its end. They do not overlap.
@@ -124,7 +107,7 @@ impl<'k> Txn<'k> {
             map: None,
             has_swapped: false,
             now,
-            reads: ReadOptions::default(),
+            reads: Reads::default(),
             may_write: false,
             writes: BTreeMap::new(),
             cleared: BTreeMap::new(),
@@ -160,10 +143,10 @@ impl<'k> Txn<'k> {
         let before = keyspace.databases.version();
         let mut txn = Self::new(keyspace, db, now);
         txn.map = map_kept(keyspace);
-        txn.reads.snapshot = Some(keyspace.db.snapshot());
+        txn.reads = keyspace.engine.snapshot();
         if before.is_none() || before != keyspace.databases.version() {
             // The state of the snapshot has a map of its own.
-            txn.map = Some(Box::new(super::map_of(&keyspace.db, &txn.reads)?));
+            txn.map = Some(Box::new(super::map_of(&keyspace.engine, &txn.reads)?));
             txn.select(db);
         }
         Ok(txn)
@@ -179,8 +162,8 @@ impl<'k> Txn<'k> {
 
     /// From now on it reads the state of this moment.
     pub fn hold_moment(&mut self) {
-        if self.reads.snapshot.is_none() {
-            self.reads.snapshot = Some(self.keyspace.db.snapshot());
+        if !self.reads.are_of_a_moment() {
+            self.reads = self.keyspace.engine.snapshot();
         }
     }
 
@@ -282,7 +265,7 @@ impl<'k> Txn<'k> {
         if self.cleared_upto(key).is_some() {
             return Ok(None);
         }
-        Ok(self.keyspace.db.get(&self.reads, key)?.map(Stored::Pinned))
+        Ok(self.keyspace.engine.get(&self.reads, key)?)
     }
 
     /// The values of engine keys, all of one moment.
@@ -293,8 +276,7 @@ impl<'k> Txn<'k> {
         if !self.is_clean() {
             return keys.iter().map(|key| self.get(key)).collect();
         }
-        let values = self.keyspace.db.multi_get(&self.reads, keys).into_iter();
-        values.map(|value| Ok(value?.map(Stored::Pinned))).collect()
+        Ok(self.keyspace.engine.multi_get(&self.reads, keys)?)
     }
 
     /// Sets an engine key.
@@ -558,7 +540,7 @@ impl<'k> Txn<'k> {
                 }
             }
             let keyspace = self.keyspace;
-            let mut write = || keyspace.db.write(&WriteOptions::default(), &mut batch);
+            let mut write = || keyspace.engine.write(&WriteOptions::default(), &mut batch);
             match &self.map {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,

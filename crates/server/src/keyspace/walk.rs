@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::ops::Bound;
 
-use pumice::{DbIterator, ReadOptions};
-
+use super::engine::Cursor;
 use super::txn::Txn;
 use super::{Failure, Outcome};
 
@@ -63,12 +62,7 @@ impl Txn<'_> {
         if first >= end {
             return Ok(());
         }
-        let reads = ReadOptions {
-            iterate_lower_bound: Some(first.clone()),
-            iterate_upper_bound: Some(end.clone()),
-            ..self.reads.clone()
-        };
-        let mut cursor = self.keyspace().engine().iter(&reads)?;
+        let mut cursor = self.keyspace().engine().cursor_between(&self.reads, first, end)?;
         if backwards {
             cursor.seek_to_last();
         } else {
@@ -121,7 +115,7 @@ impl Txn<'_> {
     }
 }
 
-fn step(cursor: &mut DbIterator, backwards: bool) {
+fn step(cursor: &mut Cursor, backwards: bool) {
     if backwards { cursor.prev() } else { cursor.next() }
 }
 

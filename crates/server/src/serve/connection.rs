@@ -1,5 +1,8 @@
 //! A connection: receive, carry out all that has come, send all replies at once.
 //!
+//! Commands are carried out on the connection's fiber or, with `runtime threads`, on a thread of
+//! the pool of workers; the fiber receives, sends and waits for the client in either case.
+//!
 //! Under `appendfsync always` what was written is durable before a reply leaves, whoever's write it
 //! was that a reply speaks of. A client that sends without reading is not read from once its
 //! replies are a mebibyte, until it has taken them.
@@ -13,7 +16,7 @@
 //!
 //! A panic of a command ends its connection and nothing else.
 //!
-//! Thread safety: belongs to its fiber. Suspends.
+//! Thread safety: belongs to its fiber, but for the time in which a worker has it. Suspends.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -89,6 +92,20 @@ impl Input {
     }
 }
 
+/// Why commands are not carried out just now.
+enum Pause {
+    /// None has come whole.
+    Idle,
+    /// Replies have to leave first.
+    Flush,
+    /// The last one waits for somebody.
+    Wait,
+    /// The last one listens to channels.
+    Listen,
+    /// What came is no command; the reply says so.
+    Broken,
+}
+
 struct Connection<'s> {
     server: &'s Server,
     stream: &'s Arc<Stream>,
@@ -100,6 +117,10 @@ struct Connection<'s> {
     replies: usize,
     /// Bytes of replies there may be at once.
     replies_max: usize,
+    /// Bytes of replies that may leave: what they speak of is as durable as it was promised.
+    ready: usize,
+    /// The parser's next command is whole.
+    is_parsed: bool,
     /// When it connected, and when the first byte of the request came that is not whole.
     began_nanos: u64,
     request_nanos: Option<u64>,
@@ -143,6 +164,8 @@ fn serve_by(
         pusher: None,
         replies: 0,
         replies_max: usize::MAX,
+        ready: 0,
+        is_parsed: false,
         began_nanos: time::now_nanos(),
         request_nanos: None,
         input_bytes: 0,
@@ -272,21 +295,59 @@ impl Connection<'_> {
 
     /// Carries out every command that has come whole. False when the connection is over.
     fn carry_out(&mut self, input: &mut Input, parser: &mut Parser) -> bool {
+        let server = self.server;
+        loop {
+            let pause = server.on_worker(|| {
+                let pause = self.carry_on(input, parser);
+                self.make_durable();
+                pause
+            });
+            match pause {
+                Pause::Idle => return true,
+                Pause::Broken => {
+                    self.flush();
+                    return false;
+                }
+                Pause::Flush => {
+                    if !self.flush() {
+                        return false;
+                    }
+                    maybe_yield();
+                }
+                Pause::Wait => {
+                    let mut args = Vec::with_capacity(8);
+                    parser.arguments(&input.bytes[..input.filled], &mut args);
+                    if !self.wait(&args) {
+                        return false;
+                    }
+                    self.done(parser);
+                }
+                Pause::Listen => self.start_pusher(),
+            }
+        }
+    }
+
+    /// Carries out commands until one needs the connection itself, or none is whole.
+    fn carry_on(&mut self, input: &Input, parser: &mut Parser) -> Pause {
         let shared = &self.server.shared;
         let bytes = &input.bytes[..input.filled];
         while !self.session.closes {
+            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES.min(self.replies_max / 2) {
+                return Pause::Flush;
+            }
             let limits = match self.session.is_authenticated {
                 true => Limits::open(shared.hot.bulk_bytes.load(Ordering::Relaxed)),
                 false => Limits::BEFORE_AUTH,
             };
-            match parser.parse(bytes, &limits) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    Stats::add(&shared.stats.errors, 1);
-                    self.out.error(&format!("ERR Protocol error: {}", error.0));
-                    self.flush();
-                    return false;
+            if !self.is_parsed {
+                match parser.parse(bytes, &limits) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        Stats::add(&shared.stats.errors, 1);
+                        self.out.error(&format!("ERR Protocol error: {}", error.0));
+                        return Pause::Broken;
+                    }
                 }
             }
             let mut args = Vec::with_capacity(8);
@@ -294,28 +355,28 @@ impl Connection<'_> {
             let now = time::wall_micros() / 1000;
             // Replies before it go first: its own go another way.
             let listens = args[0].to_ascii_lowercase().ends_with(b"subscribe");
-            if listens && !self.flush() {
-                return false;
+            self.is_parsed = listens && !self.out.is_empty();
+            if self.is_parsed {
+                return Pause::Flush;
             }
             execute(shared, &mut self.session, &mut self.out, &args, now);
-            if self.session.waiter.is_some() && !self.wait(&args) {
-                return false;
+            if self.session.waiter.is_some() {
+                return Pause::Wait;
             }
+            self.done(parser);
             if listens {
-                self.start_pusher();
-            }
-            parser.next();
-            // What follows is another request, whose time begins anew.
-            self.request_nanos = None;
-            self.replies += 1;
-            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES.min(self.replies_max / 2) {
-                if !self.flush() {
-                    return false;
-                }
-                maybe_yield();
+                return Pause::Listen;
             }
         }
-        true
+        Pause::Idle
+    }
+
+    /// The parser's command is carried out.
+    fn done(&mut self, parser: &mut Parser) {
+        parser.next();
+        // What follows is another request, whose time begins anew.
+        self.request_nanos = None;
+        self.replies += 1;
     }
 
     /// Waits until the command that waits has its reply. False when the connection is over.
@@ -333,7 +394,8 @@ impl Connection<'_> {
                 Some(reply) => self.out.raw(&reply),
                 None => {
                     let now = time::wall_micros() / 1000;
-                    execute(shared, &mut self.session, &mut self.out, args, now);
+                    let (session, out) = (&mut self.session, &mut self.out);
+                    self.server.on_worker(|| execute(shared, session, out, args, now));
                 }
             }
         }
@@ -379,6 +441,21 @@ impl Connection<'_> {
         }
     }
 
+    /// Makes durable what the replies so far speak of, if that was promised.
+    fn make_durable(&mut self) {
+        let shared = &self.server.shared;
+        if self.out.len() > self.ready
+            && shared.hot.syncs_always.load(Ordering::Acquire)
+            && let Err(failure) = shared.keyspace.sync()
+        {
+            // None of these replies is true.
+            self.out.clear();
+            self.out.error(&error_text(&failure));
+            self.session.closes = true;
+        }
+        self.ready = self.out.len();
+    }
+
     /// Makes what was written durable, if that was promised, and sends the replies. False when the
     /// connection is over.
     fn flush(&mut self) -> bool {
@@ -386,14 +463,9 @@ impl Connection<'_> {
         if self.out.is_empty() {
             return true;
         }
-        let shared = &self.server.shared;
-        if shared.hot.syncs_always.load(Ordering::Acquire)
-            && let Err(failure) = shared.keyspace.sync()
-        {
-            // None of these replies is true.
-            self.out.clear();
-            self.out.error(&error_text(&failure));
-            self.session.closes = true;
+        if self.out.len() > self.ready {
+            let server = self.server;
+            server.on_worker(|| self.make_durable());
         }
         let sent = match self.session.outbox.clone() {
             Some(outbox) => {
@@ -411,8 +483,9 @@ impl Connection<'_> {
                 self.stream.send_all(self.out.bytes()).is_ok()
             }
         };
-        Stats::add(&shared.stats.sent, self.out.len() as u64);
+        Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
         self.out.clear();
+        self.ready = 0;
         sent
     }
 }

@@ -24,13 +24,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
-use pumice_port::fiber::{IoMode, Runtime};
+use pumice_port::fiber::{IoMode, Runtime, Workers, offload};
 use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
 use pumice_port::sync::{Condvar, Event, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
 
 use crate::keyspace::Keyspace;
+use crate::keyspace::engine::Foreign;
 use crate::session::Shared;
 use crate::session::clients::Peer;
 use crate::session::config::Config;
@@ -42,6 +43,8 @@ const END: Duration = Duration::from_secs(10);
 const REFUSAL: Duration = Duration::from_secs(1);
 /// Descriptors that the data need.
 const OWN_DESCRIPTORS: u64 = 512;
+/// Stack of a fiber that may call a foreign engine.
+const FOREIGN_STACK_BYTES: usize = 1 << 20;
 
 /// What everybody who serves has in common.
 pub struct Server {
@@ -56,7 +59,29 @@ pub struct Server {
     connections_max: usize,
     /// The loop of the next connection, but for the remainder.
     next_loop: AtomicU64,
+    /// The pool that carries out commands, with `runtime threads`.
+    workers: Option<Workers>,
 }
+
+/// What an engine is asked to be.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Directory of the data.
+    pub dir: PathBuf,
+    /// Memory of one memtable.
+    pub write_buffer_bytes: u64,
+    /// Memory for blocks of tables.
+    pub cache_bytes: u64,
+    /// The codec of tables, by RocksDB's name.
+    pub compression: &'static str,
+    /// Flushes and compactions at a time.
+    pub background_jobs: u32,
+    /// Bits of a bloom filter for each key.
+    pub filter_bits: u32,
+}
+
+/// Opens the foreign engine whose library lies at a path.
+pub type OpenForeign = fn(&Path, &EngineSettings) -> Result<Box<dyn Foreign>, String>;
 
 /// A server that runs.
 pub struct Running {
@@ -69,22 +94,52 @@ pub struct Running {
     socket: Option<PathBuf>,
 }
 
-/// The engine's settings.
-fn engine_options(config: &Config) -> Result<Options, String> {
-    let mut options = Options::default();
-    let write_buffer = config.get("write-buffer-bytes");
-    for (name, value) in [
-        ("write_buffer_size", write_buffer.as_str()),
-        ("compression", "kLZ4Compression"),
-        ("max_background_jobs", "4"),
-    ] {
-        options.set(name, value).map_err(|error| format!("{name}: {error}"))?;
+impl EngineSettings {
+    fn of(config: &Config) -> EngineSettings {
+        EngineSettings {
+            dir: PathBuf::from(config.get("dir")),
+            write_buffer_bytes: config.number("write-buffer-bytes"),
+            cache_bytes: config.number("cache-bytes"),
+            compression: "kLZ4Compression",
+            background_jobs: 4,
+            filter_bits: 10,
+        }
     }
-    let cache =
-        CacheOptions { capacity: config.number("cache-bytes") as usize, ..CacheOptions::default() };
-    options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));
-    options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
-    Ok(options)
+
+    /// As Pumice's options.
+    fn options(&self) -> Result<Options, String> {
+        let mut options = Options::default();
+        for (name, value) in [
+            ("write_buffer_size", self.write_buffer_bytes.to_string()),
+            ("compression", self.compression.to_string()),
+            ("max_background_jobs", self.background_jobs.to_string()),
+        ] {
+            options.set(name, &value).map_err(|error| format!("{name}: {error}"))?;
+        }
+        let capacity = self.cache_bytes as usize;
+        let cache = CacheOptions { capacity, ..CacheOptions::default() };
+        let filter = FilterPolicy::bloom(f64::from(self.filter_bits));
+        options.cf.table_factory.filter_policy = Some(filter);
+        options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
+        Ok(options)
+    }
+}
+
+/// Opens the data with the engine that the settings name.
+fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keyspace, String> {
+    let settings = EngineSettings::of(config);
+    let failed = |error: pumice::Error| format!("{}: {error}", settings.dir.display());
+    let library = config.get("engine");
+    if library.is_empty() {
+        let options = settings.options()?;
+        let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
+        return opened.map_err(failed);
+    }
+    // It blocks, and takes as much stack as a thread has.
+    offload(|| {
+        let engine = foreign(Path::new(&library), &settings)?;
+        Keyspace::open_foreign(engine).map_err(failed)
+    })
 }
 
 /// The addresses of `bind`, with the port that a setting says.
@@ -109,18 +164,30 @@ impl Running {
     /// # Errors
     /// What does not work, in words.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
+        Running::start_with(config, mode, |_, _| Err("engine: only Pumice is known here".into()))
+    }
+
+    /// As [`Running::start`]; `foreign` opens the engine that the setting `engine` names.
+    ///
+    /// # Errors
+    /// What does not work, in words.
+    pub fn start_with(
+        config: Config,
+        mode: IoMode,
+        foreign: OpenForeign,
+    ) -> Result<Running, String> {
         let loops = match config.number("loops") as usize {
             0 => thread::available_parallelism(),
             loops => loops,
         };
-        let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
+        let mut runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
+        if !config.get("engine").is_empty() {
+            runtime = runtime.stack_bytes(FOREIGN_STACK_BYTES);
+        }
         let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
         let addresses = tcp_addresses(&config, "port")?;
-        let dir = config.get("dir");
-        let options = engine_options(&config)?;
-        let opened = runtime.run("open", || Keyspace::open(options, Path::new(&dir)));
-        let keyspace = opened.map_err(|error| format!("{dir}: {error}"))?;
+        let keyspace = open(&config, &runtime, foreign)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
@@ -135,7 +202,8 @@ impl Running {
         };
         match running.listen(&addresses).and_then(|()| running.listen_for_metrics()) {
             Ok(()) => {
-                running.tasks.extend(upkeep::start(&running.server, &running.runtime));
+                let upkeep = upkeep::start(&running.server, &running.runtime);
+                running.tasks.extend(upkeep?);
                 Ok(running)
             }
             Err(why) => {
@@ -244,20 +312,41 @@ impl Running {
         if let Some(path) = &self.socket {
             os::unlink(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let closed = self.runtime.run("close", || server.shared.keyspace.close());
+        let close = || server.shared.keyspace.close();
+        let closed = match server.shared.keyspace.engine().pumice() {
+            Some(_) => self.runtime.run("close", close),
+            None => offload(close),
+        };
         closed.map_err(|error| format!("closing: {error}"))
     }
 }
 
 impl Server {
     fn new(shared: Shared) -> Server {
+        let config = &shared.config;
+        let workers = (config.get("runtime") == "threads")
+            .then(|| Workers::new("pumice:worker", config.number("workers") as usize));
         Server {
+            workers,
             shared,
             is_ending: Event::new(),
             live: Mutex::new(0),
             fewer: Condvar::new(),
             connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
             next_loop: AtomicU64::new(0),
+        }
+    }
+
+    /// The engine is called on fibers, which it does not block.
+    fn calls_on_loops(&self) -> bool {
+        self.workers.is_none() && self.shared.keyspace.engine().pumice().is_some()
+    }
+
+    /// Runs `f`, which calls the engine, where such calls are made. Suspends.
+    fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        match &self.workers {
+            Some(workers) => workers.run(f),
+            None => f(),
         }
     }
 

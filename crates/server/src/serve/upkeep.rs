@@ -1,13 +1,14 @@
 //! What is done without anybody asking: syncs every second, deletes keys whose time is over.
 //!
-//! Thread safety: each task is a fiber of its own; both end with the server.
+//! Thread safety: each task is a fiber of its own, or a thread where the engine is not called on
+//! fibers; both end with the server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_port::fiber::Runtime;
 use pumice_port::thread::JoinHandle;
-use pumice_port::time;
+use pumice_port::{thread, time};
 
 use super::Server;
 use crate::session::stats::Stats;
@@ -16,10 +17,20 @@ use crate::session::stats::Stats;
 const REAP: Duration = Duration::from_millis(100);
 const REAP_KEYS: usize = 1000;
 
-/// Starts the tasks.
-pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Vec<JoinHandle<()>> {
-    let (syncer, reaper) = (Arc::clone(server), Arc::clone(server));
-    vec![runtime.spawn("sync", move || sync(&syncer)), runtime.spawn("reap", move || reap(&reaper))]
+/// Starts the tasks. Does not suspend.
+///
+/// # Errors
+/// There is no thread to be had, in words.
+pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<()>>, String> {
+    let start = |name, run: fn(&Server)| {
+        let own = Arc::clone(server);
+        let body = move || run(&own);
+        if server.calls_on_loops() {
+            return Ok(runtime.spawn(name, body));
+        }
+        thread::spawn_os(name, body).map_err(|error| error.to_string())
+    };
+    Ok(vec![start("sync", sync)?, start("reap", reap)?])
 }
 
 /// `appendfsync everysec`.

@@ -83,6 +83,12 @@ pub const SETTINGS: &[Setting] = &[
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
     fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
     fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
+    fixed(
+        "engine",
+        Form::Text,
+        "",
+        "Path of RocksDB's C library, to compare with; empty for Pumice.",
+    ),
     mutable(
         "latency-monitor-threshold",
         Form::Number(0, i64::MAX),
@@ -129,6 +135,12 @@ pub const SETTINGS: &[Setting] = &[
         "Seconds that a request may take to come, and one for each 64 KiB of it; 0 for no limit.",
     ),
     mutable("requirepass", Form::Text, "", "Password of the default user; empty for none."),
+    fixed(
+        "runtime",
+        Form::Choice(&["fibers", "threads"]),
+        "fibers",
+        "Who calls the engine: the connections' fibers, or a pool of threads behind the loops.",
+    ),
     fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
     mutable(
         "slowlog-log-slower-than",
@@ -145,6 +157,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     fixed("unixsocket", Form::Text, "", "Path of a socket to listen on; empty for none."),
     fixed("unixsocketperm", Form::Text, "700", "Mode of that socket, in octal."),
+    fixed("workers", Form::Number(1, 4096), "16", "Threads of that pool."),
     fixed("write-buffer-bytes", Form::Bytes, "64mb", "Memory of one memtable."),
 ];
 

@@ -15,6 +15,7 @@ mod slow;
 mod strings;
 mod templates;
 mod transactions;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -127,7 +127,7 @@ fn compactions_find_what_nobody_asks_for() {
     }
     server.now += 1000;
     server.say(client, "GET nothing");
-    let db = server.shared.keyspace.engine();
+    let db = server.shared.keyspace.engine().pumice().unwrap();
     db.compact_range(&Default::default(), None, None).unwrap();
     assert_eq!(server.shared.keyspace.reap(server.now, 1000, |_| ()).unwrap(), 40);
     server.talk(client, &[("DBSIZE", ":10")]);

@@ -1,0 +1,114 @@
+//! What is asked: requests whose keys are drawn anew each time.
+//!
+//! A request is its bytes in RESP and the places in them where twelve digits of a number stand.
+//!
+//! Thread safety: a [`Request`] is shared; each connection has its own random numbers.
+
+use pumice_base::random::Rng;
+
+/// What redis-benchmark replaces in a command.
+const HOLE: &[u8] = b"__rand_int__";
+/// The names of `-t`, those first that make what others read.
+pub const TESTS: &[&str] = &[
+    "fill", "ping", "set", "get", "incr", "lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop",
+    "zadd", "zpopmin", "mset", "mget",
+];
+/// Keys of MSET and MGET.
+const SEVERAL: usize = 10;
+
+/// A request.
+pub struct Request {
+    bytes: Vec<u8>,
+    /// Where twelve digits go.
+    holes: Vec<usize>,
+}
+
+impl Request {
+    /// The command of these words.
+    pub fn of(words: &[Vec<u8>]) -> Request {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        let mut holes = Vec::new();
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            let start = bytes.len();
+            let found = word.windows(HOLE.len()).enumerate().filter(|(_, w)| *w == HOLE);
+            holes.extend(found.map(|(at, _)| start + at));
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        Request { bytes, holes }
+    }
+
+    /// The request of a test, with values of so many bytes.
+    ///
+    /// # Errors
+    /// There is no such test.
+    pub fn of_test(name: &str, value_bytes: usize) -> Result<Request, String> {
+        let value = "x".repeat(value_bytes);
+        let text = match name {
+            "ping" => "PING".to_string(),
+            "fill" | "set" => format!("SET key:__rand_int__ {value}"),
+            "get" => "GET key:__rand_int__".to_string(),
+            "incr" => "INCR counter:__rand_int__".to_string(),
+            "lpush" => format!("LPUSH mylist {value}"),
+            "rpush" => format!("RPUSH mylist {value}"),
+            "lpop" => "LPOP mylist".to_string(),
+            "rpop" => "RPOP mylist".to_string(),
+            "sadd" => "SADD myset element:__rand_int__".to_string(),
+            "hset" => format!("HSET myhash element:__rand_int__ {value}"),
+            "spop" => "SPOP myset".to_string(),
+            "zadd" => "ZADD myzset 0 element:__rand_int__".to_string(),
+            "zpopmin" => "ZPOPMIN myzset".to_string(),
+            "mset" => format!("MSET{}", format!(" key:__rand_int__ {value}").repeat(SEVERAL)),
+            "mget" => format!("MGET{}", " key:__rand_int__".repeat(SEVERAL)),
+            other => return Err(format!("there is no test '{other}': {}", TESTS.join(", "))),
+        };
+        let words: Vec<_> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Ok(Request::of(&words))
+    }
+
+    /// Puts it behind `into`, with numbers that `draw` gives.
+    pub fn put(&self, into: &mut Vec<u8>, mut draw: impl FnMut() -> u64) {
+        let start = into.len();
+        into.extend_from_slice(&self.bytes);
+        for hole in &self.holes {
+            let mut number = draw();
+            for digit in into[start + hole..][..HOLE.len()].iter_mut().rev() {
+                *digit = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
+        }
+    }
+}
+
+/// Numbers below `keys`, by chance; always 0 without.
+pub fn drawn(random: &mut Rng, keys: u64) -> u64 {
+    if keys == 0 { 0 } else { random.uniform(keys) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
+    fn requests_have_numbers_in_their_keys() {
+        let request = Request::of_test("mset", 3).unwrap();
+        let (mut bytes, mut next) = (Vec::new(), 98);
+        request.put(&mut bytes, || {
+            next += 1;
+            next
+        });
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with(
+            "*21\r\n$4\r\nMSET\r\n$16\r\nkey:000000000099\r\n$3\r\nxxx\r\n$16\r\nkey:000000000100"
+        ));
+        assert_eq!(text.matches("key:").count(), 10);
+        for test in TESTS {
+            assert!(Request::of_test(test, 10).is_ok(), "{test}");
+        }
+        assert!(Request::of_test("nonsense", 1).is_err());
+        assert!((0..100).all(|seed| drawn(&mut Rng::new(seed), 5) < 5));
+    }
+}

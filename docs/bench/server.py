@@ -1,0 +1,229 @@
+"""The load table of `pumice serve`: one server program in three modes, and redis-server beside them.
+
+usage: server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
+                 [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH] [--library PATH]
+       (cargo build --release -p pumice-cli; cargo xtask peers)
+
+Without flags: every row for two seconds, server on core 0, client on core 1, by our own client.
+
+--rows          rows whose names have all of these words, separated by commas: `set,c=1000`
+--servers       of `fibers`, `threads`, `threads+rocksdb`, `redis`
+--pools         workers of the threads; each is run, the one with the most requests a second counts
+--growth        1 to 10,000 connections, and the memory of idle ones, instead of the load table
+--redis-benchmark  also what redis-benchmark says
+--foreign-load  beside it, two processes that keep computing
+--runs          of each cell; the median counts, the spread stands behind it
+--offered       rows at a fixed rate, a share of the weaker server's most (0.8), for p99
+
+Data lie below --dir (/dev/shm by default, where a sync costs nothing: give a disk for `always`).
+RocksDB's library computes the checksums of its log in software there (about 1 ns for 4 bytes).
+"""
+import argparse
+import csv
+import io
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+parser = argparse.ArgumentParser(usage=__doc__)
+parser.add_argument("--rows", default="")
+parser.add_argument("--servers", default="fibers,threads,threads+rocksdb,redis")
+parser.add_argument("--seconds", type=float, default=2)
+parser.add_argument("--runs", type=int, default=1)
+parser.add_argument("--pools", default="16,64,256")
+parser.add_argument("--loops", type=int, default=1)
+parser.add_argument("--growth", action="store_true")
+parser.add_argument("--unpinned", action="store_true")
+parser.add_argument("--foreign-load", action="store_true")
+parser.add_argument("--redis-benchmark", action="store_true")
+parser.add_argument("--offered", type=float, default=0.8)
+parser.add_argument("--dir", default="/dev/shm")
+parser.add_argument("--program", default="target/release/pumice")
+parser.add_argument("--library", default=os.environ.get("PUMICE_ROCKSDB_SO", ""))
+ASKED = parser.parse_args()
+
+KEYS, VALUE, PORT = 100_000, 100, 7901
+POOLS = [int(word) for word in ASKED.pools.split(",")]
+FULL = ASKED.servers.split(",")
+ROWS = [
+    (f"{test} c={clients} P={pipeline} {fsync}", test, clients, pipeline, fsync)
+    for fsync in ("everysec", "always")
+    for test in (("set", "get", "mget") if fsync == "everysec" else ("set",))
+    for clients in (1, 50, 1000)
+    for pipeline in (1, 16)
+]
+
+
+def pinned(core, command):
+    return command if ASKED.unpinned else ["taskset", "-c", str(core), *command]
+
+
+class Server:
+    """One of the servers with a directory of its own; ends with the block."""
+
+    def __init__(self, kind, fsync, workers):
+        self.dir = tempfile.mkdtemp(prefix="pumice-bench-", dir=ASKED.dir)
+        if kind == "redis":
+            command = ["redis-server", "--port", str(PORT), "--save", "", "--appendonly", "yes", "--dir", self.dir]
+        else:
+            command = [ASKED.program, "serve", "--port", str(PORT), "--dir", self.dir + "/db"]
+            command += ["--loops", str(ASKED.loops)]
+            if kind != "fibers":
+                command += ["--runtime", "threads", "--workers", str(workers)]
+            if kind.endswith("rocksdb"):
+                command += ["--engine", ASKED.library]
+        command += ["--appendfsync", fsync, "--maxclients", "12000"]
+        self.log = open(self.dir + "/log", "w")
+        self.process = subprocess.Popen(pinned(0, command), stdout=self.log, stderr=self.log)
+        for _ in range(300):
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        sys.exit(f"{kind} does not listen: {open(self.dir + '/log').read()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir)
+
+    def resident(self):
+        for line in open(f"/proc/{self.process.pid}/status"):
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def load(self, test, clients, pipeline, rate=None, seconds=None):
+        """What our client says, as numbers by column."""
+        command = [ASKED.program, "resp_bench", "-p", str(PORT), "-t", test, "-c", str(clients), "-P", str(pipeline)]
+        command += ["-d", str(VALUE), "-r", str(KEYS), "--csv", "--server-pid", str(self.process.pid)]
+        if test != "fill":
+            command += ["--duration", str(seconds or ASKED.seconds)]
+        if rate:
+            command += ["--rate", str(int(rate))]
+        out = subprocess.run(pinned(1, command), capture_output=True, text=True, timeout=600)
+        if out.returncode:
+            sys.exit(out.stdout + out.stderr)
+        found = next(csv.DictReader(io.StringIO(out.stdout)))
+        if int(found["errors"]):
+            sys.exit(f"{found['errors']} error replies: {' '.join(command)}")
+        return {name: float(value) for name, value in found.items() if name != "test" and value}
+
+    def redis_benchmark(self, test, clients, pipeline, requests):
+        command = ["redis-benchmark", "-p", str(PORT), "-c", str(clients), "-P", str(pipeline), "-d", str(VALUE)]
+        command += ["-r", str(KEYS), "-n", str(requests), "--csv"]
+        command += ["MGET"] + ["key:__rand_int__"] * 10 if test == "mget" else ["-t", test]
+        out = subprocess.run(pinned(1, command), capture_output=True, text=True, timeout=600)
+        lines = [line for line in out.stdout.splitlines() if line.startswith('"')]
+        found = next(csv.DictReader(io.StringIO("\n".join(lines))))
+        return float(found["rps"])
+
+
+def measure(kind, row, workers, rate=None):
+    _, test, clients, pipeline, fsync = row
+    runs = []
+    for _ in range(ASKED.runs):
+        with Server(kind, fsync, workers) as server:
+            server.load("fill", 10, 50)
+            # The first connections and pages are not what is measured.
+            server.load(test, clients, pipeline, seconds=min(1.0, ASKED.seconds / 2))
+            found = server.load(test, clients, pipeline, rate)
+            if ASKED.redis_benchmark and not rate:
+                requests = max(1000, int(found["requests_per_second"] * ASKED.seconds))
+                found["redis_benchmark"] = server.redis_benchmark(test, clients, pipeline, requests)
+            runs.append(found)
+    middle = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    middle["spread"] = [min(r["requests_per_second"] for r in runs), max(r["requests_per_second"] for r in runs)]
+    middle["workers"] = workers
+    return middle
+
+
+def best(kind, row):
+    pools = POOLS if kind.startswith("threads") else [0]
+    return max((measure(kind, row, pool) for pool in pools), key=lambda found: found["requests_per_second"])
+
+
+def tell(row, kind, found, offered=""):
+    name = f"{kind} ({found['workers']} workers)" if found["workers"] else kind
+    low, high = found["spread"]
+    cells = [
+        row[0] + (f" at {offered:.0f}/s" if offered else ""),
+        name,
+        f"{found['requests_per_second']:.0f} ({low:.0f}-{high:.0f})",
+        *(f"{found[column]:.3f}" for column in ("p50_ms", "p99_ms", "p999_ms", "max_ms")),
+        f"{found['server_cpu_us_per_request']:.2f}",
+        f"{found['client_cpu_us_per_request']:.2f}",
+    ]
+    # A client that has used its core up was the limit.
+    busy = found["client_cpu_seconds"] * found["requests_per_second"] / max(found["requests"], 1)
+    cells.append("client" if busy > 0.95 and not ASKED.unpinned else f"{busy:.2f}")
+    if ASKED.redis_benchmark:
+        cells.append(f"{found['redis_benchmark']:.0f}" if "redis_benchmark" in found else "")
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def table():
+    heads = ["row", "server", "requests/s (spread)", "p50 ms", "p99 ms", "p99.9 ms", "max ms"]
+    heads += ["server us/request", "client us/request", "client's core"]
+    heads += ["redis-benchmark/s"] if ASKED.redis_benchmark else []
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    words = [word for word in ASKED.rows.split(",") if word]
+    for row in ROWS:
+        if words and not all(word in row[0].split() for word in words):
+            continue
+        found = {kind: best(kind, row) for kind in FULL}
+        for kind in FULL:
+            tell(row, kind, found[kind])
+        if row[1:4] != ("set", 1000, 1):
+            continue
+        # A fixed rate that the weaker of the two we compare can bear.
+        compared = [kind for kind in ("fibers", "threads+rocksdb") if kind in found]
+        rate = ASKED.offered * min(found[kind]["requests_per_second"] for kind in compared or FULL)
+        for kind in FULL:
+            tell(row, kind, measure(kind, row, found[kind]["workers"], rate), rate)
+
+
+def growth():
+    print("| connections | server | requests/s | p99 ms | server us/request | client us/request | KiB an idle one |")
+    print("|---|---|---|---|---|---|---|")
+    for clients in (1, 10, 100, 1000, 5000, 10_000):
+        for kind in FULL:
+            with Server(kind, "everysec", POOLS[0]) as server:
+                server.load("fill", 10, 50)
+                before = server.resident()
+                idle = [socket.create_connection(("127.0.0.1", PORT)) for _ in range(clients)]
+                for one in idle:
+                    one.sendall(b"PING\r\n")
+                    one.recv(64)
+                each = (server.resident() - before) / clients / 1024
+                for one in idle:
+                    one.close()
+                found = server.load("get", clients, 1)
+                cells = [f"{found['requests_per_second']:.0f}", f"{found['p99_ms']:.3f}"]
+                cells += [f"{found[f'{who}_cpu_us_per_request']:.2f}" for who in ("server", "client")]
+                print(f"| {clients} | {kind} | {' | '.join(cells)} | {each:.1f} |", flush=True)
+
+
+burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * ASKED.foreign_load)]
+try:
+    growth() if ASKED.growth else table()
+finally:
+    for burner in burners:
+        burner.kill()

@@ -8,7 +8,7 @@
 //! | no swap since before the snapshot | takes the map from here |
 //! | one under way, or just over | reads the map that its snapshot has |
 //!
-//! Who reads once takes no lock either: it reads again if there was a swap meanwhile.
+//! Who reads once takes no lock either: it reads a snapshot if there was a swap meanwhile.
 //!
 //! Thread safety: everything may be shared. A swap holds the locks of all keys.
 
@@ -65,15 +65,12 @@ impl Databases {
         self.stored.iter().position(is).map_or(stored, |db| db as u8)
     }
 
-    /// Swaps so far. While it stays the same nothing was written by what a later one says.
-    pub fn swaps(&self) -> u64 {
-        self.swaps.load(Ordering::SeqCst)
-    }
-
     /// A number that changes with each swap; None while one is under way.
     pub fn version(&self) -> Option<u64> {
+        // In this order: a swap that ends in between has another number already.
+        let is_swapping = self.is_swapping.load(Ordering::SeqCst);
         let version = self.swaps.load(Ordering::SeqCst);
-        (!self.is_swapping.load(Ordering::SeqCst)).then_some(version)
+        (!is_swapping).then_some(version)
     }
 
     /// Writes a new map with `write` and takes it over if that worked. All keys are locked.

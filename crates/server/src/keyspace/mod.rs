@@ -166,9 +166,9 @@ impl Keyspace {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// How often two databases have changed places.
-    pub fn swaps(&self) -> u64 {
-        self.databases.swaps()
+    /// A number that changes when two databases change places; None while they do.
+    pub fn databases_version(&self) -> Option<u64> {
+        self.databases.version()
     }
 
     /// The engine.

@@ -224,8 +224,8 @@ fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began:
     shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
 }
 
-fn begin<'k>(keyspace: &'k Keyspace, row: &Row, db: u8, now: u64) -> Outcome<Txn<'k>> {
-    Ok(match row.access {
+fn begin(keyspace: &Keyspace, access: Access, db: u8, now: u64) -> Outcome<Txn<'_>> {
+    Ok(match access {
         Access::Glance => Txn::glance(keyspace, db, now),
         // One key is read at one moment anyhow, unless it has elements.
         Access::View => Txn::view(keyspace, db, now)?,
@@ -246,23 +246,24 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let held = locks(shared, row, args);
-    let result = loop {
-        let swaps = keyspace.swaps();
-        let result = begin(keyspace, row, session.db, now).and_then(|mut txn| {
+    let version = keyspace.databases_version();
+    let mut run = |access, out: &mut Reply| {
+        begin(keyspace, access, session.db, now).and_then(|mut txn| {
             let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
             run_row(row, &mut call)?;
             if out.is_full() {
                 return Err(Failure::TOO_LARGE);
             }
             finish(shared, session, &mut txn)
-        });
-        // Without locks or a snapshot the key may have been another database's.
-        let reads_once = row.access == Access::Glance && row.is(READONLY);
-        if !reads_once || swaps == keyspace.swaps() {
-            break result;
-        }
-        out.truncate(mark);
+        })
     };
+    let mut result = run(row.access, out);
+    let reads_once = row.access == Access::Glance && row.is(READONLY);
+    if reads_once && (version.is_none() || version != keyspace.databases_version()) {
+        // Without locks or a snapshot the key may have been another database's.
+        out.truncate(mark);
+        result = run(Access::View, out);
+    }
     if let Some(wish) = session.wish.take().filter(|_| result.is_ok()) {
         let waiter = shared.waiters.add(wish, session.db, out.resp3);
         *session.client.waiter.lock() = Some(Arc::clone(&waiter));

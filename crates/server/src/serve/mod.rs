@@ -30,6 +30,7 @@ use pumice_port::sync::{Condvar, Event, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
 
+use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
 use crate::session::Shared;
 use crate::session::clients::Peer;
@@ -133,7 +134,11 @@ impl Running {
             metrics: None,
             socket: None,
         };
-        match running.listen(&addresses).and_then(|()| running.listen_for_metrics()) {
+        let users = acl_rules::load_at_start(&running.server.shared);
+        match users
+            .and_then(|()| running.listen(&addresses))
+            .and_then(|()| running.listen_for_metrics())
+        {
             Ok(()) => {
                 running.tasks.extend(upkeep::start(&running.server, &running.runtime));
                 Ok(running)
@@ -307,8 +312,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
     Stats::add(&shared.stats.connections, 1);
     let config = &shared.config;
     let is_foreign = stream.peer().is_some_and(|peer| !peer.ip().to_canonical().is_loopback());
-    let unprotected = config.get("requirepass").is_empty();
-    let refusal = if is_foreign && unprotected && config.get("protected-mode") == "yes" {
+    let refusal = if is_foreign && shared.acl.is_open() && config.get("protected-mode") == "yes" {
         DENIED
     } else if !server.enter() {
         Stats::add(&shared.stats.refused, 1);

@@ -1,5 +1,6 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
+mod acl;
 mod blocking;
 mod connections;
 mod isolation;
@@ -8,6 +9,7 @@ mod metrics;
 mod model;
 mod page;
 mod peer;
+mod peer_acl;
 mod peer_blocking;
 mod pubsub;
 mod slow;
@@ -95,7 +97,8 @@ impl Quiet {
             hangup: Box::new(|| ()),
             gently: Box::new(|| ()),
         };
-        let session = Session::new(self.shared.clients.add(peer, self.now), true);
+        let client = self.shared.clients.add(peer, self.now);
+        let session = Session::new(client, &self.shared.acl);
         Client { session, out: Reply::new() }
     }
     /// The reply to a command.

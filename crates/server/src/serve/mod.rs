@@ -327,6 +327,10 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
         stream.send_all(refusal.as_bytes()).ok();
         return;
     }
+    if stream.peer().is_some() {
+        // A client that has gone meanwhile is noticed when it is served.
+        stream.set_keepalive(config.number("tcp-keepalive") as u32).ok();
+    }
     let stream = Arc::new(stream);
     let text = |address: Option<SocketAddr>| match (address, config.get("unixsocket")) {
         (Some(address), _) => address.to_string(),

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `connection` | one connection |
 //! | `executor` | one command |
+//! | `http` | pages over HTTP |
 //! | `metrics` | what the server does, for Prometheus |
+//! | `status` | what the server does, for people |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
 //!
 //! The end: listeners close; every connection carries out what it has received, sends the replies
@@ -15,7 +17,9 @@
 
 pub mod connection;
 pub mod executor;
+mod http;
 mod metrics;
+mod status;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -67,6 +71,7 @@ pub struct Running {
     tasks: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
+    status: Option<SocketAddr>,
     socket: Option<PathBuf>,
 }
 
@@ -88,17 +93,17 @@ fn engine_options(config: &Config) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The addresses of `bind`, with the port that a setting says.
-fn tcp_addresses(config: &Config, port: &str) -> Result<Vec<SocketAddr>, String> {
+/// The addresses of one setting with the port of another.
+fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAddr>, String> {
     let port = config.number(port) as u16;
     let mut addresses = Vec::new();
-    for word in config.get("bind").split_whitespace() {
+    for word in config.get(bind).split_whitespace() {
         let host = match word.trim_start_matches('-') {
             "*" => "0.0.0.0",
             "localhost" => "127.0.0.1",
             other => other,
         };
-        let host = host.parse().map_err(|_| format!("bind: '{word}' is no address"))?;
+        let host = host.parse().map_err(|_| format!("{bind}: '{word}' is no address"))?;
         addresses.push(SocketAddr::new(host, port));
     }
     Ok(addresses)
@@ -117,7 +122,7 @@ impl Running {
         let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
         let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
-        let addresses = tcp_addresses(&config, "port")?;
+        let addresses = tcp_addresses(&config, "bind", "port")?;
         let dir = config.get("dir");
         let options = engine_options(&config)?;
         let opened = runtime.run("open", || Keyspace::open(options, Path::new(&dir)));
@@ -132,12 +137,13 @@ impl Running {
             tasks: Vec::new(),
             addresses: Vec::new(),
             metrics: None,
+            status: None,
             socket: None,
         };
         let users = acl_rules::load_at_start(&running.server.shared);
         match users
             .and_then(|()| running.listen(&addresses))
-            .and_then(|()| running.listen_for_metrics())
+            .and_then(|()| running.listen_for_pages())
         {
             Ok(()) => {
                 running.tasks.extend(upkeep::start(&running.server, &running.runtime));
@@ -179,26 +185,44 @@ impl Running {
         Ok(())
     }
 
-    fn listen_for_metrics(&mut self) -> Result<(), String> {
+    fn listen_for_pages(&mut self) -> Result<(), String> {
+        self.metrics = self.listen_over_http("bind", "metrics-port", metrics::answer)?;
+        self.status = self.listen_over_http("status-bind", "status-port", status::answer)?;
+        Ok(())
+    }
+
+    /// Answers over HTTP on a port, unless it is 0; the first address.
+    fn listen_over_http(
+        &mut self,
+        bind: &str,
+        port: &'static str,
+        answer: http::Answer,
+    ) -> Result<Option<SocketAddr>, String> {
         let config = &self.server.shared.config;
-        if config.number("metrics-port") == 0 {
-            return Ok(());
+        if config.number(port) == 0 {
+            return Ok(None);
         }
-        for address in tcp_addresses(config, "metrics-port")? {
+        let mut first = None;
+        for address in tcp_addresses(config, bind, port)? {
             let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("metrics: {address}: {error}"))?;
-            self.metrics = self.metrics.or(listener.address());
+            let listener = listener.map_err(|error| format!("{port}: {address}: {error}"))?;
+            first = first.or(listener.address());
             let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
             self.listeners.push(Arc::clone(&listener));
-            let serve = move || metrics::serve(&server, &listener);
-            self.tasks.push(self.runtime.spawn("metrics", serve));
+            let serve = move || http::serve(&server, &listener, answer);
+            self.tasks.push(self.runtime.spawn("http", serve));
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Where it tells Prometheus about itself.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Where it tells people about itself.
+    pub fn status(&self) -> Option<SocketAddr> {
+        self.status
     }
 
     /// The TCP addresses it listens on.

@@ -156,6 +156,13 @@ pub const SETTINGS: &[Setting] = &[
         "Microseconds from which SLOWLOG keeps a command; -1 for never.",
     ),
     mutable("slowlog-max-len", Form::Number(0, 100_000), "128", "Commands that SLOWLOG keeps."),
+    fixed("status-bind", Form::Text, "127.0.0.1", "Addresses of the status page."),
+    fixed(
+        "status-port",
+        Form::Number(0, 65535),
+        "0",
+        "TCP port on which a browser finds the status page, without a password; 0 for none.",
+    ),
     mutable(
         "tcp-keepalive",
         Form::Number(0, 32_767),

@@ -1,18 +1,15 @@
 //! The page for Prometheus.
 
-use pumice_port::net::{Listener, Stream};
+use pumice_port::net::Stream;
 
 use super::Scratch;
-use super::connections::{Caller, start};
+use super::connections::Caller;
+use super::status::start_with;
 
 #[pumice_test_macros::test]
 fn prometheus_is_told_what_happens() {
     let scratch = Scratch::new("metrics");
-    // A port that is free now.
-    let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let port = any.address().unwrap().port().to_string();
-    drop(any);
-    let running = start(scratch.path(), &[("metrics-port", &port)]);
+    let running = start_with(&scratch, "metrics-port");
     let address = running.metrics().unwrap();
     let ask = |request: &str| {
         let stream = Stream::connect_tcp(address, 20_000_000_000).unwrap();

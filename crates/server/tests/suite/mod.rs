@@ -13,6 +13,7 @@ mod peer_acl;
 mod peer_blocking;
 mod pubsub;
 mod slow;
+mod status;
 mod strings;
 mod templates;
 mod transactions;

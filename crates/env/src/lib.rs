@@ -20,7 +20,7 @@ pub mod rate_limiter;
 pub mod readahead;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
-pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo};
+pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
     SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::JobIo;
+use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{FileMetaData, Level};
 use pumice_port::sync::Mutex;
 use pumice_table::{TableReadOptions, TableReason};
@@ -124,10 +124,28 @@ pub(crate) fn run(
         Some(start) => entries.seek(start),
         None => entries.seek_to_first(),
     }
+    write_entries(job, &mut entries, &mut writer)?;
+    writer.finish()?;
+    Ok(SubcompactionResult {
+        files: writer.files,
+        counts: entries.counts(),
+        parts: 1,
+        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
+    })
+}
+
+/// Writes all that is left of the input.
+fn write_entries(
+    job: &JobContext,
+    entries: &mut CompactionIterator<MergingIterator<Source>>,
+    writer: &mut Writer<'_>,
+) -> Result<()> {
     let mut until_poll = KEYS_PER_POLL;
+    let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
         writer.add(entries.key(), entries.value())?;
         entries.next();
+        progress.at(entries.counts().entries_in);
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
@@ -140,13 +158,8 @@ pub(crate) fn run(
         }
     }
     entries.status()?;
-    writer.finish()?;
-    Ok(SubcompactionResult {
-        files: writer.files,
-        counts: entries.counts(),
-        parts: 1,
-        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
-    })
+    progress.tell(entries.counts().entries_in);
+    Ok(())
 }
 
 /// The inputs: each L0 file by itself, every other level as one.

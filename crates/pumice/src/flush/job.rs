@@ -67,7 +67,7 @@ impl DbInner {
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                     cf.flush_running = false;
-                    self.flush_ended(cf, flushed.is_ok());
+                    cf.reliefs.flush_ended();
                     if cf.imm.is_empty() {
                         cf.flush_requested = false;
                     }
@@ -212,6 +212,8 @@ impl DbInner {
                     mem.mark_flushed();
                 }
             }
+            // At the same moment: no look sees the memtables in both places, or in none.
+            self.flush_released(cf);
         }
         self.queue_compaction(state, work.cf.id);
         self.schedule_background(state);

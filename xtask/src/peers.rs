@@ -1,11 +1,13 @@
 //! The peers: RocksDB's own programs and library, which the tests compare with.
 //!
-//! Three peers, all from package registries, all installed only when missing:
+//! The peers, all from package registries, all installed only when missing:
 //! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
 //! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
 //!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones).
 //! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with
 //!    its.
+//! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it looks at the server's
+//!    status page. Where it cannot be installed, that is said, and the tests go without.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
 //! `/opt/pumice-peers`; when it is nowhere, Maven brings it into `.peers/`. Running this twice
@@ -22,12 +24,17 @@ const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// Names the library to use instead of any installed one.
 pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
 
+/// Names the browser, which then has to work.
+pub const BROWSER_VARIABLE: &str = "PUMICE_BROWSER";
+
 /// Where the peers are.
 pub struct Peers {
     /// Debian's `ldb`; `sst_dump` and `db_bench` lie beside it.
     pub ldb: PathBuf,
     /// RocksDB 10.10.1's C library.
     pub rocksdb_so: PathBuf,
+    /// A browser without a window, where there is one.
+    pub browser: Option<PathBuf>,
 }
 
 /// Finds the peers, installing what is missing.
@@ -35,7 +42,20 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     let ldb = install_tools()?;
     install_redis()?;
     let rocksdb_so = install_library(root)?;
-    Ok(Peers { ldb, rocksdb_so })
+    Ok(Peers { ldb, rocksdb_so, browser: install_browser() })
+}
+
+fn install_browser() -> Option<PathBuf> {
+    const NAME: &str = "chromium-headless-shell";
+    let find = || find_program(NAME).or_else(|| find_program("chromium"));
+    if let Some(found) = find() {
+        return Some(found);
+    }
+    println!("peers: installing Debian's {NAME}");
+    if let Err(message) = apt_install(NAME) {
+        println!("peers: NO BROWSER, the status page is tested without: {message}");
+    }
+    find()
 }
 
 fn install_tools() -> Result<PathBuf, String> {

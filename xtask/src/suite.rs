@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use crate::peers::Peers;
 use crate::{peers, sim, tidy};
 
 /// Tests that passed and failed.
@@ -112,10 +113,10 @@ const CALLS: &[(&str, &[&str], &[&str])] = &[
 pub fn run(root: &Path) -> ExitCode {
     let mut suite =
         Suite { root, tally: Tally::default(), timings: Vec::new(), failures: Vec::new() };
-    let mut library = None;
+    let mut peers = None;
     suite.stage("peers", |root| match peers::install(root) {
-        Ok(peers) => {
-            library = Some(peers.rocksdb_so);
+        Ok(installed) => {
+            peers = Some(installed);
             true
         }
         Err(message) => {
@@ -139,12 +140,12 @@ pub fn run(root: &Path) -> ExitCode {
             };
             command.args(NOT_ON_FIBERS.iter().map(package));
         }
-        suite.tests(mode.name, command, library.as_deref());
+        suite.tests(mode.name, command, peers.as_ref());
     }
     suite.tests("loom", loom_command(root), None);
     suite.counted("sim", |root| simulate(root, &["--seeds", SIMULATED_SEEDS]));
     suite.counted("planted", |root| sim::run(root, &["--planted"]) == ExitCode::SUCCESS);
-    suite.tests("mutation", mutation_command(root), library.as_deref());
+    suite.tests("mutation", mutation_command(root), peers.as_ref());
     suite
         .stage("build", |root| cargo(root, &["build", "--release", "--quiet", "-p", "pumice-cli"]));
     for (name, args, wanted) in CALLS {
@@ -173,11 +174,11 @@ impl Suite<'_> {
     }
 
     /// A stage of tests, counted one by one; a failed build has none of them.
-    fn tests(&mut self, name: &'static str, mut command: Command, library: Option<&Path>) {
+    fn tests(&mut self, name: &'static str, mut command: Command, peers: Option<&Peers>) {
         let mut tally = Tally::default();
         let mut failures = Vec::new();
         self.stage(name, |_| {
-            let (counted, ok) = run_tests(&mut command, library, &mut failures);
+            let (counted, ok) = run_tests(&mut command, peers, &mut failures);
             tally = counted;
             println!("== {name}: {} passed, {} failed", counted.passed, counted.failed);
             (ok && counted.passed > 0) || counted.failed > 0
@@ -268,12 +269,13 @@ fn target(root: &Path) -> PathBuf {
 /// failed tests have printed is added to `failures`.
 fn run_tests(
     command: &mut Command,
-    library: Option<&Path>,
+    peers: Option<&Peers>,
     failures: &mut Vec<String>,
 ) -> (Tally, bool) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(library) = library {
-        command.env(peers::LIBRARY_VARIABLE, library);
+    if let Some(peers) = peers {
+        command.env(peers::LIBRARY_VARIABLE, &peers.rocksdb_so);
+        command.envs(peers.browser.as_ref().map(|browser| (peers::BROWSER_VARIABLE, browser)));
     }
     let mut child = match command.spawn() {
         Ok(child) => child,

@@ -313,6 +313,36 @@ impl Stream {
         self.send_nanos.store(nanos.unwrap_or(FOREVER), Ordering::Relaxed);
     }
 
+    /// After so many seconds of silence TCP asks the other side whether it is there, three times
+    /// within as long again; when it does not answer, the stream ends with an error. 0 for never.
+    ///
+    /// # Errors
+    /// It is no TCP stream, or what the operating system says.
+    pub fn set_keepalive(&self, seconds: u32) -> io::Result<()> {
+        const PROBES: libc::c_int = 3;
+        let idle = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);
+        let (tcp, is_on) = (libc::IPPROTO_TCP, libc::c_int::from(idle > 0));
+        self.set_option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, is_on)?;
+        if idle > 0 {
+            self.set_option(tcp, libc::TCP_KEEPIDLE, idle)?;
+            self.set_option(tcp, libc::TCP_KEEPINTVL, (idle / PROBES).max(1))?;
+            self.set_option(tcp, libc::TCP_KEEPCNT, PROBES)?;
+        }
+        Ok(())
+    }
+
+    fn set_option(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: libc::c_int,
+    ) -> io::Result<()> {
+        let (fd, len) = (self.fd.as_raw_fd(), size_of_val(&value) as libc::socklen_t);
+        // SAFETY: invariant 1: a live local with its true size.
+        let done = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+        counted(done as isize).map(drop)
+    }
+
     /// Receives what is there, at least one byte; 0 when the other side has ended. Suspends.
     ///
     /// # Errors

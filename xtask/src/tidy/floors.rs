@@ -52,6 +52,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("crc32c", &["base"]),
     ("xxhash-rust", &["base", "table"]),
     ("arc-swap", &["pumice", "table"]),
+    ("sha2", &["server"]),
+    ("subtle", &["server"]),
     ("crossbeam-utils", &["port", "cache", "memtable", "table", "pumice"]),
 ];
 

@@ -126,6 +126,9 @@ fn serve(config: Config) -> Result<(), String> {
     if let Some(address) = running.metrics() {
         println!("metrics on http://{address}/metrics");
     }
+    if let Some(address) = running.status() {
+        println!("status on http://{address}/");
+    }
     println!("Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept");
     while !running.wait(Duration::from_secs(3600)) {}
     running.stop()?;

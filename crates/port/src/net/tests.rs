@@ -261,3 +261,36 @@ fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
         closer.join().unwrap();
     });
 }
+
+// Plain #[test]: it only asks for options.
+#[test]
+fn keepalive_is_what_was_asked_for() {
+    let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
+    let client = Stream::connect_tcp(listener.address().unwrap(), 10_000_000_000).unwrap();
+    let stream = listener.accept().unwrap();
+    let option = |level, name| {
+        let mut value: libc::c_int = -1;
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        let to = (&raw mut value).cast();
+        // SAFETY: invariant 1: a live local with its true size.
+        let done = unsafe { libc::getsockopt(stream.fd.as_raw_fd(), level, name, to, &mut len) };
+        assert_eq!(done, 0);
+        value
+    };
+    let all = || {
+        let tcp = [libc::TCP_KEEPIDLE, libc::TCP_KEEPINTVL, libc::TCP_KEEPCNT];
+        (
+            option(libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+            tcp.map(|name| option(libc::IPPROTO_TCP, name)),
+        )
+    };
+    assert_eq!(all().0, 0);
+    stream.set_keepalive(300).unwrap();
+    assert_eq!(all(), (1, [300, 100, 3]));
+    stream.set_keepalive(1).unwrap();
+    assert_eq!(all(), (1, [1, 1, 3]));
+    stream.set_keepalive(0).unwrap();
+    assert_eq!(all().0, 0);
+    assert!(Stream::pair().unwrap().0.set_keepalive(300).is_err());
+    drop(client);
+}

@@ -38,18 +38,14 @@ const COMMAND: &[Row] = &[
 
 fn command(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.out.array(all().len());
-    all().iter().for_each(|row| tell(call.out, row, None));
+    all().iter().for_each(|row| tell(call.out, row));
     Ok(())
 }
 
-fn full_name(row: &Row, parent: Option<&Row>) -> String {
-    parent.map_or(String::new(), |parent| format!("{}|", parent.name)) + row.name
-}
-
 /// A row as COMMAND tells it.
-fn tell(out: &mut Reply, row: &Row, parent: Option<&Row>) {
+fn tell(out: &mut Reply, row: &Row) {
     out.array(10);
-    out.bulk(full_name(row, parent).as_bytes());
+    out.bulk(row.full_name.as_bytes());
     out.integer(i64::from(row.arity));
     let flags = row.flag_names();
     out.set(flags.len());
@@ -63,7 +59,7 @@ fn tell(out: &mut Reply, row: &Row, parent: Option<&Row>) {
     out.array(0);
     tell_keys(out, row);
     out.array(row.subcommands.len());
-    row.subcommands.iter().for_each(|sub| tell(out, sub, Some(row)));
+    row.subcommands.iter().for_each(|sub| tell(out, sub));
 }
 
 /// Where the keys are, in COMMAND's long form.
@@ -105,13 +101,10 @@ fn command_help(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 /// A row by its name, or `parent|name`.
-fn by_full_name(name: &[u8]) -> Option<(Option<&'static Row>, &'static Row)> {
+fn by_full_name(name: &[u8]) -> Option<&'static Row> {
     match name.iter().position(|&b| b == b'|') {
-        None => find(name).map(|row| (None, row)),
-        Some(at) => {
-            let parent = find(&name[..at])?;
-            Some((Some(parent), subcommand(parent, &name[at + 1..])?))
-        }
+        None => find(name),
+        Some(at) => subcommand(find(&name[..at])?, &name[at + 1..]),
     }
 }
 
@@ -123,7 +116,7 @@ fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.out.array(names.len());
     for name in names {
         match by_full_name(name) {
-            Some((parent, row)) => tell(call.out, row, parent),
+            Some(row) => tell(call.out, row),
             None => call.out.null_array(),
         }
     }
@@ -133,17 +126,17 @@ fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
 fn docs(call: &mut Call<'_, '_>) -> Outcome<()> {
     let names = &call.args[2..];
     let rows: Vec<_> = if names.is_empty() {
-        all().iter().map(|row| (None, row)).collect()
+        all().iter().collect()
     } else {
         names.iter().filter_map(|name| by_full_name(name)).collect()
     };
     call.out.map(rows.len());
-    rows.iter().for_each(|(parent, row)| tell_docs(call.out, row, *parent));
+    rows.iter().for_each(|row| tell_docs(call.out, row));
     Ok(())
 }
 
-fn tell_docs(out: &mut Reply, row: &Row, parent: Option<&Row>) {
-    out.bulk(full_name(row, parent).as_bytes());
+fn tell_docs(out: &mut Reply, row: &Row) {
+    out.bulk(row.full_name.as_bytes());
     let has_sub = !row.subcommands.is_empty();
     out.map(3 + usize::from(has_sub));
     for (name, text) in [("summary", row.summary), ("since", row.since), ("group", row.group)] {
@@ -153,7 +146,7 @@ fn tell_docs(out: &mut Reply, row: &Row, parent: Option<&Row>) {
     if has_sub {
         out.bulk(b"subcommands");
         out.map(row.subcommands.len());
-        row.subcommands.iter().for_each(|sub| tell_docs(out, sub, Some(row)));
+        row.subcommands.iter().for_each(|sub| tell_docs(out, sub));
     }
 }
 

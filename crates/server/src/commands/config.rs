@@ -58,6 +58,9 @@ fn set(call: &mut Call<'_, '_>) -> Outcome<()> {
     let pairs: Vec<_> = texts.chunks_exact(2).map(|p| (p[0].as_str(), p[1].as_str())).collect();
     call.shared.config.change(&pairs).map_err(fail)?;
     call.shared.settings_changed();
+    if let Some((_, password)) = pairs.iter().find(|(n, _)| n.eq_ignore_ascii_case("requirepass")) {
+        call.shared.acl.set_default_password(password.as_bytes());
+    }
     call.out.ok();
     Ok(())
 }

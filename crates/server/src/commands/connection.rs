@@ -11,6 +11,9 @@ use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NO_AUTH, NOSCRIPT, Row, STA
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::{Reply, number};
 use crate::session::Session;
+use crate::session::acl::Acl;
+use crate::session::acl::log::Refusal;
+use crate::session::acl::user::User;
 use crate::session::clients::Client;
 
 const EARLY: u32 = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY;
@@ -78,20 +81,36 @@ fn ping(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Equal, in a time that does not tell where they differ.
-fn same_secret(one: &[u8], other: &[u8]) -> bool {
-    let differ = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
-    std::hint::black_box(differ) == 0 && one.len() == other.len()
-}
-
 fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<()> {
-    let password = call.shared.config.get("requirepass");
-    if user == b"default" && (password.is_empty() || same_secret(secret, password.as_bytes())) {
+    let (acl, now) = (&call.shared.acl, call.txn.now);
+    let address = call.session.client.address.clone();
+    if let Err(seconds) = acl.failures.charge(&address, now) {
+        refused(call, user);
+        let why = "ERR too many wrong passwords from this address, try again in";
+        return Err(fail(format!("{why} {seconds} seconds")));
+    }
+    if let Some(user) = acl.authenticate(user, secret) {
+        acl.failures.give_back(&address);
+        // One that is deleted at this moment ends its connections; this one would be missed.
+        call.session.closes |= !call.session.set_user(user);
         call.session.is_authenticated = true;
         return Ok(());
     }
+    refused(call, user);
     const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
     Err(Failure::text(WRONG))
+}
+
+/// Somebody failed to say who it is.
+fn refused(call: &Call<'_, '_>, user: &[u8]) {
+    let refusal = Refusal {
+        reason: "auth",
+        context: if call.in_exec { "multi" } else { "toplevel" },
+        object: call.args[0].to_vec(),
+        user: user.to_vec(),
+    };
+    let client = call.session.client.line(call.txn.now);
+    call.shared.acl.log.add(refusal, client, call.txn.now);
 }
 
 fn auth(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -100,7 +119,8 @@ fn auth(call: &mut Call<'_, '_>) -> Outcome<()> {
         [user, secret] => (user, secret),
         _ => return Err(Failure::SYNTAX),
     };
-    if call.args.len() == 2 && call.shared.config.get("requirepass").is_empty() {
+    let default = call.shared.acl.default_user().rules();
+    if call.args.len() == 2 && default.needs_no_password {
         const NONE: &str = "ERR AUTH <password> called without any password configured for the \
                             default user. Are you sure your configuration is correct?";
         return Err(Failure::text(NONE));
@@ -207,7 +227,8 @@ fn reset(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.shared.watches.unwatch(&mut call.session.watched);
     call.shared.unsubscribe_all(call.session);
     call.out.resp3 = false;
-    call.session.is_authenticated = call.shared.config.get("requirepass").is_empty();
+    call.session.set_user(Arc::clone(call.shared.acl.default_user()));
+    call.session.is_authenticated = call.shared.acl.is_open();
     call.out.simple("RESET");
     Ok(())
 }
@@ -336,12 +357,14 @@ struct Wanted {
     address: Option<String>,
     local_address: Option<String>,
     listening: Option<bool>,
-    user_default: bool,
+    user: Option<Arc<User>>,
+    /// There are no connections of that type here.
+    is_nobody: bool,
     me_too: bool,
 }
 
-fn wanted(args: &[&[u8]]) -> Outcome<Wanted> {
-    let mut wanted = Wanted { user_default: true, ..Wanted::default() };
+fn wanted(acl: &Acl, args: &[&[u8]]) -> Outcome<Wanted> {
+    let mut wanted = Wanted::default();
     if !args.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);
     }
@@ -357,11 +380,13 @@ fn wanted(args: &[&[u8]]) -> Outcome<Wanted> {
             b"TYPE" => match upper(pair[1]).as_slice() {
                 b"NORMAL" => wanted.listening = Some(false),
                 b"PUBSUB" => wanted.listening = Some(true),
-                b"MASTER" | b"REPLICA" | b"SLAVE" => wanted.user_default = false,
+                b"MASTER" | b"REPLICA" | b"SLAVE" => wanted.is_nobody = true,
                 _ => return Err(fail(format!("ERR Unknown client type '{text}'"))),
             },
-            b"USER" if text == "default" => {}
-            b"USER" => return Err(fail(format!("ERR No such user '{text}'"))),
+            b"USER" => {
+                let none = || fail(format!("ERR No such user '{text}'"));
+                wanted.user = Some(acl.find(pair[1]).ok_or_else(none)?);
+            }
             b"SKIPME" => match upper(pair[1]).as_slice() {
                 b"YES" => wanted.me_too = false,
                 b"NO" => wanted.me_too = true,
@@ -377,14 +402,15 @@ fn kill(call: &mut Call<'_, '_>) -> Outcome<()> {
     let single = call.args.len() == 3;
     let wanted = if single {
         let address = Some(lossy(call.args[2]));
-        Wanted { address, me_too: true, user_default: true, ..Wanted::default() }
+        Wanted { address, me_too: true, ..Wanted::default() }
     } else {
-        Wanted { ..wanted(&call.args[2..])? }
+        wanted(&call.shared.acl, &call.args[2..])?
     };
     let own = Arc::clone(&call.session.client);
     let mut killed = 0;
     for client in call.shared.clients.list() {
-        let fits = wanted.user_default
+        let fits = !wanted.is_nobody
+            && wanted.user.as_ref().is_none_or(|user| client.is_of(user))
             && wanted.id.is_none_or(|id| id == client.id)
             && wanted.address.as_ref().is_none_or(|a| *a == client.address)
             && wanted.local_address.as_ref().is_none_or(|a| *a == client.local_address)

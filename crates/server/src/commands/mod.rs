@@ -11,11 +11,15 @@
 //! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
 //! | `slow` | what takes long, and what takes room |
+//! | `acl`, `acl_rules` | users and what they may |
+//! | `permits`, `rights` | whether a user may run a command; what commands do with their keys |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
 //! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
 
 pub mod about;
+mod acl;
+pub mod acl_rules;
 pub mod args;
 pub mod blocking;
 mod config;
@@ -27,8 +31,10 @@ mod info;
 mod keys;
 mod lcs;
 mod lists;
+pub mod permits;
 mod pubsub;
 mod rename;
+mod rights;
 mod scan;
 mod server;
 mod sets;
@@ -45,6 +51,7 @@ use std::sync::OnceLock;
 use crate::keyspace::Outcome;
 use crate::keyspace::txn::Txn;
 use crate::protocol::Reply;
+use crate::session::acl::catalog::{Catalog, Entry};
 use crate::session::{Session, Shared};
 
 /// A command that is being carried out.
@@ -180,6 +187,12 @@ pub struct Row {
     pub run: Handler,
     /// Commands that its second word names.
     pub subcommands: &'static [Row],
+    /// Its number among all commands and subcommands. It and what follows is filled in by [`all`].
+    pub id: u16,
+    /// Of a subcommand `command|sub`, else the name.
+    pub full_name: &'static str,
+    /// What it does with its first key, and with the others.
+    pub rights: [u8; 2],
 }
 
 impl Row {
@@ -210,6 +223,9 @@ impl Row {
             access,
             run,
             subcommands: &[],
+            id: u16::MAX,
+            full_name: name,
+            rights: [0; 2],
         }
     }
     const fn keys(self, first: i32, last: i32, step: i32) -> Row {
@@ -339,6 +355,7 @@ const GROUPS: &[&[Row]] = &[
     sorted_joins::ROWS,
     pubsub::ROWS,
     connection::ROWS,
+    acl::ROWS,
     server::ROWS,
     slow::ROWS,
     config::ROWS,
@@ -353,7 +370,40 @@ pub fn all() -> &'static [Row] {
     ALL.get_or_init(|| {
         let mut rows: Vec<Row> = GROUPS.iter().flat_map(|rows| rows.iter().copied()).collect();
         rows.sort_by_key(|row| row.name);
+        let mut next = 0;
+        let mut complete = |row: &mut Row, parent: Option<&str>| {
+            row.id = next;
+            next += 1;
+            if let Some(parent) = parent {
+                // Once in the life of a process.
+                row.full_name = format!("{parent}|{}", row.name).leak();
+            }
+            row.rights = rights::of(row);
+        };
+        for row in &mut rows {
+            complete(row, None);
+            let mut subcommands = row.subcommands.to_vec();
+            subcommands.iter_mut().for_each(|sub| complete(sub, Some(row.name)));
+            row.subcommands = subcommands.leak();
+        }
         rows
+    })
+}
+
+/// The commands as rules of users see them; numbers are those of the rows.
+pub fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| {
+        let entry = |row: &Row, parent: Option<&Row>| Entry {
+            name: row.full_name,
+            parent: parent.map(|parent| parent.id),
+            categories: row.category_names(),
+        };
+        let family = |row: &'static Row| {
+            let subs = row.subcommands.iter().map(move |sub| entry(sub, Some(row)));
+            std::iter::once(entry(row, None)).chain(subs)
+        };
+        Catalog::new(all().iter().flat_map(family).collect())
     })
 }
 

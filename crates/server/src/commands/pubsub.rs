@@ -95,6 +95,14 @@ fn subscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         call.shared.channels.subscribe(name, is_pattern, &outbox, &said);
     }
     noted(call);
+    // Rules that were taken back before the names were in the registry are noticed here, later ones
+    // by who changes them.
+    let user = call.session.user();
+    if !user.is_unlimited() {
+        let rules = user.rules();
+        let is_denied = |name: &&&[u8]| !rules.allows_channel(name, is_pattern);
+        call.session.closes |= call.args[1..].iter().find(is_denied).is_some();
+    }
     Ok(())
 }
 

@@ -94,6 +94,19 @@ fn request<'a>(args: &[&'a [u8]], stores: bool) -> Outcome<Request<'a>> {
     Ok(request)
 }
 
+/// Keys that patterns name are no arguments: only who may read every key may look them up.
+fn may_look_up(call: &Call<'_, '_>, request: &Request<'_>, stores: bool) -> Outcome<()> {
+    // As Redis: GET alone is enough, even of the element itself.
+    let (by, get) = (request.by.is_some() && !request.keeps_order, !request.gets.is_empty());
+    let row = super::find(if stores { b"sort" } else { b"sort_ro" });
+    if !(by || get) || row.is_some_and(|row| super::permits::reads_all_keys(call, row)) {
+        return Ok(());
+    }
+    let option = if by { "BY" } else { "GET" };
+    let why = "option of SORT denied due to insufficient ACL permissions.";
+    Err(super::args::fail(format!("ERR {option} {why}")))
+}
+
 /// The elements in their own order, and the type they are from.
 fn elements(call: &mut Call<'_, '_>, request: &Request<'_>) -> Outcome<(Vec<Vec<u8>>, Kind)> {
     let key = call.args[1];
@@ -197,6 +210,7 @@ fn take_room(room: usize, bytes: usize) -> Outcome<usize> {
 
 fn sort(call: &mut Call<'_, '_>, stores: bool) -> Outcome<()> {
     let mut request = request(call.args, stores)?;
+    may_look_up(call, &request, stores)?;
     let (mut elements, kind) = elements(call, &request)?;
     if request.keeps_order && kind == Kind::Set && request.store.is_some() {
         // What is stored has an order that does not depend on anything else.

@@ -153,13 +153,12 @@ fn serve_by(
 ) {
     let place = Place(server);
     let shared = &server.shared;
-    let needs_auth = !shared.config.get("requirepass").is_empty();
     let client = shared.clients.add(peer, time::wall_micros() / 1000);
     let id = client.id;
     let mut connection = Connection {
         server,
         stream,
-        session: Session::new(client, !needs_auth),
+        session: Session::new(client, &shared.acl),
         out: Reply::new(),
         pusher: None,
         replies: 0,

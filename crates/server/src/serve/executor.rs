@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
+use crate::commands::permits::{self, When};
 use crate::commands::{
     self, Access, Call, FAST, NO_AUTH, NO_MULTI, READONLY, Row, SKIP_SLOWLOG, args,
 };
@@ -94,7 +95,8 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
             Err(text) => Err(text),
         },
     };
-    let row = match checked.and_then(|row| may_run(session, out, row).map(|()| row)) {
+    let may = |row| may_run(shared, session, out, row, args, now).map(|()| row);
+    let row = match checked.and_then(may) {
         Ok(row) => row,
         Err(text) => {
             if let Some(multi) = &mut session.multi {
@@ -104,7 +106,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
             return;
         }
     };
-    *session.client.command.lock() = row.name;
+    *session.client.command.lock() = row.full_name;
     if session.multi.is_some() {
         match row.name {
             "exec" => {
@@ -123,10 +125,21 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
 }
 
 /// Whether the client may run it now.
-fn may_run(session: &Session, out: &Reply, row: &Row) -> Result<(), String> {
-    if !session.is_authenticated && !row.is(NO_AUTH) {
-        return Err("NOAUTH Authentication required.".to_string());
+fn may_run(
+    shared: &Shared,
+    session: &mut Session,
+    out: &Reply,
+    row: &Row,
+    args: &[&[u8]],
+    now: u64,
+) -> Result<(), String> {
+    if !session.is_authenticated {
+        session.is_authenticated = shared.acl.is_open();
+        if !session.is_authenticated && !row.is(NO_AUTH) {
+            return Err("NOAUTH Authentication required.".to_string());
+        }
     }
+    permits::check(shared, session, row, args, now, When::Now)?;
     let listens = session.subscriptions() > 0 && !out.resp3;
     let while_listening =
         matches!(row.name, "ping" | "quit" | "reset") || row.name.ends_with("subscribe");
@@ -400,9 +413,10 @@ fn exec_all(
     out.array(queue.len());
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
+        let may = permits::check(shared, session, row, args, now, When::InExec);
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
         let began = time::now_micros();
-        let result = run_row(row, &mut call);
+        let result = may.map_err(args::fail).and_then(|()| run_row(row, &mut call));
         measure(shared, session, row, args, began, now);
         let fatal = match result {
             // What comes later may not take it back.

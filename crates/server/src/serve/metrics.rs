@@ -1,77 +1,28 @@
 //! What the server does, for Prometheus: text over HTTP on a port of its own, off by default.
 //!
-//! It answers GET /metrics with one page and closes; anything else with 404. It listens on the
-//! addresses of `bind`, asks for no password and shows no data: let only who may see the load reach
-//! the port. A request may have 8 KiB and take five seconds.
+//! It answers GET /metrics with one page; anything else with 404. It listens on the addresses of
+//! `bind`, asks for no password and shows no data: let only who may see the load reach the port.
 //!
-//! Thread safety: one fiber accepts and answers, a request after the other. Suspends.
+//! Thread safety: reads counters that are everybody's. Suspends.
 
 use std::fmt::Write;
-use std::io::ErrorKind;
-use std::sync::Arc;
 
-use pumice_port::net::{Listener, Stream};
-use pumice_port::{os, thread, time};
+use pumice_port::{os, time};
 
 use super::Server;
-use crate::session::Shared;
+use super::http::Page;
 use crate::session::slowlog::BUCKETS;
 use crate::session::stats::Stats;
+use crate::session::{Shared, acl};
 
-const REQUEST_BYTES: usize = 8 << 10;
-const REQUEST_NANOS: u64 = 5_000_000_000;
-/// How often it looks whether the server ends while a request comes.
-const LOOK_NANOS: u64 = 100_000_000;
-
-/// Answers until the server ends.
-pub fn serve(server: &Arc<Server>, listener: &Listener) {
-    while !server.is_ending.is_set() {
-        match listener.accept() {
-            Ok(stream) => answer(server, &stream),
-            Err(_) if !server.is_ending.is_set() => {
-                thread::sleep(std::time::Duration::from_millis(10));
-            }
-            Err(_) => {}
+/// Answers a request.
+pub fn answer(server: &Server, path: Option<&str>) -> Page {
+    match path {
+        Some("/metrics") => {
+            Page::ok("text/plain; version=0.0.4; charset=utf-8", page(&server.shared))
         }
+        _ => Page::missing("the page is /metrics\n"),
     }
-}
-
-/// The first line of a request, if it comes whole.
-fn request_line(server: &Server, stream: &Stream) -> Option<String> {
-    let end = time::now_nanos() + REQUEST_NANOS;
-    let (mut bytes, mut filled) = (vec![0; REQUEST_BYTES], 0);
-    while !bytes[..filled].windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = end.saturating_sub(time::now_nanos());
-        if left == 0 || server.is_ending.is_set() {
-            return None;
-        }
-        stream.set_receive_timeout(Some(left.min(LOOK_NANOS)));
-        match stream.receive(&mut bytes[filled..]) {
-            Ok(n) if n > 0 => filled += n,
-            Err(error) if error.kind() == ErrorKind::TimedOut => {}
-            _ => return None,
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes[..filled]);
-    text.lines().next().map(str::to_string)
-}
-
-fn answer(server: &Server, stream: &Stream) {
-    let Some(line) = request_line(server, stream) else { return };
-    let path = line.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
-    let (status, body) = match path {
-        Some("/metrics") => ("200 OK", page(&server.shared)),
-        _ => ("404 Not Found", "the page is /metrics\n".to_string()),
-    };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let len = body.len();
-    let reply = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-    stream.set_send_timeout(Some(REQUEST_NANOS));
-    // Who asked may have gone.
-    stream.send_all(reply.as_bytes()).ok();
 }
 
 /// The page.
@@ -119,6 +70,11 @@ fn write_server(shared: &Shared, text: &mut String) -> std::fmt::Result {
         ("slow_commands", "Commands in the slow log.", shared.slow.len() as u64),
     ] {
         row(text, name, "gauge", help, value)?;
+    }
+    writeln!(text, "# HELP pumice_refused_total Refusals, by reason.")?;
+    writeln!(text, "# TYPE pumice_refused_total counter")?;
+    for (reason, count) in acl::log::REASONS.iter().zip(&shared.acl.log.counts) {
+        writeln!(text, "pumice_refused_total{{reason=\"{reason}\"}} {}", Stats::get(count))?;
     }
     writeln!(text, "# HELP pumice_keys Keys of a database.\n# TYPE pumice_keys gauge")?;
     for db in 0..shared.config.number("databases") {

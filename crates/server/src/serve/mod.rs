@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `connection` | one connection |
 //! | `executor` | one command |
+//! | `http` | pages over HTTP |
 //! | `metrics` | what the server does, for Prometheus |
+//! | `status` | what the server does, for people |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
 //!
 //! The end: listeners close; every connection carries out what it has received, sends the replies
@@ -15,7 +17,9 @@
 
 pub mod connection;
 pub mod executor;
+mod http;
 mod metrics;
+mod status;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +34,7 @@ use pumice_port::sync::{Condvar, Event, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
 
+use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
 use crate::keyspace::engine::Foreign;
 use crate::session::Shared;
@@ -91,6 +96,7 @@ pub struct Running {
     tasks: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
+    status: Option<SocketAddr>,
     socket: Option<PathBuf>,
 }
 
@@ -142,17 +148,17 @@ fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keys
     })
 }
 
-/// The addresses of `bind`, with the port that a setting says.
-fn tcp_addresses(config: &Config, port: &str) -> Result<Vec<SocketAddr>, String> {
+/// The addresses of one setting with the port of another.
+fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAddr>, String> {
     let port = config.number(port) as u16;
     let mut addresses = Vec::new();
-    for word in config.get("bind").split_whitespace() {
+    for word in config.get(bind).split_whitespace() {
         let host = match word.trim_start_matches('-') {
             "*" => "0.0.0.0",
             "localhost" => "127.0.0.1",
             other => other,
         };
-        let host = host.parse().map_err(|_| format!("bind: '{word}' is no address"))?;
+        let host = host.parse().map_err(|_| format!("{bind}: '{word}' is no address"))?;
         addresses.push(SocketAddr::new(host, port));
     }
     Ok(addresses)
@@ -186,7 +192,7 @@ impl Running {
         }
         let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
-        let addresses = tcp_addresses(&config, "port")?;
+        let addresses = tcp_addresses(&config, "bind", "port")?;
         let keyspace = open(&config, &runtime, foreign)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let started = &server.shared.stats.started_millis;
@@ -198,9 +204,14 @@ impl Running {
             tasks: Vec::new(),
             addresses: Vec::new(),
             metrics: None,
+            status: None,
             socket: None,
         };
-        match running.listen(&addresses).and_then(|()| running.listen_for_metrics()) {
+        let users = acl_rules::load_at_start(&running.server.shared);
+        match users
+            .and_then(|()| running.listen(&addresses))
+            .and_then(|()| running.listen_for_pages())
+        {
             Ok(()) => {
                 let upkeep = upkeep::start(&running.server, &running.runtime);
                 running.tasks.extend(upkeep?);
@@ -242,26 +253,44 @@ impl Running {
         Ok(())
     }
 
-    fn listen_for_metrics(&mut self) -> Result<(), String> {
+    fn listen_for_pages(&mut self) -> Result<(), String> {
+        self.metrics = self.listen_over_http("bind", "metrics-port", metrics::answer)?;
+        self.status = self.listen_over_http("status-bind", "status-port", status::answer)?;
+        Ok(())
+    }
+
+    /// Answers over HTTP on a port, unless it is 0; the first address.
+    fn listen_over_http(
+        &mut self,
+        bind: &str,
+        port: &'static str,
+        answer: http::Answer,
+    ) -> Result<Option<SocketAddr>, String> {
         let config = &self.server.shared.config;
-        if config.number("metrics-port") == 0 {
-            return Ok(());
+        if config.number(port) == 0 {
+            return Ok(None);
         }
-        for address in tcp_addresses(config, "metrics-port")? {
+        let mut first = None;
+        for address in tcp_addresses(config, bind, port)? {
             let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("metrics: {address}: {error}"))?;
-            self.metrics = self.metrics.or(listener.address());
+            let listener = listener.map_err(|error| format!("{port}: {address}: {error}"))?;
+            first = first.or(listener.address());
             let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
             self.listeners.push(Arc::clone(&listener));
-            let serve = move || metrics::serve(&server, &listener);
-            self.tasks.push(self.runtime.spawn("metrics", serve));
+            let serve = move || http::serve(&server, &listener, answer);
+            self.tasks.push(self.runtime.spawn("http", serve));
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Where it tells Prometheus about itself.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// Where it tells people about itself.
+    pub fn status(&self) -> Option<SocketAddr> {
+        self.status
     }
 
     /// The TCP addresses it listens on.
@@ -397,8 +426,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
     Stats::add(&shared.stats.connections, 1);
     let config = &shared.config;
     let is_foreign = stream.peer().is_some_and(|peer| !peer.ip().to_canonical().is_loopback());
-    let unprotected = config.get("requirepass").is_empty();
-    let refusal = if is_foreign && unprotected && config.get("protected-mode") == "yes" {
+    let refusal = if is_foreign && shared.acl.is_open() && config.get("protected-mode") == "yes" {
         DENIED
     } else if !server.enter() {
         if server.is_ending.is_set() {
@@ -415,6 +443,10 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
         // The client may not wait for it.
         stream.send_all(refusal.as_bytes()).ok();
         return;
+    }
+    if stream.peer().is_some() {
+        // A client that has gone meanwhile is noticed when it is served.
+        stream.set_keepalive(config.number("tcp-keepalive") as u32).ok();
     }
     let stream = Arc::new(stream);
     let text = |address: Option<SocketAddr>| match (address, config.get("unixsocket")) {

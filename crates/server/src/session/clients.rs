@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use pumice_port::sync::Mutex;
 
+use super::acl::user::User;
 use super::waiters::Waiter;
 
 /// Ends a connection, whatever it waits for.
@@ -44,6 +45,8 @@ pub struct Client {
     pub command: Mutex<&'static str>,
     /// It queues a transaction of so many commands; `u64::MAX` for none.
     pub queued: AtomicU64,
+    /// Who it is, once it has begun.
+    user: Mutex<Option<Arc<User>>>,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Bytes it is charged for.
@@ -84,7 +87,7 @@ impl Client {
         let seconds = |since: u64| now_millis.saturating_sub(since) / 1000;
         format!(
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={} \
-             psub={} ssub=0 multi={} cmd={} user=default redir=-1 resp={} tot-mem={}",
+             psub={} ssub=0 multi={} cmd={} user={} redir=-1 resp={} tot-mem={}",
             self.id,
             self.address,
             self.local_address,
@@ -96,9 +99,27 @@ impl Client {
             self.patterns.load(relaxed),
             if in_multi { queued as i64 } else { -1 },
             *self.command.lock(),
+            self.user_name(),
             if self.resp3.load(relaxed) { 3 } else { 2 },
             self.bytes.load(relaxed),
         )
+    }
+
+    /// From now on it is that user; false if that user is gone already.
+    pub fn set_user(&self, user: &Arc<User>) -> bool {
+        *self.user.lock() = Some(Arc::clone(user));
+        !user.is_gone()
+    }
+
+    /// It is that user.
+    pub fn is_of(&self, user: &Arc<User>) -> bool {
+        self.user.lock().as_ref().is_some_and(|own| Arc::ptr_eq(own, user))
+    }
+
+    fn user_name(&self) -> String {
+        let user = self.user.lock();
+        let name = user.as_ref().map_or(&b"default"[..], |user| &user.name);
+        String::from_utf8_lossy(name).into_owned()
     }
 
     /// Ends the connection. Does not suspend.
@@ -179,6 +200,7 @@ impl Clients {
             active_millis: AtomicU64::new(now_millis),
             command: Mutex::new("NULL"),
             queued: AtomicU64::new(u64::MAX),
+            user: Mutex::new(None),
             waiter: Mutex::new(None),
             bytes: AtomicU64::new(0),
             is_evicted: AtomicBool::new(false),

@@ -67,12 +67,31 @@ const fn mutable(
 /// All settings, in the order of their names.
 pub const SETTINGS: &[Setting] = &[
     mutable(
+        "acl-pubsub-default",
+        Form::Choice(&["allchannels", "resetchannels"]),
+        "resetchannels",
+        "Whether new users may use all channels.",
+    ),
+    fixed(
+        "aclfile",
+        Form::Text,
+        "",
+        "File of users, one line `user NAME RULE...` each; empty for none.",
+    ),
+    mutable("acllog-max-len", Form::Number(0, 100_000), "128", "Refusals that ACL LOG keeps."),
+    mutable(
         "appendfsync",
         Form::Choice(&["always", "everysec", "no"]),
         "everysec",
         "When the log is synced: before each reply, every second, when the system likes.",
     ),
     fixed("appendonly", Form::Choice(&["yes"]), "yes", "Writes are always logged."),
+    mutable(
+        "auth-failures",
+        Form::Number(0, 1_000_000),
+        "60",
+        "Wrong passwords that an address may send in a minute; 0 for no limit.",
+    ),
     mutable(
         "auth-timeout",
         Form::Number(1, 3600),
@@ -149,6 +168,19 @@ pub const SETTINGS: &[Setting] = &[
         "Microseconds from which SLOWLOG keeps a command; -1 for never.",
     ),
     mutable("slowlog-max-len", Form::Number(0, 100_000), "128", "Commands that SLOWLOG keeps."),
+    fixed("status-bind", Form::Text, "127.0.0.1", "Addresses of the status page."),
+    fixed(
+        "status-port",
+        Form::Number(0, 65535),
+        "0",
+        "TCP port on which a browser finds the status page, without a password; 0 for none.",
+    ),
+    mutable(
+        "tcp-keepalive",
+        Form::Number(0, 32_767),
+        "300",
+        "Seconds of silence after which TCP asks whether the client is there; 0 for never.",
+    ),
     mutable(
         "timeout",
         Form::Number(0, 100_000_000),
@@ -251,7 +283,11 @@ fn in_order(classes: &str) -> String {
 }
 
 /// The settings of a server.
-pub struct Config(Mutex<BTreeMap<&'static str, String>>);
+pub struct Config {
+    values: Mutex<BTreeMap<&'static str, String>>,
+    /// Lines `user NAME RULE...`.
+    users: Mutex<Vec<String>>,
+}
 
 impl Default for Config {
     fn default() -> Config {
@@ -266,12 +302,13 @@ impl Config {
             let value = setting.checked(setting.default).unwrap_or_default();
             (setting.name, value)
         };
-        Config(Mutex::new(SETTINGS.iter().map(default).collect()))
+        let values = SETTINGS.iter().map(default).collect();
+        Config { values: Mutex::new(values), users: Mutex::new(Vec::new()) }
     }
 
     /// The value of a setting that there is.
     pub fn get(&self, name: &str) -> String {
-        self.0.lock().get(name).cloned().unwrap_or_default()
+        self.values.lock().get(name).cloned().unwrap_or_default()
     }
 
     /// The value of a number or of bytes.
@@ -291,14 +328,23 @@ impl Config {
         }
     }
 
-    /// Sets one before the server starts.
+    /// The lines `user NAME RULE...`.
+    pub fn users(&self) -> Vec<String> {
+        self.users.lock().clone()
+    }
+
+    /// Sets one before the server starts; `user` adds a user each time.
     ///
     /// # Errors
     /// An unknown name or a bad value, in words.
     pub fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        if name.eq_ignore_ascii_case("user") {
+            self.users.lock().push(format!("user {value}"));
+            return Ok(());
+        }
         let setting = setting(name).ok_or_else(|| format!("unknown directive '{name}'"))?;
         let value = setting.checked(value).map_err(|why| format!("'{name} {value}': {why}"))?;
-        self.0.lock().insert(setting.name, value);
+        self.values.lock().insert(setting.name, value);
         Ok(())
     }
 
@@ -326,7 +372,7 @@ impl Config {
             }
             changes.push((setting.name, setting.checked(value).map_err(|why| failed(&why))?));
         }
-        self.0.lock().extend(changes);
+        self.values.lock().extend(changes);
         Ok(())
     }
 

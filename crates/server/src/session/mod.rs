@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `config`, `hot` | the settings; those that are looked at often |
 //! | `clients` | who is connected |
+//! | `acl` | users and what they may |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
 //! | `waiters` | who waits for a key |
@@ -12,6 +13,7 @@
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
 
+pub mod acl;
 pub mod clients;
 pub mod config;
 pub mod hot;
@@ -27,6 +29,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::txn::Event;
+use acl::Acl;
+use acl::user::User;
 use clients::{Client, Clients};
 use config::Config;
 
@@ -52,6 +56,8 @@ pub struct Session {
     pub db: u8,
     /// It may talk to the database.
     pub is_authenticated: bool,
+    /// Who it is.
+    user: Arc<User>,
     /// The transaction it queues.
     pub multi: Option<Multi>,
     /// Keys it watches.
@@ -75,12 +81,15 @@ pub struct Session {
 
 impl Session {
     /// A new connection.
-    pub fn new(client: Arc<Client>, is_authenticated: bool) -> Session {
+    pub fn new(client: Arc<Client>, acl: &Acl) -> Session {
+        let user = Arc::clone(acl.default_user());
+        client.set_user(&user);
         Session {
+            user,
             random: client.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             client,
             db: 0,
-            is_authenticated,
+            is_authenticated: acl.is_open(),
             multi: None,
             watched: watch::Watched::default(),
             channels: BTreeSet::new(),
@@ -91,6 +100,19 @@ impl Session {
             waiter: None,
             closes: false,
         }
+    }
+
+    /// Who it is.
+    #[inline]
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// From now on it is that user; false if that user is gone already.
+    pub fn set_user(&mut self, user: Arc<User>) -> bool {
+        let is_there = self.client.set_user(&user);
+        self.user = user;
+        is_there
     }
 
     /// Channels and patterns it listens to.
@@ -124,6 +146,8 @@ pub struct Shared {
     pub hot: hot::Hot,
     /// Who is connected.
     pub clients: Clients,
+    /// Who may do what.
+    pub acl: Acl,
     /// Who watches what.
     pub watches: watch::Watches,
     /// Who waits for a key.
@@ -149,6 +173,7 @@ impl Shared {
             config,
             hot: hot::Hot::default(),
             clients: Clients::default(),
+            acl: Acl::default(),
             watches: watch::Watches::default(),
             waiters: waiters::Waiters::default(),
             channels: pubsub::Channels::default(),
@@ -159,6 +184,7 @@ impl Shared {
             notifies: AtomicBool::new(false),
         };
         shared.settings_changed();
+        shared.acl.set_default_password(shared.config.get("requirepass").as_bytes());
         shared
     }
 
@@ -166,6 +192,7 @@ impl Shared {
     pub fn settings_changed(&self) {
         self.hot.take_over(&self.config);
         self.slow.take_over(&self.config);
+        self.acl.take_over(&self.config);
         let room = self.hot.clients_bytes.load(Ordering::Relaxed);
         self.keyspace.set_room(room);
         self.clients.memory.set_max(room as u64);

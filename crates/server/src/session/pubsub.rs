@@ -201,6 +201,16 @@ impl Channels {
         self.registry.lock().channels.get(channel).map_or(0, BTreeMap::len)
     }
 
+    /// Tells each name, whether it is a pattern, and who listens to it. Does not suspend for long.
+    pub fn for_each(&self, mut tell: impl FnMut(&[u8], bool, &Client)) {
+        let registry = self.registry.lock();
+        for (map, is_pattern) in [(&registry.channels, false), (&registry.patterns, true)] {
+            for (name, listeners) in map {
+                listeners.values().for_each(|outbox| tell(name, is_pattern, &outbox.client));
+            }
+        }
+    }
+
     /// Patterns that somebody listens to.
     pub fn patterns(&self) -> usize {
         self.registry.lock().patterns.len()

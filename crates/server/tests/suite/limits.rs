@@ -336,3 +336,36 @@ fn steps_of_scan_are_bounded() {
     assert!(seen.is_empty() && steps >= 3, "{steps} steps");
     server.shared.keyspace.close().unwrap();
 }
+
+/// The timer of the server's end of a connection, as the kernel tells it: 02 for keepalive. Empty
+/// when the kernel's list changed too much to show it.
+fn timer_of(caller: &mut Caller, running: &pumice_server::Running) -> String {
+    caller.send(b"CLIENT INFO\r\n");
+    let info = caller.until("\n\r\n");
+    let port = |text: &str| text.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    let word = info.split(' ').find_map(|word| word.strip_prefix("addr=")).unwrap();
+    let (own, other) = (running.addresses()[0].port(), port(word));
+    let (own, other) = (format!("0100007F:{own:04X}"), format!("0100007F:{other:04X}"));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let row = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = row.into_iter().find(|row| row[1] == own && row[2] == other);
+    row.map_or(String::new(), |row| row[5][..2].to_string())
+}
+
+#[pumice_test_macros::test]
+fn connections_are_kept_alive_as_the_setting_says() {
+    let scratch = Scratch::new("alive");
+    let running = start(scratch.path(), &[]);
+    for (seconds, timer) in [("300", "02"), ("0", "00")] {
+        let mut admin = Caller::to(&running);
+        assert_eq!(admin.line(&format!("CONFIG SET tcp-keepalive {seconds}")), "+OK");
+        let mut caller = Caller::to(&running);
+        let end = time::now_micros() + 20_000_000;
+        // What was just sent has timers of its own for a moment.
+        while timer_of(&mut caller, &running) != timer {
+            assert!(time::now_micros() < end, "no timer {timer}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    running.stop().unwrap();
+}

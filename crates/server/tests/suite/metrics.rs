@@ -1,27 +1,15 @@
 //! The page for Prometheus.
 
-use pumice_port::net::{Listener, Stream};
+use pumice_port::net::Stream;
 
 use super::Scratch;
-use super::connections::{Caller, PATIENCE, try_start};
+use super::connections::{Caller, PATIENCE};
+use super::status::start_with;
 
 #[pumice_test_macros::test]
 fn prometheus_is_told_what_happens() {
     let scratch = Scratch::new("metrics");
-    // A port that is free now; somebody else may be quicker.
-    let started = (0..100).find_map(|_| {
-        let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
-        let port = any.address().unwrap().port().to_string();
-        drop(any);
-        match try_start(scratch.path(), &[("metrics-port", &port)]) {
-            Ok(running) => Some(running),
-            Err(why) => {
-                assert!(why.starts_with("metrics: "), "{why}");
-                None
-            }
-        }
-    });
-    let running = started.expect("one of a hundred ports is free");
+    let running = start_with(&scratch, "metrics-port");
     let address = running.metrics().unwrap();
     let ask = |request: &str| {
         let stream = Stream::connect_tcp(address, PATIENCE.as_nanos() as u64).unwrap();

@@ -1,5 +1,6 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
+mod acl;
 mod blocking;
 mod connections;
 mod durable;
@@ -9,9 +10,11 @@ mod metrics;
 mod model;
 mod page;
 mod peer;
+mod peer_acl;
 mod peer_blocking;
 mod pubsub;
 mod slow;
+mod status;
 mod strings;
 mod templates;
 mod transactions;
@@ -105,7 +108,8 @@ impl Quiet {
             hangup: Box::new(|| ()),
             gently: Box::new(|| ()),
         };
-        let session = Session::new(self.shared.clients.add(peer, self.now), true);
+        let client = self.shared.clients.add(peer, self.now);
+        let session = Session::new(client, &self.shared.acl);
         Client { session, out: Reply::new() }
     }
     /// The reply to a command.

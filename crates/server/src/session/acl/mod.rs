@@ -1,0 +1,174 @@
+//! Who may do what: users, their permissions, what was refused.
+//!
+//! | file | what |
+//! |---|---|
+//! | `catalog` | commands and categories as rules see them |
+//! | `selector` | commands, keys and channels that are allowed together |
+//! | `user` | a user: passwords and selectors |
+//! | `log` | what was refused |
+//! | `failures` | how often an address may fail to say who it is |
+//!
+//! There is always a user `default`: what a connection is before it says who it is. A connection
+//! holds its user; changed rules hold for its next command, at the price of one load for who may
+//! do everything.
+//!
+//! Thread safety: [`Acl`] may be shared. Invariant: a user that has left the list is marked as gone
+//! before anybody looks for its connections, and a connection looks whether its user is gone after
+//! it has taken it: none keeps a user that was deleted.
+
+pub mod catalog;
+pub mod failures;
+pub mod log;
+pub mod selector;
+pub mod user;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pumice_port::sync::Mutex;
+
+use super::config::Config;
+use user::{Rules, User};
+
+/// The user of a connection that has not said who it is.
+pub const DEFAULT: &[u8] = b"default";
+
+/// See the module's head.
+pub struct Acl {
+    users: Mutex<BTreeMap<Vec<u8>, Arc<User>>>,
+    default: Arc<User>,
+    /// What was refused.
+    pub log: log::Log,
+    /// Who failed to say who it is.
+    pub failures: failures::Failures,
+    /// New users may listen to all channels.
+    all_channels: AtomicBool,
+}
+
+impl Default for Acl {
+    fn default() -> Acl {
+        let default = Arc::new(User::new(DEFAULT, Rules::unlimited()));
+        let users = BTreeMap::from([(DEFAULT.to_vec(), Arc::clone(&default))]);
+        Acl {
+            users: Mutex::new(users),
+            default,
+            log: log::Log::default(),
+            failures: failures::Failures::default(),
+            all_channels: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Acl {
+    /// Takes the settings over, but for the password.
+    pub fn take_over(&self, config: &Config) {
+        self.log.set_most(config.number("acllog-max-len"));
+        self.failures.set_per_minute(config.number("auth-failures"));
+        let all = config.get("acl-pubsub-default") == "allchannels";
+        self.all_channels.store(all, Ordering::Relaxed);
+    }
+
+    /// What a new user may do with channels.
+    pub fn all_channels(&self) -> bool {
+        self.all_channels.load(Ordering::Relaxed)
+    }
+
+    /// `requirepass`: the only password of `default`.
+    pub fn set_default_password(&self, password: &[u8]) {
+        let _one_after_the_other = self.users.lock();
+        let mut rules = Rules::clone(&self.default.rules());
+        rules.set_only_password(password);
+        self.default.set_rules(rules);
+    }
+
+    /// The user of who has not said who it is.
+    pub fn default_user(&self) -> &Arc<User> {
+        &self.default
+    }
+
+    /// Who connects is `default` without saying so.
+    pub fn is_open(&self) -> bool {
+        let rules = self.default.rules();
+        rules.is_on && rules.needs_no_password
+    }
+
+    /// A user by its name.
+    pub fn find(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.users.lock().get(name).cloned()
+    }
+
+    /// The user with this name and password. Takes as long whether or not there is such a user.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        let hash = user::hash_of(password);
+        self.find(name).filter(|user| user.rules().accepts(&hash))
+    }
+
+    /// All users, by their names.
+    pub fn users(&self) -> Vec<Arc<User>> {
+        self.users.lock().values().cloned().collect()
+    }
+
+    /// Makes a user, or changes one: `change` makes its new rules of the old ones.
+    ///
+    /// # Errors
+    /// Those of `change`; nothing has changed then.
+    pub fn set_user<E>(
+        &self,
+        name: &[u8],
+        change: impl FnOnce(&mut Rules) -> Result<(), E>,
+    ) -> Result<Arc<User>, E> {
+        let mut users = self.users.lock();
+        let known = users.get(name).cloned();
+        let mut rules = match &known {
+            Some(user) => Rules::clone(&user.rules()),
+            None => Rules::new(self.all_channels()),
+        };
+        change(&mut rules)?;
+        Ok(match known {
+            Some(user) => {
+                user.set_rules(rules);
+                user
+            }
+            None => {
+                let user = Arc::new(User::new(name, rules));
+                users.insert(name.to_vec(), Arc::clone(&user));
+                user
+            }
+        })
+    }
+
+    /// Deletes a user, which is not `default`; who it was.
+    pub fn delete_user(&self, name: &[u8]) -> Option<Arc<User>> {
+        debug_assert!(name != DEFAULT, "there is always a user of who has not said who it is");
+        let user = self.users.lock().remove(name)?;
+        user.leave();
+        Some(user)
+    }
+
+    /// Replaces all users; who is not there any more, or has other rules now. `default` stays, with
+    /// other rules if it is named.
+    pub fn replace(&self, mut all: BTreeMap<Vec<u8>, Rules>) -> Vec<Arc<User>> {
+        let mut users = self.users.lock();
+        if let Some(rules) = all.remove(DEFAULT) {
+            self.default.set_rules(rules);
+        }
+        let (mut kept, mut gone) = (BTreeMap::new(), Vec::new());
+        for (name, user) in std::mem::take(&mut *users) {
+            let is_same = all.get(&name).is_some_and(|rules| *rules == *user.rules());
+            if is_same || name == DEFAULT {
+                all.remove(&name);
+                kept.insert(name, user);
+            } else {
+                user.leave();
+                gone.push(user);
+            }
+        }
+        for (name, rules) in all {
+            let user = Arc::new(User::new(&name, rules));
+            kept.insert(name, user);
+        }
+        *users = kept;
+        gone
+    }
+}

@@ -1,0 +1,193 @@
+//! The status page, by hand and in a browser; and that slow clients of either page keep nobody
+//! waiting.
+//!
+//! The browser is Debian's chromium-headless-shell, which `cargo xtask peers` installs where it
+//! can; `PUMICE_BROWSER` names another one, which then must be there. Without one the test in the
+//! browser says that it was skipped.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pumice_port::net::{Direction, Listener, Stream};
+use pumice_port::thread;
+use pumice_server::{Config, IoMode, Running};
+
+use super::Scratch;
+use super::connections::Caller;
+
+/// A server with a port of its own for the setting.
+pub fn start_with(scratch: &Scratch, setting: &str) -> Running {
+    let threads = std::env::var("PUMICE_RUNTIME").is_ok_and(|name| name == "fibers-threads");
+    for _ in 0..100 {
+        let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = any.address().unwrap().port().to_string();
+        drop(any);
+        let config = Config::new();
+        config.set("dir", scratch.path().join("db").to_str().unwrap()).unwrap();
+        config.set("port", "0").unwrap();
+        config.set(setting, &port).unwrap();
+        match Running::start(config, if threads { IoMode::Threads } else { IoMode::Auto }) {
+            Ok(running) => return running,
+            // Somebody was quicker.
+            Err(why) => assert!(why.contains("in use"), "{why}"),
+        }
+    }
+    panic!("no port is free");
+}
+
+fn connect(running: &Running) -> Caller {
+    let address = running.status().or(running.metrics()).unwrap();
+    Caller::new(Stream::connect_tcp(address, 20_000_000_000).unwrap())
+}
+
+/// The reply to a request.
+fn get(running: &Running, path: &str) -> String {
+    let mut caller = connect(running);
+    caller.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    caller.until_closed()
+}
+
+#[pumice_test_macros::test]
+fn the_page_and_its_parts_come_from_the_server_alone() {
+    let scratch = Scratch::new("status");
+    let running = start_with(&scratch, "status-port");
+    let mut caller = Caller::to(&running);
+    (0..5).for_each(|i| assert_eq!(caller.line(&format!("SET k{i} v")), "+OK"));
+    running.shared().keyspace.engine().pumice().unwrap().flush(&Default::default()).unwrap();
+    let mut parts = String::new();
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/?x=1", "text/html"),
+        ("/status.css", "text/css"),
+        ("/status.js", "text/javascript"),
+        ("/status.json", "application/json"),
+    ] {
+        let reply = get(&running, path);
+        assert!(reply.starts_with(&format!("HTTP/1.1 200 OK|Content-Type: {kind}")), "{reply}");
+        assert!(reply.contains("Content-Security-Policy: default-src 'none'; script-src 'self'"));
+        parts += reply.split_once("||").unwrap().1;
+    }
+    // The name of SVG is no address.
+    let parts = parts.replace("http://www.w3.org/2000/svg", "");
+    assert!(!parts.contains("http:") && !parts.contains("https:") && !parts.contains("@import"));
+    let figures = get(&running, "/status.json");
+    for figure in
+        ["\"commands\":5,", "\"keys\":5,", "\"clients\":1,", "\"is_stopped\":0,", "\"levels\":[[1,"]
+    {
+        assert!(figures.contains(figure), "{figure}: {figures}");
+    }
+    assert!(get(&running, "/metrics").starts_with("HTTP/1.1 404"));
+    assert!(get(&running, "/../etc/passwd").starts_with("HTTP/1.1 404"));
+    running.stop().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn who_is_slow_keeps_nobody_waiting() {
+    for setting in ["status-port", "metrics-port"] {
+        let scratch = Scratch::new("slow-pages");
+        let running = start_with(&scratch, setting);
+        let path = if setting == "status-port" { "/status.json" } else { "/metrics" };
+        let slow: Vec<_> = (0..50)
+            .map(|_| {
+                let caller = connect(&running);
+                // Half a request, and no more; it may be let go at once.
+                caller.stream.send_all(b"GET / HTT").ok();
+                caller
+            })
+            .collect();
+        assert!(get(&running, path).starts_with("HTTP/1.1 200 OK"));
+        // The oldest had to go for the latest.
+        let mut slow = slow.into_iter();
+        assert_eq!(slow.next().unwrap().until_closed(), "");
+        // Those that are left do not hold up the end, nor who asks and does not take the answer.
+        let lazy = connect(&running);
+        lazy.send(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes());
+        lazy.stream.shutdown(Direction::Send).unwrap();
+        running.stop().unwrap();
+        drop(slow);
+    }
+}
+
+/// The browser; None if there is none and none has to be there.
+fn browser() -> Option<String> {
+    if let Ok(named) = std::env::var("PUMICE_BROWSER") {
+        return Some(named);
+    }
+    let names = ["chromium-headless-shell", "chromium", "google-chrome"];
+    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    names.into_iter().find(is_there).map(str::to_string)
+}
+
+/// A page as a browser has it.
+struct Seen(String);
+
+impl Seen {
+    /// The page after so many milliseconds of the browser's time; nothing was wrong with it.
+    fn by(browser: &str, scratch: &Scratch, running: &Running) -> Seen {
+        let profile = scratch.path().join("profile");
+        let url = format!("http://{}/", running.status().unwrap());
+        let mut child = Command::new("timeout");
+        child.args(["120", browser, "--headless", "--no-sandbox", "--disable-gpu"]);
+        child.args(["--no-first-run", "--disable-dev-shm-usage", "--enable-logging=stderr"]);
+        child.args(["--dump-dom", "--virtual-time-budget=8000", &url]);
+        child.arg(format!("--user-data-dir={}", profile.display()));
+        let output = child.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let console = text(&output.stderr);
+        assert!(output.status.success(), "{}: {console}", output.status);
+        assert!(!console.contains("CONSOLE"), "{console}");
+        Seen(text(&output.stdout))
+    }
+    /// What stands behind a mark, up to the next tag or quote.
+    fn behind(&self, mark: &str) -> &str {
+        let page = &self.0;
+        let from = page.find(mark).unwrap_or_else(|| panic!("no {mark}: {page}"));
+        page[from + mark.len()..].split(['<', '"']).next().unwrap()
+    }
+    /// Commands came between the last two times that it asked, which may be near each other.
+    fn shows_load(&self) -> bool {
+        let now = self.behind("id=\"now-commands\">");
+        let is_drawn =
+            |line: &str| self.behind(&format!("class=\"{line}\" d=\"")).matches('L').count() >= 2;
+        now != "–"
+            && now != "0"
+            && self.behind("id=\"now-p99\">") != "–"
+            && is_drawn("series s0")
+            && is_drawn("series s1")
+    }
+}
+
+// Plain #[test]: it waits for another process, and a fiber would hold up its loop meanwhile.
+#[test]
+fn a_browser_draws_what_happens() {
+    let Some(browser) = browser() else {
+        eprintln!("SKIPPED: no browser is installed (cargo xtask peers)");
+        return;
+    };
+    let scratch = Scratch::new("browser");
+    let running = start_with(&scratch, "status-port");
+    let mut caller = Caller::to(&running);
+    assert_eq!(caller.line("SET k v"), "+OK");
+    running.shared().keyspace.engine().pumice().unwrap().flush(&Default::default()).unwrap();
+    let is_over = AtomicBool::new(false);
+    let page = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut caller = Caller::to(&running);
+            while !is_over.load(Ordering::Relaxed) {
+                assert_eq!(caller.line("SET k v"), "+OK");
+            }
+        });
+        let mut all = (0..20).map(|_| Seen::by(&browser, &scratch, &running));
+        let page = all.find(Seen::shows_load);
+        is_over.store(true, Ordering::Relaxed);
+        page.expect("the load is not seen")
+    });
+    assert_eq!(page.behind("id=\"connection\" role=\"status\" class=\"\">"), "live");
+    assert_eq!(page.behind("id=\"now-keys\">"), "1");
+    assert!(page.behind("id=\"controller-now\">").starts_with("Writes have no limit."));
+    assert!(page.behind("id=\"controller\">").len() > 10);
+    // A bar for the file, and every plot says in words what it shows.
+    assert!(page.0.contains("data-level=\"0\"") && page.0.contains("1 file, "), "{}", page.0);
+    assert_eq!(page.0.matches("aria-label=\"").count(), 7, "tiles, five plots, levels");
+    running.stop().unwrap();
+}

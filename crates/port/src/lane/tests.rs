@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::helpers::{Assist, HelperPool, Urgency};
-use crate::sync::{Event, Semaphore};
+use crate::sync::Event;
 use crate::{sim, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
@@ -150,8 +150,7 @@ fn helpers_carry_the_lane_of_their_job_and_hand_back_to_it() {
                 thread::yield_now();
             }
             look.came.wait();
-            let seen = look.seen.lock().take().unwrap();
-            seen
+            look.seen.lock().take().unwrap()
         })
     };
     fn lane_of(lane: &Lane, priority: LanePriority) {

@@ -8,9 +8,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Scratch(PathBuf);
 
@@ -24,7 +25,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
+        let removed = std::fs::remove_dir_all(&self.0);
+        // A failure before is what is to be seen.
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }
 
@@ -106,7 +109,8 @@ fn it_says_where_it_listens_and_ends_in_good_order() {
 }
 
 /// Writes counters until the connection breaks; what was acknowledged, by key.
-fn load(mut stream: TcpStream, client: usize) -> BTreeMap<String, u64> {
+/// The end of its first round is told through `begun`.
+fn load(mut stream: TcpStream, client: usize, begun: &Sender<()>) -> BTreeMap<String, u64> {
     let mut acknowledged = BTreeMap::new();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     for round in 1.. {
@@ -121,6 +125,9 @@ fn load(mut stream: TcpStream, client: usize) -> BTreeMap<String, u64> {
                 _ => return acknowledged,
             };
         }
+        if round == 1 {
+            begun.send(()).unwrap();
+        }
     }
     acknowledged
 }
@@ -133,15 +140,16 @@ fn killed_under_load_it_has_everything_acknowledged() {
     for kill in 0..kills {
         let scratch = Scratch::new(&format!("kill{kill}"));
         let server = Server::start(&scratch.0, "always");
+        let (begun, begins) = std::sync::mpsc::channel();
         let clients: Vec<_> = (0..4)
             .map(|client| {
-                let stream = server.connect();
-                std::thread::spawn(move || load(stream, client))
+                let (stream, begun) = (server.connect(), begun.clone());
+                std::thread::spawn(move || load(stream, client, &begun))
             })
             .collect();
-        // The kill comes after so many writes, not after a time.
+        // The kill comes after so many acknowledgements, not after a time.
+        (0..4).for_each(|_| begins.recv_timeout(PATIENCE).unwrap());
         let mut stream = server.connect();
-        while ask(&mut stream, "EXISTS c0:7 c1:7 c2:7 c3:7\r\n", 1) != [":4"] {}
         (0..kill * 7).for_each(|_| drop(ask(&mut stream, "INCR n\r\n", 1)));
         server.signal("-KILL");
         let acknowledged: Vec<_> = clients.into_iter().map(|c| c.join().unwrap()).collect();

@@ -170,6 +170,28 @@ fn every_benchmark_runs_and_both_engines_find_the_same() {
 }
 
 #[pumice_test_macros::test]
+fn deletion_is_paced_on_both_engines() {
+    let scratch = Scratch::new("trash");
+    let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
+    for (number, engine) in ["pumice".to_string()].into_iter().chain(library).enumerate() {
+        let flags = format!(
+            "db_bench --engine={engine} --db=trash{number} --num=10000 --write_buffer_size=300000 \
+             --compression_type=none --statistics --benchmarks=fillrandom,compact \
+             --sst_file_manager_bytes_per_sec=1000000"
+        );
+        let out = good(&scratch.0, &flags);
+        let line = out.lines().find(|line| line.starts_with("rocksdb.files.marked.trash COUNT"));
+        let count: u64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(count > 0, "{engine}: {out}");
+        let flags = format!("{flags} --sst_file_manager_bytes_per_truncate=100000");
+        match number {
+            0 => assert!(good(&scratch.0, &flags).contains("fillrandom")),
+            _ => assert!(bad(&scratch.0, &flags).contains("sst_file_manager_bytes_per_truncate")),
+        }
+    }
+}
+
+#[pumice_test_macros::test]
 fn tools_agree_about_a_database() {
     let scratch = Scratch::new("ldb");
     let dir = scratch.0.as_path();

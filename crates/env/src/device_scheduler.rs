@@ -1,7 +1,8 @@
 //! Who writes how much to a device: the background work of all databases that share it.
 //!
-//! Each database joins the scheduler of its device ([`DeviceScheduler::of`]) and tells it of every
-//! write that a flush or a compaction makes, by class. The scheduler counts, learns what the device
+//! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that regulate
+//! themselves tell it of every write that a flush or a compaction makes, by class, and of how far
+//! the job has come. The scheduler counts, learns what the device
 //! takes, and tells each member what the others claim. Only the class [`IoClass::Deep`] ever waits,
 //! and only while its member has a rate for it ([`DeviceMember::set_deep_rate`]): at the next write
 //! of its file, so that a compaction makes way within one write buffer.
@@ -88,6 +89,7 @@ impl DeviceScheduler {
             scheduler: Arc::clone(self),
             number,
             written: Default::default(),
+            entries: Default::default(),
             limited: AtomicBool::new(false),
             deep: Mutex::default(),
             deep_changed: Condvar::new(),
@@ -120,6 +122,7 @@ pub struct DeviceMember {
     scheduler: Arc<DeviceScheduler>,
     number: u64,
     written: [AtomicU64; CLASSES],
+    entries: [AtomicU64; CLASSES],
     /// Deep writes have a rate; else they cost a look at this.
     limited: AtomicBool,
     deep: Mutex<DeepTokens>,
@@ -155,6 +158,11 @@ impl DeviceMember {
     /// Bytes written so far in `class`.
     pub fn written(&self, class: IoClass) -> u64 {
         self.written[class as usize].load(Ordering::Relaxed)
+    }
+
+    /// Entries that jobs of `class` have taken in so far.
+    pub fn entries(&self, class: IoClass) -> u64 {
+        self.entries[class as usize].load(Ordering::Relaxed)
     }
 
     /// Says what the member's urgent work is going to need, bytes a second.
@@ -211,12 +219,13 @@ impl Drop for DeviceMember {
     }
 }
 
-/// The writes of one job.
+/// The writes of one job, and how far it has come.
 pub struct JobIo {
     member: Arc<DeviceMember>,
     class: IoClass,
     began_micros: u64,
     written: AtomicU64,
+    entries: AtomicU64,
 }
 
 impl JobIo {
@@ -227,6 +236,7 @@ impl JobIo {
             class,
             began_micros: now_micros(),
             written: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
         })
     }
 
@@ -238,6 +248,17 @@ impl JobIo {
     /// Bytes it has written.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
+    }
+
+    /// Entries of its input that it is done with.
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// It is done with so many more entries of its input, written or not.
+    pub fn took_in(&self, entries: u64) {
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+        self.member.entries[self.class as usize].fetch_add(entries, Ordering::Relaxed);
     }
 
     /// About to write `bytes`: waits if the class has to. Suspends.
@@ -252,6 +273,39 @@ impl JobIo {
         self.written.fetch_add(bytes, Ordering::Relaxed);
         self.member.written[self.class as usize].fetch_add(bytes, Ordering::Relaxed);
         self.member.scheduler.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Tells a job's account how far it has come, in steps.
+pub struct JobProgress<'a> {
+    io: Option<&'a JobIo>,
+    told: u64,
+    next: u64,
+}
+
+/// Entries between two steps.
+const PROGRESS_STEP: u64 = 1024;
+
+impl<'a> JobProgress<'a> {
+    /// Nothing is done yet; without an account nobody is told.
+    pub fn new(io: Option<&'a JobIo>) -> Self {
+        JobProgress { io, told: 0, next: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
+    }
+
+    /// `entries` of the input are done.
+    #[inline]
+    pub fn at(&mut self, entries: u64) {
+        if entries >= self.next {
+            self.tell(entries);
+        }
+    }
+
+    /// As [`JobProgress::at`] when all of them are.
+    pub fn tell(&mut self, entries: u64) {
+        if let Some(io) = self.io {
+            io.took_in(entries.saturating_sub(self.told));
+            (self.told, self.next) = (entries, entries.saturating_add(PROGRESS_STEP));
+        }
     }
 }
 
@@ -288,8 +342,9 @@ mod tests {
                 for _ in 0..count {
                     job.enter(100_000);
                     job.wrote(100_000);
+                    job.took_in(7);
                 }
-                assert_eq!(job.written(), count * 100_000);
+                assert_eq!((job.written(), job.entries()), (count * 100_000, count * 7));
                 (time::now_micros() - began) as f64 / 1e6
             };
             assert!(write(IoClass::Deep, 100) < 0.01, "no rate, no wait");
@@ -308,8 +363,24 @@ mod tests {
             assert!((1.5..2.5).contains(&seconds), "lifted after 2 s, waited {seconds}");
             lift.join().unwrap();
             assert_eq!(member.written(IoClass::Deep), 16_000_000);
+            assert_eq!(
+                (member.entries(IoClass::Deep), member.entries(IoClass::Flush)),
+                (1120, 700)
+            );
         });
         assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+    }
+
+    #[pumice_test_macros::test]
+    fn progress_is_told_in_steps_and_at_the_end() {
+        let member = DeviceScheduler::of(None).join();
+        let job = JobIo::new(&member, IoClass::Level0);
+        let mut progress = JobProgress::new(Some(&job));
+        (0..=2000).for_each(|entries| progress.at(entries));
+        assert_eq!(job.entries(), PROGRESS_STEP);
+        progress.tell(2000);
+        assert_eq!(member.entries(IoClass::Level0), 2000);
+        JobProgress::new(None).at(u64::MAX - 1);
     }
 
     #[test] // The simulation runs it on tasks of its own.

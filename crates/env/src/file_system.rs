@@ -74,6 +74,11 @@ pub trait FileSystem: Send + Sync {
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
+    /// How many names a file has. A backend that cannot tell says NotSupported.
+    fn num_file_links(&self, path: &Path) -> Result<u64> {
+        let text = format!("{}: the number of its names cannot be told", path.display());
+        Err(Error::not_supported(text))
+    }
     /// Sets a file's length.
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
     /// Makes a directory and those above it that are missing.

@@ -35,7 +35,13 @@ pub enum FileType {
     Blob,
     /// `COMPACTION_PROGRESS-N`.
     CompactionProgress,
+    /// `NAME.trash` or `NAMEi.trash`, where NAME is of a log, a table or blobs: a file that a
+    /// [`crate::DeleteScheduler`] has not come to yet. Nothing refers to it.
+    Trash,
 }
+
+/// What a file's name ends with once nothing but its deletion is left to do. Persisted.
+pub const TRASH_EXTENSION: &str = ".trash";
 
 fn numbered(dir: &Path, number: u64, suffix: &str) -> PathBuf {
     dir.join(format!("{number:06}.{suffix}"))
@@ -106,6 +112,25 @@ pub fn old_info_log_file(dir: &Path, wall_micros: u64) -> PathBuf {
     dir.join(format!("LOG.old.{wall_micros}"))
 }
 
+/// What `path` is called until it is deleted: with that many files of such a name before it.
+pub fn trash_file(path: &Path, before: u64) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    if before > 0 {
+        name.push((before - 1).to_string());
+    }
+    name.push(TRASH_EXTENSION);
+    PathBuf::from(name)
+}
+
+/// The number of the file that `name` is the trash of.
+fn trash_number(name: &str) -> Option<u64> {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    match parse(name)? {
+        (number, FileType::Wal | FileType::Table | FileType::Blob) => Some(number),
+        _ => None,
+    }
+}
+
 /// Decimal digits only, at least one, within u64.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -138,6 +163,9 @@ pub fn parse(name: &str) -> Option<(u64, FileType)> {
         if let Some(rest) = name.strip_prefix(prefix) {
             return Some((number(rest)?, file_type));
         }
+    }
+    if let Some(rest) = name.strip_suffix(TRASH_EXTENSION) {
+        return Some((trash_number(rest)?, FileType::Trash));
     }
     let (stem, suffix) = name.split_once('.')?;
     let file_type = match suffix {
@@ -196,6 +224,8 @@ mod tests {
                 (options_file(dir, n), FileType::Options),
                 (temp_options_file(dir, n), FileType::Temp),
                 (old_info_log_file(dir, n), FileType::InfoLog),
+                (trash_file(&log_file(dir, n), 0), FileType::Trash),
+                (trash_file(&table_file(dir, n), 3), FileType::Trash),
             ];
             for (path, file_type) in cases {
                 let name = path.file_name().unwrap().to_str().unwrap();
@@ -205,6 +235,8 @@ mod tests {
         assert_eq!(log_file(dir, 7), Path::new("/db/000007.log"));
         assert_eq!(archived_log_file(dir, 7), Path::new("/db/archive/000007.log"));
         assert_eq!(manifest_file(dir, 7), Path::new("/db/MANIFEST-000007"));
+        assert_eq!(trash_file(&table_file(dir, 7), 0), Path::new("/db/000007.sst.trash"));
+        assert_eq!(trash_file(&table_file(dir, 7), 1), Path::new("/db/000007.sst0.trash"));
         assert_eq!(parse("000012.ldb"), Some((12, FileType::Table)));
         assert_eq!(parse("METADB-2"), Some((2, FileType::MetaDatabase)));
     }
@@ -236,6 +268,13 @@ mod tests {
             "OPTIONS-x",
             "OPTIONS-1.tmp",
             "1.dbtmpx",
+            ".trash",
+            "1.trash",
+            "x.sst.trash",
+            "MANIFEST-1.trash",
+            "LOCK.trash",
+            "1.sst.trash.trash",
+            "1.sst.trash0",
         ];
         for name in strangers {
             assert_eq!(parse(name), None, "{name:?}");

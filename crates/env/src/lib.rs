@@ -1,14 +1,16 @@
 //! Files as the engine sees them: one file-system trait, its backends, and what is built on top.
 //!
 //! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
-//! names, the buffered writer, readahead, the rate limiter and the device scheduler. Every error
-//! carries RocksDB's text for the operation and the path.
+//! names, the buffered writer, readahead, the rate limiter, the device scheduler, and the manager
+//! of table files with its paced deletion. Every error carries RocksDB's text for the operation and
+//! the path.
 //!
 //! Thread safety: file systems are shared freely; a file being written has one owner at a time.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod buffered_writer;
+pub mod delete_scheduler;
 pub mod device_scheduler;
 mod direct;
 pub mod file_system;
@@ -18,9 +20,12 @@ mod operation;
 pub mod posix;
 pub mod rate_limiter;
 pub mod readahead;
+pub mod sst_file_manager;
+mod tracked_files;
 
 pub use buffered_writer::{BufferedWriter, WriterOptions};
-pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo};
+pub use delete_scheduler::{DeleteScheduler, Deletion, DeletionEvents, TrashBucket};
+pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
     SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,
@@ -32,6 +37,7 @@ pub use rate_limiter::{
     IoKind, IoPriority, RateLimiter, RateLimiterEvents, RateLimiterMode, RateLimiterOptions,
 };
 pub use readahead::ReadaheadBuffer;
+pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ pub(crate) const REOPEN: &str = "While reopen file for write";
 pub(crate) const ACCESS: &str = "While accessing file";
 pub(crate) const FILE_SIZE: &str = "while stat a file for size";
 pub(crate) const MODIFIED_TIME: &str = "while stat a file for modification time";
+pub(crate) const NUM_LINKS: &str = "while stat a file for num file links";
 pub(crate) const REMOVE: &str = "while unlink() file";
 pub(crate) const MAKE_DIR: &str = "While mkdir if missing";
 pub(crate) const REMOVE_DIR: &str = "file rmdir";

@@ -123,6 +123,10 @@ impl FileSystem for PosixFs {
         at(operation::REMOVE, path, os::unlink(path))
     }
 
+    fn num_file_links(&self, path: &Path) -> Result<u64> {
+        Ok(at(operation::NUM_LINKS, path, os::stat(path))?.links)
+    }
+
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
         at(&operation::truncate(bytes), path, os::truncate(path, bytes))
     }

@@ -69,6 +69,7 @@ impl FileSystem for DirectFs {
         fn rename(&self, from: &Path, to: &Path) -> Result<()>;
         fn link(&self, from: &Path, to: &Path) -> Result<()>;
         fn remove(&self, path: &Path) -> Result<()>;
+        fn num_file_links(&self, path: &Path) -> Result<u64>;
         fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
         fn create_dir_all(&self, path: &Path) -> Result<()>;
         fn remove_dir(&self, path: &Path) -> Result<()>;
@@ -280,7 +281,9 @@ fn names_come_and_go() {
         let (a, b, c) = (dir.join("a"), dir.join("b"), dir.join("c"));
         write_file(fs, &a, b"A", false).unwrap();
         write_file(fs, &b, b"B", false).unwrap();
+        assert_eq!(fs.num_file_links(&a).unwrap(), 1);
         fs.link(&a, &c).unwrap();
+        assert_eq!((fs.num_file_links(&a).unwrap(), fs.num_file_links(&c).unwrap()), (2, 2));
         fs.rename(&a, &b).unwrap();
         let mut names = fs.list(dir).unwrap();
         names.sort();

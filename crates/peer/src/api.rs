@@ -87,6 +87,11 @@ functions! {
     options_set_ratelimiter(Object, Object);
     ratelimiter_create_with_mode(i64, i64, i32, c_int, u8) -> Object;
     ratelimiter_destroy(Object);
+    options_set_sst_file_manager(Object, Object);
+    sst_file_manager_create(Object) -> Object;
+    sst_file_manager_destroy(Object);
+    sst_file_manager_set_delete_rate_bytes_per_second(Object, i64);
+    sst_file_manager_set_max_trash_db_ratio(Object, f64);
     options_set_block_based_table_factory(Object, Object);
     block_based_options_create() -> Object;
     block_based_options_destroy(Object);

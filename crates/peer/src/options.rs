@@ -90,6 +90,22 @@ impl Options {
         }
     }
 
+    /// Deletes files of every database opened with these options at `bytes_per_sec`, if trash is
+    /// no more than `max_trash_db_ratio` of all.
+    pub fn set_sst_file_manager(&mut self, bytes_per_sec: i64, max_trash_db_ratio: f64) {
+        let api = &self.peer.api;
+        // SAFETY: live objects; the options share the manager, which shares the environment.
+        unsafe {
+            let env = (api.create_default_env)();
+            let manager = (api.sst_file_manager_create)(env);
+            (api.sst_file_manager_set_delete_rate_bytes_per_second)(manager, bytes_per_sec);
+            (api.sst_file_manager_set_max_trash_db_ratio)(manager, max_trash_db_ratio);
+            (api.options_set_sst_file_manager)(self.raw, manager);
+            (api.sst_file_manager_destroy)(manager);
+            (api.env_destroy)(env);
+        }
+    }
+
     /// Collects statistics in every database opened with these options.
     pub fn enable_statistics(&mut self) {
         // SAFETY: live object.

@@ -52,6 +52,7 @@
 //! | need | see |
 //! |---|---|
 //! | open, read, write, maintain | [`Db`] |
+//! | three knobs instead of hundreds of settings | [`Budget`] |
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
 //! | own order and merges | [`Comparator`], [`MergeOperator`] |
 //! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
@@ -93,7 +94,7 @@ pub use db::requests::{
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
-pub use options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Options};
+pub use options::{BlockBasedTableOptions, Budget, ColumnFamilyOptions, DbOptions, Options};
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
@@ -109,6 +110,7 @@ pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{
     FileSystem, IoPriority, MemFs, PosixFs, RateLimiter, RateLimiterMode, RateLimiterOptions,
+    SstFileManager, SstFileManagerOptions,
 };
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;

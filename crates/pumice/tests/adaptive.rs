@@ -177,6 +177,51 @@ fn a_capped_database_closes_at_once() {
     });
 }
 
+/// Sixteen writers are held to what one is: those who wait behind the one that pays pay too.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn many_writers_do_not_stop_themselves() {
+    simulate(2, || {
+        let options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        let db = Db::open(&options, DIR).unwrap();
+        let (until, mut stopped) = (now_micros() + 60_000_000, 0);
+        thread::scope(|scope| {
+            for writer in 0..16 {
+                let db = &db;
+                scope.spawn(move || {
+                    let mut rng = pumice_base::random::Rng::new(writer);
+                    while now_micros() < until {
+                        let key = key(rng.uniform(20_000) as usize);
+                        db.put(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
+                        sleep(Duration::from_micros(500));
+                    }
+                });
+            }
+            while now_micros() < until {
+                sleep(Duration::from_millis(100));
+                stopped += number(&db, "rocksdb.is-write-stopped");
+            }
+        });
+        assert_eq!(stopped, 0, "looks at which writes were stopped");
+        db.close().unwrap();
+    });
+}
+
+/// What was behind under load is not behind for ever: low-priority writes are free at rest.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn nothing_is_behind_at_rest() {
+    simulate(3, || {
+        let options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        let db = Db::open(&options, DIR).unwrap();
+        course(&db, 30);
+        sleep(Duration::from_secs(120));
+        let write = WriteOptions { low_pri: true, no_slowdown: true, ..WriteOptions::default() };
+        db.put(&write, b"key", b"value").unwrap();
+        db.close().unwrap();
+    });
+}
+
 /// The device has no space for a while: writes fail, come back by themselves, and are capped as
 /// before.
 // Plain #[test]: a simulation is a runtime of its own.

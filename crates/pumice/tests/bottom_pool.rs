@@ -6,6 +6,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::probe::Probe;
 use common::{DIR, fill, flush, get, key, memory, options};
@@ -15,7 +16,7 @@ use pumice::{
     ThreadPools,
 };
 use pumice_port::sync::{Mutex, Semaphore};
-use pumice_port::{os, thread};
+use pumice_port::{os, thread, time};
 
 /// A compaction: its thread, the one that computes, and the nice value of that.
 #[derive(Clone, Debug)]
@@ -98,8 +99,10 @@ fn the_last_level_is_compacted_by_the_bottom_pool() {
     let compacting = thread::spawn("compact", move || {
         handle.compact_range(&CompactRangeOptions::default(), None, None)
     });
+    let until = time::now_micros() + 120_000_000;
     while pools.queue_len(PoolPriority::Bottom) == 0 {
-        thread::yield_now();
+        assert!(time::now_micros() < until, "nothing waits for the thread");
+        thread::sleep(Duration::from_millis(1));
     }
     db.close().unwrap();
     assert!(compacting.join().unwrap().is_err(), "it was not done");

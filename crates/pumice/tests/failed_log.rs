@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use pumice::stats::listener::BackgroundErrorReason;
 use pumice::{
-    ColumnFamily, ColumnFamilyOptions, Db, EventListener, FlushOptions, MemFs, Options,
-    ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, Db, EventListener, FlushOptions, MemFs,
+    Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::Error;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
@@ -108,6 +108,39 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
         let copy = fs.crashed_copy(1, CrashMode::PROCESS);
         let (reopened, _) = open(&options(&copy));
         assert!(reopened.get(&ReadOptions::default(), b"a").unwrap().is_some());
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+#[test]
+fn no_files_are_deleted_for_good_while_a_failed_log_is_being_left() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let (db, _) = open(&options(&fs));
+        let db = Arc::new(db);
+        let cf = db.default_column_family();
+        let is_in = |db: &Db, key: &[u8]| db.get(&ReadOptions::default(), key).unwrap().is_some();
+        let after_a_crash = || open(&options(&fs.crashed_copy(1, CrashMode::UNSYNCED))).0;
+        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        let down =
+            CompactRangeOptions { change_level: true, target_level: 3, ..Default::default() };
+        db.compact_range(&down, None, None).unwrap();
+        db.put(&WriteOptions::default(), b"b", b"1").unwrap();
+        fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+        db.flush_wal(false).unwrap_err();
+        let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
+        fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
+        let resuming = Arc::clone(&db);
+        let resume = thread::spawn("resume", move || resuming.resume());
+        thread::sleep(Duration::from_millis(500));
+        let error = db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap_err();
+        assert!(error.to_string().contains("recovering from a failed log"), "{error}");
+        assert!(!resume.is_finished() && is_in(&db, b"a") && is_in(&after_a_crash(), b"a"));
+        resume.join().unwrap().unwrap();
+        db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+        for db in [&db, &after_a_crash()] {
+            assert!(!is_in(db, b"a") && is_in(db, b"b"));
+        }
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

@@ -6,15 +6,19 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{DIR, contents, fill, flush, get, key, memory, options};
 use pumice::options::CompactionStyle;
-use pumice::stats::listener::{CompactionJobInfo, CompactionReason};
+use pumice::stats::listener::{BackgroundErrorReason, CompactionJobInfo, CompactionReason};
 use pumice::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, CompressionType, Db,
-    ErrorKind, EventListener, FileSystem, Options, WaitForCompactOptions, WriteOptions,
+    Error, ErrorKind, EventListener, FileSystem, MemFs, Options, Severity, WaitForCompactOptions,
+    WriteOptions,
 };
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::sync::Mutex;
+use pumice_port::{sim, thread};
 
 #[derive(Default)]
 struct Reasons(Mutex<Vec<CompactionReason>>);
@@ -226,4 +230,183 @@ fn files_that_cannot_be_compacted_are_named() {
     }
     db.compact_files(&how, cf, &[&name], 2).unwrap();
     db.close().unwrap();
+}
+
+/// In FIFO all files stay in level 0, where their order is by age.
+#[pumice_test_macros::test]
+fn fifo_compacts_given_files_in_level_0_alone() {
+    let (_, fs) = memory();
+    let (mut options, _) = quiet(&fs);
+    options.cf.compaction_style = CompactionStyle::Fifo;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.default_column_family();
+    for round in 0..3 {
+        fill(&db, round * 10..round * 10 + 30, &format!("round {round}"));
+        flush(&db);
+    }
+    let mut level0 = names(&db, 0);
+    level0.sort();
+    let how = CompactFilesOptions::default();
+    for level in 1..4 {
+        let error = db.compact_files(&how, cf, &[&level0[1]], level).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = "Exceed the maximum output level defined by the current compaction algorithm";
+        assert!(error.to_string().contains(&format!("{text} --- 0")), "{error}");
+    }
+    db.compact_files(&how, cf, &[&level0[1]], 0).unwrap();
+    assert_eq!(levels(&db), BTreeMap::from([(0, 2)]));
+    assert_eq!(get(&db, &key(15)).unwrap(), b"round 1");
+    assert_eq!(get(&db, &key(25)).unwrap(), b"round 2");
+    db.close().unwrap();
+}
+
+/// The files below are deleted meanwhile: those of level 0 have somewhere to go all the same.
+#[pumice_test_macros::test]
+fn a_wish_outlives_the_levels_below() {
+    let (_, fs) = memory();
+    let (mut options, _) = quiet(&fs);
+    options.cf.disable_auto_compactions = true;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.default_column_family();
+    fill(&db, 0..100, "below");
+    to_level(&db, 2);
+    fill(&db, 0..50, "above");
+    flush(&db);
+    db.suggest_compact_range(cf, None, None).unwrap();
+    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    assert_eq!(levels(&db), BTreeMap::from([(0, 1)]));
+    db.set_options(cf, &[("disable_auto_compactions", "false")]).unwrap();
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(levels(&db).get(&0), None);
+    assert_eq!(contents(&db).len(), 50);
+    db.close().unwrap();
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<BackgroundErrorReason>>);
+
+impl EventListener for Told {
+    fn on_background_error(&self, reason: BackgroundErrorReason, _: &Error) {
+        self.0.lock().push(reason);
+    }
+}
+
+/// Whether the deletion has happened is not known, as with any change that the MANIFEST failed to
+/// take: writes stop until there is a new one.
+#[pumice_test_macros::test]
+fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
+    let (mem, fs) = memory();
+    let (mut options, _) = quiet(&fs);
+    let told = Arc::new(Told::default());
+    options.db.listeners = vec![Arc::clone(&told) as Arc<dyn EventListener>];
+    options.db.max_bgerror_resume_count = 0;
+    let db = Db::open(&options, DIR).unwrap();
+    let cf = db.default_column_family();
+    fill(&db, 0..500, &"v".repeat(100));
+    to_level(&db, 2);
+    let before = levels(&db);
+    mem.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST-*", 0, Fault::Eio));
+    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap_err();
+    assert_eq!(*told.0.lock(), [BackgroundErrorReason::ManifestWrite]);
+    let error = db.put(&WriteOptions::default(), b"a", b"b").unwrap_err();
+    assert_eq!(error.severity(), Severity::Fatal, "{error}");
+    assert_eq!((levels(&db), contents(&db).len()), (before, 500));
+    db.resume().unwrap();
+    db.put(&WriteOptions::default(), b"a", b"b").unwrap();
+    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    assert_eq!(contents(&db).len(), 1);
+    db.close().unwrap();
+    // What is nobody's failure is none of the database's.
+    let dropped = Db::open(&options, DIR).unwrap();
+    let other = dropped.create_column_family(&options.cf, "other").unwrap();
+    dropped.drop_column_family(&other).unwrap();
+    dropped.delete_files_in_ranges(&other, &[(None, None)], true).unwrap_err();
+    assert_eq!(told.0.lock().len(), 1);
+    dropped.close().unwrap();
+}
+
+/// `call` of virtual seconds in a simulation.
+fn simulated(call: impl FnOnce() + Send + 'static) {
+    let (report, outcome) = sim::run(&sim::Options::new(1), call);
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?} {:?}", report.stuck);
+}
+
+fn stall(mem: &MemFs, op: FaultOp, path: &str, seconds: u64) {
+    let nanos = Duration::from_secs(seconds).as_nanos() as u64;
+    mem.add_fault(FaultRule::once(op, path, 0, Fault::Stall(nanos)));
+}
+
+/// Neither call waits for the compaction that has a file; one thread compacts.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn files_that_are_being_compacted_are_left_to_that() {
+    simulated(|| {
+        let (mem, fs) = memory();
+        let (mut options, _) = quiet(&fs);
+        options.db.max_background_jobs = 1;
+        let db = Db::open(&options, DIR).unwrap();
+        let cf = db.default_column_family().clone();
+        fill(&db, 0..500, &"v".repeat(100));
+        to_level(&db, 2);
+        let mut files = db.live_files_metadata();
+        files.sort_by(|a, b| a.smallest_key.cmp(&b.smallest_key));
+        let (busy, idle) = (files[1].clone(), files[3].name.clone());
+        stall(&mem, FaultOp::Create, "*.sst", 20);
+        let (handle, family, name) = (db.clone(), cf.clone(), busy.name.clone());
+        let compacting = thread::spawn("compact", move || {
+            handle.compact_files(&CompactFilesOptions::default(), &family, &[&name], 2)
+        });
+        thread::sleep(Duration::from_secs(1));
+        let compact = |names: &[&str]| {
+            db.compact_files(&CompactFilesOptions::default(), &cf, names, 2).unwrap_err()
+        };
+        let error = compact(&[&busy.name]);
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+        assert!(error.to_string().contains("is already being compacted."), "{error}");
+        let error = compact(&[&files[0].name, &idle]);
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+        assert!(error.to_string().contains("is currently being compacted."), "{error}");
+        assert_eq!(compact(&["/999999.sst"]).kind(), ErrorKind::InvalidArgument);
+        db.delete_files_in_ranges(&cf, &[(None, None)], true).unwrap();
+        assert_eq!(names(&db, 2), [busy.name]);
+        assert!(!compacting.is_finished(), "the test comes too late");
+        assert_eq!(compacting.join().unwrap().unwrap(), names(&db, 2));
+        let (first, last) = (busy.smallest_key, busy.largest_key);
+        let left: Vec<_> = contents(&db).into_iter().map(|(key, _)| key).collect();
+        assert_eq!((left.first(), left.last()), (Some(&first), Some(&last)));
+        db.close().unwrap();
+    });
+}
+
+/// A compaction that found the files below reserved is picked again once they are free.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn what_waits_for_files_that_are_being_deleted_goes_on() {
+    simulated(|| {
+        let (mem, fs) = memory();
+        let (options, reasons) = quiet(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        let cf = db.default_column_family().clone();
+        fill(&db, 0..500, &"v".repeat(100));
+        to_level(&db, 1);
+        fill(&db, 0..500, "new");
+        flush(&db);
+        reasons.0.lock().clear();
+        stall(&mem, FaultOp::Sync, "*MANIFEST-*", 20);
+        let (handle, family) = (db.clone(), cf.clone());
+        let deleting = thread::spawn("delete", move || {
+            handle.delete_files_in_ranges(&family, &[(None, Some(&key(200)))], true)
+        });
+        thread::sleep(Duration::from_secs(1));
+        db.suggest_compact_range(&cf, None, None).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        assert!(!deleting.is_finished(), "the test comes too late");
+        assert_eq!((levels(&db)[&0], reasons.0.lock().len()), (1, 0));
+        deleting.join().unwrap().unwrap();
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        assert_eq!(*reasons.0.lock(), [CompactionReason::FilesMarkedForCompaction]);
+        assert_eq!(levels(&db).get(&0), None);
+        assert_eq!(get(&db, &key(100)).unwrap(), b"new");
+        db.close().unwrap();
+    });
 }

@@ -305,53 +305,74 @@ impl CustomComparator for Fuse {
     }
 }
 
-/// Wherever an ingestion is torn out: nobody waits for its places for ever.
+/// Wherever an ingestion or a deletion of files is torn out: nobody waits for its places for ever.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
-fn a_comparator_that_panics_in_an_ingestion() {
-    let mut boomed = 0;
-    for nth in 1.. {
-        let limits =
-            sim::Options { max_virtual_nanos: 3600 * 1_000_000_000, ..sim::Options::new(nth) };
-        let (_, outcome) = sim::run(&limits, move || ingest_with_a_panic(nth));
-        match outcome {
-            Ok(true) => boomed += 1,
-            Ok(false) => break,
-            Err(failure) => panic!("comparison {nth}: {failure:?}"),
+fn a_comparator_that_panics_while_the_tree_is_changed_from_outside() {
+    let calls: [(Call, u64); 2] = [(ingest, 10), (delete_files, 3)];
+    for (at, (call, least)) in calls.into_iter().enumerate() {
+        let mut boomed = 0;
+        for nth in 1.. {
+            let limits =
+                sim::Options { max_virtual_nanos: 3600 * 1_000_000_000, ..sim::Options::new(nth) };
+            let (_, outcome) = sim::run(&limits, move || with_a_panic(call, nth));
+            match outcome {
+                Ok(true) => boomed += 1,
+                Ok(false) => break,
+                Err(failure) => panic!("call {at}, comparison {nth}: {failure:?}"),
+            }
         }
+        assert!(boomed > least, "call {at}: {boomed} comparisons");
     }
-    assert!(boomed > 10, "{boomed} comparisons");
+}
+
+/// Whether it went well.
+type Call = fn(&Db) -> bool;
+
+fn ingest(db: &Db) -> bool {
+    db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in.sst"]).is_ok()
+}
+
+fn delete_files(db: &Db) -> bool {
+    let range = (Some(&b"x"[..]), Some(&b"y"[..]));
+    db.delete_files_in_ranges(db.default_column_family(), &[range], true).is_ok()
 }
 
 /// Whether there was comparison `nth`.
-fn ingest_with_a_panic(nth: u64) -> bool {
+fn with_a_panic(call: Call, nth: u64) -> bool {
     let fuse = Arc::new(Fuse::default());
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.file_system = MemFs::new(1).shared();
     options.cf.disable_auto_compactions = true;
+    options.cf.level_compaction_dynamic_level_bytes = false;
     options.cf.comparator = Comparator::Custom(Arc::clone(&fuse) as Arc<dyn CustomComparator>);
     let db = Arc::new(Db::open(&options, DIR).unwrap());
-    for _ in 0..2 {
-        db.put(&WriteOptions::default(), b"a", b"v").unwrap();
-        db.put(&WriteOptions::default(), b"c", b"v").unwrap();
+    let fill = |first: &[u8], last: &[u8]| {
+        db.put(&WriteOptions::default(), first, b"v").unwrap();
+        db.put(&WriteOptions::default(), last, b"v").unwrap();
         db.flush(&FlushOptions::default()).unwrap();
-    }
+    };
+    let to = |target_level: i32, begin: Option<&[u8]>, end: Option<&[u8]>| {
+        let how = CompactRangeOptions { change_level: true, target_level, ..Default::default() };
+        db.compact_range(&how, begin, end)
+    };
+    fill(b"x", b"y");
+    to(3, None, None).unwrap();
+    fill(b"d", b"e");
+    to(2, Some(b"d"), Some(b"e")).unwrap();
+    fill(b"a", b"c");
+    fill(b"a", b"c");
     let mut writer = SstFileWriter::new(&options).unwrap();
     writer.open(Path::new("/in.sst")).unwrap();
     writer.put(b"b", b"v").unwrap();
     writer.finish().unwrap();
     fuse.0.store(nth, Ordering::Relaxed);
-    let ingesting = Arc::clone(&db);
-    let ingest = move || {
-        let all = IngestExternalFileOptions::default();
-        ingesting.ingest_external_file(&all, &["/in.sst"]).is_ok()
-    };
-    let ingested = thread::spawn("ingest", ingest).join().unwrap_or(false);
+    let calling = Arc::clone(&db);
+    let called = thread::spawn("call", move || call(&calling)).join().unwrap_or(false);
     let boomed = fuse.0.swap(0, Ordering::Relaxed) == 0;
-    let all = CompactRangeOptions { change_level: true, target_level: 3, ..Default::default() };
-    let compacted = db.compact_range(&all, None, None);
-    assert!(compacted.is_ok() || !ingested, "{compacted:?}");
+    let compacted = to(5, None, None);
+    assert!(compacted.is_ok() || !called, "{compacted:?}");
     drop(db.close());
     boomed
 }

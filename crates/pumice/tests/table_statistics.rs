@@ -160,9 +160,9 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 }
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
-/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned` and those of
-/// writes see to them.
-const ELSEWHERE: [&str; 27] = [
+/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
+/// `space_limit` and those of writes see to them.
+const ELSEWHERE: [&str; 31] = [
     "rocksdb.read.amp.estimate.useful.bytes",
     "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",
@@ -190,6 +190,10 @@ const ELSEWHERE: [&str; 27] = [
     "rocksdb.rate.limiter.total.wait.micros.write",
     "rocksdb.rate.limiter.wait.micros.read",
     "rocksdb.rate.limiter.wait.micros.write",
+    "rocksdb.files.marked.trash",
+    "rocksdb.files.marked.trash.deleted",
+    "rocksdb.files.deleted.immediately",
+    "rocksdb.compaction.cancelled",
 ];
 
 #[pumice_test_macros::test]

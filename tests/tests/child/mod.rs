@@ -20,6 +20,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-continue", crate::compat::run_continue),
     ("rocksdb-write", crate::compat::run_write),
     ("rocksdb-torn", crate::compat::run_torn),
+    ("rocksdb-trash", crate::compat::run_trash),
     ("open", crate::errors::run_open),
     ("faults", crate::faults::run),
     ("crash", crate::crash::run),

@@ -11,10 +11,12 @@
 //! | `peer` | Pumice, 5 to 7 | RocksDB 10.10.1, which writes and compacts; then Pumice |
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
 //! | `torn` | Pumice, then a crash or damage | both, a small database |
+//! | `trash` | both, with a paced deletion that a close ends | the other one |
 
 mod debian;
 mod peer;
 mod torn;
+mod trash;
 
 use pumice_testkit::contents::{self, Contents};
 use pumice_testkit::workload::Workload;
@@ -24,6 +26,7 @@ use crate::stores::Settings;
 
 pub use peer::{run_continue, run_write};
 pub use torn::run as run_torn;
+pub use trash::run as run_trash;
 
 /// What `compression` may say, one column family each.
 const CODECS: [&str; 7] = [

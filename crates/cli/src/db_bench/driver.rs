@@ -195,8 +195,14 @@ impl<'a, E: Engine> Driver<'a, E> {
         let keys = KeyMaker::new(flags, shared.plan.key_size);
         let load = (count, flags.background_read_rate);
         let seed = self.seed ^ READER_SEED;
-        let readers = BackgroundReaders::start(&shared.db, &shared.plan, &keys, load, seed)?;
-        Ok(Watch { monitor, readers })
+        match BackgroundReaders::start(&shared.db, &shared.plan, &keys, load, seed) {
+            Ok(readers) => Ok(Watch { monitor, readers }),
+            Err(error) => {
+                // Nobody else would end it, and it holds the database open.
+                drop(monitor.map(Monitor::finish));
+                Err(error)
+            }
+        }
     }
 
     fn is_monitored(&self) -> bool {

@@ -69,6 +69,32 @@ pub fn limiter(flags: &Flags) -> Result<Option<LimiterFlags>, String> {
     }))
 }
 
+/// What the flags of the file manager say.
+pub struct ManagerFlags {
+    /// Bytes per second.
+    pub rate: i64,
+    /// Bytes; 0 never cuts.
+    pub bytes_per_truncate: u64,
+}
+
+/// The share of trash above which files are deleted at once, as in `db_stress`.
+pub const MAX_TRASH_DB_RATIO: f64 = 0.25;
+
+/// The manager of table files that `flags` ask for.
+///
+/// # Errors
+/// A rate that no manager can have (the text names the flag).
+pub fn file_manager(flags: &Flags) -> Result<Option<ManagerFlags>, String> {
+    let truncates = flags.is_given("sst_file_manager_bytes_per_truncate");
+    if flags.sst_file_manager_bytes_per_sec == 0 && !truncates {
+        return Ok(None);
+    }
+    let rate = i64::try_from(flags.sst_file_manager_bytes_per_sec)
+        .map_err(|_| "sst_file_manager_bytes_per_sec is too large".to_string())?;
+    let bytes_per_truncate = flags.sst_file_manager_bytes_per_truncate;
+    Ok(Some(ManagerFlags { rate, bytes_per_truncate }))
+}
+
 fn without_limiter(flag: &str) -> String {
     format!("{flag} needs rate_limiter_bytes_per_sec")
 }

@@ -194,6 +194,10 @@ flag_table! {
         "The most bytes one request to the limiter gets at once; 0 is one refill";
     rate_limiter_auto_tuned: bool = false,
         "Adjust the limiter's rate dynamically between a twentieth of it and all of it";
+    sst_file_manager_bytes_per_sec: u64 = 0,
+        "Bytes of tables and logs deleted per second; 0 deletes at once";
+    sst_file_manager_bytes_per_truncate: u64 = 64 << 20,
+        "Larger files are cut by so many bytes at a time; 0 deletes them in one piece";
     rate_limit_bg_reads: bool = false, "Limit compaction reads, and no writes";
     rate_limit_user_ops: bool = false, "Charge reads of users to the limiter";
     rate_limit_auto_wal_flush: bool = false, "Charge the log of user writes to the limiter";

@@ -1,8 +1,8 @@
 //! `--plot=FILE.svg`: a run drawn over time, readable on light and on dark ground.
 //!
-//! Panels, from above: what was written a second and what slowed writes were allowed, what was
-//! written in all, files of L0, bytes that wait for compaction. Behind all of them the moments at
-//! which writes were slowed or stopped.
+//! Panels, from above: what was written a second and what slowed writes were allowed; what was
+//! written in all, and by flushes and compactions; files of L0; bytes that wait for compaction.
+//! Behind all of them the moments at which writes were slowed or stopped.
 //!
 //! Thread safety: pure functions.
 
@@ -61,7 +61,13 @@ pub fn svg(name: &str, samples: &[Sample], bytes_each: u64) -> String {
                 Curve { class: "a", points: written },
             ],
         },
-        one("written in all, MB", over_time(&|sample| mib(sample.operations))),
+        Panel {
+            title: "written in all, MB; by flushes and compactions (second colour)".to_string(),
+            curves: vec![
+                Curve { class: "b", points: over_time(&|sample| sample.compacted_mb) },
+                Curve { class: "a", points: over_time(&|sample| mib(sample.operations)) },
+            ],
+        },
         one("files in L0", over_time(&|sample| sample.l0_files as f64)),
         one("pending compaction, MB", over_time(&|sample| sample.pending_bytes as f64 / MEGABYTE)),
     ];
@@ -180,16 +186,18 @@ mod tests {
             delayed_rate: if n < 5 { 1 << 20 } else { 0 },
             l0_files: n / 3,
             pending_bytes: n << 20,
+            compacted_mb: n as f64 * 123.0,
         };
         let samples: Vec<Sample> = (0..50).map(sample).collect();
         let svg = svg("fillrandom", &samples, 1024);
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert_eq!(svg.matches("<polyline").count(), 5);
+        assert_eq!(svg.matches("<polyline").count(), 6);
         // In each of four panels: five looks stopped, four slowed (the first stands for no time).
         assert_eq!(svg.matches("class=\"stop\"").count(), 4 * 5);
         assert_eq!(svg.matches("class=\"slow\"").count(), 4 * 4);
         // 10,000 operations a second of 1 KiB.
         assert!(svg.contains(">9.8</text>"), "{svg}");
+        assert!(svg.contains(">6027</text>"), "49 times 123 MB: {svg}");
         assert!(svg.contains("prefers-color-scheme:dark"));
         assert!(super::svg("empty", &[], 1).contains("</svg>"));
     }

@@ -4,13 +4,13 @@
 //! have is passed over when its flag was not given, and refused when it was.
 
 use super::engine::{self, BenchDb, Engine, Hits, Result};
-use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
+use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::flags::Flags;
 use pumice::{
     BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, CpuPriority, Db,
     DbIterator, FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
-    RateLimiterOptions, ReadOptions, Statistics, ThreadPools, WaitForCompactOptions, WriteBatch,
-    WriteOptions,
+    RateLimiterOptions, ReadOptions, SstFileManager, SstFileManagerOptions, Statistics,
+    ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
@@ -50,6 +50,7 @@ impl Pumice {
             HelperPool::shared().set_limit(helpers);
         }
         options.db.rate_limiter = rate_limiter(flags)?;
+        options.db.sst_file_manager = file_manager(flags)?;
         options.db.create_if_missing = true;
         if flags.statistics {
             options.db.statistics = Some(Arc::new(Statistics::new()));
@@ -73,6 +74,17 @@ fn rate_limiter(flags: &Flags) -> Result<Option<Arc<RateLimiter>>> {
         single_burst_bytes: wanted.single_burst_bytes.unsigned_abs(),
     });
     Ok(Some(Arc::new(limiter.map_err(text)?)))
+}
+
+/// The manager of table files that `flags` ask for.
+fn file_manager(flags: &Flags) -> Result<Option<Arc<SstFileManager>>> {
+    let Some(wanted) = engine_options::file_manager(flags)? else { return Ok(None) };
+    let manager = SstFileManager::new(&SstFileManagerOptions {
+        rate_bytes_per_sec: wanted.rate.unsigned_abs(),
+        max_trash_db_ratio: MAX_TRASH_DB_RATIO,
+        bytes_max_delete_chunk: wanted.bytes_per_truncate,
+    });
+    Ok(Some(Arc::new(manager.map_err(text)?)))
 }
 
 /// Lets a refusal pass when the user did not give the option's flag.

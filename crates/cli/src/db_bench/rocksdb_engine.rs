@@ -44,6 +44,15 @@ impl RocksDb {
         if let Some(settings) = rate_limiter(flags)? {
             options.set_rate_limiter(&settings);
         }
+        if let Some(manager) = engine_options::file_manager(flags)? {
+            let flag = "sst_file_manager_bytes_per_truncate";
+            if flags.is_given(flag) {
+                return Err(format!(
+                    "{flag} cannot be given with --engine: the C API has no such setting"
+                ));
+            }
+            options.set_sst_file_manager(manager.rate, engine_options::MAX_TRASH_DB_RATIO);
+        }
         if flags.statistics {
             options.enable_statistics();
         }

@@ -3,13 +3,18 @@
 //! One family is compacted by level or universally, as the lot falls at each open; one universally;
 //! the third by FIFO, whose limit is so high that nothing is deleted: its files are only
 //! merged. The options that decide what tables look like are drawn for
-//! each open, so that files of many kinds lie beside each other.
+//! each open, so that files of many kinds lie beside each other. So is whether, and how fast, files
+//! are deleted at a rate.
 
 use super::expected::FAMILIES;
 use super::values::COUNTERS;
-use pumice::{ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result};
+use pumice::{
+    ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result, SstFileManager,
+    SstFileManagerOptions,
+};
 use pumice_base::random::Rng;
 use std::path::Path;
+use std::sync::Arc;
 
 const NAMES: [&str; FAMILIES] = ["default", "counters", "fifo"];
 /// The family that is compacted by FIFO.
@@ -108,6 +113,11 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         draw(&["true", "false"]),
         draw(&["true", "false"])
     );
+    options.db.sst_file_manager = match draw(&["none", "none", "slow", "fast"]) {
+        "slow" => Some(manager(2_000_000)?),
+        "fast" => Some(manager(100_000_000)?),
+        _ => None,
+    };
     let families = NAMES.iter().enumerate().map(|(family, name)| {
         let mut family_options = options.cf.clone();
         let operator = if family == COUNTERS { "uint64add" } else { "put" };
@@ -127,4 +137,13 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     let families = families.collect::<Result<Vec<_>>>()?;
     let (db, families) = Db::open_cf(&options.db, path, &families)?;
     Ok(Store { db, families })
+}
+
+/// Deletes at a rate, large files in many parts: who is killed leaves trash.
+fn manager(rate_bytes_per_sec: u64) -> Result<Arc<SstFileManager>> {
+    let max_trash_db_ratio = SstFileManagerOptions::default().max_trash_db_ratio;
+    let bytes_max_delete_chunk = 16 << 10;
+    let options =
+        SstFileManagerOptions { rate_bytes_per_sec, max_trash_db_ratio, bytes_max_delete_chunk };
+    SstFileManager::new(&options).map(Arc::new)
 }

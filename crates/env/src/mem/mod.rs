@@ -381,6 +381,13 @@ impl FileSystem for MemFs {
         self.change_names(FaultOp::Remove, operation::REMOVE, path, |names| names.remove(path))
     }
 
+    fn num_file_links(&self, path: &Path) -> Result<u64> {
+        self.ask(FaultOp::Stat, operation::NUM_LINKS, path, |world| {
+            let inode = self.find(world, operation::NUM_LINKS, path)?;
+            Ok(world.names.names_of(&inode))
+        })
+    }
+
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()> {
         let operation = operation::truncate(bytes);
         self.ask(FaultOp::Truncate, &operation, path, |world| {

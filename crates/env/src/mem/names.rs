@@ -130,6 +130,11 @@ impl Names {
     pub(super) fn find(&self, path: &Path) -> Option<Arc<Inode>> {
         self.entry(path)?.thing.file().cloned()
     }
+    /// How many names now lead to `inode`.
+    pub(super) fn names_of(&self, inode: &Arc<Inode>) -> u64 {
+        let all = self.dirs.values().flat_map(|dir| dir.live.values());
+        all.filter(|thing| thing.file().is_some_and(|file| Arc::ptr_eq(file, inode))).count() as u64
+    }
     pub(super) fn is_dir(&self, path: &Path) -> bool {
         self.paths.contains_key(path)
     }

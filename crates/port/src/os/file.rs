@@ -88,6 +88,8 @@ pub struct FileStat {
     pub inode: u64,
     /// Bytes the file occupies on the device.
     pub allocated_bytes: u64,
+    /// Names of the file.
+    pub links: u64,
 }
 
 impl FileStat {
@@ -99,6 +101,7 @@ impl FileStat {
             device: m.dev(),
             inode: m.ino(),
             allocated_bytes: m.blocks() * 512,
+            links: m.nlink(),
         }
     }
 }

@@ -134,7 +134,8 @@ mod tests {
         }
         // SAFETY: of all these none touches memory but the calling thread's errno.
         unsafe {
-            libc::alarm(60);
+            // So that a handler that blocks fails instead of hanging; otherwise it takes a second.
+            libc::alarm(600);
             let signals = Signals::install().unwrap();
             // More than the pipe holds, while nobody reads.
             for _ in 0..70_000 {

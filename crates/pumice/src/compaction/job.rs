@@ -48,9 +48,8 @@ impl DbInner {
     pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         let mut worked = false;
-        while let Some(mut work) = self.pick_compaction(&mut state) {
+        while let Some(work) = self.pick_compaction(&mut state) {
             worked = true;
-            self.account(&mut state, &mut work);
             if self.is_for_bottom(&work) {
                 self.forward(&mut state, work);
                 continue;
@@ -58,7 +57,7 @@ impl DbInner {
             let deep = usize::from(work.pick.start_level > 0);
             state.running_compactions += 1;
             state.running_deep += deep;
-            state = self.run_compaction(state, &work);
+            state = self.run_compaction(state, work);
             state.running_compactions -= 1;
             state.running_deep -= deep;
         }
@@ -66,36 +65,39 @@ impl DbInner {
         worked
     }
 
-    /// Opens the account of a compaction's writes, if somebody goes by it.
+    /// Opens the account of a compaction's writes, if it writes and somebody goes by it.
     fn account(&self, state: &mut DbState, work: &mut CompactionWork) {
         let pick = &work.pick;
+        if pick.is_trivial_move || pick.is_deletion {
+            return;
+        }
         let level0 = pick.start_level == 0;
         work.io = self.job_io(if level0 { IoClass::Level0 } else { IoClass::Deep });
         let family = state.cfs.get_mut(&work.cf.id);
         if let (true, Some(io), Some(cf)) = (level0, &work.io, family) {
             let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
             let put = usize::from(pick.output_level == 0);
-            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_bytes());
+            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_entries());
         }
     }
 
     /// Runs a picked compaction without the lock.
     fn run_compaction<'a>(
         self: &'a Arc<Self>,
-        state: MutexGuard<'a, DbState>,
-        work: &CompactionWork,
+        mut state: MutexGuard<'a, DbState>,
+        mut work: CompactionWork,
     ) -> MutexGuard<'a, DbState> {
-        let lane = self.lane_of(&state, work);
+        self.account(&mut state, &mut work);
+        let lane = self.lane_of(&state, &work);
         drop(state);
-        let compacted = thread::contain("Compaction", || self.compact(work, lane));
+        let compacted = thread::contain("Compaction", || self.compact(&work, lane));
         let result = compacted.and_then(|result| result);
-        let mut state = self.state.lock();
-        self.compaction_ended(&mut state, work, &result);
         if let Err(error) = &result {
-            drop(state);
+            // First: who waited for the compaction finds the database in the state that it left.
             self.background_error(error, Reason::Compaction);
-            state = self.state.lock();
         }
+        let mut state = self.state.lock();
+        self.compaction_ended(&mut state, &work, &result);
         state
     }
 
@@ -119,12 +121,11 @@ impl DbInner {
         state.bottom_compactions += 1;
         let db = Arc::clone(self);
         let body = move |db: &Arc<Self>| {
-            drop(db.run_compaction(db.state.lock(), &work));
+            drop(db.run_compaction(db.state.lock(), work));
             true
         };
         let job = Box::new(move || db.run_job("Compaction", |s| &mut s.bottom_compactions, body));
-        let (pool, tag) = (Priority::Bottom, self.job_tag());
-        self.pools.schedule_parted(pool, "bottom compaction", tag, job);
+        self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
     }
 
     /// Tells this database's queued jobs from those of others.
@@ -222,7 +223,10 @@ impl DbInner {
             }
             self.update_stall(cf);
             match result {
-                Ok(()) => cf.compaction_retry.succeeded(),
+                Ok(()) => {
+                    cf.compaction_retry.succeeded();
+                    state.errors.compaction_found_no_space = false;
+                }
                 Err(error) => cf.compaction_retry.failed(error),
             }
         }
@@ -243,6 +247,8 @@ impl DbInner {
         if work.pick.is_deletion {
             return self.drop_files(work);
         }
+        // Moves and deletions need none.
+        let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
         let result = self.rewrite(work, lane, job, started);

@@ -100,15 +100,20 @@ impl CompactionPlan {
 
     /// Adds what was suggested to the marked files, and forgets what is gone or at the bottom.
     fn mark_suggested(&mut self, version: &Version) {
-        let last = version.num_non_empty_levels().saturating_sub(1);
-        let find = |number: u64| version.find_by_number(number).filter(|(level, _)| *level < last);
-        self.suggested.retain(|number| find(*number).is_some());
-        for (level, file) in self.suggested.iter().filter_map(|number| find(*number)) {
-            let known = self.marks.marked.iter().any(|(_, marked)| marked.number == file.number);
-            if !known && !file.is_being_compacted() && !self.is_fifo() {
-                self.marks.marked.push((level, Arc::clone(file)));
+        // Files of L0 can go down even if nothing is below.
+        let last = version.num_non_empty_levels().saturating_sub(1).max(1);
+        let is_fifo = self.is_fifo();
+        let marked = &mut self.marks.marked;
+        // A whole tree may be suggested: nothing here may look through all for each.
+        let known: BTreeSet<u64> = marked.iter().map(|(_, file)| file.number).collect();
+        self.suggested.retain(|number| {
+            let found = version.find_by_number(*number).filter(|(level, _)| *level < last);
+            let Some((level, file)) = found else { return false };
+            if !is_fifo && !known.contains(number) && !file.is_being_compacted() {
+                marked.push((level, Arc::clone(file)));
             }
-        }
+            true
+        });
     }
 
     /// Files in `range` are to be compacted, unless they are in the last level with data.
@@ -135,7 +140,7 @@ impl CompactionPlan {
             options: &self.options,
             running: &self.running,
         };
-        picker::pick_files(&context, request)
+        picker::pick_files(&context, request, self.is_fifo())
     }
 
     /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
@@ -287,7 +292,12 @@ impl CompactionPlan {
         self.running.reserve(level, range, replaced)
     }
 
-    /// Ends [`Self::reserve`]; the caller refreshes the plan.
+    /// Keeps compactions from files that go, until [`Self::unreserve`].
+    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> u64 {
+        self.running.reserve_files(doomed)
+    }
+
+    /// Ends [`Self::reserve`] and [`Self::reserve_files`]; the caller refreshes the plan.
     pub fn unreserve(&mut self, id: u64) {
         self.running.unregister(id);
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::JobIo;
+use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{FileMetaData, Level};
 use pumice_port::lane::{Floor, unlowered};
 use pumice_port::sync::Mutex;
@@ -157,17 +157,7 @@ fn compact(
         Some(start) => entries.seek(start),
         None => entries.seek_to_first(),
     }
-    let mut until_poll = KEYS_PER_POLL;
-    while entries.valid() {
-        writer.add(entries.key(), entries.value())?;
-        entries.next();
-        until_poll -= 1;
-        if until_poll == 0 {
-            until_poll = KEYS_PER_POLL;
-            job.check_wanted()?;
-        }
-    }
-    entries.status()?;
+    write_entries(job, &mut entries, &mut writer)?;
     writer.finish()?;
     Ok(SubcompactionResult {
         files: writer.files,
@@ -176,6 +166,29 @@ fn compact(
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
+}
+
+/// Writes all that is left of the input.
+fn write_entries(
+    job: &JobContext,
+    entries: &mut CompactionIterator<MergingIterator<Source>>,
+    writer: &mut Writer<'_>,
+) -> Result<()> {
+    let mut until_poll = KEYS_PER_POLL;
+    let mut progress = JobProgress::new(job.io.as_deref());
+    while entries.valid() {
+        writer.add(entries.key(), entries.value())?;
+        entries.next();
+        progress.at(entries.counts().entries_in);
+        until_poll -= 1;
+        if until_poll == 0 {
+            until_poll = KEYS_PER_POLL;
+            job.check_wanted()?;
+        }
+    }
+    entries.status()?;
+    progress.tell(entries.counts().entries_in);
+    Ok(())
 }
 
 /// The inputs: each L0 file by itself, every other level as one.
@@ -316,8 +329,10 @@ impl Writer<'_> {
         self.low = high;
         let written = output.finish(&self.job.db, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
+        let (db, meta) = (&self.job.db, &written.meta);
+        unlowered(|| db.track_table(meta.number, meta.file_size));
         self.files.push(written.meta);
-        Ok(())
+        self.job.db.check_space()
     }
 
     fn finish(&mut self) -> Result<()> {

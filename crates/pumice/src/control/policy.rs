@@ -12,10 +12,11 @@
 pub(crate) struct Relief {
     /// What leaves the stock at the end: bytes of memtables; files of L0.
     pub stock: f64,
-    /// Bytes that the job is going to write, roughly.
-    pub total_bytes: f64,
-    /// Bytes that it has written.
-    pub done_bytes: f64,
+    /// Entries of its input, roughly. What it writes says nothing: overwritten entries and
+    /// compression may leave little of it, and the last of it may be on its way to the device.
+    pub total_entries: f64,
+    /// Entries that it is done with.
+    pub done_entries: f64,
     /// Seconds since it began.
     pub elapsed: f64,
 }
@@ -23,6 +24,8 @@ pub(crate) struct Relief {
 /// A column family at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FamilyInputs {
+    /// Which one it is.
+    pub id: u32,
     /// Size at which a memtable is sealed.
     pub memtable_bytes: f64,
     /// Writes stop at so many sealed memtables.
@@ -39,8 +42,6 @@ pub(crate) struct FamilyInputs {
     pub flush: Option<Relief>,
     /// Files of L0.
     pub l0_files: f64,
-    /// Their bytes.
-    pub l0_bytes: f64,
     /// L0 is compacted from so many files on.
     pub l0_trigger: f64,
     /// From here on writes are to be slowed.
@@ -70,6 +71,9 @@ pub(crate) struct Totals {
     pub l0_written: f64,
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
+    /// Entries that flushes, and that compactions of L0, are done with.
+    pub flush_entries: f64,
+    pub l0_entries: f64,
     /// Memtable bytes that flushes have put into tables, and the files they made of them.
     pub flushed: f64,
     pub flushes: f64,
@@ -85,6 +89,8 @@ pub(crate) struct Totals {
 pub(crate) struct Inputs {
     /// Seconds since the last tick.
     pub seconds: f64,
+    /// Nobody looked for most of that time, as there was nothing to do.
+    pub rested: bool,
     pub totals: Totals,
     pub families: Vec<FamilyInputs>,
     /// Bytes a second that the device has lately shown it can take from all its databases; 0 if

@@ -177,7 +177,7 @@ impl Db {
     /// # Errors
     /// See [`Db::write`].
     pub fn put(&self, options: &WriteOptions, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner().write_one(options, |batch| batch.put(key, value))
+        self.inner().put(options, 0, key, value)
     }
     /// Sets `key` to `value` in `cf`. See [`Db::write`] for errors.
     pub fn put_cf(
@@ -188,7 +188,7 @@ impl Db {
         value: &[u8],
     ) -> Result<()> {
         let id = self.live(cf)?.id;
-        self.inner().write_one(options, |batch| batch.put_cf(id, key, value))
+        self.inner().put(options, id, key, value)
     }
     /// Deletes `key`; it need not exist. See [`Db::write`] for errors.
     pub fn delete(&self, options: &WriteOptions, key: &[u8]) -> Result<()> {

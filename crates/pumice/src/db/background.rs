@@ -59,7 +59,12 @@ impl DbInner {
     pub(crate) fn start_background(&self) {
         let mut state = self.state.lock();
         state.opened = true;
+        self.track_tables(&mut state);
         self.schedule_background(&mut state);
+        drop(state);
+        if self.options().sst_file_manager.is_some() {
+            self.delete_obsolete_files(); // What `delete_unreferenced_files` has found.
+        }
     }
 
     /// Starts jobs for what stands in the queues. Requires: state lock held.

@@ -151,6 +151,7 @@ impl DbInner {
             }
             // What the last jobs made obsolete, while the directory is still ours.
             self.delete_obsolete_files();
+            self.untrack_tables();
             self.info(format_args!("Shutdown complete"));
             *self.lock.lock() = None;
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {

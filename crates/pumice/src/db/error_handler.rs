@@ -3,15 +3,16 @@
 //! | severity | from | effect | cleared by |
 //! |---|---|---|---|
 //! | Soft | read or space failure of a compaction | its family's compaction pauses | the next try |
-//! | Hard | failed flush, full disk, failed log write | writes stop, reads go on | `resume` |
+//! | Hard | failed flush, full disk, failed log write, space limit | writes stop | `resume` |
 //! | Fatal | failed MANIFEST write | as Hard, and files stay | `resume` |
 //! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
 //! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
-//! should look at it. A file that failed to sync is never used again: `resume` flushes the
-//! memtables to new files, starts a new log and records in the MANIFEST that the old one is not
-//! needed.
+//! should look at it. Nor is the limit of `sst_file_manager`, which somebody has to raise; with a
+//! manager, a full disk is not tried before as much is free as the manager keeps for that. A file
+//! that failed to sync is never used again: `resume` flushes the memtables to new files, starts a
+//! new log and records in the MANIFEST that the old one is not needed.
 //!
 //! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
 //! whose tail is unknown is never followed by records.
@@ -54,6 +55,8 @@ pub(crate) struct ErrorState {
     failed_again: Option<Error>,
     /// A job that tries to resume is scheduled or running.
     retrying: bool,
+    /// The disk was full for a compaction, and none has ended well since.
+    pub compaction_found_no_space: bool,
 }
 
 impl ErrorState {
@@ -79,8 +82,11 @@ fn severity(error: &Error, reason: Reason) -> Severity {
     match error.kind() {
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
+        // It has not begun.
+        ErrorKind::CompactionTooLarge => Severity::None,
         // Somebody wants it no more; a lack of memory is no such reason.
         ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
+        _ if error.subcode() == SubCode::SpaceLimit => Severity::Hard,
         _ if reason == Reason::Compaction => Severity::Soft,
         _ if reason == Reason::Manifest => Severity::Fatal,
         _ => Severity::Hard,
@@ -93,6 +99,7 @@ fn heals(error: &Error, reason: Reason) -> bool {
         return false;
     }
     error.severity() < Severity::Unrecoverable
+        && error.subcode() != SubCode::SpaceLimit
         && (error.is_no_space() || reason != Reason::WriteCallback)
 }
 
@@ -123,6 +130,9 @@ impl DbInner {
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
             return; // A resume has left that log behind meanwhile.
+        }
+        if reason == Reason::Compaction && error.is_no_space() {
+            state.errors.compaction_found_no_space = true;
         }
         if severity >= Severity::Hard {
             let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
@@ -169,11 +179,18 @@ impl DbInner {
         let (db, attempts) = (Weak::clone(me), options.max_bgerror_resume_count);
         let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
         let job = move || {
-            for _ in 0..attempts {
+            let mut left = attempts;
+            while left > 0 {
                 wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
-                if db.closing.load(Ordering::Acquire) || db.resumed_or_hopeless() {
+                if db.closing.load(Ordering::Acquire) {
                     return;
+                }
+                if db.may_resume() {
+                    if db.resumed_or_hopeless() {
+                        return;
+                    }
+                    left -= 1;
                 }
             }
             if let Some(db) = db.upgrade() {

@@ -11,10 +11,12 @@ use pumice_base::{Error, Result};
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 
 use crate::compaction::picker::{FilesRequest, InputLevel};
+use crate::db::DbInner;
 use crate::db::api::Db;
 use crate::db::column_family::{CfData, ColumnFamily};
+use crate::db::error_handler::Reason;
 use crate::db::requests::CompactFilesOptions;
-use crate::db::{DbInner, DbState};
+use crate::db::reserve::Reserved;
 
 /// First and last user key; None for an open end.
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
@@ -26,7 +28,8 @@ impl Db {
     /// other files, is seen again; snapshots see the deletion, too.
     ///
     /// # Errors
-    /// ColumnFamilyDropped; the background error; IoError of the MANIFEST.
+    /// ColumnFamilyDropped; the background error; Aborted while the database is recovering from a
+    /// failed log; IoError of the MANIFEST, which is a background error then.
     pub fn delete_files_in_ranges(
         &self,
         cf: &ColumnFamily,
@@ -97,47 +100,54 @@ impl DbInner {
         include_end: bool,
     ) -> Result<()> {
         self.check_writable()?;
-        let mut reserved = None;
-        let build = |state: &mut DbState| {
-            self.check_alive(state)?;
-            let dropped = || Error::column_family_dropped(cf.name.clone());
-            let family = state.cfs.get_mut(&cf.id).ok_or_else(dropped)?;
-            let version = Arc::clone(&family.version);
-            let doomed = files_inside(&version, ranges, include_end);
-            let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
-            let numbers = |input: &InputLevel| {
-                let level = input.level;
-                input.files.iter().map(move |file| (level, file.number)).collect::<Vec<_>>()
-            };
-            edit.deleted_files = doomed.iter().flat_map(numbers).collect();
-            if edit.deleted_files.is_empty() {
-                return Ok(Vec::new().into());
-            }
-            self.info(format_args!(
-                "[{}] Deleting {} files in ranges",
-                cf.name,
-                edit.deleted_files.len()
-            ));
-            // No compaction takes them up before the new version is there.
-            let nowhere = UserRange { begin: Some(&[]), end: Some(&[]), end_open: true };
-            reserved = Some(family.plan.reserve(0, &nowhere, doomed));
-            Ok(vec![edit].into())
-        };
-        let deleted = self.change_versions(build, |_| ());
-        if let Some(reservation) = reserved {
-            let mut state = self.state.lock();
-            if let Some(family) = state.cfs.get_mut(&cf.id) {
-                family.plan.unreserve(reservation);
-                self.refresh_scores(family);
-                self.update_stall(family);
-            }
-            self.queue_compaction(&mut state, cf.id);
-            self.schedule_background(&mut state);
-            self.changed.notify_all();
+        let mut manifest = self.manifest.lock();
+        manifest.check_lasting()?;
+        let mut reserved = Reserved::new(self);
+        let deleted =
+            self.reserve_inside(cf, ranges, include_end, &mut reserved).and_then(|edit| {
+                match reserved.is_empty() {
+                    true => Ok(()),
+                    false => self.apply_edits(&mut manifest, edit.into(), |_| ()),
+                }
+            });
+        drop(manifest);
+        let tried = !reserved.is_empty();
+        drop(reserved);
+        if let Err(error) = &deleted
+            && tried
+        {
+            self.background_error(error, Reason::Manifest);
         }
         deleted?;
         self.delete_obsolete_files();
         Ok(())
+    }
+
+    /// The edit that deletes the files inside `ranges`. If there are any, they are reserved, noted
+    /// in `reserved`: no compaction takes them up before the new version is there. Requires the
+    /// MANIFEST lock.
+    fn reserve_inside(
+        &self,
+        cf: &CfData,
+        ranges: &[KeyRange<'_>],
+        include_end: bool,
+        reserved: &mut Reserved<'_>,
+    ) -> Result<VersionEdit> {
+        let mut state = self.state.lock();
+        self.check_alive(&state)?;
+        let dropped = || Error::column_family_dropped(cf.name.clone());
+        let family = state.cfs.get_mut(&cf.id).ok_or_else(dropped)?;
+        let doomed = files_inside(&family.version, ranges, include_end);
+        let mut edit = VersionEdit { column_family: cf.id, ..VersionEdit::default() };
+        for input in &doomed {
+            edit.deleted_files.extend(input.files.iter().map(|file| (input.level, file.number)));
+        }
+        if !doomed.is_empty() {
+            let count = edit.deleted_files.len();
+            self.info(format_args!("[{}] Deleting {count} files in ranges", cf.name));
+            reserved.add(cf.id, family.plan.reserve_files(doomed));
+        }
+        Ok(edit)
     }
 
     fn suggest_compact_range(

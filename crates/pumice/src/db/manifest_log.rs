@@ -75,6 +75,13 @@ impl ManifestLog {
     pub fn check_open(&self) -> Result<()> {
         if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
     }
+
+    /// Refuses changes while they would take effect in memory only (see [`Self::hold`]): for calls
+    /// that promise their effect.
+    pub fn check_lasting(&self) -> Result<()> {
+        self.check_open()?;
+        if self.held { Err(recovering()) } else { Ok(()) }
+    }
 }
 
 /// Edits for several column families that take effect together.

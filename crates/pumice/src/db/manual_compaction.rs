@@ -337,6 +337,12 @@ impl DbInner {
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
+        if let Some(files) = &request.files {
+            // What cannot be done now is refused now, not when a job would come to it.
+            let dropped = || Error::column_family_dropped("manual compaction");
+            let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
+            cf.plan.pick_files(&cf.version, files)?;
+        }
         let id = state.manual.next_id;
         state.manual.next_id += 1;
         state.manual.requests.push_back(Request { id, ..request });

@@ -45,7 +45,9 @@ pub(crate) mod read_api;
 pub(crate) mod recovery;
 pub(crate) mod regulator;
 pub mod requests;
+pub(crate) mod reserve;
 pub(crate) mod snapshot;
+pub(crate) mod space;
 pub(crate) mod version_recovery;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -160,6 +162,8 @@ pub(crate) struct DbState {
     pub options_file_number: FileNumber,
     /// What the open dropped from the MANIFEST, since a crash had torn it.
     pub dropped_tail: Option<DroppedTail>,
+    /// What `sst_file_manager` keeps free for this database after a full disk.
+    pub disk_buffer: u64,
     /// How the close went, once it is over.
     pub closed: Option<Result<()>>,
 }

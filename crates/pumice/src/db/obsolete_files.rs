@@ -206,7 +206,7 @@ impl DbInner {
 
     pub(crate) fn delete_file(&self, path: &Path) {
         // A file system that panics leaves a file behind, and the others go.
-        let removed = thread::contain("File deletion", || self.fs.remove(path));
+        let removed = thread::contain("File deletion", || self.remove_or_trash(path));
         match removed.and_then(|removed| removed) {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
@@ -216,7 +216,8 @@ impl DbInner {
         }
     }
 
-    /// After an open: deletes every file of ours in the directory that nothing refers to.
+    /// After an open: deletes every file of ours in the directory that nothing refers to; what
+    /// goes at a rate, once the open has succeeded.
     pub(crate) fn delete_unreferenced_files(&self) -> Result<()> {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {
@@ -232,6 +233,7 @@ impl DbInner {
         if wal_dir != self.path {
             dirs.push(wal_dir.clone());
         }
+        let paced = self.options().sst_file_manager.is_some();
         for dir in dirs {
             for name in self.fs.list(&dir)? {
                 let Some((number, kind)) = filename::parse(&name) else { continue };
@@ -240,12 +242,19 @@ impl DbInner {
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.path && number < manifest,
                     FileType::Temp => dir == self.path,
+                    FileType::Trash => true,
                     FileType::Options => dir == self.path && number < options_file,
                     _ => false,
                 };
                 if obsolete {
                     self.info(format_args!("Deleting unreferenced file {name}"));
-                    self.delete_file(&dir.join(&name));
+                    let path = dir.join(&name);
+                    match kind {
+                        FileType::Table | FileType::Wal | FileType::Trash if paced => {
+                            self.state.lock().obsolete.unnamed.push(path);
+                        }
+                        _ => self.delete_file(&path),
+                    }
                 }
             }
         }

@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use pumice_base::narrow::round_down_u64;
 use pumice_env::{DeviceMember, DeviceScheduler, FileSystem, IoClass, JobIo};
+use pumice_memtable::MemTable;
 use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::control::adaptive::Adaptive;
@@ -38,10 +40,18 @@ const MEGABYTE: f64 = 1_048_576.0;
 /// The jobs of a column family that make room for writes. Belongs to the state lock.
 #[derive(Default)]
 pub(crate) struct Reliefs {
-    /// The running flush, and the memtable bytes it takes.
-    flush: Option<(Arc<JobIo>, f64)>,
-    /// The running compaction of L0, the files it takes out, and the bytes of its inputs.
-    level0: Option<(Arc<JobIo>, f64, f64)>,
+    /// The running flush, and the memtable bytes and entries it takes.
+    flush: Option<(Arc<JobIo>, f64, f64)>,
+    /// The running compactions of L0, oldest first, the files each takes out, and the entries of
+    /// its inputs.
+    level0: Vec<(Arc<JobIo>, f64, f64)>,
+}
+
+impl Reliefs {
+    /// The flush has ended, well or not.
+    pub fn flush_ended(&mut self) {
+        self.flush = None;
+    }
 }
 
 /// Totals of finished jobs.
@@ -125,6 +135,8 @@ impl Regulator {
             flush_written: self.member.written(IoClass::Flush) as f64,
             l0_written: self.member.written(IoClass::Level0) as f64,
             deep_written: self.member.written(IoClass::Deep) as f64,
+            flush_entries: self.member.entries(IoClass::Flush) as f64,
+            l0_entries: self.member.entries(IoClass::Level0) as f64,
             flushed: finished(&self.finished.flushed_bytes),
             flushes: finished(&self.finished.flushes),
             flush_seconds: finished(&self.finished.flush_micros) / 1e6,
@@ -134,11 +146,11 @@ impl Regulator {
     }
 }
 
-fn relief(io: &JobIo, stock: f64, total_bytes: f64) -> Relief {
+fn relief((io, stock, entries): &(Arc<JobIo>, f64, f64)) -> Relief {
     Relief {
-        stock,
-        total_bytes,
-        done_bytes: io.written() as f64,
+        stock: *stock,
+        total_entries: *entries,
+        done_entries: io.entries() as f64,
         elapsed: now_micros().saturating_sub(io.began_micros()) as f64 / 1e6,
     }
 }
@@ -146,23 +158,22 @@ fn relief(io: &JobIo, stock: f64, total_bytes: f64) -> Relief {
 impl CfState {
     fn regulated(&self) -> FamilyInputs {
         let options = self.data.options();
-        let level0 = self.version.files(0);
         let stop = f64::from(options.level0_stop_writes_trigger);
         let slowdown = f64::from(options.level0_slowdown_writes_trigger);
         FamilyInputs {
+            id: self.data.id,
             memtable_bytes: options.write_buffer_size as f64,
             memtables_max: f64::from(options.max_write_buffer_number.max(1)),
             active_bytes: self.mem.memory_bytes() as f64,
             sealed: self.imm.len() as f64,
             sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
             flush_due: self.flush_queued,
-            flush: self.reliefs.flush.as_ref().map(|(io, bytes)| relief(io, *bytes, *bytes)),
+            flush: self.reliefs.flush.as_ref().map(relief),
             l0_files: self.plan.counted_runs(&self.version) as f64,
-            l0_bytes: level0.iter().map(|file| file.file_size as f64).sum(),
             l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
             l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
             l0_stop: stop,
-            l0_job: self.reliefs.level0.as_ref().map(|(io, files, all)| relief(io, *files, *all)),
+            l0_job: self.reliefs.level0.first().map(relief),
             debt_bytes: self.plan.estimated_pending_bytes() as f64,
             soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
             hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
@@ -187,32 +198,35 @@ impl DbInner {
         self.is_adaptive().then(|| JobIo::new(&self.regulator.member, class))
     }
 
-    /// A flush of `bytes` in memtables begins. Requires: state lock held.
+    /// A flush of all sealed memtables begins. Requires: state lock held.
     pub(crate) fn flush_begins(&self, cf: &mut CfState, io: Option<&Arc<JobIo>>) {
-        let bytes = cf.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum();
-        cf.reliefs.flush = io.map(|io| (Arc::clone(io), bytes));
+        let sum = |of: fn(&MemTable) -> u64| cf.imm.iter().map(|m| of(&m.mem)).sum::<u64>() as f64;
+        let bytes = sum(|mem| mem.memory_bytes() as u64);
+        let entries = sum(|mem| mem.num_entries() - mem.num_range_deletes());
+        cf.reliefs.flush = io.map(|io| (Arc::clone(io), bytes, entries));
     }
 
-    /// The flush ended. Requires: state lock held.
-    pub(crate) fn flush_ended(&self, cf: &mut CfState, done: bool) {
-        if let Some((io, bytes)) = cf.reliefs.flush.take()
-            && done
-        {
+    /// The flushed memtables are let go of. Requires: state lock held.
+    pub(crate) fn flush_released(&self, cf: &mut CfState) {
+        if let Some((io, bytes, _)) = cf.reliefs.flush.take() {
             self.regulator.flushed(&io, bytes);
         }
     }
 
-    /// A compaction that takes `files` out of L0 begins. Requires: state lock held.
-    pub(crate) fn level0_begins(cf: &mut CfState, io: &Arc<JobIo>, files: usize, bytes: u64) {
-        cf.reliefs.level0 = Some((Arc::clone(io), files as f64, bytes as f64));
+    /// A compaction that takes `files` out of L0 begins, with so many entries in all its inputs.
+    /// Requires: state lock held.
+    pub(crate) fn level0_begins(cf: &mut CfState, io: &Arc<JobIo>, files: usize, entries: u64) {
+        cf.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
     }
 
     /// That compaction ended. Requires: state lock held.
     pub(crate) fn level0_ended(&self, cf: &mut CfState, io: &Arc<JobIo>, done: bool) {
-        if let Some((own, files, _)) = cf.reliefs.level0.take_if(|(own, ..)| Arc::ptr_eq(own, io))
-            && done
-        {
-            self.regulator.drained(&own, files);
+        let jobs = &mut cf.reliefs.level0;
+        if let Some(at) = jobs.iter().position(|(own, ..)| Arc::ptr_eq(own, io)) {
+            let (own, files, _) = jobs.remove(at);
+            if done {
+                self.regulator.drained(&own, files);
+            }
         }
     }
 
@@ -231,41 +245,51 @@ impl DbInner {
         if let Some(db) = self.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
             // Without a thread RocksDB's stop rules hold, and the next chance is soon.
-            state.regulating = pumice_port::thread::try_spawn("pumice:control", task).is_ok();
+            state.regulating = thread::try_spawn("pumice:control", task).is_ok();
         }
     }
 
     /// Body of the task: ends when there is nothing to regulate any more.
     fn keep_regulating(self: Arc<Self>) {
         let mut state = self.state.lock();
-        let mut capped = false;
+        let (mut capped, mut rested) = (false, true);
         while self.is_adaptive()
             && !self.shutting_down.load(Ordering::Acquire)
             && (capped || has_work(&state))
         {
             let families: Vec<_> = state.cfs.values().map(CfState::regulated).collect();
             drop(state);
-            let grants = self.tick_policy(families);
-            capped = grants.cap.is_some();
+            // A logger or listener of the user's may panic; then RocksDB's rules hold.
+            let ticked = thread::contain("Control", || self.tick_policy(families, rested));
+            rested = false;
             state = self.state.lock();
-            // More threads may be wanted than when the last job was scheduled.
-            if grants.all_threads && !self.regulator.all_threads.swap(true, Ordering::Relaxed) {
-                self.schedule_background(&mut state);
+            let Ok(grants) = ticked else { break };
+            capped = grants.cap.is_some();
+            self.use_all_threads(&mut state, grants.all_threads);
+            if self.shutting_down.load(Ordering::Acquire) {
+                break;
             }
-            self.regulator.all_threads.store(grants.all_threads, Ordering::Relaxed);
             let within = Duration::from_micros(round_down_u64(grants.tick_within * 1e6));
             state = self.regulator.wake.wait_timeout(state, within).0;
         }
         self.controller.set_cap(None);
         self.regulator.member.set_deep_rate(None);
         self.regulator.member.claim(0.0);
-        self.regulator.all_threads.store(false, Ordering::Relaxed);
+        self.use_all_threads(&mut state, false);
         state.regulating = false;
         self.changed.notify_all();
     }
 
+    /// All compaction threads may work, or one. Requires: state lock held.
+    fn use_all_threads(&self, state: &mut DbState, all: bool) {
+        if self.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
+            // Scheduling says anew how many may, and whether compaction is behind.
+            self.schedule_background(state);
+        }
+    }
+
     /// One tick: the policy is asked, and the cap and the rate of deep writes are set.
-    fn tick_policy(&self, families: Vec<FamilyInputs>) -> Grants {
+    fn tick_policy(&self, families: Vec<FamilyInputs>, rested: bool) -> Grants {
         let regulator = &self.regulator;
         let mut law = regulator.law.lock();
         let now = now_micros();
@@ -287,6 +311,7 @@ impl DbInner {
         (law.ticked_micros, law.admitted) = (now, totals.admitted);
         let grants = law.policy.tick(&Inputs {
             seconds: micros as f64 / 1e6,
+            rested,
             totals,
             families,
             device_rate: regulator.member.device().rate(),
@@ -388,7 +413,5 @@ impl Law {
 
 /// There is something that writes may have to wait for.
 fn has_work(state: &DbState) -> bool {
-    state.scheduled_flushes > 0
-        || state.has_compaction_jobs()
-        || state.cfs.values().any(|cf| !cf.imm.is_empty())
+    state.scheduled_flushes > 0 || !state.flush_queue.is_empty() || state.has_compaction_jobs()
 }

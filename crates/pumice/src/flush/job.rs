@@ -69,7 +69,7 @@ impl DbInner {
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                     cf.flush_running = false;
-                    self.flush_ended(cf, flushed.is_ok());
+                    cf.reliefs.flush_ended();
                     if cf.imm.is_empty() {
                         cf.flush_requested = false;
                     }
@@ -161,6 +161,7 @@ impl DbInner {
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
         }
+        self.stop_if_too_large();
         Ok(())
     }
 
@@ -183,6 +184,9 @@ impl DbInner {
             self.discard_output(&mut self.state.lock(), work.number);
         }
         let (written, cpu_nanos) = written?;
+        if let Some(written) = &written {
+            self.track_table(number, written.meta.file_size);
+        }
         let micros = time::now_micros() - started;
         let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
         lane.add_cpu_nanos(helped * 1000);
@@ -220,6 +224,8 @@ impl DbInner {
                     mem.mark_flushed();
                 }
             }
+            // At the same moment: no look sees the memtables in both places, or in none.
+            self.flush_released(cf);
         }
         self.queue_compaction(state, work.cf.id);
         self.schedule_background(state);

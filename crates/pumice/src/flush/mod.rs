@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::JobIo;
+use pumice_env::{JobIo, JobProgress};
 use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
@@ -71,11 +71,14 @@ pub(crate) fn write_level0(
     };
     let mut output = OutputFile::create(db, cf, spec, io)?;
     entries.seek_to_first();
+    let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
         output.add(entries.key(), entries.value())?;
         entries.next();
+        progress.at(entries.counts().entries_in);
     }
     entries.status()?;
+    progress.tell(entries.counts().entries_in);
     if db.options().flush_verify_memtable_count {
         verify_count(mems, entries.counts().entries_in)?;
     }

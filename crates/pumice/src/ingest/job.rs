@@ -30,12 +30,12 @@ use crate::compaction::picker::InputLevel;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::reserve::Reserved;
 use crate::db::{DbInner, DbState};
 use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::replace;
-use crate::ingest::reserve::Reserved;
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::options::CompactionStyle;
@@ -144,6 +144,7 @@ impl DbInner {
             self.fs.sync_dir(&self.path)?;
         }
         self.install_ingested(&mut prepared, &mut under_way)?;
+        self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
             self.remove_moved(request);
@@ -181,6 +182,7 @@ impl DbInner {
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let transferred = transfer::transfer(&*self.fs, options, use_fsync, from, &to, &stop)?;
+            self.track_table(external.number, external.bytes);
             let checksum = checksums::of_file(&*self.fs, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });
@@ -205,10 +207,7 @@ impl DbInner {
             self.flush_wal(true)?;
         }
         let mut manifest = self.manifest.lock();
-        manifest.check_open()?;
-        if manifest.held {
-            return Err(Error::aborted("the database is recovering from a failed log"));
-        }
+        manifest.check_lasting()?;
         let snapshots = self.snapshots.close();
         let mut reserved = Reserved::new(self);
         let result = self

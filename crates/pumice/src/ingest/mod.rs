@@ -26,7 +26,6 @@ mod external;
 pub(crate) mod job;
 mod place;
 mod replace;
-mod reserve;
 pub(crate) mod transfer;
 mod writer;
 

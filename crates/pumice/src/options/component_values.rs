@@ -11,7 +11,7 @@ use pumice_base::extension::{
     CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, SliceTransform, builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_env::{RateLimiter, RateLimiterOptions};
+use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager};
 use pumice_filter::FilterPolicy;
 use pumice_wal::WalRecoveryMode;
 
@@ -38,6 +38,29 @@ impl OptionValue for Option<Arc<RateLimiter>> {
         self.as_ref().map_or(NULL.to_string(), |limiter| limiter.bytes_per_second().to_string())
     }
     /// The text of a limiter that is in place already does not make another.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        if self.format() != text.trim() {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
+
+impl OptionValue for Option<Arc<SstFileManager>> {
+    const TYPE: &'static str = "SstFileManager";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        if is_null(text.trim()) {
+            return Ok(None);
+        }
+        Err(Refusal::Unsupported(
+            "an sst_file_manager cannot be made from text; pass the object in the options"
+                .to_string(),
+        ))
+    }
+    fn format(&self) -> String {
+        self.as_ref().map_or(NULL, |_| Self::TYPE).to_string()
+    }
+    /// A manager keeps its place when the text has its name.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
         if self.format() != text.trim() {
             *self = Self::parse(text)?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pumice_base::SizeLimits;
-use pumice_env::{FileSystem, PosixFs, RateLimiter};
+use pumice_env::{FileSystem, PosixFs, RateLimiter, SstFileManager};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
@@ -80,6 +80,9 @@ option_table! {
         /// shared by databases. From text (`rate_limiter_bytes_per_sec`) it is one with RocksDB's
         /// defaults at that rate; 0 is none.
         rate_limiter: Option<Arc<RateLimiter>> = None, fixed, unsaved;
+        /// Deletes table files, and logs beside them, at a rate, and limits what table files may
+        /// take; possibly shared by databases. None deletes at once and limits nothing.
+        sst_file_manager: Option<Arc<SstFileManager>> = None, fixed, unsaved;
         /// Bytes per second that writers get while they are slowed down; 0 means the rate of
         /// `rate_limiter`, 16 MiB without one.
         delayed_write_rate: u64 = 0, mutable, saved;
@@ -267,8 +270,6 @@ option_table! {
         "wal_filter" accepts ["nullptr"];
         /// A cache of rows in front of the block cache.
         "row_cache" accepts ["nullptr"];
-        /// Paced deletion of files.
-        "sst_file_manager" accepts ["nullptr"];
         /// Several directories for table files.
         "db_paths" accepts ["", "{}"];
         /// Remote compaction.

@@ -5,6 +5,7 @@
 //! | `row` | the row type and the macro that makes a settings struct and its table |
 //! | `db_options`, `cf_options`, `block_based` | the tables |
 //! | `value`, `enums`, `component_values`, `table_values` | text forms of types |
+//! | `budget` | three knobs that set the others |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
 //! | `collectors` | what watches the entries of a table |
 //! | `text` | escapes and `name=value;` maps |
@@ -20,6 +21,7 @@
 //! never see half a change.
 
 pub mod block_based;
+mod budget;
 pub mod cf_options;
 mod collectors;
 mod component_values;
@@ -47,6 +49,7 @@ mod tests;
 use pumice_base::Result;
 
 pub use block_based::BlockBasedTableOptions;
+pub use budget::Budget;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
 pub(crate) use collectors::CompactOnDeletionCollector;
 pub use collectors::CompactOnDeletionCollectorFactory;

@@ -137,6 +137,8 @@ stat_names! {
         RateLimiterDelayedRequestsWrite = "rocksdb.rate.limiter.delayed.requests.write",
         RateLimiterTotalWaitMicrosRead = "rocksdb.rate.limiter.total.wait.micros.read",
         RateLimiterTotalWaitMicrosWrite = "rocksdb.rate.limiter.total.wait.micros.write",
+        FilesMarkedTrash = "rocksdb.files.marked.trash",
+        FilesDeletedFromTrashQueue = "rocksdb.files.marked.trash.deleted",
         FilesDeletedImmediately = "rocksdb.files.deleted.immediately",
         ErrorHandlerBgErrorCount = "rocksdb.error.handler.bg.error.count",
         ErrorHandlerBgIoErrorCount = "rocksdb.error.handler.bg.io.error.count",

@@ -12,6 +12,7 @@
 //! It does not check that column families exist: the write does.
 
 use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed, put_varint32};
+use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType};
 
 /// Bytes of sequence and count before the first record.
@@ -163,6 +164,14 @@ impl WriteBatch {
             self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
             self.push(key);
             self.push(value);
+        }
+    }
+    /// As [`WriteBatch::put_cf`] but for the bytes of `value`, which have to follow the wire form.
+    pub(crate) fn put_cf_but_value(&mut self, cf: u32, key: &[u8], value: &[u8]) {
+        if self.admits(key, value) {
+            self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
+            self.push(key);
+            put_varint32(&mut self.rep, len_u32(value.len()));
         }
     }
     /// Deletes `key` in column family `cf`.

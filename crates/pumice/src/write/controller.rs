@@ -139,7 +139,10 @@ pub(crate) struct WriteController {
     rate_max: AtomicU64,
     last_pending_bytes: AtomicU64,
     credit_bytes: AtomicU64,
-    next_refill_micros: AtomicU64,
+    /// Up to when credit was granted; 0 before the first time.
+    refilled_micros: AtomicU64,
+    /// Bytes of followers, which nobody has paid for yet.
+    owed_bytes: AtomicU64,
 }
 
 impl WriteController {
@@ -154,7 +157,8 @@ impl WriteController {
             rate_max: AtomicU64::new(rate),
             last_pending_bytes: AtomicU64::new(0),
             credit_bytes: AtomicU64::new(0),
-            next_refill_micros: AtomicU64::new(0),
+            refilled_micros: AtomicU64::new(0),
+            owed_bytes: AtomicU64::new(0),
         }
     }
 
@@ -177,24 +181,31 @@ impl WriteController {
         let cap = cap.map_or(NO_CAP, |cap| cap.clamp(1, NO_CAP - 1));
         let before = self.cap.swap(cap, Ordering::Relaxed);
         if before == NO_CAP && cap != NO_CAP {
-            self.credit_bytes.store(0, Ordering::Relaxed);
-            self.next_refill_micros.store(0, Ordering::Relaxed);
+            self.start_paying();
         } else if cap < before {
             // A leader that takes credit at this moment may take the old one: a few milliseconds.
             let most = u128::from(cap) * u128::from(CAP_BURST_MICROS) / 1_000_000;
             self.credit_bytes.fetch_min(saturating_u64(most), Ordering::Relaxed);
         }
     }
-    /// For how long unused credit is kept: under a cap, which may fall at any time, hardly.
-    fn burst_micros(&self) -> u64 {
-        if self.cap.load(Ordering::Relaxed) == NO_CAP { u64::MAX } else { CAP_BURST_MICROS }
+    /// Delays begin, with neither credit nor debt.
+    fn start_paying(&self) {
+        self.credit_bytes.store(0, Ordering::Relaxed);
+        self.refilled_micros.store(0, Ordering::Relaxed);
+        self.owed_bytes.store(0, Ordering::Relaxed);
     }
     fn rate(&self) -> u64 {
+        self.rate_and_burst().0
+    }
+    /// Bytes a second, and for how many microseconds unused credit is kept: under a cap, which may
+    /// fall at any time, hardly.
+    fn rate_and_burst(&self) -> (u64, u64) {
         let cap = self.cap.load(Ordering::Relaxed);
-        match self.delayed.load(Ordering::Acquire) {
+        let rate = match self.delayed.load(Ordering::Acquire) {
             0 => cap,
             _ => cap.min(self.rate_bytes_per_sec.load(Ordering::Relaxed)),
-        }
+        };
+        (rate.max(1), if cap == NO_CAP { u64::MAX } else { CAP_BURST_MICROS })
     }
     /// Changes the rate at which delays start.
     pub fn set_max_rate(&self, rate: u64) {
@@ -249,8 +260,7 @@ impl WriteController {
             return;
         }
         if old == StallCause::None {
-            self.credit_bytes.store(0, Ordering::Relaxed);
-            self.next_refill_micros.store(0, Ordering::Relaxed);
+            self.start_paying();
             return;
         }
         let last = self.last_pending_bytes.load(Ordering::Relaxed);
@@ -279,37 +289,58 @@ impl WriteController {
         saturating_u64(u128::from(bytes) * 1_000_000 / u128::from(rate))
     }
 
-    /// Microseconds a write of `bytes` has to wait now. Only the leading writer calls it.
-    pub fn delay_micros(&self, now_micros: u64, bytes: u64) -> u64 {
+    /// A group wrote so many bytes that its leader did not pay for: the next one does.
+    pub fn owe(&self, bytes: u64) {
+        self.owed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a write of `bytes` would not have to wait now. Only the leading writer calls it.
+    pub fn affords(&self, now_micros: u64, bytes: u64) -> bool {
+        let wanted = bytes.saturating_add(self.owed_bytes.load(Ordering::Relaxed));
+        !self.is_delayed() || self.credit(now_micros) >= wanted
+    }
+
+    /// Pays for `bytes`, and for what others left unpaid, as far as there is credit. Returns the
+    /// bytes still to be paid, for [`WriteController::pay_rest`]; 0 if nobody is slowed. Only the
+    /// leading writer calls it.
+    pub fn pay(&self, now_micros: u64, bytes: u64) -> u64 {
+        self.pay_rest(now_micros, bytes.saturating_add(self.owed_bytes.swap(0, Ordering::Relaxed)))
+    }
+
+    /// As [`WriteController::pay`] for a part of what it returned, later.
+    pub fn pay_rest(&self, now_micros: u64, bytes: u64) -> u64 {
         if self.is_stopped() || !self.is_delayed() {
             return 0;
         }
-        let rate = self.rate().max(1);
+        let credit = self.credit(now_micros);
+        let paid = credit.min(bytes);
+        self.credit_bytes.store(credit - paid, Ordering::Relaxed);
+        bytes - paid
+    }
+
+    /// Microseconds until there is credit for `bytes` more, at the present rate.
+    pub fn wait_micros(&self, bytes: u64) -> u64 {
+        let micros = (u128::from(bytes) * 1_000_000).div_ceil(u128::from(self.rate()));
+        saturating_u64(micros).max(REFILL_MICROS)
+    }
+
+    /// The credit, with what the time since it was last asked for grants.
+    fn credit(&self, now_micros: u64) -> u64 {
         let mut credit = self.credit_bytes.load(Ordering::Relaxed);
-        if credit >= bytes {
-            self.credit_bytes.store(credit - bytes, Ordering::Relaxed);
-            return 0;
+        let refilled = match self.refilled_micros.load(Ordering::Relaxed) {
+            0 => now_micros.saturating_sub(REFILL_MICROS),
+            refilled => refilled,
+        };
+        let elapsed = now_micros.saturating_sub(refilled);
+        if elapsed >= REFILL_MICROS {
+            let (rate, burst) = self.rate_and_burst();
+            let granted =
+                |micros: u64| saturating_u64(u128::from(micros) * u128::from(rate) / 1_000_000);
+            credit = credit.saturating_add(granted(elapsed)).min(granted(burst));
+            self.credit_bytes.store(credit, Ordering::Relaxed);
+            self.refilled_micros.store(now_micros.max(1), Ordering::Relaxed);
         }
-        let mut refill = self.next_refill_micros.load(Ordering::Relaxed);
-        if refill == 0 {
-            refill = now_micros;
-        }
-        if refill <= now_micros {
-            let elapsed = (now_micros - refill + REFILL_MICROS).min(self.burst_micros());
-            credit += saturating_u64(u128::from(elapsed) * u128::from(rate) / 1_000_000);
-            refill = now_micros + REFILL_MICROS;
-        }
-        if credit >= bytes {
-            self.credit_bytes.store(credit - bytes, Ordering::Relaxed);
-            self.next_refill_micros.store(refill, Ordering::Relaxed);
-            return 0;
-        }
-        let missing = u128::from(bytes - credit);
-        let wait = saturating_u64(missing * 1_000_000 / u128::from(rate));
-        self.credit_bytes.store(0, Ordering::Relaxed);
-        let next = refill + wait;
-        self.next_refill_micros.store(next, Ordering::Relaxed);
-        next.saturating_sub(now_micros).max(REFILL_MICROS)
+        credit
     }
 }
 

@@ -25,6 +25,9 @@ use crate::stats::{HistogramKind, Ticker};
 use crate::write::batch::{self, BatchRecord, WriteBatch};
 use crate::write::queue::{Follower, Joined, QueuedBatch};
 
+/// From here on a value goes from the caller's memory to the log and to the memtable, and is not
+/// copied into a batch first.
+const LARGE_VALUE_BYTES: usize = 4 << 10;
 /// What the buffer for single updates may keep: a larger one is given back after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
@@ -63,6 +66,29 @@ impl Drop for Turn<'_> {
         if !self.ended {
             self.lost();
         }
+    }
+}
+
+/// The leader's own batch.
+struct Own<'a> {
+    rep: &'a mut [u8],
+    /// The only update, a put, when its value is not in `rep`, which ends before it.
+    large: Option<LargePut<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct LargePut<'a> {
+    column_family: u32,
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> Own<'a> {
+    fn value(&self) -> &'a [u8] {
+        self.large.map_or(&[], |put| put.value)
+    }
+    fn bytes(&self) -> usize {
+        self.rep.len() + self.value().len()
     }
 }
 
@@ -116,6 +142,26 @@ impl DbInner {
         self.write_rep(options, known).1
     }
 
+    /// Sets `key` to `value`.
+    pub(crate) fn put(
+        &self,
+        options: &WriteOptions,
+        cf: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        if value.len() < LARGE_VALUE_BYTES || options.low_pri {
+            return self.write_one(options, |batch| batch.put_cf(cf, key, value));
+        }
+        fiber::spend(budget::WRITE);
+        self.check_write(options)?;
+        if self.queue.try_lead() {
+            let large = Some(LargePut { column_family: cf, key, value });
+            return self.lead_one(options, |b| b.put_cf_but_value(cf, key, value), large);
+        }
+        self.write_rep(options, self.one_update(|b| b.put_cf(cf, key, value))?.take_rep()).1
+    }
+
     /// Applies one update built by `fill`, without an allocation when nobody else writes.
     pub(crate) fn write_one(
         &self,
@@ -130,22 +176,33 @@ impl DbInner {
             return self.write_rep(options, own.take_rep()).1;
         }
         if self.queue.try_lead() {
-            let mut scratch = self.scratch.lock();
-            scratch.clear();
-            fill(&mut scratch);
-            if let Err(refused) = scratch.status() {
-                self.queue.leave();
-                return Err(refused);
-            }
-            let mut rep = scratch.take_rep();
-            let result = self.lead(options, &mut rep);
-            if rep.capacity() > SCRATCH_BYTES_KEPT {
-                rep = Vec::new();
-            }
-            scratch.restore(rep);
-            return result;
+            return self.lead_one(options, fill, None);
         }
         self.write_rep(options, self.one_update(fill)?.take_rep()).1
+    }
+
+    /// Writes as leader the one update that `fill` builds, with `large` all but its value.
+    #[inline]
+    fn lead_one(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+        large: Option<LargePut<'_>>,
+    ) -> Result<()> {
+        let mut scratch = self.scratch.lock();
+        scratch.clear();
+        fill(&mut scratch);
+        if let Err(refused) = scratch.status() {
+            self.queue.leave();
+            return Err(refused);
+        }
+        let mut rep = scratch.take_rep();
+        let result = self.lead(options, Own { rep: &mut rep, large });
+        if rep.capacity() > SCRATCH_BYTES_KEPT {
+            rep = Vec::new();
+        }
+        scratch.restore(rep);
+        result
     }
 
     fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
@@ -217,23 +274,23 @@ impl DbInner {
         match self.queue.join(batch) {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch) => {
-                let result = self.lead(options, &mut batch.rep);
+                let result = self.lead(options, Own { rep: &mut batch.rep, large: None });
                 (batch.rep, result)
             }
         }
     }
 
     /// Writes as leader, with what queued up behind, and gives leadership away.
-    fn lead(&self, options: &WriteOptions, rep: &mut [u8]) -> Result<()> {
+    fn lead(&self, options: &WriteOptions, own: Own<'_>) -> Result<()> {
         let mut turn = Turn { db: self, followers: Vec::new(), ended: false };
-        let result = self.prepare_write(options, rep.len()).and_then(|()| {
+        let result = self.prepare_write(options, own.bytes()).and_then(|()| {
             if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
                 thread::yield_now();
             }
-            self.queue.take_followers(rep.len(), options, &mut turn.followers);
-            self.write_group(options, rep, &turn.followers)
+            self.queue.take_followers(own.bytes(), options, &mut turn.followers);
+            self.write_group(options, own, &turn.followers)
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
             turn.ended = true;
@@ -245,14 +302,17 @@ impl DbInner {
     fn write_group(
         &self,
         options: &WriteOptions,
-        rep: &mut [u8],
+        own: Own<'_>,
         followers: &[Follower],
     ) -> Result<()> {
-        let mut count = batch::count(rep);
-        let mut bytes = rep.len();
+        let mut count = batch::count(own.rep);
+        let mut bytes = own.bytes();
         for Follower { batch: other, .. } in followers {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
+        }
+        if bytes > own.bytes() && self.controller.is_delayed() {
+            self.controller.owe((bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
         if u64::from(count) > LAST_SEQUENCE_MAX - last {
@@ -266,9 +326,10 @@ impl DbInner {
             if let Some(priority) = options.rate_limiter_priority {
                 self.wait_for_pace(bytes, priority)?;
             }
-            let logged = self.log_group(first, count, options.sync, rep, followers);
+            own.rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+            let logged = self.log_group(options.sync, &own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
-                self.insert(&self.cfs.load(), &mut { first }, rep)?;
+                self.insert_own(&self.cfs.load(), &mut { first }, &own)?;
             }
             logged?;
         } else {
@@ -276,8 +337,9 @@ impl DbInner {
         }
         let mut next = first;
         let key_space = self.cfs.load();
-        let inserted = self.insert(&key_space, &mut next, rep).and_then(|()| {
-            followers.iter().try_for_each(|f| self.insert(&key_space, &mut next, &f.batch.rep))
+        let inserted = self.insert_own(&key_space, &mut next, &own).and_then(|()| {
+            let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
+            batches.try_for_each(|records| self.insert(&key_space, &mut next, records))
         });
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -290,22 +352,15 @@ impl DbInner {
         Ok(())
     }
 
-    fn log_group(
-        &self,
-        first: SequenceNumber,
-        count: u32,
-        sync: bool,
-        rep: &mut [u8],
-        followers: &[Follower],
-    ) -> Result<()> {
-        rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+    fn log_group(&self, sync: bool, own: &Own<'_>, followers: &[Follower]) -> Result<()> {
         let started = if sync { pumice_port::time::now_micros() } else { 0 };
         let mut wal = if sync { self.wal_at_rest() } else { self.wal.lock() };
         let appended = if followers.is_empty() {
-            wal.append(&[&*rep], sync)
+            let parts = [&*own.rep, own.value()];
+            wal.append(if own.large.is_some() { &parts } else { &parts[..1] }, sync)
         } else {
-            let mut parts: Vec<&[u8]> = Vec::with_capacity(1 + followers.len());
-            parts.push(rep);
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + followers.len());
+            parts.extend([&*own.rep, own.value()]);
             parts.extend(followers.iter().map(|f| &f.batch.rep[batch::HEADER_LEN..]));
             wal.append(&parts, sync)
         };
@@ -330,10 +385,26 @@ impl DbInner {
         }
     }
 
+    /// Inserts the leader's batch.
+    #[inline]
+    fn insert_own(&self, space: &CfMap, next: &mut SequenceNumber, own: &Own<'_>) -> Result<()> {
+        let Some(LargePut { column_family, key, value }) = own.large else {
+            return self.insert(space, next, batch::records(own.rep));
+        };
+        let value_type = ValueType::Value;
+        let update = BatchRecord::Entry { column_family, value_type, key, value };
+        self.insert(space, next, std::iter::once(Ok(update)))
+    }
+
     /// Inserts one batch, giving it sequence numbers from `next` on.
-    fn insert(&self, key_space: &CfMap, next: &mut SequenceNumber, rep: &[u8]) -> Result<()> {
+    fn insert<'a>(
+        &self,
+        key_space: &CfMap,
+        next: &mut SequenceNumber,
+        records: impl Iterator<Item = Result<BatchRecord<'a>>>,
+    ) -> Result<()> {
         let mut at: Option<(u32, Arc<SuperVersion>)> = None;
-        for record in batch::records(rep) {
+        for record in records {
             let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
                 continue;
             };
@@ -434,9 +505,9 @@ mod tests {
     use super::*;
     use crate::{Db, MemFs, Options};
 
-    /// A large value does not hold its size in memory for as long as the database is open.
+    /// A large update does not hold its size in memory for as long as the database is open.
     #[pumice_test_macros::test]
-    fn the_buffer_of_a_large_put_is_given_back() {
+    fn the_buffer_of_a_large_update_is_given_back() {
         let mut options = Options::default();
         options.db.create_if_missing = true;
         options.db.file_system = MemFs::new(1).shared();
@@ -450,9 +521,49 @@ mod tests {
         };
         db.put(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
         assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
-        db.put(&WriteOptions::default(), b"k", &vec![1; 10 << 20]).unwrap();
+        db.delete(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
         assert!(kept() <= SCRATCH_BYTES_KEPT);
         db.put(&WriteOptions::default(), b"k", b"v").unwrap();
         db.close().unwrap();
+    }
+
+    /// A put whose value is not copied leaves the log that a batch would.
+    #[pumice_test_macros::test]
+    fn large_values_are_logged_as_batches_are() {
+        let log_of = |in_batches: bool| {
+            let fs = MemFs::new(1).shared();
+            let mut options = Options::default();
+            options.db.create_if_missing = true;
+            options.db.file_system = Arc::clone(&fs);
+            let db = Db::open(&options, "/db").unwrap();
+            let cf = db.create_column_family(&options.cf, "other").unwrap();
+            let write = WriteOptions::default();
+            let sizes = [LARGE_VALUE_BYTES - 1, LARGE_VALUE_BYTES, 32 << 10, 100_000, 3 << 20];
+            for (i, bytes) in sizes.into_iter().enumerate() {
+                let (key, value) = (format!("key{i}").into_bytes(), vec![i as u8; bytes]);
+                let mut batch = WriteBatch::new();
+                if in_batches {
+                    batch.put(&key, &value);
+                    db.write(&write, &mut batch).unwrap();
+                    batch.clear();
+                    batch.put_cf(cf.id(), &key, &value);
+                    db.write(&write, &mut batch).unwrap();
+                } else {
+                    db.put(&write, &key, &value).unwrap();
+                    db.put_cf(&write, &cf, &key, &value).unwrap();
+                }
+                assert_eq!(db.get(&Default::default(), &key).unwrap().as_deref(), Some(&*value));
+                let read = db.get_cf(&Default::default(), &cf, &key).unwrap();
+                assert_eq!(read.as_deref(), Some(&*value));
+            }
+            let names = fs.list("/db".as_ref()).unwrap();
+            let log = names.iter().filter(|name| name.ends_with(".log")).max().unwrap().clone();
+            let bytes = fs.read_file(format!("/db/{log}").as_ref()).unwrap();
+            db.close().unwrap();
+            bytes
+        };
+        let log = log_of(false);
+        assert!(log.len() > 6 << 20);
+        assert!(log == log_of(true), "the logs differ");
     }
 }

@@ -112,18 +112,23 @@ impl DbInner {
             stall = Some(self.begin_stall(options)?);
             self.wait_while_stopped()?;
         }
-        let mut delay = self.controller.delay_micros(pumice_port::time::now_micros(), bytes);
-        if delay > 0 && stall.is_none() {
+        let now = pumice_port::time::now_micros;
+        if options.no_slowdown && !self.controller.affords(now(), bytes) {
+            return Err(stalled());
+        }
+        let mut unpaid = self.controller.pay(now(), bytes);
+        if unpaid > 0 && stall.is_none() {
             stall = Some(self.begin_stall(options)?);
         }
-        while delay > 0 && self.controller.is_delayed() {
+        // The rate may change at any time.
+        while unpaid > 0 && self.controller.is_delayed() {
             self.check_waiting()?;
-            let step = delay.min(DELAY_STEP_MICROS);
+            let step = self.controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
             pumice_port::thread::sleep(Duration::from_micros(step));
-            delay -= step;
+            unpaid = self.controller.pay_rest(now(), unpaid);
         }
         if stall.is_some() {
-            let micros = pumice_port::time::now_micros() - started;
+            let micros = now() - started;
             self.stats.stalled(micros);
             self.tick(Ticker::StallMicros, micros);
         }

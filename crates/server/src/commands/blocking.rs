@@ -101,7 +101,7 @@ pub enum Op {
 
 impl Op {
     /// The type it needs.
-    fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         match self {
             Op::Pop(Take::Score { .. }, _) => Kind::SortedSet,
             _ => Kind::List,
@@ -120,22 +120,11 @@ impl Op {
     ///
     /// # Errors
     /// A key holds another type; of the engine.
-    fn run(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
+    pub fn run(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
         match self {
             Op::Pop(Take::End(end), count) => pop_list(call, key, *end, *count),
             Op::Pop(Take::Score { highest }, count) => pop_sorted(call, key, *highest, *count),
             Op::Move { from, to, target } => move_element(call, (key, *from), (target, *to)),
-        }
-    }
-
-    /// As [`Op::run`], for one who waits; also false for a key of another type.
-    ///
-    /// # Errors
-    /// The target holds another type; of the engine.
-    pub fn serve(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
-        match call.txn.find(key)? {
-            Some(found) if found.kind() == self.kind() => self.run(call, key),
-            _ => Ok(false),
         }
     }
 }

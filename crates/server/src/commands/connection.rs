@@ -50,14 +50,7 @@ const CLIENT: &[Row] = &[
     row("info", 2, SUB, "6.2.0", "Tells about the connection.", client_info),
     row("kill", -3, SUB | super::ADMIN, "2.4.0", "Ends connections.", kill),
     row("list", -2, SUB | super::ADMIN, "2.4.0", "Lists the connections.", list),
-    row(
-        "no-evict",
-        3,
-        SUB | super::ADMIN,
-        "7.0.0",
-        "Accepted: no connection is evicted.",
-        no_evict,
-    ),
+    row("no-evict", 3, SUB | super::ADMIN, "7.0.0", "Accepted without an effect.", no_evict),
     row("unblock", -3, SUB | super::ADMIN, "5.0.0", "Ends the wait of a connection.", unblock),
     row("setname", 3, SUB, "2.6.9", "Names the connection.", setname),
 ];
@@ -234,7 +227,13 @@ fn getname(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
+/// Bytes of a connection's name, which nobody is charged for.
+const NAME_BYTES: usize = 4096;
+
 fn check_name(name: &[u8]) -> Outcome<()> {
+    if name.len() > NAME_BYTES {
+        return Err(Failure::text("ERR Client names cannot be longer than 4096 bytes."));
+    }
     if name.iter().all(|b| (b'!'..=b'~').contains(b)) {
         return Ok(());
     }

@@ -100,17 +100,36 @@ fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
     call.txn.put(list.at(index), value.to_vec());
 }
 
-/// Takes an element from an end of a list that has some.
-fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End) -> Outcome<Vec<u8>> {
-    let index = if end == End::Left { 0 } else { list.count - 1 };
-    let key = list.at(index);
-    let value = call.txn.get(&key)?.map_or_else(Vec::new, |value| value.to_vec());
-    call.txn.delete(key);
-    list.count -= 1;
-    if end == End::Left {
-        list.head = list.head.wrapping_add(1);
+/// The index of the element at a place from an end on.
+fn from_end(list: &Collection, end: End, place: u64) -> u64 {
+    if end == End::Left { place } else { list.count - 1 - place }
+}
+
+/// Replies with `count` elements, which there are, from an end of a list on, and takes them out:
+/// all of them, or none if the reply cannot hold them.
+fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) -> Outcome<()> {
+    for place in 0..count {
+        let value = call.txn.get(&list.at(from_end(list, end, place)))?;
+        say(call, value.as_deref().unwrap_or_default())?;
     }
-    Ok(value)
+    take_out(call, list, end, count);
+    Ok(())
+}
+
+/// Replies with what is about to be taken.
+fn say(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome<()> {
+    call.out.bulk(value);
+    if call.out.is_full() { Err(Failure::TOO_LARGE) } else { Ok(()) }
+}
+
+fn take_out(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) {
+    for place in 0..count {
+        call.txn.delete(list.at(from_end(list, end, place)));
+    }
+    list.count -= count;
+    if end == End::Left {
+        list.head = list.head.wrapping_add(count as i64);
+    }
 }
 
 /// Saves a list that was taken from.
@@ -165,10 +184,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Outcome<()> {
     if count.is_some() {
         call.out.array(taken as usize);
     }
-    for _ in 0..taken {
-        let value = take(call, &mut list, end)?;
-        call.out.bulk(&value);
-    }
+    take(call, &mut list, end, taken)?;
     if taken > 0 {
         save_taken(call, key, &mut list, end.pop_event());
     }
@@ -402,7 +418,10 @@ pub fn move_element(
 ) -> Outcome<bool> {
     let Some(mut list) = call.txn.collection(source, Kind::List)? else { return Ok(false) };
     call.txn.collection(target, Kind::List)?;
-    let value = take(call, &mut list, from)?;
+    let value = call.txn.get(&list.at(from_end(&list, from, 0)))?;
+    let value = value.map_or_else(Vec::new, |value| value.to_vec());
+    say(call, &value)?;
+    take_out(call, &mut list, from, 1);
     if source == target {
         put(call, &mut list, to, &value);
         call.txn.save(source, &mut list);
@@ -414,15 +433,14 @@ pub fn move_element(
         call.txn.save(target, &mut list);
     }
     call.txn.event(target, b'l', to.push_event());
-    call.out.bulk(&value);
     Ok(true)
 }
 
 /// Takes elements from an end of a list and replies with the key and them; `count` None: with one,
-/// alone. False when there are none.
+/// alone. False when there are none. After an error nothing is taken.
 ///
 /// # Errors
-/// The key holds another type; of the engine.
+/// The key holds another type; the reply cannot hold them; of the engine.
 pub fn pop_list(
     call: &mut Call<'_, '_>,
     key: &[u8],
@@ -436,10 +454,7 @@ pub fn pop_list(
     if count.is_some() {
         call.out.array(taken as usize);
     }
-    for _ in 0..taken {
-        let value = take(call, &mut list, end)?;
-        call.out.bulk(&value);
-    }
+    take(call, &mut list, end, taken)?;
     save_taken(call, key, &mut list, end.pop_event());
     Ok(true)
 }

@@ -70,6 +70,8 @@ fn randomkey(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
+/// More than the head of a reply, or of an element of it, takes.
+const HEAD_BYTES: usize = 64;
 /// Elements that a step looks at, whatever COUNT says.
 const COUNT_MAX: usize = 10_000;
 
@@ -162,12 +164,18 @@ fn scan(call: &mut Call<'_, '_>) -> Outcome<()> {
     let number = cursor(call.args[1])?;
     let steps = Steps::read(&call.args[2..], true)?;
     let (mut found, mut keys) = (0, Reply::new());
+    // What a step keeps; the reply is a copy of it.
+    let room = call.out.room().min(call.txn.room()).saturating_sub(HEAD_BYTES);
     let next = call.txn.scan_keys(number, steps.count, &mut |key, head| {
         let right = steps.kind.as_ref().is_none_or(|kind| kind == head.kind.name().as_bytes());
         if right && steps.wants(key) {
+            if keys.len() + key.len() + HEAD_BYTES > room {
+                return false;
+            }
             found += 1;
             keys.bulk(key);
         }
+        true
     })?;
     reply_step(call.out, next, found, keys.bytes());
     Ok(())

@@ -270,10 +270,10 @@ fn intercard(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 /// Takes members with the lowest or highest scores and replies with the key and them; `count` None:
-/// with one, alone. False when there are none.
+/// with one, alone. False when there are none. After an error nothing is taken.
 ///
 /// # Errors
-/// The key holds another type; of the engine.
+/// The key holds another type; the reply cannot hold them; of the engine.
 pub fn pop_sorted(
     call: &mut Call<'_, '_>,
     key: &[u8],
@@ -288,12 +288,17 @@ pub fn pop_sorted(
         call.out.array(popped.len());
     }
     for (member, score) in &popped {
-        remove(call.txn, &mut set, member, *score);
         if count.is_some() {
             call.out.array(2);
         }
         call.out.bulk(member);
         call.out.double(*score);
+    }
+    if call.out.is_full() {
+        return Err(Failure::TOO_LARGE);
+    }
+    for (member, score) in &popped {
+        remove(call.txn, &mut set, member, *score);
     }
     let event = if highest { "zpopmax" } else { "zpopmin" };
     save_removed(call.txn, key, &mut set, event);

@@ -104,15 +104,26 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let keys: Vec<_> = call.args[1..].iter().map(|key| call.txn.record_key(key)).collect();
-    let values = call.txn.get_many(&keys)?;
-    call.out.array(values.len());
-    for value in values {
-        let head = value.as_deref().map(Head::read).transpose()?;
-        let alive = head.filter(|h| h.kind == Kind::String && !h.is_expired(call.txn.now));
-        call.shared.stats.looked_up(alive.is_some());
-        let text = alive.and_then(|head| value.as_ref().map(|value| &value[head.body..]));
-        call.out.bulk_or_null(text);
+    // Of many keys not all values are held at once: of one moment they are all the same.
+    const AT_ONCE: usize = 64;
+    let args = call.args;
+    let keys = &args[1..];
+    if keys.len() > AT_ONCE {
+        call.txn.hold_moment();
+    }
+    call.out.array(keys.len());
+    for keys in keys.chunks(AT_ONCE) {
+        let keys: Vec<_> = keys.iter().map(|key| call.txn.record_key(key)).collect();
+        for value in call.txn.get_many(&keys)? {
+            let head = value.as_deref().map(Head::read).transpose()?;
+            let alive = head.filter(|h| h.kind == Kind::String && !h.is_expired(call.txn.now));
+            call.shared.stats.looked_up(alive.is_some());
+            let text = alive.and_then(|head| value.as_ref().map(|value| &value[head.body..]));
+            call.out.bulk_or_null(text);
+        }
+        if call.out.is_full() {
+            return Err(Failure::TOO_LARGE);
+        }
     }
     Ok(())
 }

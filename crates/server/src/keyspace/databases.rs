@@ -8,6 +8,8 @@
 //! | no swap since before the snapshot | takes the map from here |
 //! | one under way, or just over | reads the map that its snapshot has |
 //!
+//! Who reads once takes no lock either: it reads again if there was a swap meanwhile.
+//!
 //! Thread safety: everything may be shared. A swap holds the locks of all keys.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -52,10 +54,20 @@ impl Databases {
         self.stored[usize::from(db)].load(Ordering::Relaxed)
     }
 
+    /// The stored database of each number.
+    pub fn map(&self) -> Map {
+        std::array::from_fn(|db| self.stored(db as u8))
+    }
+
     /// The number of a stored database.
     pub fn number_of(&self, stored: u8) -> u8 {
         let is = |own: &AtomicU8| own.load(Ordering::Relaxed) == stored;
         self.stored.iter().position(is).map_or(stored, |db| db as u8)
+    }
+
+    /// Swaps so far. While it stays the same nothing was written by what a later one says.
+    pub fn swaps(&self) -> u64 {
+        self.swaps.load(Ordering::SeqCst)
     }
 
     /// A number that changes with each swap; None while one is under way.

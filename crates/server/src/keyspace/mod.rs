@@ -28,7 +28,7 @@ pub mod walk;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use pumice::{Db, Options, ReadOptions, WriteOptions};
 use pumice_port::sync::Mutex;
@@ -100,8 +100,6 @@ pub struct Keyspace {
     /// Keys of each stored database.
     counts: Vec<AtomicI64>,
     generations: Mutex<Generations>,
-    /// Write batches so far: what has to be made durable.
-    writes: AtomicU64,
     syncs: sync::Syncs,
     /// Places of walks under way.
     pub places: scan::Places,
@@ -137,7 +135,6 @@ impl Keyspace {
             db,
             locks: KeyLocks::default(),
             expired,
-            writes: AtomicU64::new(0),
             syncs: sync::Syncs::default(),
             places: scan::Places::default(),
         };
@@ -152,6 +149,11 @@ impl Keyspace {
 
     fn room(&self) -> usize {
         self.room.load(Ordering::Relaxed)
+    }
+
+    /// How often two databases have changed places.
+    pub fn swaps(&self) -> u64 {
+        self.databases.swaps()
     }
 
     /// The engine.
@@ -215,17 +217,14 @@ impl Keyspace {
         Ok(generations.next - 1)
     }
 
-    fn wrote(&self) {
-        self.writes.fetch_add(1, Ordering::Release);
-    }
-
-    /// Batches written so far.
+    /// Grows with what can be read. A batch can be read before its writer goes on, so no writer
+    /// counts it.
     pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Acquire)
+        self.db.latest_sequence_number()
     }
 
-    /// Everything written before the call is durable when it returns; many callers share a sync.
-    /// Suspends.
+    /// Everything that could be read before the call is durable when it returns; many callers
+    /// share a sync. Suspends.
     ///
     /// # Errors
     /// Of the log's device.

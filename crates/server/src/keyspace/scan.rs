@@ -16,7 +16,7 @@ use super::encoding::{self, Collection, Head, Place, name_of, place, records_of}
 use super::slot::SLOTS;
 use super::txn::Txn;
 use super::walk::Flow;
-use super::{Outcome, data_end};
+use super::{Failure, Outcome, data_end};
 
 /// Names that are remembered, and bytes of one.
 const PLACES: usize = 10_000;
@@ -24,6 +24,8 @@ const NAME_BYTES: usize = 512;
 /// Bits of a number that are the hash, for keys; the slot is above.
 const HASH_BITS: u32 = 48;
 
+/// Told of a key: its slot, its name, and its head unless it is over. Whether to go on.
+type EachKey<'f> = dyn FnMut(u16, &[u8], Option<&Head>) -> bool + 'f;
 /// Whose walk: a database's or a collection's.
 type Space = (u8, u64);
 
@@ -89,7 +91,10 @@ impl Txn<'_> {
     /// # Errors
     /// Of the engine.
     pub fn each_key(&self, f: &mut dyn FnMut(&[u8], &Head) -> bool) -> Outcome<()> {
-        self.keys_from(records_of(0, self.stored()), &mut |_, key, head| f(key, head))
+        self.keys_from(records_of(0, self.stored()), &mut |_, key, head| match head {
+            Some(head) => f(key, head),
+            None => true,
+        })
     }
 
     /// Calls `f` with every slot in which the database has anything. Suspends.
@@ -113,11 +118,7 @@ impl Txn<'_> {
         })
     }
 
-    fn keys_from(
-        &self,
-        from: Vec<u8>,
-        f: &mut dyn FnMut(u16, &[u8], &Head) -> bool,
-    ) -> Outcome<()> {
+    fn keys_from(&self, from: Vec<u8>, f: &mut EachKey<'_>) -> Outcome<()> {
         let (db, now) = (self.stored(), self.now);
         self.roam(&(from, data_end()), false, &mut |encoded, value| {
             let next_slot = |slot: u16| match slot + 1 {
@@ -125,13 +126,10 @@ impl Txn<'_> {
                 next => Flow::Leap(records_of(next, db)),
             };
             match place(encoded) {
-                Place::Record(slot, own, key) if own == db => match Head::read(value) {
-                    Ok(head) if !head.is_expired(now) => match f(slot, key, &head) {
-                        true => Flow::Next,
-                        false => Flow::Stop,
-                    },
-                    _ => Flow::Next,
-                },
+                Place::Record(slot, own, key) if own == db => {
+                    let head = Head::read(value).ok().filter(|head| !head.is_expired(now));
+                    if f(slot, key, head.as_ref()) { Flow::Next } else { Flow::Stop }
+                }
                 Place::Record(slot, own, _) if own < db => Flow::Leap(records_of(slot, db)),
                 Place::Element(slot, own) if own < db => Flow::Leap(records_of(slot, db)),
                 Place::Record(slot, ..) | Place::Element(slot, _) => next_slot(slot),
@@ -140,32 +138,35 @@ impl Txn<'_> {
         })
     }
 
-    /// A step of a walk over the database: up to `count` keys go to `f`. Returns the number to go
-    /// on with, 0 at the end. Suspends.
+    /// A step of a walk over the database: up to `count` keys are looked at, those that are over
+    /// among them, and the others go to `f` until it says that it cannot take one. Returns the
+    /// number to go on with, 0 at the end. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// Of the engine; `f` cannot take the first one.
     pub fn scan_keys(
         &self,
         number: u64,
         count: usize,
-        f: &mut dyn FnMut(&[u8], &Head),
+        f: &mut dyn FnMut(&[u8], &Head) -> bool,
     ) -> Outcome<u64> {
         let from = self.resume_keys(number)?;
-        let (mut seen, mut last, mut more) = (0, None, false);
+        let (mut seen, mut last, mut more) = (0, (0, Vec::new()), false);
         self.keys_from(from, &mut |slot, key, head| {
-            if seen == count {
-                more = true;
+            more = seen == count || head.is_some_and(|head| !f(key, head));
+            if more {
                 return false;
             }
-            f(key, head);
             seen += 1;
-            if seen == count {
-                last = Some((slot, key.to_vec()));
-            }
+            last.0 = slot;
+            last.1.clear();
+            last.1.extend_from_slice(key);
             true
         })?;
-        let Some((slot, key)) = last.filter(|_| more) else { return Ok(0) };
+        if more && seen == 0 {
+            return Err(Failure::TOO_LARGE);
+        }
+        let Some((slot, key)) = more.then_some(last) else { return Ok(0) };
         let number = number_of_key(slot, &key);
         self.keyspace().places.remember((self.stored(), 0), number, &key);
         Ok(number)
@@ -251,8 +252,8 @@ impl Txn<'_> {
         let start = (seed >> 32) as u16 % SLOTS;
         let mut found = Vec::new();
         for from in [start, 0] {
-            self.keys_from(records_of(from, self.stored()), &mut |_, key, _| {
-                found.push(key.to_vec());
+            self.keys_from(records_of(from, self.stored()), &mut |_, key, head| {
+                found.extend(head.map(|_| key.to_vec()));
                 (found.len() as u64) < NEIGHBOURS
             })?;
             if !found.is_empty() {

@@ -17,7 +17,7 @@ use super::Outcome;
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// Writes that are durable.
+    /// Up to which write everything is durable.
     covered: u64,
     /// The last failure: up to which write, and what it was.
     failed: Option<(u64, pumice::Error)>,
@@ -58,17 +58,44 @@ impl Syncs {
         }
         state.is_running = true;
         drop(state);
+        let running = Running(self);
         // Those who arrive meanwhile have written before this point are covered, too.
         let upto = written();
         let result = sync();
         let mut state = self.state.lock();
-        state.is_running = false;
         match &result {
             Ok(()) => state.covered = state.covered.max(upto),
             Err(error) => state.failed = Some((upto, error.clone())),
         }
         drop(state);
-        self.ended.notify_all();
+        drop(running);
         Ok(result?)
+    }
+}
+
+/// A sync that runs, until it ends or panics.
+struct Running<'s>(&'s Syncs);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_running = false;
+        self.0.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[pumice_test_macros::test]
+    fn a_sync_that_panics_holds_nobody_up() {
+        let syncs = Syncs::default();
+        let panics = || syncs.run(|| 1, || std::panic::panic_any("planted"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert!(!syncs.state.lock().is_running);
+        syncs.run(|| 1, || Ok(())).unwrap();
+        assert_eq!(syncs.state.lock().covered, 1);
     }
 }

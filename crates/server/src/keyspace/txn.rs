@@ -11,7 +11,9 @@
 //!
 //! Thread safety: belongs to its task. Reads suspend.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::{Bound, Deref};
 
 use pumice::{PinnedSlice, ReadOptions, WriteBatch, WriteOptions};
@@ -79,6 +81,11 @@ impl Found {
     }
 }
 
+/// Bytes of a write.
+fn bytes_of(key: &[u8], value: &Option<Vec<u8>>) -> usize {
+    key.len() + value.as_ref().map_or(0, Vec::len)
+}
+
 /// See the module's head.
 pub struct Txn<'k> {
     keyspace: &'k Keyspace,
@@ -99,9 +106,12 @@ pub struct Txn<'k> {
     events: Vec<Event>,
     /// Changes of the numbers of keys, by stored database.
     counted: Vec<(u8, i64)>,
-    /// Bytes of `writes`, and what they may be; with too many nothing is written at all.
+    /// Bytes of `writes`, and what they may be; if there once were more nothing is written at all.
     bytes: usize,
+    is_too_large: bool,
     pub(super) bytes_max: usize,
+    /// Bytes that walks of the present command have been given to keep.
+    pub(super) kept: Cell<usize>,
 }
 
 impl<'k> Txn<'k> {
@@ -121,7 +131,9 @@ impl<'k> Txn<'k> {
             events: Vec::new(),
             counted: Vec::new(),
             bytes: 0,
+            is_too_large: false,
             bytes_max: keyspace.room(),
+            kept: Cell::new(0),
         }
     }
 
@@ -135,15 +147,41 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine.
     pub fn view(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
-        let mut txn = Self::new(keyspace, db, now);
+        Self::of_moment(keyspace, db, now, |_| None)
+    }
+
+    /// Reads the state of this moment. `map_kept` may keep the map for other databases than `db`.
+    fn of_moment(
+        keyspace: &'k Keyspace,
+        db: u8,
+        now: u64,
+        map_kept: impl FnOnce(&Keyspace) -> Option<Box<Map>>,
+    ) -> Outcome<Txn<'k>> {
         let before = keyspace.databases.version();
+        let mut txn = Self::new(keyspace, db, now);
+        txn.map = map_kept(keyspace);
         txn.reads.snapshot = Some(keyspace.db.snapshot());
         if before.is_none() || before != keyspace.databases.version() {
             // The state of the snapshot has a map of its own.
             txn.map = Some(Box::new(super::map_of(&keyspace.db, &txn.reads)?));
+            txn.select(db);
         }
-        txn.select(db);
         Ok(txn)
+    }
+
+    /// As [`Txn::view`], for several commands, which may select other databases.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn view_all(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
+        Self::of_moment(keyspace, db, now, |keyspace| Some(Box::new(keyspace.databases.map())))
+    }
+
+    /// From now on it reads the state of this moment.
+    pub fn hold_moment(&mut self) {
+        if self.reads.snapshot.is_none() {
+            self.reads.snapshot = Some(self.keyspace.db.snapshot());
+        }
     }
 
     /// For commands that write; the locks of their keys are held.
@@ -157,7 +195,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine.
     pub fn write_at_one_moment(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
-        Ok(Txn { may_write: true, ..Self::view(keyspace, db, now)? })
+        Ok(Txn { may_write: true, ..Self::view_all(keyspace, db, now)? })
     }
 
     /// The database that keys are meant to be in.
@@ -178,10 +216,7 @@ impl<'k> Txn<'k> {
     /// Lets two databases change places.
     pub fn swap_databases(&mut self, one: u8, other: u8) {
         let databases = &self.keyspace.databases;
-        let mut map = self
-            .map
-            .take()
-            .unwrap_or_else(|| Box::new(std::array::from_fn(|db| databases.stored(db as u8))));
+        let mut map = self.map.take().unwrap_or_else(|| Box::new(databases.map()));
         map.swap(usize::from(one), usize::from(other));
         self.put(super::DATABASES.to_vec(), map.to_vec());
         self.map = Some(map);
@@ -202,6 +237,11 @@ impl<'k> Txn<'k> {
     /// The collection that `found` is the record of.
     pub fn collection_of(&self, key: &[u8], found: &Found) -> Collection {
         Collection::read(self.stored, key, &found.head, &found.value)
+    }
+
+    /// Another command begins: it has all the room there is for what it reads.
+    pub fn begin_command(&self) {
+        self.kept.set(0);
     }
 
     /// Bytes that a command may keep of what it reads.
@@ -269,10 +309,19 @@ impl<'k> Txn<'k> {
 
     fn write_one(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
         debug_assert!(self.may_write, "a command that only reads");
-        self.bytes = self.bytes.saturating_add(key.len() + value.as_ref().map_or(0, Vec::len));
+        if self.is_too_large {
+            return;
+        }
+        let bytes = bytes_of(&key, &value);
+        let entry = self.writes.entry(key);
+        if let Entry::Occupied(old) = &entry {
+            self.bytes -= bytes_of(old.key(), old.get());
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
         // What is too much is not kept, as it will not be written.
-        if self.bytes <= self.bytes_max {
-            self.writes.insert(key, value);
+        self.is_too_large |= self.bytes > self.bytes_max;
+        if !self.is_too_large {
+            entry.insert_entry(value);
         }
     }
 
@@ -281,7 +330,11 @@ impl<'k> Txn<'k> {
         debug_assert!(self.may_write && first < end, "a range that is written");
         let inside = (Bound::Included(first.clone()), Bound::Excluded(end.clone()));
         let gone: Vec<_> = self.writes.range(inside).map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| drop(self.writes.remove(key)));
+        for key in gone {
+            if let Some(value) = self.writes.remove(&key) {
+                self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
+            }
+        }
         // One range of all that touch this one.
         let (mut first, mut end) = (first, end);
         while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
@@ -435,7 +488,7 @@ impl<'k> Txn<'k> {
             return Ok(());
         }
         let mut keys = Vec::new();
-        self.walk(&(first, end), false, &mut |key, _| {
+        self.pass(&(first, end), false, &mut |key, _| {
             keys.push(key.to_vec());
             true
         })?;
@@ -477,6 +530,7 @@ impl<'k> Txn<'k> {
         self.events.clear();
         self.counted.clear();
         self.bytes = 0;
+        self.is_too_large = false;
         self.has_swapped = false;
     }
 
@@ -486,7 +540,7 @@ impl<'k> Txn<'k> {
     /// # Errors
     /// Of the engine, or too much was to be written; then nothing was.
     pub fn commit(&mut self) -> Outcome<Vec<Event>> {
-        if self.bytes > self.bytes_max {
+        if self.is_too_large {
             return Err(Failure::TOO_LARGE);
         }
         if !self.is_clean() {
@@ -509,7 +563,6 @@ impl<'k> Txn<'k> {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,
             }
-            keyspace.wrote();
         }
         self.counted.iter().for_each(|&(db, sum)| self.keyspace.add_count(db, sum));
         let events = std::mem::take(&mut self.events);

@@ -17,19 +17,18 @@ impl Txn<'_> {
     /// Suspends.
     ///
     /// # Errors
-    /// Of the engine; more bytes are met than a command may take memory for.
+    /// Of the engine; all walks of the command have met more bytes than it may take memory for.
     pub fn walk(
         &self,
         range: &(Vec<u8>, Vec<u8>),
         backwards: bool,
         f: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Outcome<()> {
-        let mut room = self.bytes_max;
         let mut is_full = false;
         self.pass(range, backwards, &mut |key, value| {
-            let bytes = key.len() + value.len();
-            is_full = bytes > room;
-            room = room.saturating_sub(bytes);
+            let kept = self.kept.get().saturating_add(key.len() + value.len());
+            self.kept.set(kept);
+            is_full = kept > self.bytes_max;
             !is_full && f(key, value)
         })?;
         if is_full { Err(Failure::TOO_LARGE) } else { Ok(()) }

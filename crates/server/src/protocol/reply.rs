@@ -41,6 +41,10 @@ impl Reply {
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
+    /// Bytes that it can still take.
+    pub fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.bytes.len())
+    }
     /// Something was lost since the last [`Reply::truncate`] or [`Reply::clear`].
     pub fn is_full(&self) -> bool {
         self.is_full
@@ -93,12 +97,12 @@ impl Reply {
     pub fn ok(&mut self) {
         self.add(b"+OK\r\n");
     }
-    /// `-text`, which begins with its code. Line ends in it become blanks.
+    /// `-text`, which begins with its code. Line ends in it become blanks. It is never lost.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
         self.bytes.extend(plain);
-        self.add(b"\r\n");
+        self.bytes.extend_from_slice(b"\r\n");
     }
     /// An integer.
     pub fn integer(&mut self, n: i64) {

@@ -6,8 +6,8 @@
 //! that have come.
 //!
 //! Invariants:
-//! 1. `at` and all ranges lie within the bytes that the last call was given; the caller removes
-//!    bytes only through [`Parser::taken`].
+//! 1. `begun`, `at` and all ranges lie within the bytes that the last call was given; the caller
+//!    removes bytes only as [`Parser::removed`] says.
 //! 2. After an error the connection cannot be understood any more.
 //!
 //! Thread safety: plain data.
@@ -71,6 +71,8 @@ impl ProtocolError {
 pub struct Parser {
     /// Everything before was understood.
     at: usize,
+    /// Where the command begins that is being looked at: everything before is done with.
+    begun: usize,
     /// No end of a line before here.
     searched: usize,
     /// Arguments of the array that are still to come.
@@ -93,7 +95,7 @@ impl Parser {
     }
 
     /// Looks for a whole command at the front of `input`, which begins where the last one ended.
-    /// True when there is one: [`Parser::arguments`] gives it, then [`Parser::taken`] ends it.
+    /// True when there is one: [`Parser::arguments`] gives it, then [`Parser::next`] ends it.
     /// Empty requests are passed over.
     ///
     /// # Errors
@@ -105,7 +107,10 @@ impl Parser {
                 if first != b'*' {
                     match self.inline(input, limits)? {
                         Some(true) => return Ok(true),
-                        Some(false) => continue,
+                        Some(false) => {
+                            self.begun = self.at;
+                            continue;
+                        }
                         None => return Ok(false),
                     }
                 }
@@ -113,6 +118,9 @@ impl Parser {
                     return Ok(false);
                 };
                 self.missing = count(&input[line.start + 1..line.end], limits)?;
+                if self.missing == 0 {
+                    self.begun = self.at;
+                }
                 continue;
             }
             if !self.bulks(input, limits)? {
@@ -190,10 +198,14 @@ impl Parser {
             return Ok(None);
         };
         let end = from + offset;
+        if end - self.at > limits.inline_bytes {
+            return Err(ProtocolError::new("too big inline request"));
+        }
         let line = &input[self.at..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.words =
             split_words(line).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        check_arguments(self.words.len(), limits)?;
         self.at = end + 1;
         self.searched = self.at;
         self.is_inline = !self.words.is_empty();
@@ -211,6 +223,7 @@ impl Parser {
 
     /// The command has been dealt with.
     pub fn next(&mut self) {
+        self.begun = self.at;
         self.arguments.clear();
         self.arguments.shrink_to(ARGUMENTS_KEPT);
         self.words.clear();
@@ -218,21 +231,23 @@ impl Parser {
         self.is_inline = false;
     }
 
-    /// Between commands: how many bytes at the front of the input are done with. The caller may
-    /// remove them, and then calls [`Parser::removed`].
+    /// How many bytes at the front of the input are done with, also while the next command has come
+    /// in part. The caller may remove them, and then calls [`Parser::removed`].
     pub fn done_bytes(&self) -> usize {
-        if self.arguments.is_empty() && self.missing == 0 && self.bulk.is_none() {
-            self.at
-        } else {
-            0
-        }
+        self.begun
     }
 
     /// The caller removed [`Parser::done_bytes`] bytes.
     pub fn removed(&mut self) {
-        let bytes = self.done_bytes();
+        let bytes = std::mem::take(&mut self.begun);
+        if bytes == 0 {
+            return;
+        }
         self.at -= bytes;
         self.searched = self.searched.saturating_sub(bytes);
+        for range in &mut self.arguments {
+            *range = range.start - bytes..range.end - bytes;
+        }
     }
 
     /// Bytes that the argument now being received still lacks: what to make room for, at most.
@@ -247,6 +262,11 @@ fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let number = number.filter(|&n| n <= 1 << 20);
     let number = number.ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
     let number = usize::try_from(number).unwrap_or(0);
+    check_arguments(number, limits)?;
+    Ok(number)
+}
+
+fn check_arguments(number: usize, limits: &Limits) -> Result<(), ProtocolError> {
     if number > limits.arguments {
         let text = match limits.unauthenticated {
             true => "unauthenticated multibulk length",
@@ -254,7 +274,7 @@ fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
         };
         return Err(ProtocolError::new(text));
     }
-    Ok(number)
+    Ok(())
 }
 
 fn bulk_length(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {

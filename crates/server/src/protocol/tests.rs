@@ -53,6 +53,25 @@ fn sample() -> (Vec<u8>, Commands) {
     (bytes, commands)
 }
 
+// Plain #[test]: nothing here can wait.
+#[test]
+fn a_line_that_comes_whole_has_the_same_limits() {
+    let refused = |line: String, limits: &Limits| {
+        let (commands, error) = run(&[line.as_bytes()], limits);
+        assert!(commands.is_empty() == error.is_some());
+        error.map(|error| error.0)
+    };
+    let line = |bytes: usize| "x".repeat(bytes) + "\r\n";
+    assert_eq!(refused(line(65_000), &Limits::OPEN), None);
+    let too_big = Some("too big inline request".to_string());
+    assert_eq!(refused(line(66_000), &Limits::OPEN), too_big);
+    let words = |words: usize| "x ".repeat(words) + "\r\n";
+    assert_eq!(refused(words(10), &Limits::BEFORE_AUTH), None);
+    let too_many = Some("unauthenticated multibulk length".to_string());
+    assert_eq!(refused(words(11), &Limits::BEFORE_AUTH), too_many);
+    assert_eq!(refused(words(11), &Limits::OPEN), None);
+}
+
 struct Random(u64);
 
 impl Random {
@@ -172,4 +191,29 @@ fn replies_follow_the_protocols_version() {
     let three =
         "+OK\r\n-ERR a  b\r\n:-3\r\n$1\r\nx\r\n_\r\n_\r\n%1\r\n~2\r\n>1\r\n,1.5\r\n=5\r\ntxt:t\r\n";
     assert_eq!((say(false).as_str(), say(true).as_str()), (two, three));
+}
+
+// Plain #[test]: nothing here can wait.
+#[test]
+fn what_is_done_can_go_while_the_next_request_comes() {
+    let value = vec![b'v'; 1000];
+    let requests: Vec<_> = (0..50).map(|i| request(&[b"SET", &[i], &value])).collect();
+    let bytes = requests.concat();
+    for step in [1, 7, 900, 1024, 1500, 5000] {
+        let (mut parser, mut input, mut seen) = (Parser::new(), Vec::new(), 0);
+        for chunk in bytes.chunks(step) {
+            input.extend_from_slice(chunk);
+            while parser.parse(&input, &Limits::OPEN).unwrap() {
+                let mut arguments = Vec::new();
+                parser.arguments(&input, &mut arguments);
+                assert_eq!(arguments, [b"SET", &[seen][..], &value]);
+                parser.next();
+                seen += 1;
+            }
+            input.drain(..parser.done_bytes());
+            parser.removed();
+            assert!(input.len() < requests[0].len(), "{} bytes are kept", input.len());
+        }
+        assert_eq!(seen, 50);
+    }
 }

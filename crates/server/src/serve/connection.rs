@@ -32,6 +32,7 @@ use crate::session::Session;
 use crate::session::clients::Peer;
 use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
+use crate::session::waiters::Waiter;
 
 /// Bytes received at first, and at most at once.
 const BUFFER_BYTES: usize = 1 << 10;
@@ -39,6 +40,11 @@ const BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Replies are sent when there are so many bytes or so many of them.
 const REPLY_BYTES: usize = 1 << 20;
 const REPLIES: usize = 1024;
+/// Replies may always have so many bytes; at half of what they may have they are sent, so that
+/// there is always room for a short one.
+const REPLY_BYTES_MIN: usize = 64 << 10;
+/// Replies of so many bytes are not charged while they are being sent.
+const REPLY_BYTES_FREE: usize = 16 << 10;
 /// Memory that an idle connection keeps for what it will receive.
 const BUFFER_BYTES_IDLE: usize = 8 << 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -72,6 +78,9 @@ impl Input {
 
     /// Forgets bytes at the front; large memory goes back when nothing is left.
     fn remove(&mut self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         self.bytes.copy_within(bytes..self.filled, 0);
         self.filled -= bytes;
         if self.filled == 0 && self.bytes.len() > BUFFER_BYTES_IDLE {
@@ -89,9 +98,13 @@ struct Connection<'s> {
     pusher: Option<JoinHandle<()>>,
     /// Commands carried out since replies last left.
     replies: usize,
+    /// Bytes of replies there may be at once.
+    replies_max: usize,
     /// When it connected, and when the first byte of the request came that is not whole.
     began_nanos: u64,
     request_nanos: Option<u64>,
+    /// Bytes of input that it keeps.
+    input_bytes: usize,
     /// Bytes that the client is charged for.
     charged: u64,
 }
@@ -129,8 +142,10 @@ fn serve_by(
         out: Reply::new(),
         pusher: None,
         replies: 0,
+        replies_max: usize::MAX,
         began_nanos: time::now_nanos(),
         request_nanos: None,
+        input_bytes: 0,
         charged: 0,
     };
     if server.is_ending.is_set() {
@@ -138,11 +153,16 @@ fn serve_by(
         connection.session.client.hang_up_gently();
     }
     if catch_unwind(AssertUnwindSafe(|| run(&mut connection))).is_err() {
+        // The client sees the end when its place is free.
         Stats::add(&shared.stats.panics, 1);
-        connection.session.client.hang_up();
     }
     if shared.wants_end.load(Ordering::Acquire) {
         server.is_ending.set();
+    }
+    if let Some(waiter) = connection.session.waiter.take() {
+        // Nobody is there any more to take an element.
+        waiter.give_up(b"");
+        shared.waiters.remove(&waiter);
     }
     shared.unsubscribe_all(&mut connection.session);
     connection.end_pusher();
@@ -164,20 +184,24 @@ impl Connection<'_> {
             if !self.limit_waits(&input) || !input.receive(self.stream, &shared.stats.received) {
                 return;
             }
-            self.charge(input.bytes.len());
-            self.out.limit(shared.hot.clients_bytes.load(Ordering::Relaxed));
+            self.input_bytes = input.bytes.len();
+            self.charge();
+            self.replies_max =
+                shared.hot.clients_bytes.load(Ordering::Relaxed).max(REPLY_BYTES_MIN);
+            self.out.limit(self.replies_max);
             if !self.carry_out(&mut input, &mut parser) || !self.flush() || self.session.closes {
                 return;
             }
             input.remove(parser.done_bytes());
             parser.removed();
-            self.charge(input.bytes.len());
+            self.input_bytes = input.bytes.len();
+            self.charge();
         }
     }
 
-    /// Charges the client for what it keeps now, beside so many bytes of input.
-    fn charge(&mut self, input_bytes: usize) {
-        let bytes = (input_bytes + self.out.len() + self.session.bytes()) as u64;
+    /// Charges the client for what it keeps now.
+    fn charge(&mut self) {
+        let bytes = (self.input_bytes + self.out.len() + self.session.bytes()) as u64;
         let (clients, client) = (&self.server.shared.clients, &self.session.client);
         if bytes > self.charged {
             clients.memory.add(client, bytes - self.charged);
@@ -195,6 +219,7 @@ impl Connection<'_> {
         }
         let Some(outbox) = self.session.outbox.clone() else { return };
         let stream = Arc::clone(self.stream);
+        stream.set_send_timeout(Some(SEND_NANOS));
         self.pusher = Some(spawn_here("push", move || push(&outbox, &stream)));
     }
 
@@ -230,14 +255,19 @@ impl Connection<'_> {
             let more = (input.filled / REQUEST_BYTES_PER_SECOND) as u64 * SECOND_NANOS;
             left(began, limit + more)
         });
-        let auth = match self.session.is_authenticated {
-            true => None,
-            false => Some(left(self.began_nanos, nanos(&hot.auth_seconds))),
-        };
-        let limit = [silence, request, auth].into_iter().flatten().min();
+        let limit = [silence, request, self.auth_left()].into_iter().flatten().min();
         self.stream.set_receive_timeout(limit);
-        self.stream.set_send_timeout(Some(auth.unwrap_or(SEND_NANOS).min(SEND_NANOS)));
         limit != Some(0)
+    }
+
+    /// How long the client may still take to say who it is.
+    fn auth_left(&self) -> Option<u64> {
+        if self.session.is_authenticated {
+            return None;
+        }
+        let seconds = self.server.shared.hot.auth_seconds.load(Ordering::Relaxed);
+        let end = self.began_nanos.saturating_add(seconds * SECOND_NANOS);
+        Some(end.saturating_sub(time::now_nanos()))
     }
 
     /// Carries out every command that has come whole. False when the connection is over.
@@ -268,15 +298,17 @@ impl Connection<'_> {
                 return false;
             }
             execute(shared, &mut self.session, &mut self.out, &args, now);
-            if self.session.waiter.is_some() && !self.wait() {
+            if self.session.waiter.is_some() && !self.wait(&args) {
                 return false;
             }
             if listens {
                 self.start_pusher();
             }
             parser.next();
+            // What follows is another request, whose time begins anew.
+            self.request_nanos = None;
             self.replies += 1;
-            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES {
+            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES.min(self.replies_max / 2) {
                 if !self.flush() {
                     return false;
                 }
@@ -287,40 +319,64 @@ impl Connection<'_> {
     }
 
     /// Waits until the command that waits has its reply. False when the connection is over.
-    fn wait(&mut self) -> bool {
-        let Some(waiter) = self.session.waiter.take() else { return true };
+    fn wait(&mut self, args: &[&[u8]]) -> bool {
         // What was said before leaves before.
-        let mut is_over = !self.flush();
-        let limit = waiter.limit_nanos.map(|nanos| time::now_nanos().saturating_add(nanos));
+        let mut is_over = !self.flush() || self.session.closes;
+        let (shared, began) = (&self.server.shared, time::now_nanos());
+        while let Some(waiter) = self.session.waiter.clone() {
+            self.charge();
+            let reply = self.wait_for(&waiter, began, &mut is_over);
+            shared.waiters.remove(&waiter);
+            self.session.waiter = None;
+            *self.session.client.waiter.lock() = None;
+            match reply {
+                Some(reply) => self.out.raw(&reply),
+                None => {
+                    let now = time::wall_micros() / 1000;
+                    execute(shared, &mut self.session, &mut self.out, args, now);
+                }
+            }
+        }
+        if is_over {
+            // It was served before it went, and may still read.
+            self.flush();
+        }
+        // What a smaller limit has no room for cannot be told.
+        !is_over && !self.out.is_full()
+    }
+
+    /// The reply of one that has waited since `began`; None if its command is to be carried out
+    /// again.
+    fn wait_for(&self, waiter: &Waiter, began: u64, is_over: &mut bool) -> Option<Vec<u8>> {
+        let limit = waiter.limit_nanos.map(|nanos| began.saturating_add(nanos));
         let mut none = Reply::new();
         none.resp3 = waiter.resp3;
         none.null_array();
-        let reply = loop {
+        loop {
             if let Some(reply) = waiter.reply() {
-                break reply;
+                return Some(reply);
+            }
+            if waiter.is_again() && !*is_over {
+                return None;
             }
             let left = limit.map(|limit| limit.saturating_sub(time::now_nanos()));
-            let ended = match is_over {
+            let ended = match *is_over {
                 true => Ok(()),
                 false => self.stream.wait_for_end(left, &waiter.token),
             };
             match ended {
                 // Nobody is there to take an element.
                 Ok(()) => {
-                    is_over = true;
+                    *is_over = true;
                     waiter.give_up(b"");
                 }
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     waiter.give_up(none.bytes());
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => is_over = true,
+                Err(_) => *is_over = true,
             }
-        };
-        self.server.shared.waiters.remove(&waiter);
-        *self.session.client.waiter.lock() = None;
-        self.out.raw(&reply);
-        !is_over
+        }
     }
 
     /// Makes what was written durable, if that was promised, and sends the replies. False when the
@@ -339,12 +395,21 @@ impl Connection<'_> {
             self.out.error(&error_text(&failure));
             self.session.closes = true;
         }
-        let sent = match &self.session.outbox {
+        let sent = match self.session.outbox.clone() {
             Some(outbox) => {
                 outbox.put(self.out.bytes());
                 true
             }
-            None => self.stream.send_all(self.out.bytes()).is_ok(),
+            None => {
+                // The client may take its time; small replies fit into what it keeps anyhow.
+                if self.out.len() > REPLY_BYTES_FREE {
+                    self.charge();
+                }
+                // By what it is now: the batch may be the one in which it has said who it is.
+                let limit = self.auth_left().unwrap_or(SEND_NANOS);
+                self.stream.set_send_timeout(Some(limit.clamp(1, SEND_NANOS)));
+                self.stream.send_all(self.out.bytes()).is_ok()
+            }
         };
         Stats::add(&shared.stats.sent, self.out.len() as u64);
         self.out.clear();

@@ -16,12 +16,15 @@
 //! Thread safety: belongs to the connection's task. Suspends.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use crate::commands::{self, Access, Call, FAST, NO_AUTH, NO_MULTI, Row, SKIP_SLOWLOG, args};
+use crate::commands::{
+    self, Access, Call, FAST, NO_AUTH, NO_MULTI, READONLY, Row, SKIP_SLOWLOG, args,
+};
 use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Txn;
@@ -79,6 +82,7 @@ fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 
 /// Carries out what `args`, at least one, ask for. Suspends.
 pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
+    let began = time::now_micros();
     Stats::add(&shared.stats.commands, 1);
     session.client.active_millis.store(now, Ordering::Relaxed);
     let checked = match commands::find(args[0]) {
@@ -105,6 +109,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
         match row.name {
             "exec" => {
                 exec(shared, session, out, now);
+                measure(shared, session, row, args, began, now);
                 return;
             }
             "multi" | "discard" | "watch" | "quit" | "reset" => {}
@@ -114,7 +119,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
             }
         }
     }
-    single(shared, session, out, row, args, now)
+    single(shared, session, out, row, args, (began, now))
 }
 
 /// Whether the client may run it now.
@@ -190,7 +195,9 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
         let held = shared.keyspace.locks.many(wanted.iter().map(Vec::as_slice));
         // Under the locks nobody can begin to wait for these keys.
         let now = targets();
-        if now.iter().all(|key| wanted.contains(key)) {
+        // The own ones stand first, the same each time.
+        let known: BTreeSet<&[u8]> = wanted[own.len()..].iter().map(Vec::as_slice).collect();
+        if now[own.len()..].iter().all(|key| known.contains(key.as_slice())) {
             return held;
         }
         drop(held);
@@ -198,57 +205,71 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
     }
 }
 
-/// Carries a command out and measures it.
+/// Carries a command out.
 fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
-    let began = time::now_micros();
-    let result = (row.run)(call);
+    call.txn.begin_command();
+    (row.run)(call)
+}
+
+/// A command that began then has been carried out.
+fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began: u64, now: u64) {
     let command = Measured {
-        args: call.args,
+        args,
         is_fast: row.is(FAST),
         is_logged: !row.is(SKIP_SLOWLOG),
         micros: time::now_micros().saturating_sub(began),
-        seconds: call.txn.now / 1000,
+        seconds: now / 1000,
     };
-    let client = &call.session.client;
-    call.shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
-    result
+    let client = &session.client;
+    shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
 }
 
-/// A command that is no part of a transaction.
+fn begin<'k>(keyspace: &'k Keyspace, row: &Row, db: u8, now: u64) -> Outcome<Txn<'k>> {
+    Ok(match row.access {
+        Access::Glance => Txn::glance(keyspace, db, now),
+        // One key is read at one moment anyhow, unless it has elements.
+        Access::View => Txn::view(keyspace, db, now)?,
+        Access::Write | Access::WriteAll => Txn::write(keyspace, db, now),
+        Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, db, now)?,
+    })
+}
+
+/// A command that is no part of a transaction, and began then on the monotonic clock.
 fn single(
     shared: &Shared,
     session: &mut Session,
     out: &mut Reply,
     row: &Row,
     args: &[&[u8]],
-    now: u64,
+    (began, now): (u64, u64),
 ) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let held = locks(shared, row, args);
-    let begin = || {
-        Ok(match row.access {
-            Access::Glance => Txn::glance(keyspace, session.db, now),
-            // One key is read at one moment anyhow, unless it has elements.
-            Access::View => Txn::view(keyspace, session.db, now)?,
-            Access::Write | Access::WriteAll => Txn::write(keyspace, session.db, now),
-            Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, session.db, now)?,
-        })
-    };
-    let result = begin().and_then(|mut txn| {
-        let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
-        run_row(row, &mut call)?;
-        if out.is_full() {
-            return Err(Failure::TOO_LARGE);
+    let result = loop {
+        let swaps = keyspace.swaps();
+        let result = begin(keyspace, row, session.db, now).and_then(|mut txn| {
+            let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: false };
+            run_row(row, &mut call)?;
+            if out.is_full() {
+                return Err(Failure::TOO_LARGE);
+            }
+            finish(shared, session, &mut txn)
+        });
+        // Without locks or a snapshot the key may have been another database's.
+        let reads_once = row.access == Access::Glance && row.is(READONLY);
+        if !reads_once || swaps == keyspace.swaps() {
+            break result;
         }
-        finish(shared, session, &mut txn)
-    });
+        out.truncate(mark);
+    };
     if let Some(wish) = session.wish.take().filter(|_| result.is_ok()) {
         let waiter = shared.waiters.add(wish, session.db, out.resp3);
         *session.client.waiter.lock() = Some(Arc::clone(&waiter));
         session.waiter = Some(waiter);
     }
     drop(held);
+    measure(shared, session, row, args, began, now);
     if let Err(failure) = result {
         out.truncate(mark);
         fail(shared, out, &error_text(&failure));
@@ -280,38 +301,50 @@ fn serve_waiters(
     served: &mut Served,
 ) -> Outcome<()> {
     let own = txn.db();
+    let room = shared.hot.clients_bytes.load(Ordering::Relaxed);
     let mut at = 0;
     while let Some(event) = txn.event_at(at) {
         let (db, key) = (event.db, event.key.clone());
         at += 1;
         txn.select(db);
         for waiter in shared.waiters.of(&key) {
-            if waiter.db != db || !waiter.claim() {
+            if waiter.db != db {
+                continue;
+            }
+            // One that finds nothing is not claimed: others would pass it over for nothing.
+            match txn.find(&key)? {
+                None => break,
+                Some(found) if found.kind() != waiter.op.kind() => continue,
+                Some(_) => {}
+            }
+            if !served.claim(&waiter) {
                 continue;
             }
             let mut reply = Reply::new();
             reply.resp3 = waiter.resp3;
+            // All of them together get no more than a command may take.
+            reply.limit(room.saturating_sub(served.bytes));
+            txn.begin_command();
             let out = &mut reply;
             let mut call = Call { args: &[], txn, out, session, shared, in_exec: true };
-            match waiter.op.serve(&mut call, &key) {
+            match waiter.op.run(&mut call, &key) {
                 Ok(true) => {}
                 Ok(false) => {
-                    waiter.release();
-                    if txn.find(&key)?.is_none() {
-                        break;
-                    }
+                    served.release();
+                    continue;
+                }
+                Err(Failure::Error(_)) if reply.is_full() && served.bytes > 0 => {
+                    waiter.try_again();
+                    served.release();
                     continue;
                 }
                 Err(Failure::Error(text)) => {
                     reply.clear();
                     reply.error(&text);
                 }
-                Err(failure) => {
-                    waiter.release();
-                    return Err(failure);
-                }
+                Err(failure) => return Err(failure),
             }
-            served.push(waiter, reply.take());
+            served.reply(reply.take());
         }
     }
     txn.select(own);
@@ -361,28 +394,32 @@ fn exec_all(
     let db = session.db;
     let mut txn = match writes {
         true => Txn::write_at_one_moment(keyspace, db, now)?,
-        false => Txn::view(keyspace, db, now)?,
+        false => Txn::view_all(keyspace, db, now)?,
     };
     out.array(queue.len());
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
-        match run_row(row, &mut call) {
-            Ok(()) => {}
-            Err(Failure::Storage(error)) => {
-                set_database(session, db);
-                return Err(Failure::Storage(error));
-            }
+        let began = time::now_micros();
+        let result = run_row(row, &mut call);
+        measure(shared, session, row, args, began, now);
+        let fatal = match result {
+            // What comes later may not take it back.
+            _ if out.is_full() => Some(Failure::TOO_LARGE),
+            Ok(()) => None,
+            Err(Failure::Storage(error)) => Some(Failure::Storage(error)),
             Err(failure) => {
                 out.truncate(mark);
                 fail(shared, out, &error_text(&failure));
+                None
             }
+        };
+        if let Some(failure) = fatal {
+            set_database(session, db);
+            return Err(failure);
         }
     }
-    let finished = match out.is_full() {
-        true => Err(Failure::TOO_LARGE),
-        false => finish(shared, session, &mut txn),
-    };
+    let finished = finish(shared, session, &mut txn);
     if finished.is_err() {
         set_database(session, db);
     }

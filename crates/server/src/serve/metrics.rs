@@ -7,6 +7,7 @@
 //! Thread safety: one fiber accepts and answers, a request after the other. Suspends.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use pumice_port::net::{Listener, Stream};
@@ -19,6 +20,8 @@ use crate::session::stats::Stats;
 
 const REQUEST_BYTES: usize = 8 << 10;
 const REQUEST_NANOS: u64 = 5_000_000_000;
+/// How often it looks whether the server ends while a request comes.
+const LOOK_NANOS: u64 = 100_000_000;
 
 /// Answers until the server ends.
 pub fn serve(server: &Arc<Server>, listener: &Listener) {
@@ -34,14 +37,18 @@ pub fn serve(server: &Arc<Server>, listener: &Listener) {
 }
 
 /// The first line of a request, if it comes whole.
-fn request_line(stream: &Stream) -> Option<String> {
+fn request_line(server: &Server, stream: &Stream) -> Option<String> {
     let end = time::now_nanos() + REQUEST_NANOS;
     let (mut bytes, mut filled) = (vec![0; REQUEST_BYTES], 0);
     while !bytes[..filled].windows(4).any(|four| four == b"\r\n\r\n") {
         let left = end.saturating_sub(time::now_nanos());
-        stream.set_receive_timeout(Some(left));
+        if left == 0 || server.is_ending.is_set() {
+            return None;
+        }
+        stream.set_receive_timeout(Some(left.min(LOOK_NANOS)));
         match stream.receive(&mut bytes[filled..]) {
-            Ok(n) if n > 0 && left > 0 => filled += n,
+            Ok(n) if n > 0 => filled += n,
+            Err(error) if error.kind() == ErrorKind::TimedOut => {}
             _ => return None,
         }
     }
@@ -50,7 +57,7 @@ fn request_line(stream: &Stream) -> Option<String> {
 }
 
 fn answer(server: &Server, stream: &Stream) {
-    let Some(line) = request_line(stream) else { return };
+    let Some(line) = request_line(server, stream) else { return };
     let path = line.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
     let (status, body) = match path {
         Some("/metrics") => ("200 OK", page(&server.shared)),

@@ -274,11 +274,12 @@ impl Server {
         true
     }
 
-    /// A place for one more connection, unless there are too many.
+    /// A place for one more connection, unless there are too many, or the end has begun.
     fn enter(&self) -> bool {
         let most = self.shared.config.number("maxclients") as usize;
         let mut live = self.live.lock();
-        let room = *live < most.min(self.connections_max);
+        // Under the lock: who waits until nobody is there has seen everybody.
+        let room = *live < most.min(self.connections_max) && !self.is_ending.is_set();
         *live += usize::from(room);
         room
     }
@@ -311,6 +312,9 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
     let refusal = if is_foreign && unprotected && config.get("protected-mode") == "yes" {
         DENIED
     } else if !server.enter() {
+        if server.is_ending.is_set() {
+            return;
+        }
         Stats::add(&shared.stats.refused, 1);
         "-ERR max number of clients reached\r\n"
     } else {

@@ -144,8 +144,10 @@ impl Memory {
     }
     /// `client` has so many bytes less.
     pub fn release(&self, client: &Client, bytes: u64) {
-        client.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        // In this order: with the sum still there and the client's part gone one client too many
+        // would be ended.
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+        client.bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 }
 

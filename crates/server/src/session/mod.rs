@@ -98,10 +98,11 @@ impl Session {
         self.channels.len() + self.patterns.len()
     }
 
-    /// Bytes that it keeps for later: what is queued, watched and listened to.
+    /// Bytes that it keeps for later: what is queued, watched, listened to and waited for.
     pub fn bytes(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
-        queued + self.watched.bytes + self.listened_bytes
+        let waited = self.waiter.as_ref().map_or(0, |waiter| waiter.bytes());
+        queued + self.watched.bytes + self.listened_bytes + waited
     }
 
     /// A number by chance, of the connection's own sequence.
@@ -193,7 +194,7 @@ impl Shared {
     /// Keys have been changed: tells watchers and those who listen.
     pub fn tell(&self, events: &[Event]) {
         for event in events {
-            self.watches.touched(event.db, &event.key);
+            self.watches.touched(event.db, &event.key, event.name == "expired");
         }
         self.publish_events(events);
         self.clients.enforce();

@@ -1,6 +1,9 @@
 //! Commands that took long: SLOWLOG, LATENCY, and how many took how long.
 //!
-//! The executor measures, and says so here; waiting for a key is not counted.
+//! The executor measures, and says so here: from before the locks of the keys until after the
+//! write, so that a stall is seen. Waiting for an element is not counted, and neither is making
+//! writes durable, which many commands share. EXEC is measured beside the commands in it; it is not
+//! logged, as in Redis.
 //!
 //! Thread safety: everything may be shared.
 

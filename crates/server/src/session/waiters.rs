@@ -9,7 +9,11 @@
 //! | waiting | claimed | who writes the key, under its lock |
 //! | claimed | done, with the reply | the same, once the batch is written |
 //! | claimed | waiting | the same, if it is not |
-//! | waiting | done | its time, its connection's end, CLIENT UNBLOCK |
+//! | claimed | again | the same, if it is not, and others passed it over meanwhile; or no room |
+//! | waiting, again | done | its time, its connection's end, CLIENT UNBLOCK |
+//!
+//! Who finds one claimed passes it over with an element that it may have wanted: if it is not
+//! served after all its connection carries its command out again.
 //!
 //! Thread safety: everything may be shared. Finding out how a wait has ended suspends.
 
@@ -25,7 +29,11 @@ use crate::commands::blocking::Op;
 #[derive(Debug)]
 enum State {
     Waiting,
-    Claimed,
+    Claimed {
+        /// Another has passed it over.
+        missed: bool,
+    },
+    Again,
     /// With the reply; none if there is nobody to reply to.
     Done(Vec<u8>),
 }
@@ -49,13 +57,22 @@ pub struct Waiter {
     pub token: CancelToken,
 }
 
+/// What a key costs beside its bytes, here and in the map of those who wait.
+const KEY_BYTES: usize = 256;
+
 impl Waiter {
+    /// What it costs.
+    pub fn bytes(&self) -> usize {
+        self.keys.iter().map(|key| 2 * key.len() + KEY_BYTES).sum()
+    }
     /// Takes it for serving; false when it is served already, or somebody else is at it.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = matches!(*state, State::Waiting);
-        if is_free {
-            *state = State::Claimed;
+        match &mut *state {
+            State::Waiting => *state = State::Claimed { missed: false },
+            State::Claimed { missed } => *missed = true,
+            State::Again | State::Done(_) => {}
         }
         is_free
     }
@@ -65,8 +82,24 @@ impl Waiter {
     }
     /// It was not served after all.
     pub fn release(&self) {
-        *self.state.lock() = State::Waiting;
+        self.free(false);
+    }
+    /// There is something for it, which it has to take itself.
+    pub fn try_again(&self) {
+        self.free(true);
+    }
+    fn free(&self, again: bool) {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Claimed { .. }) {
+            return;
+        }
+        let again = again || matches!(*state, State::Claimed { missed: true });
+        *state = if again { State::Again } else { State::Waiting };
+        drop(state);
         self.changed.notify_all();
+        if again {
+            self.token.cancel();
+        }
     }
     fn end(&self, reply: Vec<u8>) {
         *self.state.lock() = State::Done(reply);
@@ -76,10 +109,10 @@ impl Waiter {
     /// Ends the wait with `reply`, unless it has ended. Whether it did. Suspends.
     pub fn give_up(&self, reply: &[u8]) -> bool {
         let mut state = self.state.lock();
-        while matches!(*state, State::Claimed) {
+        while matches!(*state, State::Claimed { .. }) {
             state = self.changed.wait(state);
         }
-        let waits = matches!(*state, State::Waiting);
+        let waits = matches!(*state, State::Waiting | State::Again);
         if waits {
             *state = State::Done(reply.to_vec());
             drop(state);
@@ -93,6 +126,10 @@ impl Waiter {
             State::Done(reply) => Some(std::mem::take(reply)),
             _ => None,
         }
+    }
+    /// Its command has to be carried out again.
+    pub fn is_again(&self) -> bool {
+        matches!(*self.state.lock(), State::Again)
     }
 }
 
@@ -176,6 +213,9 @@ impl Waiters {
     /// Adds to `keys` those that elements may be moved to when they are written, and so on.
     pub fn add_targets(&self, keys: &mut Vec<Vec<u8>>) {
         let by_key = self.by_key.lock();
+        if by_key.is_empty() {
+            return;
+        }
         let mut known: std::collections::BTreeSet<Vec<u8>> = keys.iter().cloned().collect();
         let mut at = 0;
         while at < keys.len() {
@@ -191,18 +231,40 @@ impl Waiters {
     }
 }
 
-/// Those who were served by a batch that is about to be written. Those who are not told are not.
+/// Those who were served by a batch that is about to be written. Those who are not told are not,
+/// also when serving panics.
 #[derive(Default)]
-pub struct Served(Vec<(Arc<Waiter>, Vec<u8>)>);
+pub struct Served {
+    all: Vec<(Arc<Waiter>, Vec<u8>)>,
+    /// Bytes of all replies.
+    pub bytes: usize,
+}
 
 impl Served {
-    /// One more, which was claimed.
-    pub fn push(&mut self, waiter: Arc<Waiter>, reply: Vec<u8>) {
-        self.0.push((waiter, reply));
+    /// One more, if it can be claimed; its reply follows, or it is released.
+    pub fn claim(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let is_free = waiter.claim();
+        if is_free {
+            self.all.push((Arc::clone(waiter), Vec::new()));
+        }
+        is_free
+    }
+    /// What the last one gets.
+    pub fn reply(&mut self, reply: Vec<u8>) {
+        self.bytes += reply.len();
+        if let Some((_, own)) = self.all.last_mut() {
+            *own = reply;
+        }
+    }
+    /// The last one gets nothing.
+    pub fn release(&mut self) {
+        if let Some((waiter, _)) = self.all.pop() {
+            waiter.release();
+        }
     }
     /// The batch is written.
     pub fn tell(mut self, waiters: &Waiters) {
-        for (waiter, reply) in self.0.drain(..) {
+        for (waiter, reply) in self.all.drain(..) {
             waiters.remove(&waiter);
             waiter.end(reply);
         }
@@ -211,6 +273,6 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.0.iter().for_each(|(waiter, _)| waiter.release());
+        self.all.iter().for_each(|(waiter, _)| waiter.release());
     }
 }

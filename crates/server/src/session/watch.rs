@@ -14,6 +14,9 @@ use pumice_port::sync::Mutex;
 
 type Key = (u8, Vec<u8>);
 
+/// What a watcher leaves with a key, and whether the key's time was over already.
+type Flag = (Arc<AtomicBool>, bool);
+
 /// What a key costs beside its bytes, here and in the registry.
 const KEY_BYTES: usize = 256;
 
@@ -22,7 +25,7 @@ const KEY_BYTES: usize = 256;
 pub struct Watches {
     /// Keys in `flags`; lets writers pass when nobody watches.
     watched: AtomicUsize,
-    flags: Mutex<BTreeMap<Key, Vec<Arc<AtomicBool>>>>,
+    flags: Mutex<BTreeMap<Key, Vec<Flag>>>,
 }
 
 /// What a session watches.
@@ -43,7 +46,7 @@ impl Watches {
             return;
         }
         let mut flags = self.flags.lock();
-        flags.entry(key.clone()).or_default().push(Arc::clone(&own.flag));
+        flags.entry(key.clone()).or_default().push((Arc::clone(&own.flag), was_over));
         self.watched.store(flags.len(), Ordering::SeqCst);
         own.bytes += 2 * key.1.len() + KEY_BYTES;
         own.keys.insert(key, was_over);
@@ -58,7 +61,7 @@ impl Watches {
         own.bytes = 0;
         for (key, _) in std::mem::take(&mut own.keys) {
             if let Some(list) = flags.get_mut(&key) {
-                list.retain(|flag| !Arc::ptr_eq(flag, &own.flag));
+                list.retain(|(flag, _)| !Arc::ptr_eq(flag, &own.flag));
                 if list.is_empty() {
                     flags.remove(&key);
                 }
@@ -69,13 +72,15 @@ impl Watches {
         own.flag = Arc::default();
     }
 
-    /// A key was changed.
-    pub fn touched(&self, db: u8, key: &[u8]) {
+    /// A key was changed. `is_over`: it was deleted because its time is over, which is no change
+    /// for those who saw it so.
+    pub fn touched(&self, db: u8, key: &[u8], is_over: bool) {
         if self.watched.load(Ordering::SeqCst) == 0 {
             return;
         }
         if let Some(list) = self.flags.lock().get(&(db, key.to_vec())) {
-            list.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
+            let changed = list.iter().filter(|(_, was_over)| !(is_over && *was_over));
+            changed.for_each(|(flag, _)| flag.store(true, Ordering::SeqCst));
         }
     }
 
@@ -83,7 +88,7 @@ impl Watches {
     pub fn all_touched(&self, only: Option<u8>) {
         for ((db, _), list) in self.flags.lock().iter() {
             if only.is_none_or(|only| only == *db) {
-                list.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
+                list.iter().for_each(|(flag, _)| flag.store(true, Ordering::SeqCst));
             }
         }
     }

@@ -75,6 +75,17 @@ fn a_watched_key_that_is_reaped_makes_exec_fail() {
     let shared = &server.shared;
     assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
     server.talk(one, &[("EXEC", "*-1")]);
+    // Who saw that it was over sees no change, unless somebody writes it.
+    for (between, reply) in [("PING", "*1|+OK"), ("SET a 2", "*-1")] {
+        server.talk(two, &[("SET a 1 PX 100", "+OK")]);
+        server.now += 100;
+        server.talk(one, &[("WATCH a", "+OK"), ("MULTI", "+OK"), ("SET mine 1", "+QUEUED")]);
+        server.talk(two, &[("GET a", "$-1")]);
+        let shared = &server.shared;
+        assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
+        server.say(two, between);
+        server.talk(one, &[("EXEC", reply)]);
+    }
     server.shared.keyspace.close().unwrap();
 }
 
@@ -110,4 +121,34 @@ fn counts_are_right_after_a_close_beside_writers() {
         assert_eq!(server.say(client, "DBSIZE"), format!(":{keys}"));
         server.shared.keyspace.close().unwrap();
     }
+}
+
+#[pumice_test_macros::test]
+fn databases_that_change_places_are_not_mixed() {
+    let scratch = Scratch::new("places");
+    let server = Quiet::open(scratch.path());
+    // Each time the databases have changed places, and have what they had.
+    let change = |client: &mut super::Client| {
+        let lines = ["MULTI", "SWAPDB 0 1", "SET k zero", "HSET h f zero", "SELECT 1"];
+        let lines = lines.into_iter().chain(["SET k one", "HSET h f one", "SELECT 0", "EXEC"]);
+        lines.for_each(|line| drop(server.say(client, line)));
+    };
+    change(&mut server.client());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let client = &mut server.client();
+            while !is_over.load(Ordering::Relaxed) {
+                change(client);
+            }
+        });
+        let _ends = Ends(&is_over);
+        let client = &mut server.client();
+        for _ in 0..1000 {
+            let many = format!("MGET{}", " k".repeat(70));
+            server.talk(client, &[("GET k", "$4|zero"), ("HGETALL h", "*2|$1|f|$4|zero")]);
+            assert_eq!(server.say(client, &many), "*70".to_string() + &"|$4|zero".repeat(70));
+        }
+    });
+    server.shared.keyspace.close().unwrap();
 }

@@ -3,12 +3,12 @@
 use pumice_port::{thread, time};
 use std::time::Duration;
 
-use super::connections::{Caller, start};
+use super::connections::{Caller, PATIENCE, start, wait_until};
 use super::{Quiet, Scratch, text};
 
-/// Sends bytes one by one until the server has hung up, for twenty seconds at most.
+/// Sends bytes one by one until the server has hung up.
 fn drip(caller: &Caller, bytes: &[u8]) -> bool {
-    let end = time::now_micros() + 20_000_000;
+    let end = time::now_micros() + PATIENCE.as_micros() as u64;
     for byte in bytes.iter().cycle() {
         if caller.stream.send_all(&[*byte]).is_err() {
             return true;
@@ -63,16 +63,12 @@ fn the_memory_of_all_clients_is_bounded() {
         caller.stream.send_all(&vec![b'x'; bytes]).ok();
         large.push(caller);
     }
-    let end = time::now_micros() + 20_000_000;
-    while clients.evicted.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-        assert!(time::now_micros() < end, "{} bytes are charged", clients.memory.used());
-        thread::yield_now();
-    }
+    wait_until("the largest is let go", || {
+        clients.evicted.load(std::sync::atomic::Ordering::Relaxed) > 0
+    });
     assert_eq!(small.line("PING"), "+PONG");
     drop(large);
-    while clients.len() > 1 {
-        thread::yield_now();
-    }
+    wait_until("the others end", || clients.len() == 1);
     assert!(clients.memory.used() < 20_000, "{}", clients.memory.used());
     running.stop().unwrap();
 }
@@ -183,5 +179,160 @@ fn many_watched_keys_cost_what_they_are() {
     assert!(client.session.bytes() > 200_000 * 10);
     server.talk(client, &[("UNWATCH", "+OK")]);
     assert_eq!(client.session.bytes(), 0);
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn many_values_are_read_as_long_as_they_can_be_told() {
+    use pumice::{Options, Statistics, Ticker};
+    let scratch = Scratch::new("mget");
+    let statistics = std::sync::Arc::new(Statistics::new());
+    let mut options = Options::default();
+    options.db.statistics = Some(statistics.clone());
+    let server = Quiet::with(scratch.path(), options);
+    let client = &mut server.client();
+    server.ask(client, &["SET", "k", &"v".repeat(20_000)]);
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    let mget = |times: usize| [vec!["MGET"], vec!["k"; times]].concat();
+    let read = || statistics.ticker(Ticker::NumberMultigetKeysRead);
+    assert!(text(&server.ask(client, &mget(50))).starts_with("*50|$20000|vv"));
+    assert_eq!(read(), 50);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    assert_eq!(text(&server.ask(client, &mget(5000))), refused);
+    assert!(read() < 50 + 200, "{}", read());
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn many_sets_have_the_room_of_one_command() {
+    let scratch = Scratch::new("sets");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    for i in 0..100 {
+        server.ask(client, &["ZADD", "z", "1", &format!("{i}{}", "m".repeat(1000))]);
+    }
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    let times = |times: usize, line: &str| format!("{line} {times}{}", " z".repeat(times));
+    for (count, reply) in [(5, ":100"), (50, refused), (5, ":100")] {
+        assert_eq!(server.say(client, &times(count, "ZINTERCARD")), reply);
+    }
+    // Each command of a transaction has it.
+    server.talk(client, &[("MULTI", "+OK")]);
+    (0..10).for_each(|_| drop(server.say(client, &times(5, "ZINTERCARD"))));
+    assert_eq!(server.say(client, "EXEC"), "*10".to_string() + &"|:100".repeat(10));
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_transaction_that_says_too_much_is_not_carried_out() {
+    let scratch = Scratch::new("says");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let value = "v".repeat(10_000);
+    for _ in 0..200 {
+        server.ask(client, &["RPUSH", "big", &value]);
+    }
+    server.talk(client, &[("SET text x", "+OK"), ("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    server.talk(client, &[("MULTI", "+OK"), ("SET done 1", "+QUEUED")]);
+    server.talk(client, &[("LRANGE big 0 -1", "+QUEUED"), ("INCR text", "+QUEUED")]);
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    server.talk(client, &[("EXEC", refused), ("EXISTS done", ":0")]);
+    // An error is whole wherever the replies before it end.
+    for room in 0..80 {
+        client.out.limit(1000 + room);
+        client.out.raw(&[b'x'; 1000]);
+        let mut said = server.ask(client, &["LRANGE", "big", "0", "-1"]);
+        assert_eq!(text(&said.split_off(1000)), refused);
+        assert!(!client.out.is_full());
+    }
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn writing_over_ones_own_writes_takes_room_once() {
+    let scratch = Scratch::new("over");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    server.ask(client, &["SET", "k", &"v".repeat(100_000)]);
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK"), ("MULTI", "+OK")]);
+    (0..50).for_each(|_| drop(server.say(client, "APPEND k x")));
+    assert!(server.say(client, "EXEC").ends_with("|:100050"));
+    // What is deleted again takes none.
+    let value = "v".repeat(1000);
+    server.talk(client, &[("MULTI", "+OK")]);
+    for _ in 0..20 {
+        for i in 0..100 {
+            server.ask(client, &["RPUSH", "l", &format!("{i}{value}")]);
+        }
+        server.say(client, "DEL l");
+    }
+    assert!(server.say(client, "EXEC").ends_with("|:100|:1"));
+    server.talk(client, &[("MULTI", "+OK")]);
+    (0..20).for_each(|i| drop(server.ask(client, &["SET", &format!("k{i}"), &"v".repeat(90_000)])));
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    server.talk(client, &[("EXEC", refused), ("EXISTS k1", ":0")]);
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_name_takes_little() {
+    let scratch = Scratch::new("name");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let long = "n".repeat(5000);
+    let refused = "-ERR Client names cannot be longer than 4096 bytes.";
+    for line in [format!("CLIENT SETNAME {long}"), format!("HELLO 2 SETNAME {long}")] {
+        assert_eq!(server.say(client, &line), refused);
+    }
+    server.talk(client, &[("CLIENT GETNAME", "$-1")]);
+    assert_eq!(server.say(client, &format!("CLIENT SETNAME {}", &long[..4096])), "+OK");
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn steps_of_scan_are_bounded() {
+    let scratch = Scratch::new("scan");
+    let mut server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    // Large names: a step ends where its reply would be too large.
+    let name = "n".repeat(50_000);
+    (0..60).for_each(|i| drop(server.ask(client, &["SET", &format!("{i}{name}"), "v"])));
+    server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK")]);
+    client.out.limit(1 << 20);
+    let walk = |client: &mut super::Client, now: u64, server: &Quiet| {
+        let (mut cursor, mut seen, mut steps) = ("0".to_string(), Vec::new(), 0);
+        loop {
+            let args = ["SCAN", &cursor, "COUNT", "10000"].map(|arg| arg.as_bytes().to_vec());
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            let (session, out) = (&mut client.session, &mut client.out);
+            pumice_server::serve::executor::execute(&server.shared, session, out, &args, now);
+            let reply = text(out.bytes());
+            out.clear();
+            assert!(reply.starts_with("*2|"), "{}", &reply[..reply.len().min(100)]);
+            cursor = reply.split('|').nth(2).unwrap().to_string();
+            seen.extend(reply.split('|').filter(|w| w.ends_with('n')).map(str::to_string));
+            steps += 1;
+            if cursor == "0" {
+                return (seen, steps);
+            }
+        }
+    };
+    let (mut seen, steps) = walk(client, server.now, &server);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 60);
+    assert!(steps >= 3, "{steps} steps");
+    // Keys that are over are looked at, too.
+    client.out.limit(usize::MAX);
+    server.talk(client, &[("FLUSHALL", "+OK"), ("CONFIG SET maxmemory-clients 0", "+OK")]);
+    for i in 0..25_000 {
+        server.ask(client, &["SET", &format!("k{i}"), "v", "PX", "100"]);
+    }
+    server.now += 1000;
+    let (seen, steps) = walk(client, server.now, &server);
+    assert!(seen.is_empty() && steps >= 3, "{steps} steps");
     server.shared.keyspace.close().unwrap();
 }

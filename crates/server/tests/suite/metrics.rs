@@ -3,19 +3,28 @@
 use pumice_port::net::{Listener, Stream};
 
 use super::Scratch;
-use super::connections::{Caller, start};
+use super::connections::{Caller, PATIENCE, try_start};
 
 #[pumice_test_macros::test]
 fn prometheus_is_told_what_happens() {
     let scratch = Scratch::new("metrics");
-    // A port that is free now.
-    let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let port = any.address().unwrap().port().to_string();
-    drop(any);
-    let running = start(scratch.path(), &[("metrics-port", &port)]);
+    // A port that is free now; somebody else may be quicker.
+    let started = (0..100).find_map(|_| {
+        let any = Listener::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = any.address().unwrap().port().to_string();
+        drop(any);
+        match try_start(scratch.path(), &[("metrics-port", &port)]) {
+            Ok(running) => Some(running),
+            Err(why) => {
+                assert!(why.starts_with("metrics: "), "{why}");
+                None
+            }
+        }
+    });
+    let running = started.expect("one of a hundred ports is free");
     let address = running.metrics().unwrap();
     let ask = |request: &str| {
-        let stream = Stream::connect_tcp(address, 20_000_000_000).unwrap();
+        let stream = Stream::connect_tcp(address, PATIENCE.as_nanos() as u64).unwrap();
         stream.send_all(request.as_bytes()).unwrap();
         Caller::new(stream).until_closed()
     };

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod connections;
+mod durable;
 mod isolation;
 mod limits;
 mod metrics;
@@ -35,6 +36,8 @@ impl Scratch {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pumice-server-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
+        // What a process of the same number left.
+        std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -45,7 +48,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
+        let removed = std::fs::remove_dir_all(&self.0);
+        // After a failure somebody may still write there: that failure is what is to be seen.
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }
 
@@ -85,7 +90,11 @@ pub struct Client {
 
 impl Quiet {
     pub fn open(dir: &Path) -> Quiet {
-        let keyspace = Keyspace::open(Options::default(), &dir.join("db")).unwrap();
+        Quiet::with(dir, Options::default())
+    }
+    /// With the engine's options.
+    pub fn with(dir: &Path, options: Options) -> Quiet {
+        let keyspace = Keyspace::open(options, &dir.join("db")).unwrap();
         Quiet { shared: Shared::new(keyspace, Config::new()), now: 1_700_000_000_000 }
     }
     pub fn client(&self) -> Client {

@@ -3,7 +3,7 @@
 //!
 //! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` runs so many steps (400).
 
-use super::connections::{Caller, start};
+use super::connections::{Caller, start, wait_until};
 use super::peer::{Redis, ask, canonical, commands, encoded, number};
 use super::{Random, Scratch};
 
@@ -57,14 +57,15 @@ impl Side {
         let mut bytes = encoded(&words(line));
         bytes.extend(b"*2\r\n$4\r\nECHO\r\n$8\r\nthe mark\r\n");
         self.waiting[client].send(&bytes);
-        loop {
-            if self.who_waits()[client] {
-                return None;
+        let mut reply = None;
+        wait_until("it waits or has its reply", || {
+            let waits = self.who_waits()[client];
+            if !waits {
+                reply = self.waiting[client].until_soon(MARK);
             }
-            if let Some(reply) = self.waiting[client].until_soon(MARK) {
-                return Some(reply);
-            }
-        }
+            waits || reply.is_some()
+        });
+        reply
     }
 }
 
@@ -155,6 +156,6 @@ fn those_who_wait_are_served_as_by_redis() {
         }
         assert_eq!(replies[0], replies[1], "seed {seed} step {step}: {told:?}");
     }
-    assert!(u64::from(served) * 20 > commands(400), "{served} were served");
+    assert!(u64::from(served) * 20 >= commands(400), "{served} were served");
     running.stop().unwrap();
 }

@@ -1,5 +1,6 @@
 //! SLOWLOG, LATENCY and MEMORY.
 
+use super::connections::wait_until;
 use super::{Quiet, Scratch, text};
 
 #[pumice_test_macros::test]
@@ -42,20 +43,23 @@ fn latencies_are_kept_by_the_second() {
         let command = Measured { args, is_fast, is_logged: false, micros, seconds };
         server.shared.slow.measured(&command, Default::default);
     };
-    took(500, 1, false);
+    took(500_000_000, 1, false);
     server.talk(client, &[("LATENCY LATEST", "*0")]);
-    server.talk(client, &[("CONFIG SET latency-monitor-threshold 100", "+OK")]);
+    // So long no command of the test itself takes.
+    server.talk(client, &[("CONFIG SET latency-monitor-threshold 100000000", "+OK")]);
     for (millis, seconds, is_fast) in
         [(99, 1, false), (200, 2, false), (300, 2, false), (150, 3, true), (120, 4, false)]
     {
-        took(millis, seconds, is_fast);
+        took(millis * 1_000_000, seconds, is_fast);
     }
-    let latest = "*2|*4|$7|command|:4|:120|:300|*4|$12|fast-command|:3|:150|:150";
+    let latest = "*2|*4|$7|command|:4|:120000000|:300000000|\
+                  *4|$12|fast-command|:3|:150000000|:150000000";
+    let history = "*2|*2|:2|:300000000|*2|:4|:120000000";
     server.talk(
         client,
         &[
             ("LATENCY LATEST", latest),
-            ("LATENCY HISTORY command", "*2|*2|:2|:300|*2|:4|:120"),
+            ("LATENCY HISTORY command", history),
             ("LATENCY RESET fast-command nothing", ":1"),
             ("LATENCY RESET", ":1"),
             ("LATENCY LATEST", "*0"),
@@ -79,5 +83,27 @@ fn memory_usage_is_what_lies_in_the_engine() {
     server.talk(client, &[("MEMORY USAGE h", ":2222"), ("MEMORY USAGE h SAMPLES 0", ":2222")]);
     let usage = text(&server.ask(client, &["MEMORY", "USAGE", "z"]));
     assert_eq!(usage, format!(":{}", 22 + 100 * 2 * (13 + 4 + 8)));
+    server.shared.keyspace.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn waiting_for_others_takes_time_too() {
+    let scratch = Scratch::new("locked");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    server.talk(client, &[("CONFIG SET slowlog-log-slower-than 50000", "+OK")]);
+    let held = server.shared.keyspace.locks.one(b"k");
+    pumice_port::thread::scope(|scope| {
+        let name = std::sync::Arc::clone(&client.session.client);
+        let server = &server;
+        scope.spawn(move || server.talk(client, &[("SET k v", "+OK")]));
+        wait_until("it has begun", || *name.command.lock() == "set");
+        // Its time runs already, wherever it is.
+        pumice_port::thread::sleep(std::time::Duration::from_millis(100));
+        drop(held);
+    });
+    let client = &mut server.client();
+    let told = server.say(client, "SLOWLOG GET -1");
+    assert!(told.contains("|$3|SET|$1|k|$1|v|"), "{told}");
     server.shared.keyspace.close().unwrap();
 }

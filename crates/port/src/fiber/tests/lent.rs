@@ -3,7 +3,7 @@
 use super::limits::{in_child_of, is_child};
 use super::*;
 use crate::fiber::lent::kept_stacks;
-use crate::fiber::stack::LENT_STACKS;
+use crate::fiber::stack::{ALWAYS_KEPT, LENT_STACKS};
 use crate::io::{Op, run};
 use crate::machine::{self, Resource};
 use crate::os::{self, BatchRead, File, OpenFlags, PooledBuffer};
@@ -254,6 +254,9 @@ fn a_loop_goes_back_with_few_stacks() {
             (0..fibers).for_each(|_| drop(scope.spawn("waits", || together.wait())));
             drop(scope.spawn("tells", || together.set()));
         });
-        assert_eq!(kept_stacks(), [LENT_STACKS]);
+        let kept = kept_stacks();
+        // Fewer if that took so long that the loop itself gave some back.
+        let few = kept.iter().all(|kept| (ALWAYS_KEPT..=LENT_STACKS).contains(kept));
+        assert!(few && kept.len() == 1, "{kept:?}");
     }
 }

@@ -28,13 +28,18 @@ pub struct FilesRequest {
     pub output_file_size_limit: u64,
 }
 
-/// The compaction of the files of `request`.
+/// The compaction of the files of `request`; `fifo` keeps all files in L0.
 ///
 /// # Errors
 /// InvalidArgument if there are no such files or the level does not fit, Aborted if another
 /// compaction is in the way.
-pub fn pick_files(ctx: &PickContext<'_>, request: &FilesRequest) -> Result<CompactionPick> {
-    let output_level = checked_level(ctx, request)?;
+pub fn pick_files(
+    ctx: &PickContext<'_>,
+    request: &FilesRequest,
+    fifo: bool,
+) -> Result<CompactionPick> {
+    let last = if fifo { 0 } else { ctx.levels_in_use() - 1 };
+    let output_level = checked_level(ctx, request, last)?;
     let mut inputs: Vec<InputLevel> = Vec::new();
     for level in 0..=output_level {
         let files = level_inputs(ctx, request, &inputs, level);
@@ -74,10 +79,9 @@ pub fn pick_files(ctx: &PickContext<'_>, request: &FilesRequest) -> Result<Compa
     })
 }
 
-/// The output level, once it is known to fit the files.
-fn checked_level(ctx: &PickContext<'_>, request: &FilesRequest) -> Result<usize> {
+/// The output level, once it is known to fit the files; `last` is the deepest that may be.
+fn checked_level(ctx: &PickContext<'_>, request: &FilesRequest, last: usize) -> Result<usize> {
     let refuse = |text: String| Err(Error::invalid_argument(text));
-    let last = ctx.levels_in_use() - 1;
     let Ok(output_level) = usize::try_from(request.output_level) else {
         return refuse("Output level cannot be negative.".into());
     };

@@ -137,10 +137,29 @@ pub struct CompactionPick {
     pub next_cursor: Option<Vec<u8>>,
 }
 
+/// An entry in a table, when nothing is known of any.
+const ENTRY_BYTES_GUESSED: u64 = 100;
+
 impl CompactionPick {
     /// Every input file with its level.
     pub fn input_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         self.inputs.iter().flat_map(|i| i.files.iter().map(move |f| (i.level, f)))
+    }
+
+    /// Entries of all inputs; of a file whose properties nobody has read yet, by its size.
+    pub fn input_entries(&self) -> u64 {
+        let (mut entries, mut bytes, mut unknown) = (0, 0, 0);
+        for (_, file) in self.input_files() {
+            match file.stats.get() {
+                Some(stats) => {
+                    entries += stats.num_entries;
+                    bytes += file.file_size;
+                }
+                None => unknown += file.file_size,
+            }
+        }
+        let entry_bytes = bytes.checked_div(entries).unwrap_or(ENTRY_BYTES_GUESSED);
+        entries + unknown / entry_bytes.max(1)
     }
 
     /// Bytes of all inputs.

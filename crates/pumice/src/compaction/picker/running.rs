@@ -2,7 +2,7 @@
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
 //! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go
-//! without being compacted.
+//! without being compacted; one for files that only go has no output.
 
 use std::sync::Arc;
 
@@ -14,11 +14,31 @@ use super::{CompactionPick, InputLevel};
 #[derive(Debug)]
 struct Entry {
     id: u64,
-    output_level: usize,
     inputs: Vec<InputLevel>,
+    output: Option<Output>,
+}
+
+/// Where an entry writes: a range of user keys of a level.
+#[derive(Debug)]
+struct Output {
+    level: usize,
     begin: Vec<u8>,
     end: Vec<u8>,
     end_open: bool,
+}
+
+impl Output {
+    fn new(level: usize, range: &UserRange<'_>) -> Self {
+        Output {
+            level,
+            begin: range.begin.unwrap_or_default().to_vec(),
+            end: range.end.unwrap_or_default().to_vec(),
+            end_open: range.end_open,
+        }
+    }
+    fn range(&self) -> UserRange<'_> {
+        UserRange { begin: Some(&self.begin), end: Some(&self.end), end_open: self.end_open }
+    }
 }
 
 /// Registry of running compactions.
@@ -32,22 +52,8 @@ impl RunningCompactions {
     /// Flags the input files of `pick` and remembers its range. Returns the id for
     /// [`Self::unregister`].
     pub fn register(&mut self, pick: &CompactionPick, icmp: &InternalKeyComparator) -> u64 {
-        for (_, file) in pick.input_files() {
-            debug_assert!(!file.is_being_compacted());
-            file.set_being_compacted(true);
-        }
         let range = UserRange::of_files(icmp, pick.inputs.iter().flat_map(|i| &i.files));
-        let id = self.next_id;
-        self.next_id += 1;
-        self.entries.push(Entry {
-            id,
-            output_level: pick.output_level,
-            begin: range.begin.unwrap_or_default().to_vec(),
-            end: range.end.unwrap_or_default().to_vec(),
-            end_open: range.end_open,
-            inputs: pick.inputs.clone(),
-        });
-        id
+        self.add(pick.inputs.clone(), Some(Output::new(pick.output_level, &range)))
     }
 
     /// Reserves `range` on `level` for files that come from outside the tree; `replaced` are files
@@ -58,20 +64,23 @@ impl RunningCompactions {
         range: &UserRange<'_>,
         replaced: Vec<InputLevel>,
     ) -> u64 {
-        for file in replaced.iter().flat_map(|input| &input.files) {
+        self.add(replaced, Some(Output::new(level, range)))
+    }
+
+    /// Reserves files that go without anything in their place. Returns the id for
+    /// [`Self::unregister`].
+    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> u64 {
+        self.add(doomed, None)
+    }
+
+    fn add(&mut self, inputs: Vec<InputLevel>, output: Option<Output>) -> u64 {
+        for file in inputs.iter().flat_map(|input| &input.files) {
             debug_assert!(!file.is_being_compacted());
             file.set_being_compacted(true);
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.entries.push(Entry {
-            id,
-            output_level: level,
-            begin: range.begin.unwrap_or_default().to_vec(),
-            end: range.end.unwrap_or_default().to_vec(),
-            end_open: range.end_open,
-            inputs: replaced,
-        });
+        self.entries.push(Entry { id, inputs, output });
         id
     }
 
@@ -102,9 +111,47 @@ impl RunningCompactions {
 
     /// Some compaction writes to `level` inside `range`.
     pub fn writes_into(&self, level: usize, range: &UserRange<'_>, cmp: &Comparator) -> bool {
-        self.entries.iter().filter(|e| e.output_level == level).any(|e| {
-            let own = UserRange { begin: Some(&e.begin), end: Some(&e.end), end_open: e.end_open };
-            own.overlaps(range, cmp)
-        })
+        let outputs = self.entries.iter().filter_map(|entry| entry.output.as_ref());
+        outputs.filter(|o| o.level == level).any(|o| o.range().overlaps(range, cmp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+    use std::sync::Arc;
+
+    use pumice_base::comparator::CustomComparator;
+
+    use super::*;
+
+    /// As one that reads numbers from its keys.
+    struct FixedWidth;
+
+    impl CustomComparator for FixedWidth {
+        fn name(&self) -> &str {
+            "fixed width"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            let number = |key: &[u8]| u32::from_be_bytes(key.try_into().expect("four bytes"));
+            number(a).cmp(&number(b))
+        }
+    }
+
+    /// The user's comparator sees keys of the user's alone.
+    #[pumice_test_macros::test]
+    fn files_that_only_go_are_compared_with_nothing() {
+        let cmp = Comparator::Custom(Arc::new(FixedWidth));
+        let range = UserRange::closed(Some(&[0, 0, 0, 1]), Some(&[0, 0, 0, 9]));
+        let file = Arc::new(FileMetaData::default());
+        let mut running = RunningCompactions::default();
+        let going = running.reserve_files(vec![InputLevel::new(3, vec![Arc::clone(&file)])]);
+        assert!((0..7).all(|level| !running.writes_into(level, &range, &cmp)));
+        assert!(file.is_being_compacted() && !running.is_empty() && !running.level0_busy());
+        let coming = running.reserve(2, &range, Vec::new());
+        assert!(running.writes_into(2, &range, &cmp) && !running.writes_into(3, &range, &cmp));
+        running.unregister(coming);
+        running.unregister(going);
+        assert!(!file.is_being_compacted() && running.is_empty());
     }
 }

@@ -30,28 +30,57 @@ const BUSY_SHARE: f64 = 0.1;
 const COST_FIRST: f64 = 10.0;
 const COST_MIN: f64 = 1.0;
 
+/// Between two ticks, writes make the debt grow by no more than so many memtables: those of a full
+/// L0, times what each of their bytes is going to cost.
+const LEAP_MEMTABLES: f64 = 256.0;
+
+/// What a tick sees of the debt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DebtLook {
+    /// Seconds since the last one, and whether nobody looked for most of them.
+    pub seconds: f64,
+    pub rested: bool,
+    /// User bytes admitted meanwhile.
+    pub admitted: f64,
+    /// The total that compactions have written.
+    pub written: f64,
+    /// Debt and soft limits of all families.
+    pub debt: f64,
+    pub soft: f64,
+    /// Bytes of the largest memtable.
+    pub memtable: f64,
+}
+
 /// See the module head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DebtWatch {
     written: Counter,
-    last_debt: f64,
+    /// None before the first tick.
+    last_debt: Option<f64>,
     speed: Average,
     admitted: Average,
     cost: Average,
 }
 
 impl DebtWatch {
-    /// Takes in a tick: user bytes admitted, the total that compactions have written, the debt of
-    /// all families.
-    pub fn learn(&mut self, seconds: f64, admitted: f64, written_total: f64, debt: f64, soft: f64) {
-        let written = self.written.advance(written_total);
-        if debt > BUSY_SHARE * soft {
-            self.speed.add(written / seconds, weight(seconds, SPEED_HORIZON));
+    /// Takes in a tick.
+    pub fn learn(&mut self, look: &DebtLook) {
+        let written = self.written.advance(look.written);
+        let Some(before) = self.last_debt.replace(look.debt) else {
+            // Both averages begin with nothing: a byte is admitted long before it costs.
+            self.admitted.add(0.0, 1.0);
+            self.cost.add(0.0, 1.0);
+            return;
+        };
+        if before > BUSY_SHARE * look.soft && !look.rested {
+            self.speed.add(written / look.seconds, weight(look.seconds, SPEED_HORIZON));
         }
-        let w = weight(seconds, COST_HORIZON);
-        self.admitted.add(admitted, w);
-        self.cost.add(written + debt - self.last_debt, w);
-        self.last_debt = debt;
+        let w = weight(look.seconds, COST_HORIZON);
+        self.admitted.add(look.admitted, w);
+        // What comes in such a leap was ingested, or is counted by other limits now.
+        let grown = look.debt - before;
+        let leaped = grown.abs() > LEAP_MEMTABLES * look.memtable;
+        self.cost.add(written + if leaped { 0.0 } else { grown }, w);
     }
 
     /// Bytes that compactions write for each admitted byte.

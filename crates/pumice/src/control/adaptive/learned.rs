@@ -2,8 +2,10 @@
 //!
 //! Thread safety: plain data.
 
+use std::collections::BTreeMap;
+
 use super::rates::{Average, Counter, weight};
-use crate::control::policy::Totals;
+use crate::control::policy::{FamilyInputs, Totals};
 
 /// A burst is remembered for about so many seconds, to tell whether a cap could bind.
 const DEMAND_SECONDS: f64 = 600.0;
@@ -11,6 +13,11 @@ const DEMAND_SECONDS: f64 = 600.0;
 const GROWTH_WINDOW: f64 = 64.0 * 1024.0 * 1024.0;
 /// Share that the newest file has in the average.
 const FILE_WEIGHT: f64 = 0.2;
+/// What a family gets of all writes is the larger of two averages, over about so many seconds, and
+/// never taken to be less than this: it may be the next one that everything goes to.
+const SHARE_HORIZON: f64 = 10.0;
+const SHARE_NOW_HORIZON: f64 = 0.5;
+const SHARE_MIN: f64 = 0.02;
 
 /// See the module head.
 #[derive(Clone, Debug, Default)]
@@ -23,12 +30,23 @@ pub(super) struct Learned {
     flushed: Counter,
     flushes: Counter,
     file_bytes: Average,
+    families: BTreeMap<u32, Family>,
+}
+
+/// What came to the memtables of one family.
+#[derive(Clone, Debug, Default)]
+struct Family {
+    in_memory: f64,
+    /// Bytes a second.
+    grows: Average,
+    grows_now: Average,
 }
 
 impl Learned {
-    /// Takes in a tick of `seconds`; `in_memory` are the bytes of all memtables. Returns the user
-    /// bytes that were admitted.
-    pub fn learn(&mut self, seconds: f64, totals: &Totals, in_memory: f64) -> f64 {
+    /// Takes in a tick of `seconds`. Returns the user bytes that were admitted.
+    pub fn learn(&mut self, seconds: f64, totals: &Totals, families: &[FamilyInputs]) -> f64 {
+        self.learn_shares(seconds, families);
+        let in_memory: f64 = families.iter().map(|f| f.active_bytes + f.sealed_bytes).sum();
         let admitted = self.admitted.advance(totals.admitted);
         let faded = self.peak * (1.0 - weight(seconds, DEMAND_SECONDS));
         self.peak = faded.max(admitted / seconds);
@@ -44,6 +62,34 @@ impl Learned {
             self.file_bytes.add(bytes / files, FILE_WEIGHT);
         }
         admitted
+    }
+
+    fn learn_shares(&mut self, seconds: f64, families: &[FamilyInputs]) {
+        self.families.retain(|id, _| families.iter().any(|f| f.id == *id));
+        for family in families {
+            let now = family.active_bytes + family.sealed_bytes;
+            let known = self.families.entry(family.id).or_default();
+            let before = std::mem::replace(&mut known.in_memory, now);
+            // Less than before: a flush ended, and says nothing of what came.
+            if now >= before {
+                let rate = (now - before) / seconds;
+                known.grows.add(rate, weight(seconds, SHARE_HORIZON));
+                known.grows_now.add(rate, weight(seconds, SHARE_NOW_HORIZON));
+            }
+        }
+    }
+
+    /// The share of all writes that goes to family `id`, one of `count`.
+    pub fn share(&self, id: u32, count: usize) -> f64 {
+        if count <= 1 {
+            return 1.0;
+        }
+        let of = |average: fn(&Family) -> Average| {
+            let all: f64 = self.families.values().filter_map(|f| average(f).get()).sum();
+            let own = self.families.get(&id).and_then(|f| average(f).get());
+            own.map_or(1.0, |own| if all > 0.0 { own / all } else { 1.0 })
+        };
+        of(|f| f.grows).max(of(|f| f.grows_now)).clamp(SHARE_MIN, 1.0)
     }
 
     /// User bytes a second that were let in at most, of late.

@@ -39,7 +39,7 @@ mod debt;
 mod learned;
 mod rates;
 
-use self::debt::DebtWatch;
+use self::debt::{DebtLook, DebtWatch};
 use self::learned::Learned;
 use self::rates::{Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
@@ -63,8 +63,6 @@ const TICK_SHARE: f64 = 0.5;
 const TICK_SECONDS: f64 = 0.1;
 const TICK_SECONDS_MIN: f64 = 0.005;
 const TICK_MEMORY_SHARE: f64 = 0.1;
-/// A compaction of L0 that has not begun is expected to write so many times the bytes of L0.
-const L0_COST: f64 = 2.0;
 /// All compaction threads work from so many times the trigger of L0 on, or this share of the
 /// soft limit of debt.
 const PRESSED_L0: f64 = 2.0;
@@ -120,33 +118,44 @@ impl Adaptive {
     fn learn(&mut self, inputs: &Inputs) {
         let (seconds, totals) = (inputs.seconds, &inputs.totals);
         let sum = |of: fn(&FamilyInputs) -> f64| inputs.families.iter().map(of).sum::<f64>();
-        let admitted =
-            self.learned.learn(seconds, totals, sum(|f| f.active_bytes + f.sealed_bytes));
+        let admitted = self.learned.learn(seconds, totals, &inputs.families);
         let oldest = |of: fn(&FamilyInputs) -> Option<Relief>| {
             let jobs = inputs.families.iter().filter_map(of);
             jobs.map(|job| job.elapsed).max_by(f64::total_cmp)
         };
         self.flush.learn(&Look {
             seconds,
+            rested: inputs.rested,
             needed: inputs.families.iter().any(|f| f.flush_due || f.flush.is_some()),
             elapsed: oldest(|f| f.flush),
             written: totals.flush_written,
+            entries: totals.flush_entries,
             drained: totals.flushed,
             job_seconds: totals.flush_seconds,
         });
         self.level0.learn(&Look {
             seconds,
+            rested: inputs.rested,
             needed: inputs
                 .families
                 .iter()
                 .any(|f| f.l0_job.is_some() || f.l0_files >= f.l0_trigger),
             elapsed: oldest(|f| f.l0_job),
             written: totals.l0_written,
+            entries: totals.l0_entries,
             drained: totals.l0_drained,
             job_seconds: totals.l0_seconds,
         });
-        let compacted = totals.l0_written + totals.deep_written;
-        self.debt.learn(seconds, admitted, compacted, sum(|f| f.debt_bytes), sum(|f| f.soft_bytes));
+        let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
+        self.debt.learn(&DebtLook {
+            seconds,
+            rested: inputs.rested,
+            admitted,
+            written: totals.l0_written + totals.deep_written,
+            debt: sum(|f| f.debt_bytes),
+            soft: sum(|f| f.soft_bytes),
+            memtable: memtables.fold(0.0, f64::max),
+        });
     }
 
     /// How long the next tick may wait.
@@ -161,7 +170,7 @@ impl Adaptive {
     /// What the memory of a family lets in.
     fn memory_limit(&self, family: &FamilyInputs) -> Option<Limit> {
         let bytes = family.sealed_bytes;
-        let waiting = Relief { stock: bytes, total_bytes: bytes, ..Relief::default() };
+        let waiting = Relief { stock: bytes, ..Relief::default() };
         let job = family.flush.or(family.flush_due.then_some(waiting))?;
         let left = self.flush.seconds_left(&job);
         let to_free = job.stock * left / (job.elapsed + left);
@@ -183,11 +192,7 @@ impl Adaptive {
         if !family.compacts {
             return None;
         }
-        let waiting = Relief {
-            stock: family.l0_files,
-            total_bytes: family.l0_bytes * L0_COST,
-            ..Relief::default()
-        };
+        let waiting = Relief { stock: family.l0_files, ..Relief::default() };
         let due = family.l0_files >= family.l0_trigger;
         let job = family.l0_job.or(due.then_some(waiting))?;
         let left = self.level0.seconds_left(&job);
@@ -208,12 +213,16 @@ impl Adaptive {
         Some(stock.limit(self.tick_seconds))
     }
 
-    /// The tightest limit of all families.
+    /// The tightest limit of all families: memory and L0 of one take what goes to it, which is a
+    /// share of all that is let in. Debt is learned of all together.
     fn tightest(&self, families: &[FamilyInputs]) -> Option<(Limit, Binding)> {
         let of_family = |family: &FamilyInputs| {
+            let share = self.learned.share(family.id, families.len());
+            let of_all =
+                |limit: Option<Limit>| limit.map(|limit| Limit { cap: limit.cap / share, ..limit });
             [
-                (self.memory_limit(family), Binding::Memtables),
-                (self.level0_limit(family), Binding::Level0),
+                (of_all(self.memory_limit(family)), Binding::Memtables),
+                (of_all(self.level0_limit(family)), Binding::Level0),
                 (self.debt.limit(family), Binding::Debt),
             ]
         };
@@ -273,7 +282,7 @@ impl Policy for Adaptive {
             family.l0_files >= PRESSED_L0 * family.l0_trigger
                 || (family.soft_bytes > 0.0 && family.debt_bytes > PRESSED_DEBT * family.soft_bytes)
         };
-        let claim = self.flush.progress() + self.level0.progress();
+        let claim = self.flush.writes() + self.level0.writes();
         Grants {
             cap,
             binding,

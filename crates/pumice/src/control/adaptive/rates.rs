@@ -53,9 +53,14 @@ const OVERDUE_SHARE: f64 = 0.5;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drain {
     written: Counter,
+    entries: Counter,
     drained: Counter,
     seconds: Counter,
+    /// There was something to do at the last look.
+    needed: bool,
     /// Bytes a second that jobs write while one runs.
+    writes: Average,
+    /// Entries a second that jobs get done with while one runs.
     progress: Average,
     progress_now: Average,
     /// Stock a second that a job takes away.
@@ -70,12 +75,15 @@ pub(super) struct Drain {
 pub(super) struct Look {
     /// Seconds since the last look.
     pub seconds: f64,
+    /// Nobody looked for most of them, as there was nothing to do.
+    pub rested: bool,
     /// There is something to do.
     pub needed: bool,
     /// How long the oldest running job has run.
     pub elapsed: Option<f64>,
-    /// Totals: bytes written, stock taken away, seconds that finished jobs took.
+    /// Totals: bytes written, entries done with, stock taken away, seconds that finished jobs took.
     pub written: f64,
+    pub entries: f64,
     pub drained: f64,
     pub job_seconds: f64,
 }
@@ -84,15 +92,18 @@ impl Drain {
     /// Takes in what a look sees.
     pub fn learn(&mut self, look: &Look) {
         let bytes = self.written.advance(look.written);
+        let entries = self.entries.advance(look.entries);
         // Who ran for a part of the time only says nothing about speed.
         if look.elapsed.is_some_and(|elapsed| elapsed >= look.seconds) {
-            let rate = bytes / look.seconds;
+            let rate = entries / look.seconds;
             self.progress.add(rate, weight(look.seconds, PROGRESS_HORIZON));
             self.progress_now.add(rate, weight(look.seconds, STALL_HORIZON));
+            self.writes.add(bytes / look.seconds, weight(look.seconds, PROGRESS_HORIZON));
         }
         let stock = self.drained.advance(look.drained);
         let took = self.seconds.advance(look.job_seconds);
-        let needed = if look.needed { look.seconds } else { 0.0 };
+        let was_needed = std::mem::replace(&mut self.needed, look.needed) && !look.rested;
+        let needed = if was_needed { look.seconds } else { 0.0 };
         self.window_seconds += needed.max(took.min(look.seconds));
         self.window_drained += stock;
         if self.window_seconds > THROUGHPUT_WINDOW {
@@ -111,18 +122,18 @@ impl Drain {
     }
 
     /// Bytes a second that a running job writes; 0 if unknown.
-    pub fn progress(&self) -> f64 {
-        self.progress_rate().unwrap_or(0.0)
+    pub fn writes(&self) -> f64 {
+        self.writes.get().unwrap_or(0.0)
     }
 
     fn progress_rate(&self) -> Option<f64> {
         Some(self.progress.get()?.min(self.progress_now.get()?))
     }
 
-    /// Seconds until `job` is done. The slower of two guesses holds: a job may have written all
-    /// and still wait for its sync, and it may have stopped to write.
+    /// Seconds until `job` is done. The slower of two guesses holds: a job may be through with its
+    /// input and still wait for its sync, and it may have got stuck.
     pub fn seconds_left(&self, job: &Relief) -> f64 {
-        let left = (job.total_bytes - job.done_bytes).max(0.0);
+        let left = (job.total_entries - job.done_entries).max(0.0);
         let by_progress = match self.progress_rate() {
             Some(rate) if job.elapsed > 0.0 => left / rate.max(1.0),
             _ => 0.0,

@@ -33,6 +33,7 @@ fn draw(rng: &mut Rng) -> Peak {
         soft,
         hard: soft * (2.0 + rng.uniform(3) as f64),
         slots: 2 + rng.uniform(3) as usize,
+        ..ROCKSDB
     };
     let device = memtable * (3.0 + rng.uniform(30) as f64);
     Peak { shape, device, offered: sustainable(device) * (1.2 + rng.uniform(60) as f64 / 10.0) }
@@ -96,6 +97,90 @@ fn what_the_device_bears_is_not_slowed() {
         let let_in = outcome.admitted / (peak.offered * 400.0);
         assert!(let_in > 0.995, "seed {seed}: {let_in} of {peak:?}: {outcome:?}");
     }
+}
+
+/// Neither is one whose files are small, or late: the memory of hot keys, compressed values, a
+/// device that syncs slowly. Jobs take their time for other reasons than what they write.
+#[pumice_test_macros::test]
+fn small_files_and_slow_syncs_slow_nothing() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut peak = draw(&mut rng);
+        peak.shape.memtables = peak.shape.memtables.max(3.0);
+        peak.shape.left = [0.001, 0.02, 0.25][rng.uniform(3) as usize];
+        peak.shape.sync = [0.0, 0.1, 0.3][rng.uniform(3) as usize];
+        // A flush takes half a second, and its sync; memory fills in two.
+        peak.shape.pace = 2.0 * peak.shape.memtable;
+        peak.device = f64::INFINITY;
+        peak.offered = 0.5 * peak.shape.memtable;
+        let outcome = lasting_peak(&mut Adaptive::default(), &peak);
+        let let_in = outcome.admitted / (peak.offered * 400.0);
+        assert!(let_in > 0.995, "seed {seed}: {let_in} of {peak:?}");
+    }
+}
+
+/// What the device bears for a moment is not slowed because there was nothing to do before.
+#[pumice_test_macros::test]
+fn rests_do_not_count_as_work() {
+    for seed in 0..60 {
+        let peak = draw(&mut Rng::new(seed));
+        let burst = 0.7 * sustainable(peak.device);
+        let offered = |t: f64| if t % 100.0 < 20.0 { burst } else { 0.0 };
+        let load =
+            Load { seconds: 1000.0, offered: &offered, device: &|_| peak.device, full: &|_| false };
+        let outcome = run(&mut Adaptive::default(), peak.shape, &load);
+        let let_in = outcome.admitted / (burst * 200.0);
+        assert!(let_in > 0.99, "seed {seed}: {let_in} of {peak:?}");
+    }
+}
+
+/// A small family that gets little does not slow a large one that gets the rest.
+#[pumice_test_macros::test]
+fn a_family_is_slowed_by_what_goes_to_it() {
+    let mut policy = Adaptive::default();
+    let mut inputs = Inputs { seconds: 0.1, ..Inputs::default() };
+    let mut small = FamilyInputs { id: 1, memtable_bytes: 65536.0, ..FamilyInputs::default() };
+    small.memtables_max = 2.0;
+    let large = FamilyInputs { memtable_bytes: 1e9, memtables_max: 6.0, ..small };
+    let mut lowest = f64::INFINITY;
+    for tick in 0..300 {
+        inputs.totals.admitted += 10.01 * MB;
+        small.active_bytes = 100.0 + (tick % 60) as f64 * 1000.0;
+        small.flush_due = tick % 60 == 59;
+        let filled = (tick % 90) as f64 * 10.0 * MB;
+        inputs.families = vec![FamilyInputs { id: 0, active_bytes: filled, ..large }, small];
+        if tick % 90 == 0 {
+            inputs.totals.flushed += 900.0 * MB;
+            inputs.totals.flush_seconds += 0.5;
+        }
+        lowest = lowest.min(policy.tick(&inputs).cap.unwrap_or(f64::INFINITY));
+    }
+    assert!(lowest > 100.0 * MB, "{lowest}");
+}
+
+/// What is there at the start, or comes in one leap, costs the writes after it nothing.
+#[pumice_test_macros::test]
+fn debt_that_was_there_is_nobodys_cost() {
+    let mut policy = Adaptive::default();
+    let mut inputs = Inputs { seconds: 0.1, ..Inputs::default() };
+    let family = FamilyInputs {
+        memtable_bytes: 64.0 * MB,
+        memtables_max: 4.0,
+        soft_bytes: 64e9,
+        hard_bytes: 256e9,
+        compacts: true,
+        ..FamilyInputs::default()
+    };
+    for tick in 0..600 {
+        // 10 MB/s come in and cost ten times as much; 50 GB are ingested in the middle.
+        inputs.totals.admitted += MB;
+        inputs.totals.deep_written += 10.0 * MB;
+        let debt_bytes = if tick < 300 { 40e9 } else { 90e9 };
+        inputs.families = vec![FamilyInputs { debt_bytes, ..family }];
+        policy.tick(&inputs);
+    }
+    let amplification = policy.debt.amplification();
+    assert!((9.0..11.0).contains(&amplification), "{amplification}");
 }
 
 /// Rates in steps, stalls of five seconds and half the bandwidth from the middle on.
@@ -180,7 +265,7 @@ fn without_any_of_its_rules_the_policy_fails() {
             |i| {
                 i.totals.flush_seconds = 0.0;
                 i.families.iter_mut().for_each(|f| {
-                    f.flush.iter_mut().for_each(|job| job.done_bytes = job.total_bytes);
+                    f.flush.iter_mut().for_each(|job| job.done_entries = job.total_entries);
                 });
             },
             |_| {},

@@ -124,22 +124,72 @@ fn memtable_delays_without_debt_keep_the_rate() {
     assert_eq!(controller.delayed_rate(), 1 << 20);
 }
 
+/// Waits as a writer does; the time when all is paid.
+fn waited(controller: &WriteController, mut now: u64, bytes: u64) -> u64 {
+    let mut unpaid = controller.pay(now, bytes);
+    while unpaid > 0 {
+        now += controller.wait_micros(unpaid).min(REFILL_MICROS);
+        unpaid = controller.pay_rest(now, unpaid);
+    }
+    now
+}
+
 /// A writer that waits as told does not exceed the rate by more than one refill.
 #[pumice_test_macros::test]
 fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);
-    assert_eq!(controller.delay_micros(0, 1 << 30), 0, "nobody is slowed");
+    assert_eq!(controller.pay(0, 1 << 30), 0, "nobody is slowed");
     controller.update(StallCause::None, &inputs(0, 20, 0), &options());
     let mut rng = pumice_base::random::Rng::new(1);
     let start = 1_000_000;
     let (mut now, mut bytes) = (start, 0u64);
     for _ in 0..5000 {
         let size = 1 + rng.uniform(4000);
-        now += controller.delay_micros(now, size) + rng.uniform(30);
+        now = waited(&controller, now, size) + rng.uniform(30);
         bytes += size;
     }
     let allowed = (now - start + 2 * REFILL_MICROS) as f64 * rate as f64 / 1e6;
     let ratio = bytes as f64 / allowed;
     assert!((0.5..=1.02).contains(&ratio), "{bytes} bytes, {allowed} allowed");
+}
+
+/// Who waits at a low rate goes on at a higher one as soon as it is there.
+#[pumice_test_macros::test]
+fn a_cap_that_rises_is_seen_by_who_waits() {
+    let controller = WriteController::new(0);
+    controller.set_cap(Some(16 << 10));
+    let start = 1_000_000;
+    let unpaid = controller.pay(start, 1 << 20);
+    assert!(controller.wait_micros(unpaid) > 60_000_000);
+    controller.set_cap(Some(100 << 20));
+    let rest = controller.pay_rest(start + REFILL_MICROS, unpaid);
+    assert!(unpaid - rest > 100_000, "{rest} of {unpaid}");
+    assert!(controller.wait_micros(rest) < 20_000);
+}
+
+/// What the followers of a group wrote is paid for by whoever writes next.
+#[pumice_test_macros::test]
+fn followers_are_paid_for() {
+    let controller = WriteController::new(0);
+    controller.set_cap(Some(1_000_000));
+    let mut now = waited(&controller, 1_000_000, 1000);
+    let start = now;
+    for _ in 0..100 {
+        controller.owe(9_000);
+        now = waited(&controller, now, 1_000);
+    }
+    assert!((990_000..1_010_000).contains(&(now - start)), "{} us for 1 MB", now - start);
+}
+
+/// A write that does not want to wait takes nothing from those who do.
+#[pumice_test_macros::test]
+fn who_is_refused_does_not_pay() {
+    let controller = WriteController::new(0);
+    controller.set_cap(Some(1_000_000));
+    let now = waited(&controller, 1_000_000, 100_000);
+    assert!((0..1000).all(|_| !controller.affords(now, 10_000)));
+    let end = waited(&controller, now, 10_000);
+    assert!(end - now < 12_000, "{} us", end - now);
+    assert!(controller.affords(end + 20_000, 4_000));
 }

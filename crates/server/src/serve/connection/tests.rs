@@ -16,6 +16,8 @@ struct Planted;
 fn a_panic_in_a_command_leaves_nothing_behind() {
     let name = format!("pumice-server-panic-{}", pumice_port::os::pid());
     let dir = std::env::temp_dir().join(name);
+    // What a process of the same number left.
+    std::fs::remove_dir_all(&dir).ok();
     let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
     let server = Server::new(Shared::new(keyspace, Config::new()));
     let (ours, theirs) = Stream::pair().unwrap();
@@ -34,9 +36,12 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
         }
         connection.out.clear();
         connection.session.multi = None;
+        execute(shared, &mut connection.session, &mut connection.out, &[b"BLPOP", b"l", b"0"], 1);
+        assert_eq!(shared.waiters.len(), 1);
         execute(shared, &mut connection.session, &mut connection.out, &[b"SUBSCRIBE", b"c"], 1);
         connection.start_pusher();
-        connection.charge(1000);
+        connection.input_bytes = 1000;
+        connection.charge();
         assert_eq!(shared.clients.len(), 1);
         let _held = shared.keyspace.locks.one(b"k");
         std::panic::panic_any(Planted);
@@ -48,12 +53,51 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     assert!(server.wait_until_alone(Duration::ZERO));
     assert_eq!(shared.clients.memory.used(), 0);
     assert_eq!(shared.channels.listeners(b"c"), 0);
+    assert!(shared.waiters.is_empty() && shared.waiters.of(b"l").is_empty());
     assert_eq!(Stats::get(&shared.stats.panics), 1);
+    // Once the end has begun nobody comes any more.
+    assert!(server.enter());
+    server.leave();
+    server.is_ending.set();
+    assert!(!server.enter());
     // The lock is free, and the other side sees the end after what was said.
     drop(shared.keyspace.locks.one(b"k"));
-    theirs.set_receive_timeout(Some(20 * SECOND_NANOS));
+    theirs.set_receive_timeout(Some(120 * SECOND_NANOS));
     let mut buf = [0; 256];
     while theirs.receive(&mut buf).unwrap() > 0 {}
     shared.keyspace.close().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[pumice_test_macros::test]
+fn the_time_of_a_request_begins_with_its_first_byte() {
+    let name = format!("pumice-server-time-{}", pumice_port::os::pid());
+    let dir = std::env::temp_dir().join(name);
+    std::fs::remove_dir_all(&dir).ok();
+    let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
+    let server = Server::new(Shared::new(keyspace, Config::new()));
+    let (ours, _theirs) = Stream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let peer = Peer {
+        address: "a".to_string(),
+        local_address: "b".to_string(),
+        hangup: Box::new(|| ()),
+        gently: Box::new(|| ()),
+    };
+    let runtime = Runtime::builder().loops(1).build().unwrap();
+    let work = |connection: &mut Connection<'_>| {
+        let bytes = b"PING\r\n*1\r\n$4\r\nPI".to_vec();
+        let mut input = Input { filled: bytes.len(), bytes };
+        // The first one began long ago; it comes whole, and another begins.
+        connection.request_nanos = Some(1);
+        assert!(connection.carry_out(&mut input, &mut Parser::new()));
+        assert_eq!(connection.out.bytes(), b"+PONG\r\n");
+        assert!(connection.limit_waits(&input), "its time is over already");
+        connection.out.clear();
+    };
+    assert!(server.enter());
+    runtime.run("times", || serve_by(&server, &ours, peer, work));
+    assert_eq!(Stats::get(&server.shared.stats.panics), 0);
+    server.shared.keyspace.close().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
 }

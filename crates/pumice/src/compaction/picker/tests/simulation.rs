@@ -142,7 +142,7 @@ impl Simulation {
             ttl: 0,
             periodic: 0,
             offpeak: pumice_manifest::Offpeak::default(),
-            allow_ingest_behind: false,
+            allow_ingest_behind: self.options.reserved_last_level,
         };
         let marks = FileMarks::compute(&self.version, &rules);
         let ctx = PickContext {
@@ -196,6 +196,23 @@ impl Simulation {
                 });
             assert!(into_level0 || !outside || !clash || disjoint_moves, "{other:?} not an input");
         }
+        self.check_bottommost(pick, &inside, &all);
+    }
+
+    /// Sequence numbers may be zeroed if nothing older has the keys, nor will have; in L0 only if
+    /// nothing older is there at all.
+    fn check_bottommost(&self, pick: &CompactionPick, inside: &BTreeSet<u64>, all: &UserRange<'_>) {
+        let cmp = &self.version.comparator().user;
+        let deeper = self.version.levels().iter().skip(pick.output_level + 1);
+        let covered = deeper
+            .flat_map(|level| level.files())
+            .any(|file| UserRange::of_file(file).overlaps(all, cmp));
+        let oldest = self.version.files(0).last().map(|file| file.number);
+        let is_last = pick.output_level > 0 || oldest.is_some_and(|last| inside.contains(&last));
+        let expected = is_last && !covered && !self.options.reserved_last_level;
+        assert_eq!(pick.bottommost, expected, "{pick:?}\n{:?}", self.version);
+        let in_use = self.version.num_levels() - usize::from(self.options.reserved_last_level);
+        assert!(pick.output_level < in_use, "{pick:?}");
     }
 
     /// Ends job `index`: moves its files, or merges and splits them.
@@ -319,9 +336,10 @@ fn live(tree: &mut Simulation, rng: &mut Rng) {
 fn random_trees_stay_correct_and_come_to_rest() {
     for seed in 0..150 {
         let rng = &mut Rng(seed);
-        let options = random_options(rng);
-        println!("seed {seed} {options:?}");
+        let mut options = random_options(rng);
         let levels = 2 + rng.below(6) as usize;
+        options.reserved_last_level = levels > 2 && seed % 4 == 3;
+        println!("seed {seed} {options:?}");
         let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
         live(&mut tree, rng);
     }
@@ -364,8 +382,9 @@ fn random_universal_trees_stay_correct_and_come_to_rest() {
         let mut options = random_options(rng);
         options.level_compaction_dynamic_level_bytes = false;
         let rules = random_rules(rng, &options);
-        println!("seed {seed} {options:?} {rules:?}");
         let levels = 1 + rng.below(7) as usize;
+        options.reserved_last_level = levels > 2 && seed % 4 == 3;
+        println!("seed {seed} {options:?} {rules:?}");
         let mut tree = Simulation::new(options, levels, rng.below(2) == 0);
         tree.universal = Some(rules.clone());
         live(&mut tree, rng);

@@ -168,15 +168,7 @@ impl UniversalRules {
             return None;
         }
         let range = ctx.range_of(&inputs);
-        // Of older files in L0 RocksDB up to 7.8 tells the age by sequence numbers: zeros would
-        // bring them into disorder.
-        let last = inputs.last().and_then(|input| input.files.last());
-        let is_oldest = |file: &Arc<FileMetaData>| {
-            output_level > 0
-                || ctx.version.files(0).last().is_some_and(|oldest| oldest.number == file.number)
-        };
-        let bottommost =
-            last.is_some_and(is_oldest) && ctx.is_bottommost(&inputs, output_level, &range);
+        let bottommost = ctx.is_bottommost(&inputs, output_level, &range);
         let target = ctx.target_file_size(output_level);
         let mut pick = CompactionPick {
             reason,

@@ -150,7 +150,11 @@ impl UniversalRules {
             icmp.compare(&file.smallest, &pair[0].largest).is_gt()
                 && icmp.compare(&file.largest, &pair[1].smallest).is_lt()
         };
-        ctx.version.files(lower).iter().filter(inside).nth(1).is_some()
+        let (begin, end) = (pair[0].largest_user_key(), pair[1].smallest_user_key());
+        let level = ctx.version.level(lower);
+        let near = level.overlapping_range(&UserRange::closed(Some(begin), Some(end)), &icmp.user);
+        // At most one at either end is not inside.
+        level.files()[near].iter().filter(inside).nth(1).is_some()
     }
 }
 

@@ -3,8 +3,18 @@
 //! it count 9 more.
 #![allow(clippy::unwrap_used)]
 
-use super::UniversalRules;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice_base::comparator::CustomComparator;
+use pumice_base::dbformat::{ValueType, internal_key};
+use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_manifest::{
+    FileMarks, FileMetaData, LevelTargets, LeveledOptions, Version, VersionBuilder, VersionEdit,
+};
+
 use super::choose::Run;
+use super::{PickContext, RunningCompactions, UniversalRules};
 
 fn rules() -> UniversalRules {
     UniversalRules {
@@ -206,4 +216,67 @@ fn the_oldest_share_of_bytes_is_compressed() {
     ] {
         assert_eq!(rules.leaves_uncompressed(&runs(tree), end), expected, "{tree} {rules:?}");
     }
+}
+
+/// Counts how often keys are compared.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+impl CustomComparator for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        a.cmp(b)
+    }
+}
+
+/// Which part of the two oldest runs to take is decided under the lock of the state: the work grows
+/// with the files of one, not of both.
+#[pumice_test_macros::test]
+fn a_piece_is_found_without_looking_through_the_lower_run_for_each_file() {
+    const FILES: u32 = 500;
+    let counting = Arc::new(Counting::default());
+    let order = Comparator::Custom(Arc::clone(&counting) as Arc<dyn CustomComparator>);
+    let mut edit = VersionEdit::default();
+    for (level, first_number) in [(3, 1), (5, 1 + FILES)] {
+        for n in 0..FILES {
+            let ikey = |key: u32| internal_key(&key.to_be_bytes(), 9, ValueType::Value);
+            let file = FileMetaData {
+                number: u64::from(first_number + n),
+                file_size: 10,
+                smallest: ikey(n * 10 + level),
+                largest: ikey(n * 10 + level + 2),
+                ..Default::default()
+            };
+            edit.add_file(level as usize, Arc::new(file));
+        }
+    }
+    let mut builder = VersionBuilder::new(Version::empty(InternalKeyComparator::new(order), 7));
+    builder.apply(&edit).unwrap();
+    let version = builder.build().unwrap();
+    let options = LeveledOptions {
+        level_compaction_dynamic_level_bytes: false,
+        target_file_size_base: 10,
+        ..Default::default()
+    };
+    let ctx = PickContext {
+        version: &version,
+        targets: &LevelTargets::compute(&version, &options),
+        options: &options,
+        running: &RunningCompactions::default(),
+    };
+    let rules = UniversalRules {
+        max_size_amplification_percent: 50,
+        incremental: true,
+        trigger: 2,
+        max_compaction_bytes: 100,
+        ..rules()
+    };
+    counting.0.store(0, Ordering::Relaxed);
+    let pick = rules.pick(&ctx, &FileMarks::default()).unwrap();
+    assert!(pick.input_files().count() < 200, "a piece: {}", pick.input_files().count());
+    let compared = counting.0.load(Ordering::Relaxed);
+    assert!(compared < u64::from(FILES) * 200, "{compared}");
 }

@@ -37,10 +37,24 @@ pub struct Shape {
     pub soft: f64,
     pub hard: f64,
     pub slots: usize,
+    /// Bytes in files for a byte in memory: what overwriting and compression leave.
+    pub left: f64,
+    /// Bytes of memory or of files that a job goes through in a second at most.
+    pub pace: f64,
+    /// Seconds that a job waits for its sync after its last byte.
+    pub sync: f64,
 }
 
-pub const ROCKSDB: Shape =
-    Shape { memtable: 64.0 * MB, memtables: 6.0, soft: 64e3 * MB, hard: 256e3 * MB, slots: 2 };
+pub const ROCKSDB: Shape = Shape {
+    memtable: 64.0 * MB,
+    memtables: 6.0,
+    soft: 64e3 * MB,
+    hard: 256e3 * MB,
+    slots: 2,
+    left: 1.0,
+    pace: f64::INFINITY,
+    sync: 0.0,
+};
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -65,11 +79,35 @@ struct Job {
     total: f64,
     done: f64,
     began: f64,
+    /// Since when all is written, and it waits for its sync.
+    written_at: Option<f64>,
 }
 
 impl Job {
+    fn new(count: usize, bytes: f64, total: f64, now: f64) -> Self {
+        Job { count, bytes, total, done: 0.0, began: now, written_at: None }
+    }
+
+    /// Goes on for a step in which the device takes `share` of it; what was written, and what of
+    /// its input that was.
+    fn advance(&mut self, share: f64, shape: &Shape, now: f64) -> (f64, f64) {
+        let pace = shape.pace * STEP * self.total / self.bytes.max(1.0);
+        let written = share.min(pace).min(self.total - self.done);
+        self.done += written;
+        if self.total - self.done < 1.0 {
+            self.written_at.get_or_insert(now);
+        }
+        (written, written / self.total * self.bytes)
+    }
+
+    fn is_over(&self, shape: &Shape, now: f64) -> bool {
+        self.written_at.is_some_and(|at| now - at >= shape.sync)
+    }
+
     fn relief(&self, now: f64, stock: f64) -> Relief {
-        Relief { stock, total_bytes: self.total, done_bytes: self.done, elapsed: now - self.began }
+        let elapsed = now - self.began;
+        let done_entries = self.done / self.total * self.bytes;
+        Relief { stock, total_entries: self.bytes, done_entries, elapsed }
     }
 }
 
@@ -121,8 +159,15 @@ impl Tree {
             || self.debt() >= self.shape.hard
     }
 
+    /// Nobody looks, as in the engine.
+    fn rests(&self) -> bool {
+        let jobs = usize::from(self.l0_job.is_some()) + self.deep.len();
+        self.sealed.is_empty() && jobs == 0 && self.level0.len() < 4
+    }
+
     fn inputs(&self, now: f64) -> FamilyInputs {
         FamilyInputs {
+            id: 0,
             memtable_bytes: self.shape.memtable,
             memtables_max: self.shape.memtables,
             active_bytes: self.active,
@@ -131,7 +176,6 @@ impl Tree {
             flush_due: self.flush.is_none() && !self.sealed.is_empty(),
             flush: self.flush.map(|job| job.relief(now, job.bytes)),
             l0_files: self.level0.len() as f64,
-            l0_bytes: self.level0.iter().sum(),
             l0_trigger: 4.0,
             l0_slowdown: 20.0,
             l0_stop: 36.0,
@@ -157,14 +201,13 @@ impl Tree {
         if self.flush.is_none() && !self.sealed.is_empty() {
             let bytes: f64 = self.sealed.iter().sum();
             let count = self.sealed.len();
-            self.flush = Some(Job { count, bytes, total: bytes, done: 0.0, began: now });
+            self.flush = Some(Job::new(count, bytes, bytes * self.shape.left, now));
         }
         let running = self.deep.len() + usize::from(self.l0_job.is_some());
         if self.l0_job.is_none() && self.level0.len() >= 4 && running < slots {
             let bytes: f64 = self.level0.iter().sum();
             let count = self.level0.len();
-            let total = bytes * L0_COST;
-            self.l0_job = Some(Job { count, bytes, total, done: 0.0, began: now });
+            self.l0_job = Some(Job::new(count, bytes, bytes * L0_COST, now));
         }
         while self.deep_owed > SLICE / 4.0
             && self.deep.len() + usize::from(self.l0_job.is_some()) < slots
@@ -173,7 +216,7 @@ impl Tree {
         {
             let total = self.deep_owed.min(SLICE);
             self.deep_owed -= total;
-            self.deep.push(Job { count: 0, bytes: total, total, done: 0.0, began: now });
+            self.deep.push(Job::new(0, total, total, now));
         }
     }
 
@@ -190,37 +233,39 @@ impl Tree {
         let urgent = (device - deep) / (jobs - self.deep.len()).max(1) as f64 * STEP;
         let moved = self.flush.is_some();
         if let Some(job) = &mut self.flush {
-            job.done += urgent;
-            self.totals.flush_written += urgent;
+            let (written, entries) = job.advance(urgent, &self.shape, now);
+            self.totals.flush_written += written;
+            self.totals.flush_entries += entries;
         }
         if let Some(job) = &mut self.l0_job {
-            job.done += urgent;
-            self.totals.l0_written += urgent;
+            let (written, entries) = job.advance(urgent, &self.shape, now);
+            self.totals.l0_written += written;
+            self.totals.l0_entries += entries;
         }
         let each = deep * STEP / self.deep.len().max(1) as f64;
         for job in &mut self.deep {
-            job.done += each;
-            self.totals.deep_written += each;
+            self.totals.deep_written += job.advance(each, &self.shape, now).0;
         }
         self.finish(now);
         (moved, each > 0.0)
     }
 
     fn finish(&mut self, now: f64) {
-        if let Some(job) = self.flush.take_if(|job| job.done >= job.total) {
+        let shape = self.shape;
+        if let Some(job) = self.flush.take_if(|job| job.is_over(&shape, now)) {
             drop(self.sealed.drain(..job.count));
-            self.level0.push_back(job.bytes);
+            self.level0.push_back(job.bytes * shape.left);
             self.totals.flushed += job.bytes;
             self.totals.flushes += 1.0;
             self.totals.flush_seconds += now - job.began;
         }
-        if let Some(job) = self.l0_job.take_if(|job| job.done >= job.total) {
+        if let Some(job) = self.l0_job.take_if(|job| job.is_over(&shape, now)) {
             drop(self.level0.drain(..job.count));
             self.deep_owed += job.bytes * DEEP_COST;
             self.totals.l0_drained += job.count as f64;
             self.totals.l0_seconds += now - job.began;
         }
-        self.deep.retain(|job| job.done < job.total);
+        self.deep.retain(|job| !job.is_over(&shape, now));
     }
 }
 
@@ -229,6 +274,7 @@ struct Ticker {
     ticked: f64,
     written: f64,
     sealed: usize,
+    rested: bool,
     grants: Grants,
 }
 
@@ -237,6 +283,10 @@ impl Ticker {
     fn look(&mut self, policy: &mut dyn Policy, tree: &mut Tree, now: f64) {
         let sealed = tree.sealed.len() > self.sealed;
         self.sealed = tree.sealed.len();
+        if tree.rests() && self.grants.cap.is_none() {
+            self.rested = true;
+            return;
+        }
         if !sealed && now - self.ticked < self.grants.tick_within - STEP / 2.0 {
             return;
         }
@@ -248,6 +298,7 @@ impl Ticker {
         tree.device_rate = (tree.device_rate * (1.0 - seconds / 30.0)).max(rate);
         self.grants = policy.tick(&Inputs {
             seconds,
+            rested: std::mem::take(&mut self.rested),
             totals,
             families: vec![tree.inputs(now)],
             device_rate: tree.device_rate,
@@ -270,7 +321,8 @@ impl Outcome {
 /// Runs `policy` under `load`.
 pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
     let mut tree = Tree::new(shape);
-    let mut ticker = Ticker { ticked: -0.1, written: 0.0, sealed: 0, grants: Grants::default() };
+    let grants = Grants::default();
+    let mut ticker = Ticker { ticked: -0.1, written: 0.0, sealed: 0, rested: true, grants };
     let mut outcome = Outcome::default();
     let (mut flush_rest, mut deep_rest) = (0.0, 0.0);
     let mut unpayable_until = 0.0;

@@ -145,10 +145,13 @@ impl Arena {
         Arena {
             exclusive: CachePadded::new(Lane::new(true)),
             shared: (0..SHARED_LANES)
-                .map(|_| SharedLane { lane: Lane::new(false), bump: Mutex::new(Bump::new()) })
+                .map(|_| SharedLane {
+                    lane: Lane::new(false),
+                    bump: Mutex::foreground(Bump::new()),
+                })
                 .map(CachePadded::new)
                 .collect(),
-            blocks: Mutex::new(Vec::new()),
+            blocks: Mutex::foreground(Vec::new()),
             block_bytes: block_bytes.max(4096),
             allocated: AtomicUsize::new(0),
             manager,

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use pumice_base::comparator::CustomComparator;
 
 /// An order of user keys, resolved at compile time.
-pub(crate) trait KeyOrder: Copy {
+pub(crate) trait KeyOrder: Copy + Send + Sync {
     /// Prefixes tell keys apart.
     const HAS_PREFIX: bool;
     /// See the head.

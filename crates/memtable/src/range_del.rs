@@ -29,7 +29,7 @@ pub(crate) struct RangeDels {
 
 impl RangeDels {
     pub(crate) fn new() -> Self {
-        RangeDels { count: AtomicUsize::new(0), state: Mutex::new(State::default()) }
+        RangeDels { count: AtomicUsize::new(0), state: Mutex::foreground(State::default()) }
     }
 
     /// Adds a tombstone and returns the bytes it takes.

@@ -156,7 +156,11 @@ impl SkipList {
             arena,
             head,
             height: AtomicUsize::new(1),
-            exclusive: Mutex::new(Exclusive { bump, splice: [head; HEIGHT_MAX], splice_levels: 0 }),
+            exclusive: Mutex::foreground(Exclusive {
+                bump,
+                splice: [head; HEIGHT_MAX],
+                splice_levels: 0,
+            }),
             index: Index::new(),
             splice_stale: AtomicBool::new(false),
         }

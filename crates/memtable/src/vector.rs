@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use pumice_port::lane::unlowered;
 use pumice_port::sync::{Mutex, MutexGuard};
 
 use crate::arena::{Arena, Bump};
@@ -53,7 +54,7 @@ impl VectorRep {
         let reserve = reserve.min(RESERVE_MAX);
         let state = State { bump: Bump::new(), items: Vec::with_capacity(reserve), sorted: None };
         arena.charge(reserve * size_of::<Item>());
-        VectorRep { arena, state: Mutex::new(state) }
+        VectorRep { arena, state: Mutex::foreground(state) }
     }
 
     pub(crate) fn arena(&self) -> &Arena {
@@ -85,15 +86,18 @@ impl VectorRep {
 
     /// Everything appended so far, sorted.
     pub(crate) fn sorted<O: KeyOrder>(&self, order: O) -> Sorted {
-        let mut state = self.state.lock();
-        if let Some(sorted) = &state.sorted {
-            return Arc::clone(sorted);
-        }
-        let mut items = state.items.clone();
-        items.sort_unstable_by(|a, b| self.compare(order, a, b));
-        let sorted: Sorted = items.into();
-        state.sorted = Some(Arc::clone(&sorted));
-        sorted
+        // Readers wait for it, and a flush may be the first.
+        unlowered(|| {
+            let mut state = self.state.lock();
+            if let Some(sorted) = &state.sorted {
+                return Arc::clone(sorted);
+            }
+            let mut items = state.items.clone();
+            items.sort_unstable_by(|a, b| self.compare(order, a, b));
+            let sorted: Sorted = items.into();
+            state.sorted = Some(Arc::clone(&sorted));
+            sorted
+        })
     }
 
     /// The entry of an item of this representation.

@@ -69,11 +69,11 @@ impl WriteBufferManager {
             active: AtomicUsize::new(0),
             read_only: AtomicUsize::new(0),
             account,
-            charged: Mutex::new(0),
+            charged: Mutex::foreground(0),
             allow_stall: AtomicBool::new(allow_stall),
             stall_active: AtomicBool::new(false),
-            waiters: Mutex::new(Vec::new()),
-            users: Mutex::new(Vec::new()),
+            waiters: Mutex::foreground(Vec::new()),
+            users: Mutex::foreground(Vec::new()),
         })
     }
 

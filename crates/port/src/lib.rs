@@ -25,6 +25,8 @@ pub mod future;
 pub mod helpers;
 #[cfg(not(loom))]
 pub mod io;
+#[cfg(not(loom))]
+pub mod lane;
 mod local;
 #[cfg(not(loom))]
 #[doc(hidden)]

@@ -48,7 +48,7 @@ fn stack_bytes() -> usize {
 }
 
 /// What a task runs; it does not unwind.
-type Body = Box<dyn FnOnce() + Send>;
+pub(crate) type Body = Box<dyn FnOnce() + Send>;
 
 /// Forgets how long the body may live.
 ///

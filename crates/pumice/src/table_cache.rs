@@ -19,6 +19,7 @@ use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{FileSystem, RateLimiter, RateLimiterEvents, ReadFileOptions, filename};
 use pumice_manifest::{FileMetaData, FileStats};
+use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, Table, TableOptions, TableProperties, TableReadContext, TableStats};
 
@@ -102,7 +103,7 @@ impl OpenTables {
             rate_limiter: options.rate_limiter.clone(),
             rate_events: options.rate_events(),
             max_open_files: AtomicI32::new(options.max_open_files),
-            recent: Mutex::new(Recent::default()),
+            recent: Mutex::foreground(Recent::default()),
         }
     }
 
@@ -220,18 +221,18 @@ impl TableCache {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
         if limit < 0 {
             let table = self.open_table(file, level)?;
-            let kept = file.table.get_or_init(|| Arc::new(table));
+            let kept = unlowered(|| file.table.get_or_init(|| Arc::new(table)));
             return match kept.downcast_ref::<Arc<Table>>() {
                 Some(table) => Ok(TableRef::Kept(table)),
                 None => Err(Error::corruption("table slot of a file holds something else")),
             };
         }
-        if let Some(table) = self.open.lookup(file.number) {
+        if let Some(table) = unlowered(|| self.open.lookup(file.number)) {
             return Ok(TableRef::Held(table));
         }
         let table = self.open_table(file, level)?;
         let keep = (limit - RESERVED_FILES).max(1) as usize;
-        self.open.keep(file.number, &table, keep);
+        unlowered(|| self.open.keep(file.number, &table, keep));
         Ok(TableRef::Held(table))
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{DIR, flush, key, memory, options};
-use pumice::options::BackgroundPolicy;
+use pumice::options::{BackgroundPolicy, BackgroundPriority};
 use pumice::stats::listener::{CompactionJobInfo, FlushJobInfo};
 use pumice::{
     Db, EventListener, FlushOptions, MemFs, Options, RateLimiter, RateLimiterOptions, Statistics,
@@ -279,9 +279,11 @@ fn what_cannot_be_tuned_is_refused() {
 /// RocksDB would refuse to load them.
 #[pumice_test_macros::test]
 fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
-    let options = tuned(BackgroundPolicy::SeedRule);
+    let mut options = tuned(BackgroundPolicy::SeedRule);
+    options.db.background_cpu_priority = BackgroundPriority::Low;
     let fs = Arc::clone(&options.db.file_system);
     let db = Db::open(&options, DIR).unwrap();
+    db.set_db_options(&[("background_io_priority", "idle")]).unwrap();
     db.set_options(db.default_column_family(), &[("auto_tuned_compaction", "true")]).unwrap();
     db.close().unwrap();
     let names = fs.list(DIR.as_ref()).unwrap();
@@ -290,7 +292,13 @@ fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
     let newest = names.iter().filter(is_options).max().unwrap();
     let text = fs.read_file(&std::path::Path::new(DIR).join(newest)).unwrap();
     let text = String::from_utf8(text).unwrap();
-    for name in ["auto_tuned_compaction", "background_policy", "rate_limiter"] {
+    for name in [
+        "auto_tuned_compaction",
+        "background_policy",
+        "background_cpu_priority",
+        "background_io_priority",
+        "rate_limiter",
+    ] {
         assert!(!text.contains(name), "{name}");
     }
     assert!(text.contains("disable_auto_compactions=false"), "the deferral is nobody's option");

@@ -8,20 +8,35 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::probe::Probe;
 use common::{DIR, fill, flush, get, key, memory, options};
 use pumice::stats::listener::CompactionJobInfo;
-use pumice::{CompactRangeOptions, CpuPriority, Db, EventListener, PoolPriority, ThreadPools};
+use pumice::{
+    CompactRangeOptions, CompactionFilter, CpuPriority, Db, EventListener, PoolPriority,
+    ThreadPools,
+};
 use pumice_port::sync::{Mutex, Semaphore};
 use pumice_port::{os, thread, time};
 
-/// (output level, thread, nice) of each compaction.
-#[derive(Default)]
-struct Seen(Mutex<Vec<(i32, u64, i32)>>);
+/// A compaction: its thread, the one that computes, and the nice value of that.
+#[derive(Clone, Debug)]
+struct Job {
+    output_level: i32,
+    thread: u64,
+    computing: u64,
+    nice: i32,
+}
+
+struct Seen(Arc<Probe>, Mutex<Vec<Job>>);
 
 impl EventListener for Seen {
-    fn on_compaction_begin(&self, info: &CompactionJobInfo) {
-        let nice = os::thread_priority().nice();
-        self.0.lock().push((info.output_level, os::thread_id(), nice));
+    fn on_compaction_begin(&self, _: &CompactionJobInfo) {
+        self.0.forget();
+    }
+    fn on_compaction_completed(&self, info: &CompactionJobInfo) {
+        let (computing, priority) = self.0.seen();
+        let (output_level, thread) = (info.output_level, os::thread_id());
+        self.1.lock().push(Job { output_level, thread, computing, nice: priority.nice() });
     }
 }
 
@@ -32,7 +47,9 @@ fn the_last_level_is_compacted_by_the_bottom_pool() {
     let mut options = options(&fs);
     options.cf.num_levels = 3;
     options.cf.level_compaction_dynamic_level_bytes = false;
-    let seen = Arc::new(Seen::default());
+    let probe = Probe::of(&mut options);
+    options.cf.compaction_filter = Some(Arc::clone(&probe) as Arc<dyn CompactionFilter>);
+    let seen = Arc::new(Seen(Arc::clone(&probe), Mutex::default()));
     options.db.listeners = vec![Arc::clone(&seen) as Arc<dyn EventListener>];
     let db = Db::open(&options, DIR).unwrap();
     let compact = || {
@@ -41,10 +58,10 @@ fn the_last_level_is_compacted_by_the_bottom_pool() {
             fill(&db, 0..1000, value);
             flush(&db);
         }
-        seen.0.lock().clear();
+        seen.1.lock().clear();
         db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
         assert_eq!(get(&db, &key(500)).unwrap(), b"other");
-        seen.0.lock().clone()
+        seen.1.lock().clone()
     };
     compact();
     // From now on there is something below, and each level is rewritten.
@@ -52,16 +69,16 @@ fn the_last_level_is_compacted_by_the_bottom_pool() {
     db.compact_range(&down, None, None).unwrap();
     let pools = ThreadPools::shared();
     assert_eq!(pools.background_threads(PoolPriority::Bottom), 0, "as in RocksDB");
-    let last = |jobs: &[(i32, u64, i32)]| *jobs.iter().rfind(|(level, ..)| *level == 2).unwrap();
-    assert!(pools.thread_ids(PoolPriority::Low).contains(&last(&compact()).1));
+    let last = |jobs: &[Job]| jobs.iter().rfind(|job| job.output_level == 2).unwrap().clone();
+    assert!(pools.thread_ids(PoolPriority::Low).contains(&last(&compact()).thread));
     pools.set_background_threads(1, PoolPriority::Bottom);
     pools.lower_thread_pool_cpu_priority(PoolPriority::Bottom, CpuPriority::Low).unwrap();
     let jobs = compact();
-    let (_, thread, nice) = last(&jobs);
-    assert_eq!((pools.thread_ids(PoolPriority::Bottom), nice), (vec![thread], 19));
-    let upper: Vec<_> = jobs.iter().filter(|(level, ..)| *level == 1).collect();
+    let job = last(&jobs);
+    assert_eq!((pools.thread_ids(PoolPriority::Bottom), job.nice), (vec![job.computing], 19));
+    let upper: Vec<_> = jobs.iter().filter(|job| job.output_level == 1).collect();
     let own = os::thread_priority().nice();
-    assert!(!upper.is_empty() && upper.iter().all(|(_, _, nice)| *nice == own), "{jobs:?}");
+    assert!(!upper.is_empty() && upper.iter().all(|job| job.nice == own), "{jobs:?}");
     db.close().unwrap();
 
     // The only thread is busy for good: what waits for it does not keep a database open.

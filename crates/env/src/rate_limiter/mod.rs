@@ -22,6 +22,7 @@ pub mod reads;
 use auto_tune::AutoTune;
 use bucket::Bucket;
 use pumice_base::{Error, Result};
+use pumice_port::lane::unlowered;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_port::time::now_micros;
 use std::fmt;
@@ -192,7 +193,7 @@ impl RateLimiter {
             auto_tuned: options.auto_tuned,
             rate: AtomicU64::new(initial),
             burst: AtomicU64::new(bucket.burst_bytes()),
-            state: Mutex::new(State { bucket, tune, timed_waiter: false }),
+            state: Mutex::foreground(State { bucket, tune, timed_waiter: false }),
             bytes: [const { AtomicU64::new(0) }; IoPriority::COUNT],
             requests: [const { AtomicU64::new(0) }; IoPriority::COUNT],
             drains: AtomicU64::new(0),
@@ -280,11 +281,14 @@ impl RateLimiter {
         if !self.is_rate_limited(kind) {
             return;
         }
-        let waited = self.take(bytes, priority, events);
-        self.bytes[priority as usize].fetch_add(bytes, Ordering::Relaxed);
-        if let Some(events) = events {
-            events.granted(kind, bytes, waited);
-        }
+        // Flushes and users ask, too.
+        unlowered(|| {
+            let waited = self.take(bytes, priority, events);
+            self.bytes[priority as usize].fetch_add(bytes, Ordering::Relaxed);
+            if let Some(events) = events {
+                events.granted(kind, bytes, waited);
+            }
+        });
     }
 
     /// Asks for some of `bytes`, and says for how many: at most one burst, a multiple of

@@ -14,6 +14,7 @@
 //! Thread safety: all methods from any thread.
 
 use super::{Assist, HelperStats, IDLE_SECONDS_MAX, Urgency};
+use crate::lane::{Guest, Seat, seat_of_caller};
 use crate::os::{self, ThreadPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
@@ -35,7 +36,10 @@ pub(super) struct Record {
     job: Arc<dyn Assist>,
     urgency: Urgency,
     max: usize,
-    lane: usize,
+    /// Changed under the pool's mutex only.
+    lane: AtomicUsize,
+    /// Where the thread that offers sits; helpers hand back there.
+    seat: Option<Arc<Seat>>,
     age: u64,
     /// A call has not been answered yet.
     wanted: AtomicBool,
@@ -44,6 +48,9 @@ pub(super) struct Record {
 }
 
 impl Record {
+    fn lane(&self) -> usize {
+        self.lane.load(Ordering::Relaxed)
+    }
     /// How it competes: urgency first, then age.
     fn rank(&self) -> (Urgency, Reverse<u64>) {
         (self.urgency, Reverse(self.age))
@@ -183,7 +190,8 @@ impl Shared {
             job,
             urgency,
             max: max_helpers.min(self.per_offer_max),
-            lane,
+            lane: AtomicUsize::new(lane),
+            seat: seat_of_caller(),
             age,
             wanted: AtomicBool::new(false),
             active: AtomicUsize::new(0),
@@ -220,10 +228,16 @@ impl Shared {
     /// Wakes or starts a helper for the lane of `record`, unless enough are on their way.
     #[cold]
     fn summon(self: &Arc<Self>, record: &Record) {
+        // The priority of a thread with a seat may have been changed since it offered.
+        let priority = record.seat.as_ref().map(|_| os::thread_priority());
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        let wishes = state.offers.iter().filter(|r| r.lane == record.lane && r.wants()).count();
-        let lane = &mut state.lanes[record.lane];
+        if let Some(priority) = priority {
+            record.lane.store(state.lane(priority), Ordering::Relaxed);
+        }
+        let at = record.lane();
+        let wishes = state.offers.iter().filter(|r| r.lane() == at && r.wants()).count();
+        let lane = &mut state.lanes[at];
         if state.stopping || lane.called + lane.starting >= wishes {
             return;
         }
@@ -233,10 +247,10 @@ impl Shared {
             lane.called += 1;
             state.counts.woken += 1;
             state.counts.calls += 1;
-            woken = Some(record.lane);
+            woken = Some(at);
         } else if state.threads < state.limit {
             state.counts.calls += 1;
-            self.start(state, record.lane);
+            self.start(state, at);
         } else if let Some(other) = state.lanes.iter().position(|lane| lane.idle > 0) {
             // It ends, and the next call finds room for a thread of its own lane.
             state.lanes[other].idle -= 1;
@@ -321,7 +335,9 @@ impl Shared {
         let visit =
             Visit { shared: Arc::clone(self), level: record.level(), told: Cell::new(false) };
         VISIT.with(|current| *current.borrow_mut() = Some(visit));
+        let guest = Guest::of(record.seat.as_ref());
         let result = catch_unwind(AssertUnwindSafe(|| record.job.assist()));
+        drop(guest);
         let visit = VISIT.with(|current| current.borrow_mut().take());
         let left = visit.is_some_and(|visit| visit.told.get());
         if left {
@@ -401,9 +417,9 @@ impl State {
             return Next::End;
         }
         let calls = || self.offers.iter().filter(|record| record.wants());
-        let here = calls().filter(|record| record.lane == lane).max_by_key(|r| r.rank());
+        let here = calls().filter(|record| record.lane() == lane).max_by_key(|r| r.rank());
         // Its priority cannot be raised, so a helper makes room for one of another lane instead.
-        let blocked = calls().filter(|record| record.lane != lane && self.is_blocked(record));
+        let blocked = calls().filter(|record| record.lane() != lane && self.is_blocked(record));
         if blocked.map(|r| r.urgency).max() > here.map(|r| r.urgency) {
             self.counts.evicted += 1;
             return Next::End;
@@ -416,7 +432,7 @@ impl State {
 
     /// Whether nobody can come to `record` because there is no room for a thread of its lane.
     fn is_blocked(&self, record: &Record) -> bool {
-        let lane = &self.lanes[record.lane];
+        let lane = &self.lanes[record.lane()];
         let idle: usize = self.lanes.iter().map(|lane| lane.idle).sum();
         self.threads >= self.limit && idle == 0 && lane.called + lane.starting == 0
     }

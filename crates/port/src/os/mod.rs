@@ -19,11 +19,14 @@ pub use file::{
     read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
-pub(crate) use process::SIM_CPUS;
 pub use process::{
     CpuPriority, IoPriority, ThreadPriority, current_cpu, descriptor_limit, hostname, nice_of, pid,
     read_random_bytes, set_thread_cpu_priority, set_thread_io_priority, thread_id, thread_priority,
     thread_priority_of, total_memory_bytes,
+};
+pub(crate) use process::{
+    SIM_CPUS, restore_cpu_priority, restore_io_priority, set_cpu_priority_of, set_io_priority_of,
+    thread_cpu_nanos_of,
 };
 
 pub use read::{BatchRead, read_batch};

@@ -123,9 +123,11 @@ pub enum CpuPriority {
 pub enum IoPriority {
     /// ioprio class "idle".
     Idle = 0,
+    /// The last of ioprio class "best effort".
+    Low = 1,
     /// What the thread inherited.
     #[default]
-    Normal = 1,
+    Normal = 2,
 }
 
 /// Sets the CPU priority of the calling thread. Lowering always works; raising needs a privilege.
@@ -133,25 +135,38 @@ pub enum IoPriority {
 /// # Errors
 /// What the kernel says, mostly EPERM or EACCES.
 pub fn set_thread_cpu_priority(priority: CpuPriority) -> io::Result<()> {
+    set_cpu_priority_of(0, priority)
+}
+
+/// As [`set_thread_cpu_priority`], of the thread of this process with the kernel's number `thread`;
+/// 0 is the calling one.
+pub(crate) fn set_cpu_priority_of(thread: u64, priority: CpuPriority) -> io::Result<()> {
+    match priority {
+        CpuPriority::Idle => set_scheduler(thread, libc::SCHED_IDLE),
+        CpuPriority::Low => set_nice(thread, 19),
+        CpuPriority::Normal => set_nice(thread, 0),
+        CpuPriority::High => set_nice(thread, -20),
+    }
+}
+
+/// Linux's nice belongs to threads, not to processes.
+fn set_nice(thread: u64, nice: i32) -> io::Result<()> {
+    set_scheduler(thread, libc::SCHED_OTHER)?;
     if sim::is_running() {
         return Ok(());
     }
-    let nice = match priority {
-        CpuPriority::Idle => return set_scheduler(libc::SCHED_IDLE),
-        CpuPriority::Low => 19,
-        CpuPriority::Normal => 0,
-        CpuPriority::High => -20,
-    };
-    set_scheduler(libc::SCHED_OTHER)?;
-    // SAFETY: invariant 2. Number 0 is the calling thread (Linux's nice belongs to threads).
-    let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    // SAFETY: invariant 2.
+    let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, nice) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_scheduler(policy: libc::c_int) -> io::Result<()> {
+fn set_scheduler(thread: u64, policy: libc::c_int) -> io::Result<()> {
+    if sim::is_running() {
+        return Ok(());
+    }
     let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: invariant 1; number 0 is the calling thread.
-    let code = unsafe { libc::sched_setscheduler(0, policy, &parameter) };
+    // SAFETY: invariant 1.
+    let code = unsafe { libc::sched_setscheduler(thread as libc::pid_t, policy, &parameter) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -160,17 +175,59 @@ fn set_scheduler(policy: libc::c_int) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
+    set_io_priority_of(0, priority)
+}
+
+/// As [`set_thread_io_priority`], of the thread of this process with the kernel's number `thread`;
+/// 0 is the calling one.
+pub(crate) fn set_io_priority_of(thread: u64, priority: IoPriority) -> io::Result<()> {
+    set_io(
+        thread,
+        match priority {
+            IoPriority::Idle => IO_CLASS_IDLE << IO_CLASS_SHIFT,
+            IoPriority::Low => (IO_CLASS_BEST_EFFORT << IO_CLASS_SHIFT) | IO_LEVEL_LAST,
+            IoPriority::Normal => 0,
+        },
+    )
+}
+
+fn set_io(thread: u64, value: i32) -> io::Result<()> {
     if sim::is_running() {
         return Ok(());
     }
-    let class = match priority {
-        IoPriority::Idle => IO_CLASS_IDLE,
-        IoPriority::Normal => 0,
-    };
-    let value = libc::c_long::from(class << IO_CLASS_SHIFT);
-    // SAFETY: invariant 2. Number 0 is the calling thread.
-    let code = unsafe { libc::syscall(libc::SYS_ioprio_set, IO_WHO_PROCESS, 0, value) };
+    let value = libc::c_long::from(value);
+    // SAFETY: invariant 2.
+    let code = unsafe { libc::syscall(libc::SYS_ioprio_set, IO_WHO_PROCESS, thread, value) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Gives the thread `thread` of this process the CPU priority of `of`. A raise needs a privilege.
+pub(crate) fn restore_cpu_priority(thread: u64, of: ThreadPriority) -> io::Result<()> {
+    match of.is_idle_policy() {
+        true => set_scheduler(thread, libc::SCHED_IDLE),
+        false => set_nice(thread, of.nice),
+    }
+}
+
+/// Gives the thread `thread` of this process the I/O priority `of`.
+pub(crate) fn restore_io_priority(thread: u64, of: ThreadPriority) -> io::Result<()> {
+    set_io(thread, of.io)
+}
+
+/// CPU time of the thread of this process with the kernel's number `thread`, in nanoseconds; 0 when
+/// it has ended, and in a simulation.
+pub(crate) fn thread_cpu_nanos_of(thread: u64) -> u64 {
+    if sim::is_running() {
+        return 0;
+    }
+    // Linux numbers the CPU clock of a thread by its complement, above three bits: per thread, by
+    // the scheduler's own count.
+    let Ok(thread) = i32::try_from(thread) else { return 0 };
+    let clock: libc::clockid_t = (!thread << 3) | 6;
+    let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: invariant 1.
+    let code = unsafe { libc::clock_gettime(clock, &mut spent) };
+    if code == 0 { spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64 } else { 0 }
 }
 
 /// What the kernel schedules a thread's computing and its input and output by. A new thread has its
@@ -186,6 +243,9 @@ pub struct ThreadPriority {
 const IO_WHO_PROCESS: libc::c_long = 1;
 /// An I/O priority's class stands above this many bits of level.
 const IO_CLASS_SHIFT: i32 = 13;
+/// The class of all who ask for nothing else, and its last level.
+const IO_CLASS_BEST_EFFORT: i32 = 2;
+const IO_LEVEL_LAST: i32 = 7;
 /// The class of what waits for everybody else.
 const IO_CLASS_IDLE: i32 = 3;
 
@@ -201,6 +261,25 @@ impl ThreadPriority {
     /// Reads and writes only when nothing else wants to.
     pub fn is_idle_io(&self) -> bool {
         self.io >> IO_CLASS_SHIFT == IO_CLASS_IDLE
+    }
+    /// The kernel's name of the scheduling policy, as far as Pumice sets it.
+    pub fn policy_name(&self) -> &'static str {
+        match self.policy {
+            libc::SCHED_OTHER => "SCHED_OTHER",
+            libc::SCHED_IDLE => "SCHED_IDLE",
+            libc::SCHED_BATCH => "SCHED_BATCH",
+            _ => "real time",
+        }
+    }
+    /// The I/O priority in the words of `ionice`: the class, and the level where it has one.
+    pub fn io_name(&self) -> String {
+        let level = self.io & ((1 << IO_CLASS_SHIFT) - 1);
+        match self.io >> IO_CLASS_SHIFT {
+            0 => "none".to_string(),
+            IO_CLASS_BEST_EFFORT => format!("best-effort/{level}"),
+            IO_CLASS_IDLE => "idle".to_string(),
+            _ => format!("realtime/{level}"),
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! One `ThreadPools` serves every database of an environment, as RocksDB's `Env` does. A pool's CPU
 //! and I/O priority is a wish that each worker applies to itself before its next job; it is only
 //! ever lowered, because raising needs a privilege; and a lowered thread starts no other of a pool,
-//! which would be lowered too (`keeper`). A job that panics is counted and does not end
-//! its worker.
+//! which would be lowered too (`keeper`). A job that takes locks of the foreground is scheduled as
+//! parted: only its computing is lowered. A job that panics is counted and does not end its worker.
 //!
 //! Thread safety: all methods may be called from anywhere, jobs included, except `join_all`, which
 //! waits for the jobs. Lock order: a pool's mutex is a leaf; no job runs under it.
@@ -22,6 +22,7 @@ use pumice_base::{Error, Result};
 use std::io;
 use std::sync::{Arc, OnceLock};
 pub(crate) use worker::Pool;
+use worker::Queued;
 
 /// Which pool a job goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +119,12 @@ impl ThreadPools {
     }
     /// Queues a job that [`ThreadPools::unschedule`] can take back by `tag`, which is not 0.
     pub fn schedule_tagged(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
-        Pool::submit(self.pool(priority), name, tag, job);
+        Pool::submit(self.pool(priority), Queued { name, tag, parted: false, job });
+    }
+    /// Queues a job that computes in a lane ([`crate::lane::Lane::run`]) and there only: the rest
+    /// of it never runs lowered, whatever the pool's wishes. `tag` as in `schedule_tagged`, or 0.
+    pub fn schedule_parted(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
+        Pool::submit(self.pool(priority), Queued { name, tag, parted: true, job });
     }
     /// Drops the queued jobs with `tag`, outside any lock; how many there were. Running jobs go on.
     pub fn unschedule(&self, priority: Priority, tag: u64) -> usize {

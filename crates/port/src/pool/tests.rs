@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::lane::{Floor, Lane, LanePriority, unlowered};
 use crate::os::{self, ThreadPriority};
 use crate::sync::{Event, Mutex, Semaphore};
 use crate::thread;
@@ -233,4 +234,45 @@ fn the_last_owner_may_be_a_job() {
     drop(pools);
     handed_over.set();
     done.wait();
+}
+
+/// A parted job computes on the pool's thread, and runs on one that nobody lowered.
+#[test] // Priorities are those of operating-system threads.
+fn only_the_computing_of_a_parted_job_is_lowered() {
+    let pools = Arc::new(ThreadPools::new());
+    let normal = os::thread_priority();
+    let lanes = Arc::new([Lane::fixed(), Lane::movable(LanePriority::default())]);
+    let look = |lane: usize| {
+        let (seen, found) = (Arc::new(Mutex::new(None)), Arc::clone(&lanes));
+        let (note, me) = (Arc::clone(&seen), || (os::thread_id(), os::thread_priority()));
+        let job = move || {
+            let inside = || (me(), unlowered(me));
+            let parts = found[lane].run(&Floor::of_caller(), inside);
+            *note.lock() = Some((me(), parts));
+        };
+        pools.schedule_parted(Priority::Low, "look", 0, Box::new(job));
+        pools.wait_idle();
+        let (own, (computed, handed_back)) = seen.lock().take().unwrap();
+        assert_eq!(own.1, normal);
+        (own, computed, handed_back)
+    };
+    let (own, computed, handed_back) = look(0);
+    assert_eq!((computed, handed_back), (own, own), "all on one thread");
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Low).unwrap();
+    for lane in [0, 1, 0] {
+        let (own, computed, handed_back) = look(lane);
+        assert_eq!(pools.thread_ids(Priority::Low), [computed.0], "lane {lane}");
+        assert_eq!((computed.1.nice(), handed_back), (19, own));
+    }
+    pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Idle).unwrap();
+    let (_, computed, _) = look(1);
+    assert!(computed.1.is_idle_policy());
+    assert_eq!(pools.thread_ids(Priority::Low), [computed.0]);
+    assert!(seen_in_job(&pools, Priority::Low).0.is_idle_policy(), "and other jobs are");
+    let panic = Box::new(|| panic!("a parted job"));
+    pools.schedule_parted(Priority::Low, "panic", 0, panic);
+    pools.wait_idle();
+    assert_eq!(pools.panicked_jobs(), 1);
+    pools.set_background_threads(0, Priority::Low);
+    pools.join_all(true);
 }

@@ -2,9 +2,14 @@
 //!
 //! A thread has an index. It ends when its index is at or above the limit and it is the newest
 //! thread, so that threads end in reverse order of their start and indexes stay dense.
+//!
+//! A thread that was lowered has a twin that was not: the twin takes the jobs from the queue, whose
+//! lock writers need, runs those that were scheduled as parted, and has the lowered thread run the
+//! others. So the lowered thread holds no lock of the pool from then on.
 
 use super::Job;
 use super::keeper::Keeper;
+use crate::lane::{Floor, LanePriority, Worker};
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
@@ -12,10 +17,12 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-struct Queued {
-    name: &'static str,
-    tag: u64,
-    job: Job,
+pub(super) struct Queued {
+    pub(super) name: &'static str,
+    pub(super) tag: u64,
+    /// It sees to its priority itself (`lane`).
+    pub(super) parted: bool,
+    pub(super) job: Job,
 }
 
 struct State {
@@ -27,8 +34,7 @@ struct State {
     idle: usize,
     running: usize,
     panicked: u64,
-    cpu_wish: CpuPriority,
-    io_wish: IoPriority,
+    wish: LanePriority,
     stopping: bool,
 }
 
@@ -63,8 +69,7 @@ impl Pool {
                 idle: 0,
                 running: 0,
                 panicked: 0,
-                cpu_wish: CpuPriority::Normal,
-                io_wish: IoPriority::Normal,
+                wish: LanePriority::default(),
                 stopping: false,
             }),
             work: Condvar::new(),
@@ -93,18 +98,18 @@ impl Pool {
         self.state.lock().panicked
     }
     pub(crate) fn wish_cpu(&self, wish: CpuPriority) {
-        self.state.lock().cpu_wish = wish;
+        self.state.lock().wish.cpu = wish;
     }
     pub(crate) fn wish_io(&self, wish: IoPriority) {
-        self.state.lock().io_wish = wish;
+        self.state.lock().wish.io = wish;
     }
     pub(crate) fn thread_ids(&self) -> Vec<u64> {
         self.state.lock().thread_ids.iter().copied().filter(|id| *id != 0).collect()
     }
 
-    pub(crate) fn submit(pool: &Arc<Pool>, name: &'static str, tag: u64, job: Job) {
+    pub(super) fn submit(pool: &Arc<Pool>, job: Queued) {
         let mut state = pool.state.lock();
-        state.queue.push_back(Queued { name, tag, job });
+        state.queue.push_back(job);
         pool.start_missing(&mut state);
         pool.announce(&state);
     }
@@ -115,7 +120,7 @@ impl Pool {
     /// The job, when there is no thread that will ever take it.
     pub(crate) fn try_submit(pool: &Arc<Pool>, name: &'static str, job: Job) -> Result<(), Job> {
         let mut state = pool.state.lock();
-        state.queue.push_back(Queued { name, tag: 0, job });
+        state.queue.push_back(Queued { name, tag: 0, parted: false, job });
         pool.start_missing(&mut state);
         if state.threads.is_empty()
             && let Some(own) = state.queue.pop_back()
@@ -215,31 +220,94 @@ impl Pool {
     }
 
     /// The life of one thread.
-    fn run(&self, index: usize) {
-        let mut cpu = CpuPriority::Normal;
-        let mut io = IoPriority::Normal;
-        let mut state = self.state.lock();
-        if let Some(id) = state.thread_ids.get_mut(index) {
+    fn run(self: &Arc<Self>, index: usize) {
+        if let Some(id) = self.state.lock().thread_ids.get_mut(index) {
             *id = os::thread_id();
         }
-        while let Some((mut locked, job)) = self.next_job(state, index) {
-            locked.idle -= 1;
-            locked.running += 1;
-            let (cpu_wish, io_wish) = (locked.cpu_wish, locked.io_wish);
-            drop(locked);
-            lower_own_priority(&mut cpu, cpu_wish, &mut io, io_wish);
-            let name = job.name;
-            let result = catch_unwind(AssertUnwindSafe(job.job));
-            state = self.state.lock();
-            state.running -= 1;
-            state.idle += 1;
-            if let Err(panic) = result {
-                state.panicked += 1;
-                let message = thread::panic_message(panic.as_ref());
-                eprintln!("pumice: background job {name} panicked: {message}");
+        let mut own = LanePriority::default();
+        while let Some((job, wish)) = self.take(index) {
+            own = lower(own, wish);
+            let keeper = self.keeper.get().filter(|_| own.is_lowered());
+            let left = match keeper {
+                Some(keeper) => self.pair(keeper, index, own, job),
+                None => Err(job),
+            };
+            match left {
+                Ok(()) => return,
+                // Without a twin it does everything itself.
+                Err(job) => self.finish(job.run()),
             }
-            self.report_quiet(&state);
         }
+    }
+
+    /// Serves a twin, which goes on with `job`, to the end of both.
+    ///
+    /// # Errors
+    /// The job, if there is no thread for a twin.
+    fn pair(
+        self: &Arc<Self>,
+        keeper: &Keeper,
+        index: usize,
+        own: LanePriority,
+        job: Queued,
+    ) -> Result<(), Queued> {
+        let worker = Worker::new(own, false);
+        let (pool, served) = (Arc::clone(self), Arc::clone(&worker));
+        let job = Arc::new(Mutex::new(Some(job)));
+        let first = Arc::clone(&job);
+        let body = move || {
+            let first = first.lock().take();
+            pool.run_twin(index, own, &served, first);
+            served.close();
+        };
+        match keeper.spawn(self.thread_name, Box::new(body)) {
+            Ok(twin) => {
+                worker.serve();
+                // It catches its jobs' panics, as the others do.
+                twin.join().expect("a pool thread ends normally");
+                Ok(())
+            }
+            Err(_) => job.lock().take().map_or(Ok(()), Err),
+        }
+    }
+
+    /// The life of the twin of a lowered thread, which serves `worker`.
+    fn run_twin(
+        &self,
+        index: usize,
+        mut own: LanePriority,
+        worker: &Arc<Worker>,
+        mut first: Option<Queued>,
+    ) {
+        while let Some((job, wish)) =
+            first.take().map(|job| (job, own)).or_else(|| self.take(index))
+        {
+            let lowered = own.lower(wish);
+            if lowered != own {
+                own = worker.run(|| lower(own, lowered));
+                worker.set_priority(own);
+            }
+            Floor::new(own, worker).set();
+            let panicked = if job.parted { job.run() } else { worker.run(|| job.run()) };
+            self.finish(panicked);
+        }
+    }
+
+    /// Waits for a job; `None` when the thread must end. With the pool's wishes.
+    fn take(&self, index: usize) -> Option<(Queued, LanePriority)> {
+        let (mut state, job) = self.next_job(self.state.lock(), index)?;
+        state.idle -= 1;
+        state.running += 1;
+        Some((job, state.wish))
+    }
+
+    /// A job that was taken is over.
+    fn finish(&self, panicked: bool) {
+        let mut state = self.state.lock();
+        state.running -= 1;
+        state.idle += 1;
+        state.panicked += u64::from(panicked);
+        self.report_quiet(&state);
     }
 
     /// Waits for a job; `None` when the thread must end. The thread counts as idle meanwhile.
@@ -276,17 +344,26 @@ impl Pool {
     }
 }
 
-/// Lowers the calling thread to the pool's wishes; what the kernel refuses stays as it was.
-fn lower_own_priority(
-    cpu: &mut CpuPriority,
-    cpu_wish: CpuPriority,
-    io: &mut IoPriority,
-    io_wish: IoPriority,
-) {
-    if cpu_wish < *cpu && os::set_thread_cpu_priority(cpu_wish).is_ok() {
-        *cpu = cpu_wish;
+impl Queued {
+    /// Runs it; whether it panicked.
+    fn run(self) -> bool {
+        let result = catch_unwind(AssertUnwindSafe(self.job));
+        if let Err(panic) = &result {
+            let message = thread::panic_message(panic.as_ref());
+            eprintln!("pumice: background job {} panicked: {message}", self.name);
+        }
+        result.is_err()
     }
-    if io_wish < *io && os::set_thread_io_priority(io_wish).is_ok() {
-        *io = io_wish;
+}
+
+/// Lowers the calling thread, which has the priority `own`, to the pool's wishes; what it then has.
+/// What the kernel refuses stays as it was.
+fn lower(mut own: LanePriority, wish: LanePriority) -> LanePriority {
+    if wish.cpu < own.cpu && os::set_thread_cpu_priority(wish.cpu).is_ok() {
+        own.cpu = wish.cpu;
     }
+    if wish.io < own.io && os::set_thread_io_priority(wish.io).is_ok() {
+        own.io = wish.io;
+    }
+    own
 }

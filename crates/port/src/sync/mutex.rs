@@ -17,6 +17,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 /// A mutual-exclusion lock around a `T`.
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex,
+    /// Readers or writers may need it.
+    #[cfg(all(debug_assertions, not(loom)))]
+    foreground: bool,
     value: UnsafeCell<T>,
 }
 
@@ -42,7 +45,21 @@ impl<T> Mutex<T> {
     constant! {
         /// An unlocked mutex.
         pub fn new(value: T) -> Mutex<T> {
-            Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
+            Mutex {
+                raw: RawMutex::new(),
+                #[cfg(all(debug_assertions, not(loom)))]
+                foreground: false,
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+    /// An unlocked mutex that readers or writers may need: in debug builds, whoever locks it on a
+    /// thread that may run at low priority panics (`lane`).
+    pub fn foreground(value: T) -> Mutex<T> {
+        Mutex {
+            #[cfg(all(debug_assertions, not(loom)))]
+            foreground: true,
+            ..Mutex::new(value)
         }
     }
     /// The value; no locking, as the mutex is owned.
@@ -56,6 +73,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         sim::point();
+        self.check();
         self.raw.lock();
         MutexGuard { mutex: self, stays: PhantomData }
     }
@@ -63,7 +81,16 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         sim::point();
+        self.check();
         self.raw.try_lock().then(|| MutexGuard { mutex: self, stays: PhantomData })
+    }
+    /// That the caller may hold it.
+    #[inline(always)]
+    fn check(&self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if self.foreground {
+            crate::lane::check_foreground();
+        }
     }
     /// The value of a mutex nobody else can reach.
     pub fn get_mut(&mut self) -> &mut T {

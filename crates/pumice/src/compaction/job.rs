@@ -12,6 +12,7 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::{IoClass, JobIo};
 use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_port::lane::Floor;
 use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
@@ -20,6 +21,7 @@ use crate::compaction::picker::{CompactionPick, CompactionReason};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
+use crate::db::lanes::LaneKind;
 use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
 use crate::options::CompactionStyle;
@@ -86,8 +88,9 @@ impl DbInner {
         mut work: CompactionWork,
     ) -> MutexGuard<'a, DbState> {
         self.account(&mut state, &mut work);
+        let lane = self.lane_of(&state, &work);
         drop(state);
-        let compacted = thread::contain("Compaction", || self.compact(&work));
+        let compacted = thread::contain("Compaction", || self.compact(&work, lane));
         let result = compacted.and_then(|result| result);
         if let Err(error) = &result {
             // First: who waited for the compaction finds the database in the state that it left.
@@ -122,7 +125,7 @@ impl DbInner {
             true
         };
         let job = Box::new(move || db.run_job("Compaction", |s| &mut s.bottom_compactions, body));
-        self.pools.schedule_tagged(Priority::Bottom, "bottom compaction", self.job_tag(), job);
+        self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
     }
 
     /// Tells this database's queued jobs from those of others.
@@ -237,7 +240,7 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    fn compact(self: &Arc<Self>, work: &CompactionWork) -> Result<()> {
+    fn compact(self: &Arc<Self>, work: &CompactionWork, lane: LaneKind) -> Result<()> {
         if work.pick.is_trivial_move {
             return self.move_files(work);
         }
@@ -248,7 +251,7 @@ impl DbInner {
         let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);
-        let result = self.rewrite(work, job, started);
+        let result = self.rewrite(work, lane, job, started);
         if let Err(error) = &result {
             self.note_compaction_failed(job, work, error);
         }
@@ -258,10 +261,11 @@ impl DbInner {
     fn rewrite(
         self: &Arc<Self>,
         work: &CompactionWork,
+        lane: LaneKind,
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
-        let context = self.job_context(work)?;
+        let context = self.job_context(work, lane)?;
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.lock());
         let (files, part) = match written {
@@ -353,7 +357,11 @@ impl DbInner {
         }
     }
 
-    fn job_context(self: &Arc<Self>, work: &CompactionWork) -> Result<Arc<JobContext>> {
+    fn job_context(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+        lane: LaneKind,
+    ) -> Result<Arc<JobContext>> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
         Ok(Arc::new(JobContext {
             db: Arc::clone(self),
@@ -366,6 +374,8 @@ impl DbInner {
             oldest_ancestor_time: oldest_time(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
             io: work.io.clone(),
+            lane,
+            floor: Floor::of_caller(),
             outputs: Mutex::new(Vec::new()),
         }))
     }

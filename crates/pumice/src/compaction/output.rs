@@ -16,6 +16,7 @@ use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions, filename};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
+use pumice_port::lane::unlowered;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::db::DbInner;
@@ -80,7 +81,9 @@ impl OutputFile {
         let options = &settings.options;
         let path = filename::table_file(&db.path, spec.number);
         let direct = db.options().use_direct_io_for_flush_and_compaction;
-        let file = db.fs.create(&path, &FileOptions { direct, ..FileOptions::default() })?;
+        let file_options = FileOptions { direct, ..FileOptions::default() };
+        // The kernel locks the directory, in which writers create logs.
+        let file = unlowered(|| db.fs.create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) = crate::compaction::compression_of(
             options,
@@ -228,7 +231,8 @@ impl OutputFile {
             _ => HistogramKind::CompactionOutfileSyncMicros,
         };
         timer.stop(&db.statistics, kind);
-        let helper_cpu_micros = db.count_build(self.builder.stats());
+        let stats = self.builder.stats();
+        let helper_cpu_micros = unlowered(|| db.count_build(stats));
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let meta = FileMetaData {
             number: self.spec.number,

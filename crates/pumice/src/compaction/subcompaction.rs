@@ -12,7 +12,9 @@ use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{FileMetaData, Level};
+use pumice_port::lane::{Floor, unlowered};
 use pumice_port::sync::Mutex;
+use pumice_port::time::thread_cpu_nanos;
 use pumice_table::{TableReadOptions, TableReason};
 
 use crate::compaction::cut::OutputCut;
@@ -24,6 +26,7 @@ use crate::compaction::picker::CompactionPick;
 use crate::compaction::tombstones;
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
+use crate::db::lanes::LaneKind;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
@@ -46,8 +49,23 @@ pub(crate) struct JobContext {
     pub expected_bytes: u64,
     /// The account of its writes.
     pub io: Option<Arc<JobIo>>,
+    pub lane: LaneKind,
+    pub floor: Floor,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
+}
+
+impl JobContext {
+    /// An error if nobody wants the result any more.
+    fn check_wanted(&self) -> Result<()> {
+        if self.cf.is_dropped() {
+            return Err(Error::column_family_dropped(self.cf.name.clone()));
+        }
+        if self.db.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::aborted("compaction cancelled: the database is closing"));
+        }
+        Ok(())
+    }
 }
 
 /// What a subcompaction produced.
@@ -56,6 +74,8 @@ pub(crate) struct SubcompactionResult {
     pub files: Vec<Arc<FileMetaData>>,
     pub counts: IterationCounts,
     pub cpu_micros: u64,
+    /// The share of helpers in it.
+    pub helper_cpu_micros: u64,
     /// Subcompactions summed up here.
     pub parts: usize,
 }
@@ -73,7 +93,7 @@ struct Writer<'a> {
     helper_cpu_micros: u64,
 }
 
-/// Compacts user keys in `[start, end)`; None is an open end.
+/// Compacts user keys in `[start, end)` at the job's priority; None is an open end.
 ///
 /// # Errors
 /// I/O, corruption of an input, a failed merge, ColumnFamilyDropped, Aborted when the database
@@ -83,7 +103,20 @@ pub(crate) fn run(
     start: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
 ) -> Result<SubcompactionResult> {
-    let cpu = pumice_port::time::thread_cpu_nanos();
+    let lane = job.db.lanes.of(job.lane);
+    let result = lane.run(&job.floor, || compact(job, start, end));
+    if let Ok(part) = &result {
+        lane.add_cpu_nanos(part.helper_cpu_micros * 1000);
+    }
+    result
+}
+
+fn compact(
+    job: &JobContext,
+    start: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+) -> Result<SubcompactionResult> {
+    let cpu = thread_cpu_nanos();
     let options = job.cf.options();
     let settings = CompactionSettings {
         comparator: job.cf.icmp.clone(),
@@ -130,7 +163,8 @@ pub(crate) fn run(
         files: writer.files,
         counts: entries.counts(),
         parts: 1,
-        cpu_micros: (pumice_port::time::thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
+        helper_cpu_micros: writer.helper_cpu_micros,
+        cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
 }
 
@@ -149,12 +183,7 @@ fn write_entries(
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;
-            if job.cf.is_dropped() {
-                return Err(Error::column_family_dropped(job.cf.name.clone()));
-            }
-            if job.db.shutting_down.load(Ordering::Acquire) {
-                return Err(Error::aborted("compaction cancelled: the database is closing"));
-            }
+            job.check_wanted()?;
         }
     }
     entries.status()?;
@@ -239,7 +268,7 @@ impl Writer<'_> {
 
     fn open(&mut self) -> Result<()> {
         let number = self.job.db.new_file_number();
-        self.job.db.state.lock().pending_outputs.insert(number);
+        unlowered(|| self.job.db.state.lock().pending_outputs.insert(number));
         self.job.outputs.lock().push(number);
         let (job, spec) = (self.job, self.spec(number));
         self.output = Some(OutputFile::create(&job.db, &job.cf, spec, job.io.as_ref())?);
@@ -300,7 +329,8 @@ impl Writer<'_> {
         self.low = high;
         let written = output.finish(&self.job.db, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
-        self.job.db.track_table(written.meta.number, written.meta.file_size);
+        let (db, meta) = (&self.job.db, &written.meta);
+        unlowered(|| db.track_table(meta.number, meta.file_size));
         self.files.push(written.meta);
         self.job.db.check_space()
     }

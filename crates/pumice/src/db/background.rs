@@ -87,7 +87,7 @@ impl DbInner {
             let db = Arc::clone(&me);
             let job =
                 move || db.run_job("Flush", |s| &mut s.scheduled_flushes, Self::background_flush);
-            self.pools.schedule(Priority::High, "flush", Box::new(job));
+            self.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
         }
         if state.paused > 0 {
             return;
@@ -102,7 +102,7 @@ impl DbInner {
             let db = Arc::clone(&me);
             let body = Self::background_compaction;
             let job = move || db.run_job("Compaction", |s| &mut s.scheduled_compactions, body);
-            self.pools.schedule(Priority::Low, "compaction", Box::new(job));
+            self.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
         }
     }
 

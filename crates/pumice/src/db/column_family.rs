@@ -75,7 +75,7 @@ impl CfData {
     ) -> Self {
         let versions = vec![Arc::downgrade(&first.version)];
         CfData {
-            history: Mutex::new(History { super_versions: 1, versions }),
+            history: Mutex::foreground(History { super_versions: 1, versions }),
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),

@@ -15,7 +15,7 @@ pub(crate) struct CfCounters {
 impl CfCounters {
     /// All zero, for `levels` levels, counting from now.
     pub fn new(levels: usize) -> Self {
-        CfCounters { stats: Mutex::new(CfStats::new(levels, time::now_micros())) }
+        CfCounters { stats: Mutex::foreground(CfStats::new(levels, time::now_micros())) }
     }
 
     /// A flush ended.

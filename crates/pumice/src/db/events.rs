@@ -68,7 +68,7 @@ impl Default for EventState {
             last_job: AtomicU64::new(OPEN_JOB),
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
-            deferred: Mutex::default(),
+            deferred: Mutex::foreground(Deferred::default()),
         }
     }
 }

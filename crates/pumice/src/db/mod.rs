@@ -32,6 +32,7 @@ pub(crate) mod file_api;
 pub(crate) mod flush_api;
 pub(crate) mod identity;
 pub(crate) mod info_dumps;
+pub(crate) mod lanes;
 pub(crate) mod live_files;
 pub(crate) mod manifest_log;
 pub(crate) mod manifest_reader;
@@ -67,6 +68,7 @@ use crate::control::tuner::Tuner;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
+use crate::db::lanes::Lanes;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::manual_compaction::ManualQueue;
@@ -193,6 +195,7 @@ pub(crate) struct DbInner {
     /// None without a rate limiter.
     pub tuner: Option<Arc<Tuner>>,
     pub regulator: Regulator,
+    pub lanes: Lanes,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,

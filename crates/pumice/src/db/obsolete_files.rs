@@ -150,7 +150,7 @@ impl DbInner {
                 db.delete_obsolete_files();
             }
         };
-        self.pools.schedule(Priority::High, "purge", Box::new(job));
+        self.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
     }
 
     /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again

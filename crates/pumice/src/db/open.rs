@@ -379,7 +379,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
         cfs.insert(id, state);
     }
-    let map = CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)));
     Ok(DbInner {
         path: a.path.to_path_buf(),
         read_only: a.mode != Mode::ReadWrite,
@@ -392,13 +391,14 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         write_buffer_manager: manager,
         pools: pools_for(options)?,
         tuner: compaction_tuning::new_tuner(options),
+        lanes: crate::db::lanes::Lanes::new(options)?,
         regulator: crate::db::regulator::Regulator::of(a.fs.as_ref(), a.path),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
         snapshots: Arc::new(SnapshotList::default()),
-        cfs: ArcSwap::from_pointee(map),
-        state: Mutex::new(DbState {
+        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
+        state: Mutex::foreground(DbState {
             cfs,
             max_column_family: a.recovered.max_column_family,
             min_log_to_keep: a.recovered.min_log_to_keep,
@@ -407,13 +407,13 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         }),
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
-        manifest: Mutex::new(ManifestLog::replacing(a.recovered.manifest_number)),
-        options_change: Mutex::new(()),
+        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
+        options_change: Mutex::foreground(()),
         limits: options.limits,
         queue: WriteQueue::new(group_bytes_max(options)),
-        scratch: Mutex::new(WriteBatch::with_limits(options.limits)),
+        scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
-        wal: Mutex::new(Wals::new(
+        wal: Mutex::foreground(Wals::new(
             Arc::clone(&a.fs),
             a.wal_dir.to_path_buf(),
             options.use_fsync,
@@ -423,7 +423,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         fs: a.fs,
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
-        full_memtables: Mutex::new(BTreeSet::new()),
+        full_memtables: Mutex::foreground(BTreeSet::new()),
         compaction_behind: AtomicBool::new(false),
         wal_bytes: AtomicU64::new(0),
         wal_bytes_limit: AtomicU64::new(u64::MAX),

@@ -12,6 +12,7 @@ use pumice_env::filename;
 use crate::db::DbInner;
 use crate::db::column_family::CfData;
 use crate::db::compaction_tuning::check_tuned;
+use crate::db::lanes::check_priority;
 use crate::table_cache::TableCache;
 
 impl DbInner {
@@ -93,6 +94,7 @@ impl DbInner {
         // From reading the options to storing them: of two changes none may be lost.
         let changing = self.options_change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
+        check_priority(&changed)?;
         self.open_tables.set_max_open_files(changed.max_open_files);
         self.controller.set_max_rate(changed.delayed_write_rate);
         let (flushes, compactions) = changed.background_limits();
@@ -114,6 +116,7 @@ impl DbInner {
             }
             self.schedule_background(&mut state);
         }
+        self.refresh_lanes();
         drop(changing);
         for (name, value) in changes {
             self.info(format_args!("SetDBOptions() {name}: {value}"));

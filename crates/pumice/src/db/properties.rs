@@ -59,6 +59,7 @@ impl DbInner {
         match name.strip_prefix(PREFIX)? {
             "block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASKED),
             "fast-block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASIDE),
+            "background-lanes" => Some(self.lanes_map()),
             _ => None,
         }
     }
@@ -121,6 +122,7 @@ impl DbInner {
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
             "dbstats" => self.db_report(),
             "bg-controller" => self.regulator_report(),
+            "background-lanes" => self.lanes_report(),
             "levelstats" => self.level_report(cf),
             "block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASKED)?,
             "fast-block-cache-entry-stats" => reports::block_cache_report(cf, StatsAge::ASIDE)?,

@@ -13,7 +13,6 @@ use pumice_port::sync::{Condvar, Mutex};
 use crate::db::DbInner;
 
 /// The live snapshots of a database, with how often each sequence is held and since when.
-#[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SequenceNumber, Held>>,
     /// No snapshot is taken now, see [`SnapshotList::close`]. Changes under `held`.
@@ -28,6 +27,18 @@ pub(crate) struct SnapshotList {
 struct Held {
     count: usize,
     since_seconds: u64,
+}
+
+impl Default for SnapshotList {
+    fn default() -> Self {
+        SnapshotList {
+            held: Mutex::foreground(BTreeMap::new()),
+            closed: AtomicBool::new(false),
+            opened: Condvar::new(),
+            released: AtomicBool::new(false),
+            catch_up_limit: AtomicU64::new(0),
+        }
+    }
 }
 
 impl SnapshotList {

@@ -12,11 +12,13 @@ use pumice_base::{FileNumber, Result};
 use pumice_env::{IoClass, JobIo};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
+use pumice_port::lane::Floor;
 use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
 use crate::db::column_family::CfData;
 use crate::db::error_handler::Reason;
+use crate::db::lanes::LaneKind;
 use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
@@ -164,25 +166,31 @@ impl DbInner {
     }
 
     fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
-        let started = (time::now_micros(), time::thread_cpu_nanos());
+        let (started, lane) = (time::now_micros(), self.lanes.of(LaneKind::Normal));
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic of the user's code leaves no file behind.
         let written = thread::contain("Flush", || {
             let output = (number, epoch, TableReason::Flush);
-            write_level0(self, &work.cf, &work.mems, output, work.io.as_ref())
+            let io = work.io.as_ref();
+            lane.run(&Floor::of_caller(), || {
+                let before = time::thread_cpu_nanos();
+                let written = write_level0(self, &work.cf, &work.mems, output, io)?;
+                Ok((written, time::thread_cpu_nanos() - before))
+            })
         });
-        let written = written.and_then(|written| written);
-        if !matches!(written, Ok(Some(_))) {
+        let written = written.and_then(|written: Result<_>| written);
+        if !matches!(written, Ok((Some(_), _))) {
             self.discard_output(&mut self.state.lock(), work.number);
         }
-        let written = written?;
+        let (written, cpu_nanos) = written?;
         if let Some(written) = &written {
             self.track_table(number, written.meta.file_size);
         }
-        let micros = time::now_micros() - started.0;
+        let micros = time::now_micros() - started;
         let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
-        let cpu_micros = (time::thread_cpu_nanos() - started.1) / 1000 + helped;
+        lane.add_cpu_nanos(helped * 1000);
+        let cpu_micros = cpu_nanos / 1000 + helped;
         Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
     }
 

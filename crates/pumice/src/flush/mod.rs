@@ -14,6 +14,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
 use pumice_memtable::MemTable;
+use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
 
 use crate::compaction::flush_compression;
@@ -40,8 +41,8 @@ pub(crate) fn write_level0(
 ) -> Result<Option<WrittenFile>> {
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
-    let tombstones = of_memtables(mems, cf.comparator());
-    let snapshots = db.snapshots.sequences();
+    let (tombstones, snapshots) =
+        unlowered(|| (of_memtables(mems, cf.comparator()), db.snapshots.sequences()));
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
         snapshots: snapshots.clone(),

@@ -11,7 +11,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
-use super::enums::{BackgroundPolicy, InfoLogLevel};
+use super::enums::{BackgroundPolicy, BackgroundPriority, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::stats::{EventListener, Logger, Statistics};
@@ -88,6 +88,12 @@ option_table! {
         delayed_write_rate: u64 = 0, mutable, saved;
         /// What decides how much background work is done. Pumice's own.
         background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved;
+        /// CPU priority of compactions that can wait: not those out of L0 that writes may soon wait
+        /// for, and none that start while writes are slowed or stopped. Flushes are never lowered
+        /// by it. Running ones follow at once; up only with a privilege. Pumice's own.
+        background_cpu_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved;
+        /// I/O priority of the same compactions. Pumice's own.
+        background_io_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved;
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
         /// Keep recovered data in memory instead of flushing it during open.

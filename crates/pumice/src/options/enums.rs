@@ -60,6 +60,19 @@ option_enum! {
 }
 
 option_enum! {
+    /// How background threads are scheduled that nobody waits for.
+    pub enum BackgroundPriority {
+        /// As all others.
+        #[default]
+        Normal = "normal",
+        /// CPU: nice 19. I/O: the last of the class "best effort".
+        Low = "low",
+        /// When nobody else wants to. CPU: SCHED_IDLE. I/O: the class "idle".
+        Idle = "idle",
+    }
+}
+
+option_enum! {
     /// Which file of a level is compacted first.
     pub enum CompactionPri {
         /// Largest file, deletions weighted.

@@ -55,7 +55,8 @@ pub(crate) use collectors::CompactOnDeletionCollector;
 pub use collectors::CompactOnDeletionCollectorFactory;
 pub use db_options::DbOptions;
 pub use enums::{
-    BackgroundPolicy, CompactionPri, CompactionStyle, InfoLogLevel, MemtableFactory, StopStyle,
+    BackgroundPolicy, BackgroundPriority, CompactionPri, CompactionStyle, InfoLogLevel,
+    MemtableFactory, StopStyle,
 };
 pub use fifo::FifoOptions;
 pub use file::{

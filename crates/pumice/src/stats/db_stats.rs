@@ -87,9 +87,9 @@ impl DbStats {
     fn opened_at(now_micros: u64) -> Self {
         DbStats {
             counters: CachePadded::new(Counters::default()),
-            shared_groups: Mutex::new(Histogram::new()),
+            shared_groups: Mutex::foreground(Histogram::new()),
             opened_micros: now_micros,
-            interval_start: Mutex::new(Snapshot::default()),
+            interval_start: Mutex::foreground(Snapshot::default()),
         }
     }
 

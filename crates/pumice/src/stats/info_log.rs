@@ -129,7 +129,12 @@ impl InfoLog {
             max_bytes: options.max_log_file_size,
             roll_micros: options.log_file_time_to_roll.saturating_mul(1_000_000),
             keep: usize::try_from(options.keep_log_file_num).unwrap_or(usize::MAX).max(1),
-            open: Mutex::new(OpenFile { file: None, bytes: 0, opened_micros: 0, dropped_lines: 0 }),
+            open: Mutex::foreground(OpenFile {
+                file: None,
+                bytes: 0,
+                opened_micros: 0,
+                dropped_lines: 0,
+            }),
         };
         log.roll(&mut log.open.lock())?;
         Ok(log)

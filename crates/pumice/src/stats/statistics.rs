@@ -28,6 +28,7 @@ use std::sync::atomic::{
 
 use crossbeam_utils::CachePadded;
 use pumice_base::histogram::{BUCKETS, Histogram, bucket_index};
+use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
 
 use super::names::{HistogramKind, Ticker};
@@ -196,8 +197,8 @@ impl Statistics {
         Statistics {
             number: NEXT.fetch_add(1, Relaxed),
             level: AtomicU8::new(StatsLevel::default() as u8),
-            shards: Mutex::new(Vec::new()),
-            baseline: Mutex::new(Baseline {
+            shards: Mutex::foreground(Vec::new()),
+            baseline: Mutex::foreground(Baseline {
                 tickers: [0; Ticker::COUNT],
                 histograms: vec![HistogramSums::ZERO; HistogramKind::COUNT].into(),
             }),
@@ -220,7 +221,7 @@ impl Statistics {
 
     #[cold]
     fn claim_and_count(&self, count: impl Fn(&Shard)) {
-        let claim = self.claim();
+        let claim = unlowered(|| self.claim());
         count(&claim.shard);
         // Not kept when the task is ending: dropping the claim gives the shard back.
         CLAIMS

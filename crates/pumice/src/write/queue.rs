@@ -131,7 +131,7 @@ pub(crate) struct WriteQueue {
 impl WriteQueue {
     /// An empty queue whose leaders write at most `group_bytes_max` bytes together.
     pub fn new(group_bytes_max: usize) -> Self {
-        WriteQueue { state: Mutex::default(), group_bytes_max }
+        WriteQueue { state: Mutex::foreground(State::default()), group_bytes_max }
     }
 
     /// Becomes leader if nobody is. Never waits.

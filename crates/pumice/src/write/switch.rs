@@ -303,6 +303,7 @@ impl DbInner {
             cf.deferral = Deferral::None;
         }
         if old != cf.stall {
+            self.refresh_urgency();
             self.note_stall(&cf.data, old, cf.stall, &inputs);
         }
     }

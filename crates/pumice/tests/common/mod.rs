@@ -1,6 +1,8 @@
 //! What the engine's integration tests share: small databases on a file system in memory.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod probe;
+
 use std::sync::Arc;
 
 use pumice::{Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};

@@ -1,0 +1,309 @@
+//! A thread at work for a lane: its priority, and who does for it what it must not do.
+//!
+//! | the thread | changes of its priority | what it does by `unlowered` |
+//! |---|---|---|
+//! | normal | by who asks, at once | itself; a change meanwhile waits until that is done |
+//! | lowered | by who asks; up only with a privilege | is put on the desk of the job's own thread |
+//! | a helper of it | none | as the thread; once that was lowered, on the desk |
+//!
+//! Invariants:
+//! 1. `lowered` is true before the kernel hears of a lower priority, and stays true until it has
+//!    agreed to a normal one.
+//! 2. While `steady`, nobody lowers the thread.
+//!
+//! Thread safety: all methods from any thread, but those that say whose they are.
+
+use super::desk::Desk;
+use super::{LanePriority, spent};
+use crate::os::{self, CpuPriority, IoPriority, ThreadPriority};
+use crate::sync::Mutex;
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+struct State {
+    wanted: LanePriority,
+    present: LanePriority,
+    /// It does something by `unlowered` itself.
+    steady: bool,
+    lowered: bool,
+    /// The present priority is not the one it began with.
+    changed: bool,
+}
+
+/// See the head of this file.
+pub(crate) struct Seat {
+    floor: LanePriority,
+    /// What a thread has that nobody lowered.
+    base: ThreadPriority,
+    desk: Desk,
+    state: Mutex<State>,
+    /// It was lowered at some time: helpers may be.
+    was_lowered: AtomicBool,
+    /// 0 before it has begun and after its end.
+    thread: AtomicU64,
+    /// The thread's CPU time when it began; what it spent after its end.
+    cpu_nanos: AtomicU64,
+    began_with: Mutex<ThreadPriority>,
+}
+
+/// Who sits on a seat.
+struct Sitting {
+    seat: Arc<Seat>,
+    helper: bool,
+    /// Inside `unlowered`, on this thread.
+    steady: bool,
+}
+
+crate::task_local! {
+    static SITTING: RefCell<Option<Sitting>> = const { RefCell::new(None) };
+}
+
+/// Brings the thread `thread` (0: the calling one) from one priority to another; `base` is what
+/// nobody lowered.
+pub(super) fn change(
+    thread: u64,
+    from: LanePriority,
+    to: LanePriority,
+    base: ThreadPriority,
+) -> io::Result<()> {
+    if from.cpu != to.cpu {
+        match to.cpu {
+            CpuPriority::Normal | CpuPriority::High => os::restore_cpu_priority(thread, base)?,
+            // A process that runs last of all as it is has nothing to lower.
+            CpuPriority::Low if base.is_idle_policy() => {}
+            lower => os::set_cpu_priority_of(thread, lower)?,
+        }
+    }
+    if from.io != to.io {
+        match to.io {
+            IoPriority::Normal => os::restore_io_priority(thread, base)?,
+            IoPriority::Low if base.is_idle_io() => {}
+            lower => os::set_io_priority_of(thread, lower)?,
+        }
+    }
+    Ok(())
+}
+
+impl Seat {
+    pub(super) fn new(floor: LanePriority, base: ThreadPriority) -> Self {
+        Seat {
+            floor,
+            base,
+            desk: Desk::default(),
+            state: Mutex::new(State {
+                wanted: LanePriority::default(),
+                present: LanePriority::default(),
+                steady: false,
+                lowered: false,
+                changed: false,
+            }),
+            was_lowered: AtomicBool::new(false),
+            thread: AtomicU64::new(0),
+            cpu_nanos: AtomicU64::new(0),
+            began_with: Mutex::new(base),
+        }
+    }
+
+    pub(super) fn floor(&self) -> LanePriority {
+        self.floor
+    }
+    pub(super) fn desk(&self) -> &Desk {
+        &self.desk
+    }
+    /// What it was scheduled by when it began.
+    pub(super) fn began_with(&self) -> ThreadPriority {
+        *self.began_with.lock()
+    }
+    /// The kernel's number of the thread, while it works.
+    pub(super) fn thread(&self) -> Option<u64> {
+        Some(self.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0)
+    }
+    /// CPU time that the thread has spent on this, nanoseconds.
+    pub(super) fn cpu_nanos(&self) -> u64 {
+        let counted = self.cpu_nanos.load(Ordering::Acquire);
+        match self.thread() {
+            Some(thread) => os::thread_cpu_nanos_of(thread).saturating_sub(counted),
+            None => counted,
+        }
+    }
+
+    /// Says what it is to begin with.
+    pub(super) fn want(&self, priority: LanePriority) {
+        self.state.lock().wanted = priority;
+    }
+
+    fn begin_account(&self) {
+        *self.began_with.lock() = os::thread_priority();
+        self.cpu_nanos.store(spent(), Ordering::Relaxed);
+        self.thread.store(os::thread_id(), Ordering::Release);
+    }
+
+    /// The calling thread works, and is not a lane's.
+    pub(super) fn begin_here(&self) {
+        self.begin_account();
+    }
+
+    /// The calling thread sits down; it has the priority `has`.
+    pub(super) fn begin(self: &Arc<Self>, has: LanePriority) {
+        let mut state = self.state.lock();
+        state.present = has;
+        state.lowered = has.is_lowered();
+        self.was_lowered.store(state.lowered, Ordering::Relaxed);
+        self.begin_account();
+        self.settle(&mut state);
+        drop(state);
+        let sitting = Sitting { seat: Arc::clone(self), helper: false, steady: false };
+        SITTING.with(|place| *place.borrow_mut() = Some(sitting));
+    }
+
+    /// The calling thread, which began, gets up; whether it has the priority it came with.
+    pub(super) fn end(&self) -> bool {
+        SITTING.with(|place| place.borrow_mut().take());
+        let state = self.state.lock();
+        let cpu = spent().saturating_sub(self.cpu_nanos.load(Ordering::Relaxed));
+        // From here on nobody changes what is no longer this job's.
+        self.thread.store(0, Ordering::Release);
+        self.cpu_nanos.store(cpu, Ordering::Release);
+        !state.changed
+    }
+
+    /// Gives the thread the priority that is wanted, as far as the kernel allows.
+    fn settle(&self, state: &mut State) -> bool {
+        let Some(thread) = self.thread() else { return true };
+        if state.wanted == state.present || state.steady {
+            return true;
+        }
+        if state.wanted.is_lowered() {
+            state.lowered = true;
+            self.was_lowered.store(true, Ordering::Relaxed);
+        }
+        state.changed = true;
+        if change(thread, state.present, state.wanted, self.base).is_err() {
+            return false;
+        }
+        state.present = state.wanted;
+        state.lowered = state.present.is_lowered();
+        true
+    }
+
+    /// Changes the priority, at once if the thread works. Suspends.
+    pub(super) fn change_to(&self, priority: LanePriority) -> Result<(), ()> {
+        let mut state = self.state.lock();
+        state.wanted = priority;
+        if self.settle(&mut state) { Ok(()) } else { Err(()) }
+    }
+
+    /// As `change_to`, unless somebody is just doing such a thing. Never waits.
+    pub(super) fn try_change_to(&self, priority: LanePriority) {
+        if let Some(mut state) = self.state.try_lock() {
+            state.wanted = priority;
+            self.settle(&mut state);
+        }
+    }
+
+    /// Whether the calling thread may do itself what must not be done at low priority.
+    fn enter(&self, helper: bool) -> bool {
+        if helper {
+            return !self.was_lowered.load(Ordering::Relaxed);
+        }
+        let mut state = self.state.lock();
+        state.steady = !state.lowered;
+        state.steady
+    }
+
+    fn leave(&self, helper: bool) {
+        if !helper {
+            let mut state = self.state.lock();
+            state.steady = false;
+            self.settle(&mut state);
+        }
+    }
+}
+
+/// Ends `unlowered` on this thread.
+struct Steady<'a> {
+    seat: &'a Seat,
+    helper: bool,
+}
+
+impl<'a> Steady<'a> {
+    fn begin(seat: &'a Seat, helper: bool) -> Self {
+        set_steady(true);
+        Steady { seat, helper }
+    }
+}
+
+impl Drop for Steady<'_> {
+    fn drop(&mut self) {
+        set_steady(false);
+        self.seat.leave(self.helper);
+    }
+}
+
+fn set_steady(steady: bool) {
+    SITTING.with(|place| {
+        if let Some(sitting) = &mut *place.borrow_mut() {
+            sitting.steady = steady;
+        }
+    });
+}
+
+/// Runs `f` at normal priority: here, or, where the calling thread works for a lane and is lowered,
+/// on the job's own thread, which takes two switches of threads (some 10 us). Whatever takes a lock
+/// that readers or writers may need goes through this on such threads; on all others it costs a
+/// look at a task-local. Suspends where it does not run here.
+#[inline]
+pub fn unlowered<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    let sits = SITTING.with(|place| place.borrow().is_some());
+    if sits { unlowered_sitting(f) } else { f() }
+}
+
+#[inline(never)]
+fn unlowered_sitting<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    let found = SITTING.with(|place| {
+        let place = place.borrow();
+        let sitting = place.as_ref().filter(|sitting| !sitting.steady)?;
+        Some((Arc::clone(&sitting.seat), sitting.helper))
+    });
+    let Some((seat, helper)) = found else { return f() };
+    if seat.enter(helper) {
+        let _steady = Steady::begin(&seat, helper);
+        return f();
+    }
+    seat.desk.put(f)
+}
+
+/// The seat of the calling thread, for those who help it.
+pub(crate) fn seat_of_caller() -> Option<Arc<Seat>> {
+    SITTING.with(|place| Some(Arc::clone(&place.borrow().as_ref()?.seat)))
+}
+
+/// A helper at the side of a seat, until it is dropped.
+pub(crate) struct Guest;
+
+impl Guest {
+    /// The calling thread helps who sits there.
+    pub(crate) fn of(seat: Option<&Arc<Seat>>) -> Option<Guest> {
+        let sitting = Sitting { seat: Arc::clone(seat?), helper: true, steady: false };
+        SITTING.with(|place| *place.borrow_mut() = Some(sitting));
+        Some(Guest)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        SITTING.with(|place| place.borrow_mut().take());
+    }
+}
+
+/// A lock that readers or writers may need is about to be taken.
+///
+/// # Panics
+/// On a thread that may be lowered while it holds the lock.
+#[cfg(debug_assertions)]
+pub(crate) fn check_foreground() {
+    let wrong = SITTING.with(|place| place.borrow().as_ref().is_some_and(|s| !s.steady));
+    assert!(!wrong, "a thread of a lane takes a lock that readers or writers may need");
+}

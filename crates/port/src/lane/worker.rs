@@ -1,0 +1,193 @@
+//! The threads of lanes: started for a priority, kept for a while, used again.
+//!
+//! | a worker | gets bodies from | ends |
+//! |---|---|---|
+//! | of a lane | [`Worker::find`] | idle for [`IDLE_SECONDS_MAX`], or its priority was changed |
+//! | of a lowered pool | the pool, and `find` for the pool's jobs | with the pool's thread |
+//!
+//! Thread safety: all methods from any thread. The list of idle workers is a leaf; lowered threads
+//! take it, and no reader or writer does.
+
+use super::seat::change;
+use super::{Floor, LanePriority};
+use crate::os;
+use crate::sim;
+use crate::sync::{Condvar, Mutex};
+use crate::thread::{self, Body};
+use pumice_base::Result;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// For how long an idle worker keeps its thread, in seconds.
+const IDLE_SECONDS_MAX: u64 = 10;
+/// Idle workers at most; more end at once.
+const IDLE_MAX: usize = 16;
+
+static IDLE: Mutex<Vec<Arc<Worker>>> = Mutex::new(Vec::new());
+
+enum Inbox {
+    Empty,
+    Full(Body),
+    Closed,
+}
+
+/// A thread that runs one body after the other.
+pub(crate) struct Worker {
+    /// What its thread has, unless it is spoilt.
+    priority: Mutex<LanePriority>,
+    inbox: Mutex<Inbox>,
+    filled: Condvar,
+    /// Somebody has it, or it runs a body.
+    taken: AtomicBool,
+    /// Its priority is not the one it was started for.
+    spoilt: AtomicBool,
+}
+
+impl Worker {
+    pub(crate) fn new(priority: LanePriority, taken: bool) -> Arc<Self> {
+        Arc::new(Worker {
+            priority: Mutex::new(priority),
+            inbox: Mutex::new(Inbox::Empty),
+            filled: Condvar::new(),
+            taken: AtomicBool::new(taken),
+            spoilt: AtomicBool::new(false),
+        })
+    }
+
+    /// A worker of that priority, for one body: the pool's, an idle one, or a new one.
+    ///
+    /// # Errors
+    /// There is none, and the operating system has no thread to give.
+    pub(super) fn find(floor: &Floor, priority: LanePriority) -> Result<Arc<Self>> {
+        if let Some(worker) = &floor.worker
+            && worker.priority() == priority
+            && !worker.spoilt.load(Ordering::Relaxed)
+            && !worker.taken.swap(true, Ordering::Acquire)
+        {
+            return Ok(Arc::clone(worker));
+        }
+        // A simulation has no threads of the process.
+        if !sim::is_running() {
+            let mut idle = IDLE.lock();
+            if let Some(at) = idle.iter().rposition(|worker| worker.priority() == priority) {
+                return Ok(idle.swap_remove(at));
+            }
+        }
+        let worker = Worker::new(priority, true);
+        let own = Arc::clone(&worker);
+        thread::spawn_os("pumice:lane", move || own.live())?;
+        Ok(worker)
+    }
+
+    /// Has a worker that was found run `body`, which does not unwind.
+    pub(super) fn give(&self, body: Body) {
+        *self.inbox.lock() = Inbox::Full(body);
+        self.filled.notify_one();
+    }
+
+    /// Its thread has another priority than it was started for.
+    pub(super) fn spoil(&self) {
+        self.spoilt.store(true, Ordering::Relaxed);
+    }
+    pub(crate) fn is_spoilt(&self) -> bool {
+        self.spoilt.load(Ordering::Relaxed)
+    }
+
+    /// The life of a lane's worker.
+    fn live(self: Arc<Self>) {
+        let base = os::thread_priority();
+        // What the kernel refuses shows in the reports of the lane.
+        if change(0, LanePriority::default(), self.priority(), base).is_err() {
+            self.spoil();
+        }
+        let mut limit = None;
+        while let Some(body) = self.next(limit) {
+            body();
+            if self.is_spoilt() || sim::is_running() || !self.rest() {
+                return;
+            }
+            limit = Some(Duration::from_secs(IDLE_SECONDS_MAX));
+        }
+    }
+
+    /// Joins the idle ones; false when there are enough.
+    fn rest(self: &Arc<Self>) -> bool {
+        let mut idle = IDLE.lock();
+        let room = idle.len() < IDLE_MAX;
+        if room {
+            idle.push(Arc::clone(self));
+        }
+        room
+    }
+
+    /// The next body; None when there will be none, or none came within `limit`.
+    fn next(&self, limit: Option<Duration>) -> Option<Body> {
+        let mut inbox = self.inbox.lock();
+        let mut timed_out = false;
+        loop {
+            match std::mem::replace(&mut *inbox, Inbox::Empty) {
+                Inbox::Full(body) => return Some(body),
+                Inbox::Closed => return None,
+                Inbox::Empty => {}
+            }
+            if timed_out {
+                // Whoever has taken it off the list is about to give it something.
+                let mut idle = IDLE.lock();
+                let place = idle.iter().position(|other| std::ptr::eq(&**other, self));
+                if let Some(place) = place {
+                    idle.swap_remove(place);
+                    return None;
+                }
+                timed_out = false;
+            }
+            inbox = match limit {
+                None => self.filled.wait(inbox),
+                Some(limit) => {
+                    let (inbox, late) = self.filled.wait_timeout(inbox, limit);
+                    timed_out = late;
+                    inbox
+                }
+            };
+        }
+    }
+
+    /// The life of a pool's thread after it was lowered: runs bodies until [`Worker::close`].
+    pub(crate) fn serve(&self) {
+        while let Some(body) = self.next(None) {
+            body();
+        }
+    }
+
+    /// Lets others find it again. For who has found it, after the end of what it was given.
+    pub(super) fn release(&self) {
+        self.taken.store(false, Ordering::Release);
+    }
+
+    /// Ends `serve`. Nothing was given that has not been run.
+    pub(crate) fn close(&self) {
+        *self.inbox.lock() = Inbox::Closed;
+        self.filled.notify_one();
+    }
+
+    fn priority(&self) -> LanePriority {
+        *self.priority.lock()
+    }
+    /// Its thread, a pool's, was lowered further.
+    pub(crate) fn set_priority(&self, priority: LanePriority) {
+        *self.priority.lock() = priority;
+    }
+
+    /// Runs `f` on the thread that serves this, a pool's. Suspends; a panic of `f` goes on here.
+    pub(crate) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        let (packet, promise) = thread::Packet::new();
+        let errand = promise.errand(f);
+        self.taken.store(true, Ordering::Relaxed);
+        // SAFETY: a worker runs what it is given, and that is waited for.
+        self.give(unsafe { thread::erase(Box::new(move || errand.run_in_passing())) });
+        packet.wait();
+        self.release();
+        packet.take().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}

@@ -79,6 +79,7 @@ pub fn limit_address_space(bytes: Option<u64>) {
 /// # Panics
 /// With the panic of `f`; when the variable has another value; when the runtime cannot start.
 pub fn run<T>(f: impl FnOnce() -> T + Send) -> T {
+    crate::lane::watch_locks();
     match std::env::var("PUMICE_RUNTIME").as_deref() {
         Err(_) | Ok("" | "threads") => f(),
         Ok("fibers") => on_fibers(IoMode::Auto, f),

@@ -16,8 +16,8 @@
 //! priority. Helpers of parallel compression serve the lane of the job that offers work, and hand
 //! back to that job's own thread ([`Seat`]).
 //!
-//! In debug builds a lock made by `Mutex::foreground` panics when it is taken on a thread of a
-//! movable lane, lowered or not, or of a lowered pool's lane, outside [`unlowered`].
+//! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is taken
+//! on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside [`unlowered`].
 //!
 //! Invariants:
 //! 1. [`Lane::run`] does not return before what it runs, and all that was handed back, has ended.
@@ -42,8 +42,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(debug_assertions)]
 pub(crate) use seat::check_foreground;
-pub use seat::unlowered;
 pub(crate) use seat::{Guest, Seat, seat_of_caller};
+pub use seat::{unlowered, watch_locks};
 pub(crate) use worker::Worker;
 
 /// CPU and I/O priority of a thread.

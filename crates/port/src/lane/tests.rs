@@ -80,6 +80,7 @@ fn urgent_jobs_begin_at_normal_priority() {
 #[cfg(debug_assertions)]
 #[test] // Panics cross to the job's own thread, which is one of the operating system.
 fn a_lock_of_the_foreground_on_a_lanes_thread_is_found() {
+    watch_locks();
     let lock = Mutex::foreground(0);
     let found = |f: &(dyn Fn() + Sync)| {
         [NORMAL, LOW].map(|priority| {

@@ -54,6 +54,7 @@ thread_local! {
 /// # Panics
 /// When the caller is already inside a simulation.
 pub fn run<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, Failure>) {
+    crate::lane::watch_locks();
     assert!(OWN.get().is_none(), "a simulation inside a simulation");
     if !std::thread::panicking() {
         return run_here(options, f);

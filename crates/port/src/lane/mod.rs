@@ -16,8 +16,9 @@
 //! priority. Helpers of parallel compression serve the lane of the job that offers work, and hand
 //! back to that job's own thread ([`Seat`]).
 //!
-//! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is taken
-//! on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside [`unlowered`].
+//! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is
+//! taken on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside
+//! [`unlowered`].
 //!
 //! Invariants:
 //! 1. [`Lane::run`] does not return before what it runs, and all that was handed back, has ended.

@@ -68,6 +68,10 @@ functions! {
     options_destroy(Object);
     options_create_copy(Object) -> Object;
     get_options_from_string(Object, Text, Object, ErrorOut);
+    load_latest_options(
+        Text, Object, bool, Object, *mut Object, *mut usize, *mut *mut *mut c_char,
+        *mut *mut Object, ErrorOut);
+    load_latest_options_destroy(Object, *mut *mut c_char, *mut Object, usize);
     options_enable_statistics(Object);
     options_statistics_get_string(Object) -> *mut c_char;
     set_perf_level(c_int);

@@ -5,7 +5,10 @@
 
 use crate::api::Object;
 use crate::iterator::Snapshot;
-use crate::{Peer, Result, c_string};
+use crate::{Peer, Result, c_path, c_string};
+use std::ffi::CStr;
+use std::path::Path;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Database and column family options in one object, as RocksDB's `Options`.
@@ -25,6 +28,50 @@ impl Options {
         // SAFETY: plain constructor (crate invariant 1).
         let raw = unsafe { (peer.api.options_create)() };
         Options { peer: peer.clone(), raw }
+    }
+
+    /// The options of the database at `path` and those of its column families, as RocksDB reads
+    /// its newest OPTIONS file.
+    ///
+    /// # Errors
+    /// There is no such file, or RocksDB does not know all that is in it.
+    pub fn latest(peer: &Peer, path: &Path) -> Result<(Options, Vec<(String, Options)>)> {
+        let path = c_path(path)?;
+        let (mut raw, mut names, mut families) = (null_mut(), null_mut(), null_mut());
+        let mut len = 0;
+        // SAFETY: plain constructors (crate invariant 1).
+        let (env, cache) =
+            unsafe { ((peer.api.create_default_env)(), (peer.api.cache_create_lru)(0)) };
+        let loaded = peer.checked(|api, error| {
+            let (raw, len, names, families) = (&mut raw, &mut len, &mut names, &mut families);
+            // SAFETY: live objects, and places for what is found, which is set without an error.
+            unsafe {
+                let load = api.load_latest_options;
+                load(path.as_ptr(), env, false, cache, raw, len, names, families, error);
+            }
+        });
+        let copy = |raw: Object| {
+            // SAFETY: live options.
+            let raw = unsafe { (peer.api.options_create_copy)(raw) };
+            Options { peer: peer.clone(), raw }
+        };
+        let found = loaded.map(|()| {
+            let family = |i: usize| {
+                // SAFETY: arrays of `len` C strings and options.
+                let (name, raw) = unsafe { (CStr::from_ptr(*names.add(i)), *families.add(i)) };
+                (name.to_string_lossy().into_owned(), copy(raw))
+            };
+            let found = (copy(raw), (0..len).map(family).collect());
+            // SAFETY: all three are ours to destroy, and were copied.
+            unsafe { (peer.api.load_latest_options_destroy)(raw, names, families, len) };
+            found
+        });
+        // SAFETY: what was copied shares the cache and the process's environment.
+        unsafe {
+            (peer.api.cache_destroy)(cache);
+            (peer.api.env_destroy)(env);
+        }
+        found
     }
 
     /// Sets one option by its name in the OPTIONS file, for example

@@ -21,6 +21,7 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-write", crate::compat::run_write),
     ("rocksdb-torn", crate::compat::run_torn),
     ("rocksdb-trash", crate::compat::run_trash),
+    ("rocksdb-own-options", crate::compat::run_own_options),
     ("open", crate::errors::run_open),
     ("faults", crate::faults::run),
     ("crash", crate::crash::run),

@@ -11,9 +11,11 @@
 //! | `peer` | Pumice, 5 to 7 | RocksDB 10.10.1, which writes and compacts; then Pumice |
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
 //! | `torn` | Pumice, then a crash or damage | both, a small database |
+//! | `own_options` | Pumice with options of its own | 7.8.3 and 10.10.1, by its OPTIONS |
 //! | `trash` | both, with a paced deletion that a close ends | the other one |
 
 mod debian;
+mod own_options;
 mod peer;
 mod torn;
 mod trash;
@@ -24,6 +26,7 @@ use pumice_testkit::{Entry, Model};
 
 use crate::stores::Settings;
 
+pub use own_options::run as run_own_options;
 pub use peer::{run_continue, run_write};
 pub use torn::run as run_torn;
 pub use trash::run as run_trash;

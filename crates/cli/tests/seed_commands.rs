@@ -164,8 +164,9 @@ fn sine_write_rate() {
 fn sine_write_rate_with_auto_tuned_compaction() {
     let flags = "-subcompactions=2 -rate_limiter_auto_tuned=true \
                  -rate_limiter_bytes_per_sec=380000000 -auto_tuned_compaction=true";
+    let lowered = "-background_cpu_priority=low -background_io_priority=idle";
     let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-tuned", std::process::id()));
-    for command in [sine(flags), sine(&format!("{flags} -background_policy=seed_rule"))] {
+    for command in [sine(flags), sine(&format!("{flags} -background_policy=seed_rule {lowered}"))] {
         let output = db_bench(&scratch.join("tmp"), &scratch, "pumice", &command);
         assert_eq!(rates(&output).len(), 1, "{output}");
         assert!(output.contains("rocksdb.compaction.disabled.count COUNT : "), "{output}");

@@ -179,6 +179,10 @@ flag_table! {
     background_policy: String = "static",
         "What decides how much background work is done: static, drain_auto_tune, seed_rule, \
         adaptive (Pumice's own)";
+    background_cpu_priority: String = "normal",
+        "CPU priority of compactions that can wait: normal, low, idle (Pumice's own)";
+    background_io_priority: String = "normal",
+        "I/O priority of compactions that can wait: normal, low, idle (Pumice's own)";
     num_bottom_pri_threads: u32 = 0,
         "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
     num_high_pri_threads: u32 = 0,

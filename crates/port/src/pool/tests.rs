@@ -236,6 +236,31 @@ fn the_last_owner_may_be_a_job() {
     done.wait();
 }
 
+/// Also on a pool that was lowered, whose parted jobs run on another thread than the pool's.
+#[test] // Priorities are those of operating-system threads.
+fn the_last_owner_may_be_a_parted_job_of_a_lowered_pool() {
+    for parted in [true, false] {
+        let pools = Arc::new(ThreadPools::new());
+        pools.lower_thread_pool_cpu_priority(Priority::Low, CpuPriority::Low).unwrap();
+        let (done, handed_over) = (Arc::new(Event::new()), Arc::new(Event::new()));
+        let (owner, ended, wait) =
+            (Arc::clone(&pools), Arc::clone(&done), Arc::clone(&handed_over));
+        let job = Box::new(move || {
+            wait.wait();
+            drop(owner);
+            ended.set();
+        });
+        if parted {
+            pools.schedule_parted(Priority::Low, "last owner", 0, job);
+        } else {
+            pools.schedule(Priority::Low, "last owner", job);
+        }
+        drop(pools);
+        handed_over.set();
+        assert!(done.wait_timeout(std::time::Duration::from_secs(20)), "parted: {parted}");
+    }
+}
+
 /// A parted job computes on the pool's thread, and runs on one that nobody lowered.
 #[test] // Priorities are those of operating-system threads.
 fn only_the_computing_of_a_parted_job_is_lowered() {

@@ -30,6 +30,8 @@ struct State {
     threads: Vec<Option<JoinHandle<()>>>,
     /// Parallel to `threads`; 0 until the thread has started to run.
     thread_ids: Vec<u64>,
+    /// Parallel to `threads`: those of the twins; 0 where there is none.
+    twin_ids: Vec<u64>,
     limit: usize,
     idle: usize,
     running: usize,
@@ -65,6 +67,7 @@ impl Pool {
                 queue: VecDeque::new(),
                 threads: Vec::new(),
                 thread_ids: Vec::new(),
+                twin_ids: Vec::new(),
                 limit: 1,
                 idle: 0,
                 running: 0,
@@ -179,13 +182,18 @@ impl Pool {
         let dropped =
             if finish_queued { VecDeque::new() } else { std::mem::take(&mut state.queue) };
         state.stopping = true;
-        let threads: Vec<_> = state.threads.drain(..).flatten().collect();
+        let twins = std::mem::take(&mut state.twin_ids).into_iter();
+        let threads: Vec<_> = state.threads.drain(..).zip(twins).collect();
         state.thread_ids.clear();
         self.work.notify_all();
         drop(state);
         drop(dropped);
-        // A job may own the last reference to the pools; its own thread ends by itself.
-        for handle in threads.into_iter().filter(|h| !h.is_current()) {
+        // A job may own the last reference to the pools; its own thread ends by itself, and so does
+        // the one whose twin that is.
+        let own = os::thread_id();
+        let others = threads.into_iter().filter(|(_, twin)| *twin != own);
+        let others = others.filter_map(|(handle, _)| handle.filter(|h| !h.is_current()));
+        for handle in others {
             // A worker catches its jobs' panics; there is nothing else in it that could fail.
             handle.join().expect("a pool thread ends normally");
         }
@@ -214,6 +222,7 @@ impl Pool {
         }?;
         state.threads.push(Some(handle));
         state.thread_ids.push(0);
+        state.twin_ids.push(0);
         // It counts as idle from birth, so that one job starts one thread.
         state.idle += 1;
         Ok(())
@@ -279,6 +288,9 @@ impl Pool {
         worker: &Arc<Worker>,
         mut first: Option<Queued>,
     ) {
+        if let Some(id) = self.state.lock().twin_ids.get_mut(index) {
+            *id = os::thread_id();
+        }
         while let Some((job, wish)) =
             first.take().map(|job| (job, own)).or_else(|| self.take(index))
         {
@@ -321,6 +333,7 @@ impl Pool {
             if excess && index + 1 == state.threads.len() {
                 state.threads.pop();
                 state.thread_ids.pop();
+                state.twin_ids.pop();
                 state.idle -= 1;
                 // The next newest may be excess too.
                 self.work.notify_all();

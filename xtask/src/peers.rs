@@ -48,14 +48,27 @@ pub fn install(root: &Path) -> Result<Peers, String> {
 fn install_browser() -> Option<PathBuf> {
     const NAME: &str = "chromium-headless-shell";
     let find = || find_program(NAME).or_else(|| find_program("chromium"));
-    if let Some(found) = find() {
-        return Some(found);
+    if find().is_none() {
+        println!("peers: installing Debian's {NAME}");
+        if let Err(message) = apt_install(NAME) {
+            println!("peers: NO BROWSER, the status page is tested without: {message}");
+        }
     }
-    println!("peers: installing Debian's {NAME}");
-    if let Err(message) = apt_install(NAME) {
-        println!("peers: NO BROWSER, the status page is tested without: {message}");
+    let found = find()?;
+    if !shows_a_page(&found) {
+        println!("peers: THE BROWSER SHOWS NOTHING HERE, the status page is tested without it");
+        return None;
     }
-    find()
+    Some(found)
+}
+
+/// Not every machine lets a browser run.
+fn shows_a_page(browser: &Path) -> bool {
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(browser).args(["--headless", "--no-sandbox", "--disable-gpu"]);
+    command.args(["--disable-dev-shm-usage", "--dump-dom", "data:text/html,<p>it works</p>"]);
+    let output = command.output();
+    output.is_ok_and(|o| o.status.success() && String::from_utf8_lossy(&o.stdout).contains("works"))
 }
 
 fn install_tools() -> Result<PathBuf, String> {

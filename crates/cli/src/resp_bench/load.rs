@@ -25,6 +25,8 @@ use super::latencies::Latencies;
 use super::replies;
 use super::requests::{Request, drawn};
 
+/// Larger than any reply to what is asked here.
+const REPLY_BYTES_MAX: usize = 1 << 30;
 const SECOND_NANOS: f64 = 1e9;
 const CONNECT_NANOS: u64 = 60_000_000_000;
 const BUFFER_BYTES: usize = 4 << 10;
@@ -291,6 +293,9 @@ impl<'c> Connection<'c> {
             self.filled -= at;
             at = 0;
             if self.filled == self.input.len() {
+                if self.filled >= REPLY_BYTES_MAX {
+                    return Err("a reply of the server is too large".to_string());
+                }
                 self.input.resize(2 * self.filled, 0);
             }
             let received = self.stream.receive(&mut self.input[self.filled..]);

@@ -251,7 +251,7 @@ fn set_steady(steady: bool) {
 }
 
 /// Runs `f` at normal priority: here, or, where the calling thread works for a lane and is lowered,
-/// on the job's own thread, which takes two switches of threads (some 10 us). Whatever takes a lock
+/// on the job's own thread, which takes two switches of threads. Whatever takes a lock
 /// that readers or writers may need goes through this on such threads; on all others it costs a
 /// look at a task-local. Suspends where it does not run here.
 #[inline]

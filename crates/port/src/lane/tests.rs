@@ -217,3 +217,19 @@ fn everything_ends_in_any_order() {
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?} {:?}", report.stuck);
     }
 }
+
+/// Without a thread for the lane the job is done all the same, on its own.
+#[test] // The simulation runs it on tasks of its own.
+fn a_refused_thread_costs_the_lane_and_not_the_job() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let (lane, lock) = (Lane::movable(LOW), Mutex::foreground(0));
+        sim::refuse_tasks("pumice:lane", 1);
+        for _ in 0..2 {
+            lane.run(&Floor::default(), || unlowered(|| *lock.lock() += 1));
+        }
+        let report = lane.report();
+        assert_eq!((*lock.lock(), report.jobs, report.refused), (2, 2, 1));
+        assert!(report.threads.is_empty());
+    });
+    assert!(outcome.is_ok(), "{outcome:?} {:?}", report.stuck);
+}

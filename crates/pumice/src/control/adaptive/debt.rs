@@ -24,6 +24,8 @@ const SPEED_HORIZON: f64 = 10.0;
 const COST_HORIZON: f64 = 60.0;
 /// Below this share of the soft limit the debt does not bind.
 const FREE_SHARE: f64 = 0.5;
+/// RocksDB's limits are so far apart.
+const HARD_OVER_SOFT: f64 = 4.0;
 /// What memory is going to cost counts up to this share of where the debt may grow to.
 const PROMISED_SHARE: f64 = 0.25;
 /// From this share on compactions are taken to be as fast as they can.
@@ -122,7 +124,7 @@ impl DebtWatch {
 
     /// What the debt of a family lets in.
     pub fn limit(&self, family: &FamilyInputs) -> Option<Limit> {
-        let (soft, hard) = (family.soft_bytes, family.hard_bytes);
+        let (soft, hard) = (family.soft_bytes, hard(family));
         if !family.compacts || soft <= 0.0 || family.debt_bytes < FREE_SHARE * soft {
             return None;
         }
@@ -141,5 +143,10 @@ impl DebtWatch {
 
 /// Where the debt of a family may grow to.
 fn goal(family: &FamilyInputs) -> f64 {
-    family.soft_bytes + (family.hard_bytes - family.soft_bytes).max(0.0) / 2.0
+    family.soft_bytes + (hard(family) - family.soft_bytes).max(0.0) / 2.0
+}
+
+/// The hard limit; where nothing stops writes, as far above the soft one as by default.
+fn hard(family: &FamilyInputs) -> f64 {
+    if family.hard_bytes > 0.0 { family.hard_bytes } else { HARD_OVER_SOFT * family.soft_bytes }
 }

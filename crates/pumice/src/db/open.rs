@@ -30,6 +30,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::ContainedLogger;
 use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
@@ -295,7 +296,7 @@ fn open_info_log(
     mode: Mode,
 ) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
     match (&options.info_log, mode) {
-        (Some(log), _) => Ok(Some(Arc::clone(log))),
+        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => Ok(None),
         (None, Mode::ReadWrite) => {
             let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;

@@ -6,7 +6,7 @@
 //! | `log` | the write-ahead log, in every recovery mode | `database::exam` |
 //! | `manifest` | the MANIFEST; a version edit alone | `database::exam`; decoding the encoded |
 //! | `names` | CURRENT and the names in the directory | `database::exam` |
-//! | `table` | a table of the database's own, and one that is ingested | `database::exam_with_a_lie` |
+//! | `table` | a table of the database's, or from outside | `database::exam_with_a_lie` |
 //! | `options` | the text of an OPTIONS file, and of single options | writing and reading again |
 //!
 //! Tables have further suites: `crates/table/tests/hostile`, whose changes know what each field

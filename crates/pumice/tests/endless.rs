@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice::{
-    ColumnFamilyDescriptor, CompactRangeOptions, Db, FileSystem, FlushOptions,
+    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, FileSystem, FlushOptions,
     IngestExternalFileOptions, MemFs, Options, ReadOptions, SstFileWriter, WaitForCompactOptions,
-    WriteBufferManager, WriteOptions,
+    WriteBatch, WriteBufferManager, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
 use pumice_port::sync::Mutex;
@@ -27,6 +27,8 @@ const DIR: &str = "/db";
 const SECOND: u64 = 1_000_000_000;
 /// A call takes at most so long while the fault lasts.
 const CALL_MAX: u64 = 60 * SECOND;
+/// Two flushes and a compaction of a family that is well take less.
+const WELL_MAX: u64 = SECOND / 20;
 /// When the fault is over the database takes writes again within so many tries, 0.1 s apart.
 const TRIES: u32 = 100;
 
@@ -253,6 +255,70 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     db.put(&WriteOptions::default(), b"last", b"").unwrap();
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     db.close().unwrap();
+}
+
+/// What is well goes on beside a column family with a table that cannot be read, and beside those
+/// that are dropped while they are compacted.
+fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
+    let mut options = options(fs, Kind::Impatient);
+    options.cf.write_buffer_size = 1 << 20;
+    let db = Db::open(&options, DIR).unwrap();
+    let fill = |family: &ColumnFamily, keys: u32| {
+        let mut batch = WriteBatch::new();
+        (0..keys).for_each(|n| batch.put_cf(family.id(), &n.to_be_bytes(), b"v"));
+        db.write(&WriteOptions::default(), &mut batch).unwrap();
+        db.flush_cfs(&FlushOptions::default(), &[family]).unwrap();
+        let files = db.live_files_metadata().into_iter();
+        let newest = files.filter(|file| file.column_family_name == family.name());
+        format!("*{}", newest.map(|file| file.name).max().unwrap())
+    };
+    let well = db.default_column_family();
+    let sick = db.create_column_family(&options.cf, "sick").unwrap();
+    let path_glob = fill(&sick, 2);
+    fs.add_fault(FaultRule { op: Some(op), path_glob, skip: 0, count: u64::MAX, fault });
+    fill(&sick, 2);
+    thread::sleep(Duration::from_millis(50));
+    assert!(!fs.fault_log().is_empty(), "the fault was not met");
+    for round in 0..4 {
+        let doomed = db.create_column_family(&options.cf, &format!("doomed{round}")).unwrap();
+        // So many keys that a compaction looks whether it is wanted, and slow to read.
+        let path_glob = fill(&doomed, 3000);
+        let fault = Fault::Stall(SECOND / 100);
+        fs.add_fault(FaultRule { op: Some(FaultOp::Read), path_glob, skip: 0, count: 9, fault });
+        fill(&doomed, 3000);
+        thread::sleep(Duration::from_micros(sim::random_below(15_000)));
+        db.drop_column_family(&doomed).unwrap();
+        // What waits for a disk is done.
+        thread::sleep(Duration::from_millis(100));
+        let started = time::now_nanos();
+        fill(well, 2);
+        fill(well, 2);
+        let level0 = || db.property_cf(well, "rocksdb.num-files-at-level0").unwrap();
+        while level0() != "0" {
+            let waited = time::now_nanos() - started;
+            assert!(waited < WELL_MAX, "{waited} ns for a compaction of round {round}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    fs.clear_faults();
+    db.close().unwrap();
+}
+
+#[test]
+fn what_is_well_goes_on() {
+    let faults =
+        [(FaultOp::Open, Fault::Eio), (FaultOp::Open, Fault::Emfile), (FaultOp::Read, Fault::Eio)];
+    for (seed, fault) in faults.into_iter().cycle().take(18).enumerate() {
+        let seed = seed as u64;
+        let mut options = sim::Options::new(seed);
+        options.max_virtual_nanos = 600 * SECOND;
+        let (report, outcome) = sim::run(&options, || beside_the_sick(&MemFs::new(seed), fault));
+        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
+        assert!(
+            outcome.is_ok() && stuck.is_empty(),
+            "{fault:?}, seed {seed}: {outcome:?}\n{stuck}"
+        );
+    }
 }
 
 #[test]

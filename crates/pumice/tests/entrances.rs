@@ -1,5 +1,6 @@
-//! What is refused, or left out, where it enters, because the next open could not take it: records
-//! of transactions, updates of column families that do not exist, names and options.
+//! What is refused, or left out, where it enters: because the next open could not take it (records
+//! of transactions, updates of column families that do not exist, names and options), or because it
+//! belongs to another database (snapshots, column families).
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -7,12 +8,14 @@ mod common;
 use std::sync::Arc;
 
 use common::{DIR, SYNC, contents, flush, get, memory, options};
+use pumice::options::{FileRules, load_latest_options};
 use pumice::{
-    ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, WriteBatch,
-    WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, FlushOptions,
+    Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_base::ValueType;
 use pumice_base::coding::put_length_prefixed;
+use pumice_port::testing::block_on;
 
 const IGNORE: WriteOptions = WriteOptions { ignore_missing_column_families: true, ..SYNC };
 
@@ -130,6 +133,132 @@ fn a_family_needs_a_name() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(Db::list_column_families(&options.db, DIR).unwrap(), ["default"]);
     Db::open(&options, DIR).unwrap().close().unwrap();
+}
+
+/// What a name may be is what the next open can take: by the list of families and by OPTIONS.
+#[pumice_test_macros::test]
+fn a_name_is_refused_or_works() {
+    let long = "n".repeat(5000);
+    let names = [
+        "", "x", "default", "a\nb", "\r", " x ", "a]b", "q\"q", "#", "a=b", "a\\b", "\u{fe}", &long,
+    ];
+    let mut taken = 0;
+    for name in names {
+        let (_, fs) = memory();
+        let options = options(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        match db.create_column_family(&options.cf, name) {
+            Ok(family) => db.put_cf(&SYNC, &family, b"k", b"v").unwrap(),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name:?}: {error}");
+                assert!(["", "default"].contains(&name), "{name:?}: {error}");
+                continue;
+            }
+        }
+        taken += 1;
+        db.close().unwrap();
+        drop(db);
+        let listed = Db::list_column_families(&options.db, DIR).unwrap();
+        assert_eq!(listed, ["default", name]);
+        let loaded = load_latest_options(&*fs, DIR.as_ref(), FileRules::default());
+        let saved: Vec<_> = loaded.unwrap().unwrap().column_families;
+        assert_eq!(saved.iter().map(|cf| &cf.name[..]).collect::<Vec<_>>(), ["default", name]);
+        let db = open_all(&options, &["default", name]);
+        let family = db.column_family(name).unwrap();
+        let found = db.get_cf(&ReadOptions::default(), &family, b"k").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"v"[..]), "{name:?}");
+        drop(family);
+        db.close().unwrap();
+    }
+    assert_eq!(taken, names.len() - 2);
+}
+
+/// A call that takes a handle, given one of another database; how it went.
+type Foreign = fn(&Db, &ColumnFamily, &ReadOptions) -> pumice::Result<()>;
+
+/// Every call that takes a column family.
+const WITH_FAMILY: [(&str, Foreign); 21] = [
+    ("put", |db, cf, _| db.put_cf(&SYNC, cf, b"k", b"v")),
+    ("delete", |db, cf, _| db.delete_cf(&SYNC, cf, b"k")),
+    ("single_delete", |db, cf, _| db.single_delete_cf(&SYNC, cf, b"k")),
+    ("merge", |db, cf, _| db.merge_cf(&SYNC, cf, b"k", b"v")),
+    ("delete_range", |db, cf, _| db.delete_range_cf(&SYNC, cf, b"k", b"l")),
+    ("get", |db, cf, _| db.get_cf(&ReadOptions::default(), cf, b"k").map(drop)),
+    ("multi_get", |db, cf, _| {
+        db.multi_get_cf(&ReadOptions::default(), &[(cf, b"k"), (cf, b"l")]).map(drop)
+    }),
+    ("get_async", |db, cf, _| block_on(db.get_cf_async(&Default::default(), cf, "k")).map(drop)),
+    ("multi_get_async", |db, cf, _| {
+        let keys = vec![(cf.clone(), b"k".to_vec())];
+        block_on(db.multi_get_cf_async(&ReadOptions::default(), keys)).map(drop)
+    }),
+    ("iter", |db, cf, _| db.iter_cf(&ReadOptions::default(), cf).map(drop)),
+    ("flush", |db, cf, _| db.flush_cfs(&FlushOptions::default(), &[cf])),
+    ("compact_range", |db, cf, _| db.compact_range_cf(&Default::default(), cf, None, None)),
+    ("drop_column_family", |db, cf, _| db.drop_column_family(cf)),
+    ("set_options", |db, cf, _| db.set_options(cf, &[("ttl", "0")])),
+    ("column_family_options", |db, cf, _| db.column_family_options(cf).map(drop)),
+    ("approximate_sizes", |db, cf, _| db.approximate_sizes_cf(cf, &[(b"a", b"z")]).map(drop)),
+    ("property", |db, cf, _| match db.property_cf(cf, "rocksdb.stats") {
+        None => Err(pumice::Error::invalid_argument("another database: no property")),
+        Some(_) => Ok(()),
+    }),
+    ("delete_files_in_ranges", |db, cf, _| db.delete_files_in_ranges(cf, &[(None, None)], true)),
+    ("suggest_compact_range", |db, cf, _| db.suggest_compact_range(cf, None, None)),
+    ("compact_files", |db, cf, _| {
+        db.compact_files(&Default::default(), cf, &["000001.sst"], 1).map(drop)
+    }),
+    ("ingest", |db, cf, _| db.ingest_external_file_cf(&Default::default(), cf, &["/none.sst"])),
+];
+
+/// Every call that takes a snapshot.
+const WITH_SNAPSHOT: [(&str, Foreign); 8] = [
+    ("get", |db, _, at| db.get(at, b"k").map(drop)),
+    ("get of a family", |db, cf, at| db.get_cf(at, cf, b"k").map(drop)),
+    ("multi_get", |db, _, at| db.multi_get(at, &[b"k", b"l"]).pop().unwrap().map(drop)),
+    ("multi_get of families", |db, cf, at| {
+        let keys: [(_, &[u8]); 2] = [(cf, b"k"), (db.default_column_family(), b"k")];
+        db.multi_get_cf(at, &keys)?.pop().unwrap().map(drop)
+    }),
+    ("iter", |db, _, at| db.iter(at).map(drop)),
+    ("iter of a family", |db, cf, at| db.iter_cf(at, cf).map(drop)),
+    ("get_async", |db, _, at| block_on(db.get_async(at, "k")).map(drop)),
+    ("multi_get_async", |db, cf, at| {
+        let keys = vec![(cf.clone(), b"k".to_vec())];
+        block_on(db.multi_get_cf_async(at, keys))?.pop().unwrap().map(drop)
+    }),
+];
+
+/// Handles name things by numbers that every database has; those of another one are refused.
+#[pumice_test_macros::test]
+fn handles_of_another_database_are_refused() {
+    let open = || {
+        let (_, fs) = memory();
+        let mut options = options(&fs);
+        options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
+        let db = Db::open(&options, DIR).unwrap();
+        let family = db.create_column_family(&options.cf, "family").unwrap();
+        db.put(&SYNC, b"k", b"v").unwrap();
+        (db, family)
+    };
+    let ((ours, own), (theirs, foreign)) = (open(), open());
+    let refused = |name: &str, called: pumice::Result<()>| {
+        let error = called.err().unwrap_or_else(|| panic!("{name}: taken"));
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
+        assert!(error.to_string().contains("another database"), "{name}: {error}");
+    };
+    let at = |db: &Db| ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
+    for (name, call) in WITH_FAMILY {
+        refused(name, call(&ours, &foreign, &ReadOptions::default()));
+    }
+    for (name, call) in WITH_SNAPSHOT {
+        call(&ours, &own, &at(&ours)).unwrap();
+        refused(name, call(&ours, &own, &at(&theirs)));
+    }
+    assert_eq!((contents(&ours).len(), contents(&theirs).len()), (1, 1));
+    drop((own, foreign));
+    ours.close().unwrap();
+    theirs.close().unwrap();
 }
 
 /// Two tasks that each change an option of their own: neither takes the other's change back.

@@ -118,6 +118,8 @@ fn numbers_of_an_edit() {
     cases.push(("a group that goes on".to_string(), vec![group(u32::MAX), group(u32::MAX)]));
     cases
         .push(("a group that starts again".to_string(), vec![group(0), group(3), group(u32::MAX)]));
+    let whole = vec![group(1), group(u32::MAX), group(0)];
+    cases.push(("a group that counts to its end".to_string(), whole));
     let (fs, shared, options) = made();
     let (path, _) = manifest(&shared);
     let sound = shared.read_file(&path).unwrap();

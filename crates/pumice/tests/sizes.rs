@@ -15,6 +15,10 @@ use pumice::{
     CompactRangeOptions, CompressionType, Db, Error, FileSystem, IngestExternalFileOptions,
     MergeOperator, Options, ReadOptions, SizeLimits, SstFileWriter, WriteBatch, WriteOptions,
 };
+use pumice_testkit::alloc::LiveAllocator;
+
+#[global_allocator]
+static ALLOCATOR: LiveAllocator = LiveAllocator::new();
 
 /// Blocks of 16 KiB, so keys of 4 KiB, and 64 bytes less than 16 KiB for an entry.
 const LIMITS: SizeLimits = SizeLimits::lowered(16 << 10);
@@ -194,7 +198,7 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     let mut batch = WriteBatch::with_limits(LIMITS);
     let mut puts = 0;
     batch.set_save_point();
-    while batch.status().is_ok() {
+    while batch.status().is_ok() && puts < 100 {
         batch.set_save_point();
         batch.put(&bytes(100, b'k'), &bytes(1000, b'v'));
         puts += 1;
@@ -223,6 +227,30 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     batch.put(b"a", b"1");
     db.write(&write, &mut batch).unwrap();
     assert_eq!(contents(&db), [(b"a".to_vec(), b"1".to_vec())]);
+    db.close().unwrap();
+}
+
+/// A large update asks for little more room than it has bytes.
+#[pumice_test_macros::test]
+fn a_large_update_takes_the_room_it_needs() {
+    const LARGE: usize = 24 << 20;
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    options.cf.compression = CompressionType::None;
+    options.cf.merge_operator = Some(Arc::new(Append));
+    let db = Db::open(&options, DIR).unwrap();
+    let (write, large) = (WriteOptions::default(), bytes(LARGE, b'x'));
+    for update in ["put", "merge"] {
+        ALLOCATOR.begin();
+        match update {
+            "put" => db.put(&write, b"put", &large).unwrap(),
+            _ => db.merge(&write, b"merge", &large).unwrap(),
+        }
+        flush(&db);
+        // Files in memory double their room when they grow.
+        let largest = ALLOCATOR.largest();
+        assert!(largest <= 3 * LARGE, "{update}: {largest} bytes at once");
+    }
     db.close().unwrap();
 }
 

@@ -2,12 +2,14 @@
 //! every way, closed and opened again, by the same options and by its own OPTIONS file.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use pumice::options::{CompactionStyle, FileRules, load_latest_options};
 use pumice::{
     BlockCache, CacheOptions, ColumnFamilyDescriptor, CompactRangeOptions, Db, FileSystem,
-    FlushOptions, MemFs, Options, ReadOptions, WriteOptions,
+    FlushOptions, IngestExternalFileOptions, MemFs, Options, ReadOptions, SstFileWriter,
+    WriteOptions,
 };
 use pumice_port::sim;
 
@@ -113,6 +115,7 @@ impl Life<'_> {
         self.merges = !self.loses && operator.contains("StringAppend");
         self.reverse = !options.cf.comparator.is_bytewise();
         let db = self.open(&options)?;
+        self.ingest(&db, &options)?;
         self.write(&db, 0)?;
         for change in &self.case.running {
             self.change(&db, change)?;
@@ -199,7 +202,7 @@ impl Life<'_> {
 
     fn open_by_file(&self, base: &Options) -> Result<Db, End> {
         let rules = FileRules::default();
-        let path = std::path::Path::new("/db");
+        let path = Path::new("/db");
         let loaded = load_latest_options(&*self.fs, path, rules).map_err(wrong("loading"))?;
         let mut loaded = loaded.ok_or_else(|| End::Wrong("no OPTIONS file".into()))?;
         loaded.db.file_system = Arc::clone(&self.fs);
@@ -228,6 +231,24 @@ impl Life<'_> {
                 self.told("set_options", changed)
             }
         }
+    }
+
+    /// Takes in deletions of keys that are not there yet. Nothing lies under them, so they get
+    /// sequence number 0, the lowest one.
+    fn ingest(&self, db: &Db, options: &Options) -> Result<(), End> {
+        let path = Path::new("/outside.sst");
+        let mut writer = self.told("SstFileWriter", SstFileWriter::new(options))?;
+        self.told("open a file", writer.open(path))?;
+        let mut keys: Vec<Vec<u8>> = (0..KEYS).step_by(10).map(key).collect();
+        if self.reverse {
+            keys.reverse();
+        }
+        for key in &keys {
+            self.told("delete in a file", writer.delete(key))?;
+        }
+        self.told("finish", writer.finish().map(drop))?;
+        let how = IngestExternalFileOptions::default();
+        self.told("ingest", db.ingest_external_file(&how, &[path]))
     }
 
     /// Writes round `round`: puts, overwrites, deletions, merges, a range deletion.

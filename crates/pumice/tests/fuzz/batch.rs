@@ -3,6 +3,7 @@
 use pumice::{
     BatchRecord, ColumnFamilyDescriptor, Db, MemFs, ReadOptions, WriteBatch, WriteOptions,
 };
+use pumice_base::ValueType;
 use pumice_base::coding::put_fixed32;
 use pumice_base::random::Rng;
 
@@ -11,10 +12,10 @@ use crate::{Outcome, Target, mutate};
 
 pub struct Batch;
 
-/// Every kind of record, in both families and in none.
+/// Every kind of record, in both families and in one that is made later.
 pub fn full() -> WriteBatch {
     let mut batch = WriteBatch::new();
-    for cf in [0, 1, 9] {
+    for cf in [0, 1, 2] {
         batch.put_cf(cf, b"key", b"value");
         batch.put_cf(cf, b"long", &[b'v'; 300]);
         batch.delete_cf(cf, b"gone");
@@ -59,6 +60,20 @@ impl Target for Batch {
         vec![full().data().to_vec(), small.data().to_vec(), WriteBatch::new().data().to_vec()]
     }
 
+    /// Records of transactions behind a put: a database could not be opened with them in its log.
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        let mut put = WriteBatch::new();
+        put.put(b"k", b"v");
+        let behind = |tag: ValueType, xid: &[u8]| [put.data(), &[tag as u8], xid].concat();
+        vec![
+            behind(ValueType::BeginPrepareXid, b""),
+            behind(ValueType::EndPrepareXid, b"\x03xid"),
+            behind(ValueType::CommitXid, b"\x03xid"),
+            behind(ValueType::RollbackXid, b"\x03xid"),
+            behind(ValueType::BeginUnprepareXid, b""),
+        ]
+    }
+
     fn change(&self, mut bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         mutate::some(&mut bytes, corpus, rng);
         if !rng.one_in(4) {
@@ -85,8 +100,8 @@ impl Target for Batch {
         };
         let written = db.write(&write, &mut batch).is_ok();
         let show = |db: &Db| {
-            let families = [db.default_column_family().clone(), db.column_family("other").unwrap()];
-            let all = families.map(|cf| {
+            let all = ["default", "other", "later"].map(|name| {
+                let cf = db.column_family(name).unwrap();
                 let mut iter = db.iter_cf(&ReadOptions::default(), &cf).unwrap();
                 let mut all = Vec::new();
                 iter.seek_to_first();
@@ -99,15 +114,16 @@ impl Target for Batch {
             });
             (all, db.latest_sequence_number())
         };
-        let before = show(&db);
-        assert!(written || before.1 == 0, "a refused batch leaves nothing");
+        assert!(written || db.latest_sequence_number() == 0, "a refused batch leaves nothing");
+        let later = db.create_column_family(&options.cf, "later").unwrap();
+        assert_eq!(later.id(), 2);
         db.put(&write, b"more", b"1").unwrap();
         let before = show(&db);
-        drop(other);
+        drop((other, later));
         db.close().unwrap();
         drop(db);
-        let families =
-            ["default", "other"].map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+        let families = ["default", "other", "later"]
+            .map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
         let (db, handles) = Db::open_cf(&options.db, DIR, &families).unwrap();
         assert!(show(&db) == before, "the log gives what was written");
         drop(handles);

@@ -44,6 +44,16 @@ impl Target for Log {
         vec![own, frames::log(&records)]
     }
 
+    /// Sequence numbers that no counter could go on from.
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        let record = |sequence: u64| {
+            let mut record = batch::full().data().to_vec();
+            record[..8].copy_from_slice(&sequence.to_le_bytes());
+            frames::log(&[record])
+        };
+        [(1 << 56) - 2, (1 << 56) - 1, 1 << 56, u64::MAX].map(record).into()
+    }
+
     fn change(&self, bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         frames::change(bytes, corpus, rng, |record, donors, rng| self.record(record, donors, rng))
     }

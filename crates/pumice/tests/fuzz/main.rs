@@ -6,14 +6,16 @@
 //! | `log` | the write-ahead log, in every recovery mode | `database::exam` |
 //! | `manifest` | the MANIFEST; a version edit alone | `database::exam`; decoding the encoded |
 //! | `names` | CURRENT and the names in the directory | `database::exam` |
+//! | `table` | a table of the database's, or from outside | `database::exam_with_a_lie` |
 //! | `options` | the text of an OPTIONS file, and of single options | writing and reading again |
 //!
-//! Tables have suites of their own: `crates/table/tests/hostile` and `tests/ingest/hostile.rs`.
+//! Tables have further suites: `crates/table/tests/hostile`, whose changes know what each field
+//! means, and `tests/ingest/hostile.rs`.
 //!
 //! Whatever the bytes: no panic (arithmetic is checked), no request for more than 64 MiB, no case
 //! that takes a minute. A mutator that knows lengths, numbers and frames changes something of the
-//! corpus: what is honest, made here, and what is in `corpus`, among it all that once failed. What
-//! is framed gets right checksums again, most of the time.
+//! corpus: what is honest, what is crafted, both made here, and what is in `corpus`, among it all
+//! that once failed. What is framed gets right checksums again, most of the time.
 //!
 //! A target runs the same number of cases each time, case N from seed N. `PUMICE_FUZZ=30` runs
 //! thirty times as many (ten minutes or more each), `PUMICE_SEED=N` one. `PUMICE_FUZZ_KEEP=DIR`
@@ -28,6 +30,7 @@ mod manifest;
 mod mutate;
 mod names;
 mod options;
+mod table;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -63,6 +66,10 @@ enum Outcome {
 trait Target {
     /// Honest bytes.
     fn honest(&self) -> Vec<Vec<u8>>;
+    /// Bytes that once did harm, or would where the engine trusts what it must not.
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
     /// Changes `bytes`.
     fn change(&self, bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8>;
     /// Lets the bytes in, and judges what becomes of it by panicking.
@@ -134,6 +141,7 @@ fn fuzz(name: &str, target: &dyn Target, cases: u64) {
     let times = std::env::var("PUMICE_FUZZ").map_or(1, |n| n.parse::<u64>().unwrap());
     let honest = target.honest();
     let mut corpus = honest.clone();
+    corpus.extend(target.crafted());
     corpus.extend(kept(name));
     let mut failed = Vec::new();
     for (at, bytes) in corpus.iter().enumerate() {
@@ -181,6 +189,11 @@ fn version_edits() {
 #[pumice_test_macros::test]
 fn names_of_files() {
     fuzz("names", &names::Names::new(), 800);
+}
+
+#[pumice_test_macros::test]
+fn tables() {
+    fuzz("table", &table::Table::new(), 1_000);
 }
 
 #[pumice_test_macros::test]

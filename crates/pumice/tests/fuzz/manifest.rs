@@ -88,6 +88,27 @@ impl Target for Manifest {
         vec![self.files[&self.name].clone()]
     }
 
+    /// The honest edits and one or a few behind them, with numbers at which counting ends.
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        let records = frames::records(&self.files[&self.name]);
+        let edit = VersionEdit::default;
+        let group = |remaining| VersionEdit { atomic_group_remaining: Some(remaining), ..edit() };
+        let (family, name) = (u32::MAX, Some("last".to_string()));
+        let more: [&[VersionEdit]; 6] = [
+            &[group(1), group(u32::MAX), group(0)],
+            &[VersionEdit { column_family: family, add_column_family: name, ..edit() }],
+            &[VersionEdit { max_column_family: Some(family), ..edit() }],
+            &[VersionEdit { last_sequence: Some((1 << 56) - 2), ..edit() }],
+            &[VersionEdit { next_file_number: Some(u64::MAX), ..edit() }],
+            &[VersionEdit { log_number: Some(1 << 62), ..edit() }],
+        ];
+        let with = |more: &[VersionEdit]| {
+            let more = more.iter().map(VersionEdit::encode);
+            frames::log(&records.iter().cloned().chain(more).collect::<Vec<_>>())
+        };
+        more.map(with).into()
+    }
+
     fn change(&self, bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         frames::change(bytes, corpus, rng, change_record)
     }

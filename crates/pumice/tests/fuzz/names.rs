@@ -35,6 +35,15 @@ impl Target for Names {
         vec![self.files["CURRENT"].clone()]
     }
 
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        let current = String::from_utf8(self.files["CURRENT"].clone()).unwrap();
+        let largest = u64::MAX;
+        let more =
+            [format!("{largest}.log"), format!("{largest}.sst"), format!("{}.log", 1u64 << 62)];
+        let beside = more.map(|name| format!("{current}{name}\n").into_bytes());
+        beside.into_iter().chain([format!("MANIFEST-{largest}\n").into_bytes()]).collect()
+    }
+
     fn change(&self, mut bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         match rng.uniform(4) {
             0 => mutate::some(&mut bytes, corpus, rng),

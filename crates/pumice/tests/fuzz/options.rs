@@ -56,6 +56,28 @@ impl Target for Text {
         vec![text.into_bytes()]
     }
 
+    /// The largest sizes, and what a newer RocksDB writes, in values, too.
+    fn crafted(&self) -> Vec<Vec<u8>> {
+        let honest = String::from_utf8(self.honest().remove(0)).unwrap();
+        let newer = honest.replacen("rocksdb_version=7.8.0", "rocksdb_version=11.9.0", 1);
+        let with = |text: &str, more: &str| {
+            text.replacen("[DBOptions]", &format!("[DBOptions]\n  {more}"), 1).into_bytes()
+        };
+        let family = |more: &str| {
+            newer.replacen(
+                "[CFOptions \"default\"]",
+                &format!("[CFOptions \"default\"]\n  {more}"),
+                1,
+            )
+        };
+        vec![
+            with(&newer, "fast_sst_open=true"),
+            family("compaction_options_fifo={use_kv_ratio_compaction=true;ttl=1;}").into_bytes(),
+            family("arena_block_size=9223372036854775807").into_bytes(),
+            with(&honest, "max_open_files=-9223372036854775808"),
+        ]
+    }
+
     fn change(&self, bytes: Vec<u8>, corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         let mut bytes = match std::str::from_utf8(&bytes) {
             Ok(text) if !rng.one_in(4) => change_line(text, rng).into_bytes(),

@@ -34,6 +34,9 @@ const SECOND: u64 = 1_000_000_000;
 const HOLD_UP: u64 = SECOND / 2;
 /// All that happens in a run takes less, or something waits for ever.
 const RUN_MAX: u64 = 300 * SECOND;
+/// Runs of a pair of which one moves files, and of an operation beside itself: what they may meet
+/// lasts for a moment only.
+const OFTEN: u64 = 8;
 /// Runs of a pair at most until it overlaps.
 const TRIES: u64 = 20;
 
@@ -153,6 +156,8 @@ fn every_operation_beside_every_other() {
         for (a, other) in operations[..=b].iter().enumerate() {
             let mut rng = Rng::new((a * OPERATIONS.len() + b) as u64);
             let overlapped = overlaps.entry((a, b)).or_default();
+            let moves = one.name == "change_level" || other.name == "change_level";
+            let seeds = if moves || a == b { seeds.max(OFTEN) } else { seeds };
             for attempt in 0..TRIES.max(seeds) {
                 let seed = rng.next_u64() >> 16;
                 let (first, second) =

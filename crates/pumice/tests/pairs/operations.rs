@@ -6,9 +6,13 @@ use pumice::{
     WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
-use pumice_port::thread;
+use pumice_port::{thread, time};
 
 use crate::stage::{DIR, KEYS, OLD, Stage, force, key};
+
+/// How often an option is changed, so that one change meets another's.
+const OWN_CHANGES: u32 = 40;
+const STEP_NANOS: u64 = 20_000_000;
 
 /// See the module head.
 pub struct Operation {
@@ -51,6 +55,7 @@ pub static OPERATIONS: &[Operation] = &[
     Operation { name: "open_read_only", run: open_read_only },
     Operation { name: "fail_and_resume", run: fail_and_resume },
     Operation { name: "close", run: close },
+    Operation { name: "close_paused", run: close_paused },
     Operation { name: "last_handle", run: last_handle },
 ];
 
@@ -60,7 +65,8 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
     let any = |names: &[&str]| pair.iter().any(|one| names.contains(&one.name));
     let says = |texts: &[&str]| texts.iter().any(|t| text.contains(t));
     let closing = error.kind() == ErrorKind::ShutdownInProgress || says(&["closing", "closed"]);
-    if any(&["close", "last_handle"]) && (closing || operation.name == "checkpoint") {
+    if any(&["close", "close_paused", "last_handle"]) && (closing || operation.name == "checkpoint")
+    {
         return !error.is_corruption();
     }
     if any(&["fail_and_resume"])
@@ -74,7 +80,9 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
         return true;
     }
     match operation.name {
-        "compact_range" | "compact_exclusive" | "change_level" if any(&["pause"]) => {
+        "compact_range" | "compact_exclusive" | "change_level"
+            if any(&["pause", "close_paused"]) =>
+        {
             says(&["Manual compaction paused"])
         }
         "change_level" => says(&["Levels between source and target are not empty"]),
@@ -273,9 +281,21 @@ fn set_options(stage: &Stage, who: usize) -> Result<()> {
         .or_else(|error| if error.to_string().contains("dropped") { Err(error) } else { Ok(()) })
 }
 
+/// Some that both change, and one of its own, which must be what was said last.
 fn set_db_options(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
     let jobs = ["3", "5"][who];
-    stage.db(who).set_db_options(&[("max_background_jobs", jobs), ("max_open_files", "8")])
+    db.set_db_options(&[("max_background_jobs", jobs), ("max_open_files", "8")])?;
+    let own = ["max_total_wal_size", "wal_bytes_per_sync"][who];
+    for n in 1..=OWN_CHANGES {
+        let value = (1_000_000 + n).to_string();
+        db.set_db_options(&[(own, &value)])?;
+        stage.is_set(own, &value);
+        // Both at the same moments.
+        let nanos = STEP_NANOS - time::now_nanos() % STEP_NANOS;
+        thread::sleep(std::time::Duration::from_nanos(nanos));
+    }
+    Ok(())
 }
 
 fn create_family(stage: &Stage, who: usize) -> Result<()> {
@@ -401,6 +421,20 @@ fn close(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("c{who}"))?;
     db.close()
+}
+
+/// Saves what is in no log, though nothing else would flush it.
+fn close_paused(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
+    db.pause_background_work();
+    let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+    let key = format!("p{who}");
+    stage.may_become("default", key.as_bytes(), None);
+    stage.may_become("default", key.as_bytes(), Some("u"));
+    db.put(&unlogged, key.as_bytes(), b"u")?;
+    db.close()?;
+    stage.became("default", key.as_bytes(), Some("u"), "");
+    Ok(())
 }
 
 /// Lets go of the handle with work under way; who comes last closes.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use pumice::options::{FileRules, load_latest_options};
 use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions,
     CompactRangeOptions, Db, DbIterator, FileSystem, FlushOptions, MemFs, Options, ReadOptions,
@@ -40,6 +41,8 @@ pub struct Stage {
     /// Families that are there for certain, or for certain are not.
     present: Mutex<BTreeMap<String, bool>>,
     checkpoints: Mutex<Vec<PathBuf>>,
+    /// Options of the database that nobody else changes, as they were set last.
+    set: Mutex<BTreeMap<String, String>>,
     notes: Mutex<Vec<(usize, &'static Operation, pumice::Result<()>)>>,
 }
 
@@ -116,6 +119,7 @@ impl Stage {
             allowed: Mutex::default(),
             present: Mutex::default(),
             checkpoints: Mutex::default(),
+            set: Mutex::default(),
             notes: Mutex::default(),
         };
         for name in FAMILIES {
@@ -191,6 +195,11 @@ impl Stage {
         self.checkpoints.lock().push(path);
     }
 
+    /// An option has this value from now on.
+    pub fn is_set(&self, option: &str, value: &str) {
+        self.set.lock().insert(option.into(), value.into());
+    }
+
     /// A table of keys, all with one value.
     pub fn table(&self, name: &str, keys: std::ops::Range<u32>, value: &str) -> PathBuf {
         let path = PathBuf::from("/in").join(name);
@@ -240,10 +249,20 @@ impl Stage {
             }
         }
         fs.clear_faults();
+        self.check_options();
         self.open_and_check(false);
         self.open_and_check(true);
         for path in &*self.checkpoints.lock() {
             self.check_copy(path);
+        }
+    }
+
+    /// What was set is in the OPTIONS file.
+    fn check_options(&self) {
+        let loaded = load_latest_options(&self.fs, DIR.as_ref(), FileRules::default());
+        let options = loaded.unwrap().unwrap().db;
+        for (option, value) in &*self.set.lock() {
+            assert_eq!(options.get(option).unwrap(), *value, "{option}");
         }
     }
 

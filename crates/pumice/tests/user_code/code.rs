@@ -24,18 +24,22 @@ use pumice_env::{
 #[repr(usize)]
 pub enum Kind {
     Comparator,
+    Separator,
     Operator,
     Filter,
+    FilterOperand,
     Prefix,
     Listener,
     Logger,
     Files,
 }
 
-pub const KINDS: [Kind; 7] = [
+pub const KINDS: [Kind; 9] = [
     Kind::Comparator,
+    Kind::Separator,
     Kind::Operator,
     Kind::Filter,
+    Kind::FilterOperand,
     Kind::Prefix,
     Kind::Listener,
     Kind::Logger,
@@ -136,6 +140,12 @@ impl CustomComparator for Code {
         self.step(Kind::Comparator);
         a.cmp(b)
     }
+    fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {
+        self.step(Kind::Separator);
+    }
+    fn find_short_successor(&self, _key: &mut Vec<u8>) {
+        self.step(Kind::Separator);
+    }
 }
 
 impl MergeOperator for Code {
@@ -155,6 +165,10 @@ impl CompactionFilter for Code {
     fn filter(&self, _level: i32, _key: &[u8], _value: &[u8]) -> FilterDecision {
         self.step(Kind::Filter);
         FilterDecision::Keep
+    }
+    fn filter_merge_operand(&self, _level: i32, _key: &[u8], _operand: &[u8]) -> bool {
+        self.step(Kind::FilterOperand);
+        false
     }
 }
 

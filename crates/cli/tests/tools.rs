@@ -343,3 +343,68 @@ fn external_files_are_written_and_ingested() {
     assert!(!dir.join("x.sst").exists());
     assert_eq!(good(dir, "ldb --db=d scan"), "a : b\na1 : v1\nb1 : v2 ==> x\n");
 }
+
+/// An owner's own way of merging.
+struct Sums;
+
+impl pumice::MergeOperator for Sums {
+    fn name(&self) -> &str {
+        "owners.Sums"
+    }
+    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, all: &[&[u8]]) -> Option<Vec<u8>> {
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<u64>().unwrap();
+        let sum = existing.map_or(0, number) + all.iter().map(|n| number(n)).sum::<u64>();
+        Some(sum.to_string().into_bytes())
+    }
+}
+
+fn owners(path: &Path) -> pumice::Db {
+    let mut options = pumice::Options::default();
+    options.db.create_if_missing = true;
+    options.cf.disable_auto_compactions = true;
+    options.cf.merge_operator = Some(std::sync::Arc::new(Sums));
+    pumice::Db::open(&options, path).unwrap()
+}
+
+/// What the tools do not know they do not rewrite: an owner's operands stay what they are.
+#[test]
+fn ldb_invents_no_merge_operator() {
+    for without_options in [false, true] {
+        let scratch = Scratch::new(&format!("operator-{without_options}"));
+        let path = scratch.0.join("db");
+        let db = owners(&path);
+        for _ in 0..5 {
+            db.merge(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
+            db.flush(&pumice::FlushOptions::default()).unwrap();
+        }
+        // And in the log.
+        db.merge(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
+        db.close().unwrap();
+        let files = |path: &Path| {
+            let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+            let options = |path: &PathBuf| path.to_string_lossy().contains("OPTIONS-");
+            entries.filter(options).collect::<Vec<_>>()
+        };
+        if without_options {
+            files(&path).iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        }
+        for command in ["compact", "put other value", "delete other", "get counter"] {
+            let words = format!("ldb --db=db {command}");
+            let output = run(&scratch.0, &words);
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            // Without a name in OPTIONS, what needs no operator may work.
+            if !without_options || command == "compact" || command == "get counter" {
+                assert!(!output.status.success(), "{words}: {out}{err}");
+                assert!(err.contains("erge"), "{words}: {err}");
+            }
+        }
+        let written = files(&path)
+            .iter()
+            .any(|file| std::fs::read_to_string(file).unwrap().contains("StringAppend"));
+        assert!(!written, "an operator was written into OPTIONS");
+        let db = owners(&path);
+        let found = db.get(&pumice::ReadOptions::default(), b"counter").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"42"[..]));
+        db.close().unwrap();
+    }
+}

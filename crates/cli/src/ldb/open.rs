@@ -3,7 +3,7 @@
 
 use super::{Failure, Invocation};
 use crate::db_bench::codec;
-use pumice::options::{FileRules, LoadedOptions, load_latest_options, merge_operator_by_name};
+use pumice::options::{FileRules, LoadedOptions, load_latest_options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
 use pumice_env::PosixFs;
 use std::collections::BTreeSet;
@@ -82,13 +82,11 @@ impl Invocation {
             Err(_) => vec!["default".to_string()],
         };
         for name in names {
+            // No operator is invented: merging by another one than the owner's destroys values.
             let saved = family_options.iter().find(|entry| entry.name == name);
             let mut options =
                 saved.map_or_else(ColumnFamilyOptions::default, |entry| entry.options.clone());
             self.apply_flags(&mut found.db, &mut options)?;
-            if options.merge_operator.is_none() {
-                options.merge_operator = merge_operator_by_name("stringappend");
-            }
             found.families.push(ColumnFamilyDescriptor::new(name, options));
         }
         Ok(found)
@@ -102,7 +100,9 @@ impl Invocation {
         }
         let rules = FileRules {
             ignore_unknown_options: self.arguments.flag("ignore_unknown_options"),
-            ignore_unsupported_options: true,
+            // A command that writes opens what the engine would open: what it skipped would decide
+            // how files are written, and be lost from the next OPTIONS file.
+            ignore_unsupported_options: access == Access::Read,
             for_reading: access == Access::Read,
         };
         let loaded = load_latest_options(&*fs, &self.db, rules).map_err(text)?;

@@ -325,12 +325,15 @@ fn entry_of(call: Call) -> squeue::Entry {
             let flags = if all { types::FsyncFlags::empty() } else { types::FsyncFlags::DATASYNC };
             opcode::Fsync::new(types::Fd(fd)).flags(flags).build()
         }
-        Call::Receive { fd, buf, bytes } => opcode::Recv::new(types::Fd(fd), buf, bytes).build(),
-        Call::Send { fd, buf, bytes } => {
-            opcode::Send::new(types::Fd(fd), buf, bytes).flags(libc::MSG_NOSIGNAL).build()
+        Call::Receive { socket, buf, bytes } => {
+            opcode::Recv::new(types::Fd(socket.fd), buf, bytes).build()
         }
-        Call::Poll { fd, events } => {
-            opcode::PollAdd::new(types::Fd(fd), u32::from(events as u16)).build()
+        Call::Send { socket, buf, bytes } => {
+            let send = opcode::Send::new(types::Fd(socket.fd), buf, bytes);
+            send.flags(libc::MSG_NOSIGNAL).build()
+        }
+        Call::Poll { socket, events } => {
+            opcode::PollAdd::new(types::Fd(socket.fd), u32::from(events as u16)).build()
         }
     }
 }

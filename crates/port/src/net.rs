@@ -24,7 +24,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod incoming;
 mod raw;
+
+pub use incoming::Incoming;
 
 /// No limit.
 const FOREVER: u64 = u64::MAX;

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `op` | the operations, and doing them by plain system calls |
+//! | `series` | one operation that brings one result after the other |
 //! | `tickets` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
@@ -41,6 +42,7 @@ pub(crate) use arena::PinnedBuffer;
 pub use cancel::CancelToken;
 pub(crate) use kicker::Kicker;
 pub(crate) use op::{Op, Socket, perform, wait_for};
+pub(crate) use series::Series;
 pub use tickets::{IoStats, Wait};
 
 use crate::task::{self, WaitReason};
@@ -83,6 +85,8 @@ macro_rules! on {
         }
     };
 }
+
+mod series;
 
 /// The operations of one loop. To be made on the loop's own thread.
 pub(crate) struct Reactor {

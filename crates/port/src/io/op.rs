@@ -13,7 +13,7 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest transfer of one call; the kernel itself stops a little below 2 GiB.
@@ -56,6 +56,9 @@ pub(crate) enum Call {
     Send { socket: Socket, buf: *const u8, bytes: u32 },
     /// Waits until one of the `events` of poll(2) is there; the result says which.
     Poll { socket: Socket, events: i16 },
+    /// accept on a listener, again and again: each result is a new descriptor, until an error. Only
+    /// rings of kernels that can do so know it; the others say EINVAL.
+    Accept { socket: Socket },
 }
 
 // SAFETY: invariant 1: whoever has the call, the buffer is its alone until it has completed.
@@ -105,6 +108,10 @@ impl<'a> Op<'a> {
     pub(crate) fn poll(socket: impl Into<Socket>, events: i16) -> Self {
         Op::new(Call::Poll { socket: socket.into(), events })
     }
+    /// Takes connections until it is called off.
+    pub(crate) fn accept(socket: Socket) -> Self {
+        Op::new(Call::Accept { socket })
+    }
     /// What came of it: bytes or events.
     pub(crate) fn outcome(&self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
@@ -142,9 +149,18 @@ pub(crate) fn perform(call: &Call) -> i32 {
             Call::Poll { socket, events } => {
                 return wait_for(socket.fd, events, None).unwrap_or_else(|e| e);
             }
+            Call::Accept { .. } => return -libc::EINVAL,
         }
     };
     code(result)
+}
+
+/// Gives back what a call has brought that nobody takes.
+pub(super) fn discard(call: &Call, result: i32) {
+    if let (Call::Accept { .. }, 0..) = (call, result) {
+        // SAFETY: a new descriptor that nobody else owns.
+        drop(unsafe { OwnedFd::from_raw_fd(result) });
+    }
 }
 
 /// As [`perform`] for calls on sockets, without waiting: -EAGAIN when nothing can be done yet.

@@ -90,7 +90,7 @@ fn wants(call: &Call) -> Option<(Socket, u32)> {
         Call::Receive { socket, .. } => Some((socket, IN)),
         Call::Send { socket, .. } => Some((socket, OUT)),
         Call::Poll { socket, events } => Some((socket, u32::from(events as u16))),
-        Call::Read { .. } | Call::Write { .. } | Call::Sync { .. } => None,
+        Call::Accept { .. } | Call::Read { .. } | Call::Write { .. } | Call::Sync { .. } => None,
     }
 }
 

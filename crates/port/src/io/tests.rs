@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+mod series;
 mod sockets;
 
 /// Fibers of one thread, no more than these tests need.

@@ -7,6 +7,7 @@ use crate::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod incoming;
 mod waiting;
 
 /// Runs `test` on threads, and on fibers over either kind of ring.

@@ -1,8 +1,9 @@
 //! Sockets, TCP and Unix: a fiber that waits for one suspends, a thread blocks.
 //!
-//! On a fiber receiving goes through the loop's ring, so thousands of idle connections cost no
-//! thread; sending is tried at once and waits in the ring only when the other side is slow. Waiting
-//! ends early by a timeout, by the other side, or by [`Stream::shutdown`] from any task.
+//! On a fiber receiving goes through the loop's ring, or its epoll where io_uring is refused, so
+//! thousands of idle connections cost no thread; sending is tried at once and waits only when the
+//! other side is slow. Waiting ends early by a timeout, by the other side, or by
+//! [`Stream::shutdown`] from any task.
 //!
 //! Invariants cited by unsafe blocks: 1. descriptors are open as long as their owner lives; buffers
 //! are live slices with their true lengths.
@@ -11,18 +12,22 @@
 //! simulation there is no network: these are the machine's sockets and block the simulation.
 
 use crate::fiber::{maybe_yield, offload, with_reactor};
-use crate::io::{self as ring, CancelToken, Limits, Op};
+use crate::io::{self as ring, CancelToken, Limits, Op, Socket};
 use crate::time;
+use raw::{Address, counted};
 use std::io::{self, ErrorKind};
 pub use std::net::SocketAddr;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+
+mod incoming;
+mod raw;
+
+pub use incoming::Incoming;
 
 /// No limit.
 const FOREVER: u64 = u64::MAX;
@@ -34,14 +39,14 @@ fn deadline(timeout_nanos: u64) -> Option<u64> {
 }
 
 /// Waits until one of `events` is there. Suspends a fiber.
-fn wait_for(fd: RawFd, events: i16, deadline: Option<u64>) -> io::Result<()> {
+fn wait_for(socket: Socket, events: i16, deadline: Option<u64>) -> io::Result<()> {
     let limits = Limits { deadline, token: None };
-    if let Some(result) = with_reactor(|r| r.run_within(Op::poll(fd, events), limits)) {
+    if let Some(result) = with_reactor(|r| r.run_within(Op::poll(socket, events), limits)) {
         return result.map(drop);
     }
     loop {
         let left = deadline.map(|d| d.saturating_sub(time::monotonic_nanos()));
-        match ring::wait_for(fd, events, left) {
+        match ring::wait_for(socket.fd, events, left) {
             Ok(0) if left == Some(0) => return Err(ErrorKind::TimedOut.into()),
             Ok(0) | Err(libc::EINTR) => {}
             Ok(_) => return Ok(()),
@@ -52,7 +57,7 @@ fn wait_for(fd: RawFd, events: i16, deadline: Option<u64>) -> io::Result<()> {
 
 /// Repeats a call that does not wait whenever `events` are there, until it can be done.
 fn when_ready<T>(
-    fd: RawFd,
+    socket: Socket,
     events: i16,
     timeout_nanos: u64,
     mut call: impl FnMut() -> io::Result<T>,
@@ -63,16 +68,12 @@ fn when_ready<T>(
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 // The clock is read only by who must wait.
                 let until = *until.get_or_insert_with(|| deadline(timeout_nanos));
-                wait_for(fd, events, until)?;
+                wait_for(socket, events, until)?;
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             done => return done,
         }
     }
-}
-
-fn counted(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 /// What [`when_ready`] repeats: a connection has ended before it was taken.
@@ -103,24 +104,9 @@ fn gone_or(error: io::Error) -> io::Error {
 /// A socket with that name and mode, to which nobody can connect before it listens: by then it has
 /// its mode.
 fn bind_unix_deaf(path: &Path, mode: u32) -> io::Result<OwnedFd> {
-    let family = libc::AF_UNIX as libc::sa_family_t;
-    let mut name = libc::sockaddr_un { sun_family: family, sun_path: [0; 108] };
-    let bytes = path.as_os_str().as_bytes();
-    // One more for the zero at the end. A zero in front would be a name outside the file system.
-    if bytes.is_empty() || bytes.len() >= name.sun_path.len() || bytes.contains(&0) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "no name for a socket"));
-    }
-    for (to, byte) in name.sun_path.iter_mut().zip(bytes) {
-        *to = *byte as libc::c_char;
-    }
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is involved.
-    let number = counted(unsafe { libc::socket(libc::AF_UNIX, kind, 0) } as isize)?;
-    // SAFETY: a new descriptor that nobody else owns.
-    let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
-    let len = size_of_val(&name) as libc::socklen_t;
-    // SAFETY: invariant 1: a live local with its true size.
-    counted(unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), len) } as isize)?;
+    let name = Address::unix(path)?;
+    let fd = name.socket(0)?;
+    name.bind(&fd)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     Ok(fd)
 }
@@ -129,6 +115,7 @@ fn bind_unix_deaf(path: &Path, mode: u32) -> io::Result<OwnedFd> {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
+    socket: Socket,
     address: Option<SocketAddr>,
     /// A Unix listener that was shut is ready for ever, but has nothing to say.
     is_shut: AtomicBool,
@@ -143,7 +130,14 @@ impl Listener {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = Some(listener.local_addr()?);
-        Ok(Listener { address, fd: listener.into(), is_shut: AtomicBool::new(false) })
+        Ok(Listener::new(listener, address))
+    }
+
+    /// Over a socket that listens and does not block.
+    fn new(fd: impl Into<OwnedFd>, address: Option<SocketAddr>) -> Listener {
+        let fd = fd.into();
+        let socket = Socket::new(fd.as_raw_fd());
+        Listener { fd, socket, address, is_shut: AtomicBool::new(false) }
     }
 
     /// Listens on a name in the file system, which must be free.
@@ -153,7 +147,7 @@ impl Listener {
     pub fn bind_unix(path: &Path) -> io::Result<Listener> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
-        Ok(Listener { address: None, fd: listener.into(), is_shut: AtomicBool::new(false) })
+        Ok(Listener::new(listener, None))
     }
 
     /// As [`Listener::bind_unix`], with that mode; a socket that a program left behind there goes
@@ -174,11 +168,10 @@ impl Listener {
             Err(_) => {}
         }
         let fd = bind_unix_deaf(path, mode)?;
-        // SAFETY: invariant 1.
-        counted(unsafe { libc::listen(fd.as_raw_fd(), libc::SOMAXCONN) } as isize)?;
+        raw::listen(&fd)?;
         let listener = UnixListener::from(fd);
         listener.set_nonblocking(true)?;
-        Ok(Listener { address: None, fd: listener.into(), is_shut: AtomicBool::new(false) })
+        Ok(Listener::new(listener, None))
     }
 
     /// Takes no connection any more: who waits for one gets an error. Never suspends.
@@ -207,7 +200,7 @@ impl Listener {
     /// Also what the operating system says.
     pub fn accept_within(&self, timeout_nanos: u64) -> io::Result<Stream> {
         let fd = self.fd.as_raw_fd();
-        when_ready(fd, libc::POLLIN, timeout_nanos, || {
+        when_ready(self.socket, libc::POLLIN, timeout_nanos, || {
             if self.is_shut.load(Ordering::Acquire) {
                 return Err(ErrorKind::NotConnected.into());
             }
@@ -253,6 +246,7 @@ pub enum Direction {
 pub struct Stream {
     /// In blocking mode, so that the ring waits for it.
     fd: OwnedFd,
+    socket: Socket,
     receive_nanos: AtomicU64,
     send_nanos: AtomicU64,
     /// Our address and the other's, of TCP.
@@ -261,8 +255,9 @@ pub struct Stream {
 
 impl Stream {
     fn new(fd: impl Into<OwnedFd>) -> Stream {
-        let forever = || AtomicU64::new(FOREVER);
-        Stream { fd: fd.into(), receive_nanos: forever(), send_nanos: forever(), ends: None }
+        let (fd, forever) = (fd.into(), || AtomicU64::new(FOREVER));
+        let socket = Socket::new(fd.as_raw_fd());
+        Stream { fd, socket, receive_nanos: forever(), send_nanos: forever(), ends: None }
     }
 
     /// Our TCP address, of a connection that was accepted.
@@ -280,10 +275,17 @@ impl Stream {
     /// # Errors
     /// TimedOut, or what the operating system says.
     pub fn connect_tcp(address: SocketAddr, timeout_nanos: u64) -> io::Result<Stream> {
-        let limit = Duration::from_nanos(timeout_nanos.max(1));
-        let stream = offload(|| TcpStream::connect_timeout(&address, limit))?;
+        let (fd, is_begun) = Address::from(address).connect()?;
+        let mut new = Stream::new(fd);
+        if is_begun {
+            wait_for(new.socket, libc::POLLOUT, deadline(timeout_nanos))?;
+            raw::outcome(new.socket.fd)?;
+        }
+        let stream = TcpStream::from(new.fd);
         stream.set_nodelay(true)?;
-        Ok(Stream::new(stream))
+        stream.set_nonblocking(false)?;
+        new.fd = stream.into();
+        Ok(new)
     }
 
     /// Connects to a name in the file system. Suspends.
@@ -291,7 +293,13 @@ impl Stream {
     /// # Errors
     /// What the operating system says.
     pub fn connect_unix(path: &Path) -> io::Result<Stream> {
-        Ok(Stream::new(offload(|| UnixStream::connect(path))?))
+        let connected = match Address::unix(path)?.connect() {
+            // Nothing tells when the listener has room again: a thread waits.
+            Err(e) if e.kind() == ErrorKind::WouldBlock => offload(|| UnixStream::connect(path))?,
+            begun => UnixStream::from(begun?.0),
+        };
+        connected.set_nonblocking(false)?;
+        Ok(Stream::new(connected))
     }
 
     /// Two connected streams.
@@ -322,25 +330,14 @@ impl Stream {
         const PROBES: libc::c_int = 3;
         let idle = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);
         let (tcp, is_on) = (libc::IPPROTO_TCP, libc::c_int::from(idle > 0));
-        self.set_option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, is_on)?;
+        let set = |level, name, value| raw::set_option(self.socket.fd, level, name, value);
+        set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, is_on)?;
         if idle > 0 {
-            self.set_option(tcp, libc::TCP_KEEPIDLE, idle)?;
-            self.set_option(tcp, libc::TCP_KEEPINTVL, (idle / PROBES).max(1))?;
-            self.set_option(tcp, libc::TCP_KEEPCNT, PROBES)?;
+            set(tcp, libc::TCP_KEEPIDLE, idle)?;
+            set(tcp, libc::TCP_KEEPINTVL, (idle / PROBES).max(1))?;
+            set(tcp, libc::TCP_KEEPCNT, PROBES)?;
         }
         Ok(())
-    }
-
-    fn set_option(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        value: libc::c_int,
-    ) -> io::Result<()> {
-        let (fd, len) = (self.fd.as_raw_fd(), size_of_val(&value) as libc::socklen_t);
-        // SAFETY: invariant 1: a live local with its true size.
-        let done = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
-        counted(done as isize).map(drop)
     }
 
     /// Receives what is there, at least one byte; 0 when the other side has ended. Suspends.
@@ -348,18 +345,18 @@ impl Stream {
     /// # Errors
     /// TimedOut, or what the operating system says.
     pub fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let (fd, timeout) = (self.fd.as_raw_fd(), self.receive_nanos.load(Ordering::Relaxed));
+        let (socket, timeout) = (self.socket, self.receive_nanos.load(Ordering::Relaxed));
         let in_ring = with_reactor(|reactor| {
             let limits = Limits { deadline: deadline(timeout), token: None };
-            reactor.run_within(Op::receive(fd, buf), limits)
+            reactor.run_within(Op::receive(socket, buf), limits)
         });
         if let Some(result) = in_ring {
             return result.map(|n| n as usize);
         }
-        when_ready(fd, libc::POLLIN, timeout, || {
+        when_ready(socket, libc::POLLIN, timeout, || {
             // SAFETY: invariant 1.
             counted(unsafe {
-                libc::recv(fd, buf.as_mut_ptr().cast(), buf.len(), libc::MSG_DONTWAIT)
+                libc::recv(socket.fd, buf.as_mut_ptr().cast(), buf.len(), libc::MSG_DONTWAIT)
             })
         })
     }
@@ -369,20 +366,21 @@ impl Stream {
     /// # Errors
     /// TimedOut, BrokenPipe, or what the operating system says; part of `data` may have been sent.
     pub fn send_all(&self, data: &[u8]) -> io::Result<()> {
-        let (fd, timeout) = (self.fd.as_raw_fd(), self.send_nanos.load(Ordering::Relaxed));
+        let (socket, timeout) = (self.socket, self.send_nanos.load(Ordering::Relaxed));
         let mut rest = data;
         while !rest.is_empty() {
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             // SAFETY: invariant 1.
-            let sent = counted(unsafe { libc::send(fd, rest.as_ptr().cast(), rest.len(), flags) });
+            let sent =
+                counted(unsafe { libc::send(socket.fd, rest.as_ptr().cast(), rest.len(), flags) });
             match sent {
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     let limits = Limits { deadline: deadline(timeout), token: None };
-                    match with_reactor(|r| r.run_within(Op::send(fd, rest), limits)) {
+                    match with_reactor(|r| r.run_within(Op::send(socket, rest), limits)) {
                         Some(sent) => rest = &rest[sent? as usize..],
-                        None => wait_for(fd, libc::POLLOUT, limits.deadline)?,
+                        None => wait_for(socket, libc::POLLOUT, limits.deadline)?,
                     }
                 }
                 Err(e) => return Err(e),
@@ -399,15 +397,15 @@ impl Stream {
     pub fn wait_for_end(&self, nanos: Option<u64>, token: &CancelToken) -> io::Result<()> {
         /// How often a thread, which no token can wake here, looks at it.
         const LOOK_NANOS: u64 = 50_000_000;
-        let (fd, events) = (self.fd.as_raw_fd(), libc::POLLRDHUP);
+        let (socket, events) = (self.socket, libc::POLLRDHUP);
         let limits = Limits { deadline: deadline(nanos.unwrap_or(FOREVER)), token: Some(token) };
-        if let Some(result) = with_reactor(|r| r.run_within(Op::poll(fd, events), limits)) {
+        if let Some(result) = with_reactor(|r| r.run_within(Op::poll(socket, events), limits)) {
             return result.map(drop);
         }
         loop {
             let now = time::monotonic_nanos();
             let until = limits.deadline.unwrap_or(FOREVER).min(now + LOOK_NANOS);
-            match wait_for(fd, events, Some(until)) {
+            match wait_for(socket, events, Some(until)) {
                 _ if token.is_cancelled() => return Err(ErrorKind::Interrupted.into()),
                 Err(e) if e.kind() == ErrorKind::TimedOut && limits.deadline != Some(until) => {}
                 ended => return ended,

@@ -58,6 +58,7 @@ pub(crate) struct Counters {
     pub(crate) live: AtomicU64,
     /// Of the reactor.
     pub(crate) enters: AtomicU64,
+    pub(crate) socket_calls: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) inflight: AtomicU64,
     /// 1 while io_uring serves the loop.
@@ -191,6 +192,7 @@ impl Loop {
             &counters.switches,
             &counters.kicks,
             &counters.enters,
+            &counters.socket_calls,
             &counters.requests,
             &counters.inflight,
             &counters.deepest,
@@ -357,6 +359,7 @@ impl Loop {
     fn publish(&self, reactor: &Reactor) {
         let stats = reactor.stats();
         self.counters.enters.store(stats.enters, Ordering::Relaxed);
+        self.counters.socket_calls.store(reactor.socket_calls(), Ordering::Relaxed);
         self.counters.requests.store(stats.requests, Ordering::Relaxed);
         self.counters.inflight.store(reactor.inflight() as u64, Ordering::Relaxed);
         self.counters.rings.store(u64::from(reactor.has_ring()), Ordering::Relaxed);

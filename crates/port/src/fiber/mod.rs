@@ -66,6 +66,11 @@ pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Optio
     here::current_loop().map(|own| f(&own.reactor()))
 }
 
+/// What the calling fiber's loop waits on; None on a thread and in a simulation.
+pub(crate) fn reactor() -> Option<std::rc::Rc<crate::io::Reactor>> {
+    here::current_loop().map(|own| own.reactor())
+}
+
 /// Gives the reactor of a loop that the calling thread, which is no fiber, borrows for the call;
 /// None when there is none to be had.
 pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {

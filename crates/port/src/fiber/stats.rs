@@ -18,6 +18,9 @@ pub struct RuntimeStats {
     pub turns: u64,
     /// Calls into the kernel's ring.
     pub enters: u64,
+    /// System calls for sockets on loops that io_uring does not serve, waiting included, sending
+    /// not.
+    pub socket_calls: u64,
     /// Requests given to the kernel's ring.
     pub sqes: u64,
     /// Requests the kernel has not answered yet.
@@ -44,6 +47,7 @@ pub(crate) fn collect(loops: &[&'static Loop]) -> RuntimeStats {
         stats.turns += counters.turns.load(Ordering::Relaxed);
         stats.tasks += counters.live.load(Ordering::Relaxed);
         stats.enters += counters.enters.load(Ordering::Relaxed);
+        stats.socket_calls += counters.socket_calls.load(Ordering::Relaxed);
         stats.sqes += counters.requests.load(Ordering::Relaxed);
         stats.inflight += counters.inflight.load(Ordering::Relaxed);
         stats.uring_loops += counters.rings.load(Ordering::Relaxed);

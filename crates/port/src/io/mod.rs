@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `op` | the operations, and doing them by plain system calls |
+//! | `series` | one operation that brings one result after the other |
 //! | `tickets` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
+//! | `sockets` | waiting for sockets by epoll, there |
 //! | `arena` | buffers that a ring knows beforehand |
 //! | `model` | a simulated ring that misbehaves as the kernel may, to test `tickets` |
 //! | `kernel` | which kernel has which part of io_uring |
@@ -32,13 +34,15 @@ mod kicker;
 pub mod model;
 mod op;
 mod pool;
+mod sockets;
 mod tickets;
 mod uring;
 
 pub(crate) use arena::PinnedBuffer;
 pub use cancel::CancelToken;
 pub(crate) use kicker::Kicker;
-pub(crate) use op::{Op, perform, wait_for};
+pub(crate) use op::{Op, Socket, perform, wait_for};
+pub(crate) use series::Series;
 pub use tickets::{IoStats, Wait};
 
 use crate::task::{self, WaitReason};
@@ -67,7 +71,6 @@ pub enum IoMode {
     Threads,
 }
 
-#[expect(clippy::large_enum_variant, reason = "one for each loop, never moved about")]
 enum Book {
     Uring(Tickets<KernelRing>),
     Threads(Tickets<PoolRing>),
@@ -82,6 +85,8 @@ macro_rules! on {
         }
     };
 }
+
+mod series;
 
 /// The operations of one loop. To be made on the loop's own thread.
 pub(crate) struct Reactor {
@@ -188,6 +193,14 @@ impl Reactor {
     /// Counters since it was made.
     pub(crate) fn stats(&self) -> IoStats {
         on!(self, book => book.stats())
+    }
+
+    /// System calls made for sockets where io_uring does not serve, waiting included.
+    pub(crate) fn socket_calls(&self) -> u64 {
+        match &mut *self.book.borrow_mut() {
+            Book::Uring(_) => 0,
+            Book::Threads(book) => book.ring_mut().socket_calls(),
+        }
     }
 
     /// Cancels what is in flight and waits for it.

@@ -13,10 +13,33 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest transfer of one call; the kernel itself stops a little below 2 GiB.
 pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// A socket: its descriptor, and a number that no other socket of the process has or had. So
+/// whoever remembers something of a socket knows when its descriptor has become another one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Socket {
+    pub(crate) fd: RawFd,
+    pub(super) number: u64,
+}
+
+impl Socket {
+    /// A name for the socket of an open descriptor. It may have several; one is better.
+    pub(crate) fn new(fd: RawFd) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Socket { fd, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl From<RawFd> for Socket {
+    fn from(fd: RawFd) -> Self {
+        Socket::new(fd)
+    }
+}
 
 /// See the head of this file.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +51,14 @@ pub(crate) enum Call {
     /// fdatasync, or fsync with `all`.
     Sync { fd: RawFd, all: bool },
     /// recv on a socket in blocking mode.
-    Receive { fd: RawFd, buf: *mut u8, bytes: u32 },
+    Receive { socket: Socket, buf: *mut u8, bytes: u32 },
     /// send on a socket in blocking mode; never raises SIGPIPE.
-    Send { fd: RawFd, buf: *const u8, bytes: u32 },
+    Send { socket: Socket, buf: *const u8, bytes: u32 },
     /// Waits until one of the `events` of poll(2) is there; the result says which.
-    Poll { fd: RawFd, events: i16 },
+    Poll { socket: Socket, events: i16 },
+    /// accept on a listener, again and again: each result is a new descriptor, until an error. Only
+    /// rings of kernels that can do so know it; the others say EINVAL.
+    Accept { socket: Socket },
 }
 
 // SAFETY: invariant 1: whoever has the call, the buffer is its alone until it has completed.
@@ -69,16 +95,22 @@ impl<'a> Op<'a> {
         Op::new(Call::Sync { fd, all })
     }
     /// Receives what has come, at least one byte unless the other side has ended.
-    pub(crate) fn receive(fd: RawFd, buf: &'a mut [u8]) -> Self {
-        Op::new(Call::Receive { fd, buf: buf.as_mut_ptr(), bytes: length(buf.len()) })
+    pub(crate) fn receive(socket: impl Into<Socket>, buf: &'a mut [u8]) -> Self {
+        let (socket, bytes) = (socket.into(), length(buf.len()));
+        Op::new(Call::Receive { socket, buf: buf.as_mut_ptr(), bytes })
     }
     /// Sends some of `data`.
-    pub(crate) fn send(fd: RawFd, data: &'a [u8]) -> Self {
-        Op::new(Call::Send { fd, buf: data.as_ptr(), bytes: length(data.len()) })
+    pub(crate) fn send(socket: impl Into<Socket>, data: &'a [u8]) -> Self {
+        let (socket, bytes) = (socket.into(), length(data.len()));
+        Op::new(Call::Send { socket, buf: data.as_ptr(), bytes })
     }
     /// Waits for one of `events` of poll(2).
-    pub(crate) fn poll(fd: RawFd, events: i16) -> Self {
-        Op::new(Call::Poll { fd, events })
+    pub(crate) fn poll(socket: impl Into<Socket>, events: i16) -> Self {
+        Op::new(Call::Poll { socket: socket.into(), events })
+    }
+    /// Takes connections until it is called off.
+    pub(crate) fn accept(socket: Socket) -> Self {
+        Op::new(Call::Accept { socket })
     }
     /// What came of it: bytes or events.
     pub(crate) fn outcome(&self) -> io::Result<u32> {
@@ -108,14 +140,27 @@ pub(crate) fn perform(call: &Call) -> i32 {
             }
             Call::Sync { fd, all: false } => libc::fdatasync(fd) as isize,
             Call::Sync { fd, all: true } => libc::fsync(fd) as isize,
-            Call::Receive { fd, buf, bytes } => libc::recv(fd, buf.cast(), bytes as usize, 0),
-            Call::Send { fd, buf, bytes } => {
-                libc::send(fd, buf.cast(), bytes as usize, libc::MSG_NOSIGNAL)
+            Call::Receive { socket, buf, bytes } => {
+                libc::recv(socket.fd, buf.cast(), bytes as usize, 0)
             }
-            Call::Poll { fd, events } => return wait_for(fd, events, None).unwrap_or_else(|e| e),
+            Call::Send { socket, buf, bytes } => {
+                libc::send(socket.fd, buf.cast(), bytes as usize, libc::MSG_NOSIGNAL)
+            }
+            Call::Poll { socket, events } => {
+                return wait_for(socket.fd, events, None).unwrap_or_else(|e| e);
+            }
+            Call::Accept { .. } => return -libc::EINVAL,
         }
     };
     code(result)
+}
+
+/// Gives back what a call has brought that nobody takes.
+pub(super) fn discard(call: &Call, result: i32) {
+    if let (Call::Accept { .. }, 0..) = (call, result) {
+        // SAFETY: a new descriptor that nobody else owns.
+        drop(unsafe { OwnedFd::from_raw_fd(result) });
+    }
 }
 
 /// As [`perform`] for calls on sockets, without waiting: -EAGAIN when nothing can be done yet.
@@ -123,15 +168,15 @@ pub(super) fn attempt(call: &Call) -> i32 {
     // SAFETY: invariant 1 for the buffers; everything else is numbers.
     let result = unsafe {
         match *call {
-            Call::Receive { fd, buf, bytes } => {
-                libc::recv(fd, buf.cast(), bytes as usize, libc::MSG_DONTWAIT)
+            Call::Receive { socket, buf, bytes } => {
+                libc::recv(socket.fd, buf.cast(), bytes as usize, libc::MSG_DONTWAIT)
             }
-            Call::Send { fd, buf, bytes } => {
+            Call::Send { socket, buf, bytes } => {
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-                libc::send(fd, buf.cast(), bytes as usize, flags)
+                libc::send(socket.fd, buf.cast(), bytes as usize, flags)
             }
-            Call::Poll { fd, events } => {
-                return match wait_for(fd, events, Some(0)).unwrap_or_else(|e| e) {
+            Call::Poll { socket, events } => {
+                return match wait_for(socket.fd, events, Some(0)).unwrap_or_else(|e| e) {
                     0 => -libc::EAGAIN,
                     seen => seen,
                 };
@@ -151,12 +196,16 @@ pub(crate) fn wait_for(fd: RawFd, events: i16, nanos: Option<u64>) -> Result<i32
     }
 }
 
+pub(super) fn timespec(nanos: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+    }
+}
+
 /// poll(2) with nanoseconds; the number of descriptors with events, or a negative errno.
 pub(super) fn poll_all(slots: &mut [libc::pollfd], nanos: Option<u64>) -> i32 {
-    let limit = nanos.map(|n| libc::timespec {
-        tv_sec: (n / 1_000_000_000) as libc::time_t,
-        tv_nsec: (n % 1_000_000_000) as libc::c_long,
-    });
+    let limit = nanos.map(timespec);
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let count = slots.len() as libc::nfds_t;
     // SAFETY: the slots are a live slice of `count`, the limit is null or a live local.

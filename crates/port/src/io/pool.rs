@@ -2,11 +2,11 @@
 //!
 //! It serves where io_uring is refused (containers, old kernels). The threads are shared by all
 //! loops of the process and end when they have had nothing to do for a while. Sockets are not given
-//! to threads, which they could hold for ever: the loop itself waits for them with poll(2).
+//! to threads, which they could hold for ever: the loop itself waits for them (`sockets`).
 //!
 //! Invariants:
-//! 1. A call is in one place: `queued`, the pool's queue, with a worker, `waiting`, or it has its
-//!    completion in `finished` or `ready`.
+//! 1. A call is in one place: `queued`, the pool's queue, with a worker, in line for its socket, or
+//!    it has its completion in `finished` or `ready`.
 //! 2. Whoever puts a completion into an empty `finished` kicks the loop, so that none is missed.
 //!
 //! Thread safety: the ring belongs to its loop; workers see only `Finished`. Workers are threads of
@@ -14,6 +14,7 @@
 
 use super::kicker::Kicker;
 use super::op::{self, Call};
+use super::sockets::Sockets;
 use super::tickets::{Completion, KICK, Request, Uring, Wait, What};
 use crate::thread::spawn_thread;
 use crate::time;
@@ -118,7 +119,8 @@ fn work() {
 /// See the head of this file.
 pub(crate) struct PoolRing {
     queued: Vec<Request>,
-    waiting: Vec<(u64, Call)>,
+    /// From the first call for a socket on; until then the ring waits for kicks alone.
+    sockets: Option<Sockets>,
     ready: VecDeque<Completion>,
     finished: Arc<Finished>,
     kicker: Kicker,
@@ -130,7 +132,7 @@ impl PoolRing {
         let finished = Finished { list: Mutex::new(Vec::new()), kicker: kicker.clone() };
         PoolRing {
             queued: Vec::new(),
-            waiting: Vec::new(),
+            sockets: None,
             ready: VecDeque::new(),
             finished: Arc::new(finished),
             kicker,
@@ -143,14 +145,6 @@ impl PoolRing {
 
     fn take_over(&mut self, request: &Request) {
         match request.what {
-            What::Call(call @ (Call::Receive { .. } | Call::Send { .. } | Call::Poll { .. })) => {
-                match op::attempt(&call) {
-                    result if result == -libc::EAGAIN => {
-                        self.waiting.push((request.user_data, call));
-                    }
-                    result => self.end(request.user_data, result),
-                }
-            }
             What::Call(call) => {
                 let finished = Arc::clone(&self.finished);
                 start(Job { user_data: request.user_data, call, finished });
@@ -166,8 +160,7 @@ impl PoolRing {
 
     /// Ends a call that no worker has begun; the result of the cancellation.
     fn cancel(&mut self, target: u64) -> i32 {
-        if let Some(place) = self.waiting.iter().position(|(number, _)| *number == target) {
-            self.waiting.swap_remove(place);
+        if self.sockets.as_mut().is_some_and(|sockets| sockets.cancel(target)) {
             self.end(target, -libc::ECANCELED);
             return 0;
         }
@@ -184,42 +177,52 @@ impl PoolRing {
         self.ready.extend(lock(&self.finished.list).drain(..));
     }
 
+    /// Begins a call for a socket.
+    fn begin(&mut self, user_data: u64, call: Call) {
+        let sockets = match &mut self.sockets {
+            Some(sockets) => sockets,
+            none => match Sockets::new(&self.kicker) {
+                Ok(new) => none.insert(new),
+                Err(e) => return self.end(user_data, -e.raw_os_error().unwrap_or(libc::EIO)),
+            },
+        };
+        if let Some(result) = sockets.begin(user_data, call) {
+            self.end(user_data, result);
+        }
+    }
+
+    /// System calls made for sockets so far.
+    pub(super) fn socket_calls(&self) -> u64 {
+        self.sockets.as_ref().map_or(0, Sockets::calls)
+    }
+
     /// Waits for a kick or a socket, at most `nanos`.
     fn wait(&mut self, nanos: Option<u64>) {
-        let mut slots = Vec::with_capacity(self.waiting.len() + 1);
-        slots.push(libc::pollfd { fd: self.kicker.fd(), events: libc::POLLIN, revents: 0 });
-        for (_, call) in &self.waiting {
-            let (fd, events) = match *call {
-                Call::Receive { fd, .. } => (fd, libc::POLLIN),
-                Call::Send { fd, .. } => (fd, libc::POLLOUT),
-                Call::Poll { fd, events } => (fd, events),
-                Call::Read { fd, .. } | Call::Write { fd, .. } | Call::Sync { fd, .. } => (fd, 0),
-            };
-            slots.push(libc::pollfd { fd, events, revents: 0 });
-        }
-        if op::poll_all(&mut slots, nanos) <= 0 {
-            return;
-        }
-        if slots[0].revents != 0 {
-            self.kicker.clear();
+        let ready = &mut self.ready;
+        let end = |user_data, result| {
+            ready.push_back(Completion { user_data, result, more: false });
+        };
+        let is_kicked = match &mut self.sockets {
+            Some(sockets) => sockets.wait(nanos, end),
+            None => op::wait_for(self.kicker.fd(), libc::POLLIN, nanos).is_ok_and(|seen| seen != 0),
+        };
+        if is_kicked {
+            if self.sockets.is_none() {
+                self.kicker.clear();
+            }
             self.ready.push_back(Completion { user_data: KICK, result: 0, more: true });
-        }
-        for place in (0..self.waiting.len()).rev() {
-            if slots[place + 1].revents == 0 {
-                continue;
-            }
-            let (user_data, call) = self.waiting[place];
-            let result = op::attempt(&call);
-            if result != -libc::EAGAIN {
-                self.waiting.swap_remove(place);
-                self.end(user_data, result);
-            }
         }
     }
 }
 
 impl Uring for PoolRing {
     fn push(&mut self, request: &Request) -> bool {
+        if let What::Call(call) = request.what
+            && !matches!(call, Call::Read { .. } | Call::Write { .. } | Call::Sync { .. })
+        {
+            self.begin(request.user_data, call);
+            return true;
+        }
         let room = self.queued.len() < QUEUE_ENTRIES;
         if room {
             self.queued.push(*request);
@@ -236,7 +239,7 @@ impl Uring for PoolRing {
     }
 
     fn must_look(&self) -> bool {
-        !self.waiting.is_empty()
+        self.sockets.as_ref().is_some_and(|sockets| sockets.waiting() > 0)
     }
 
     fn submit(&mut self, wait: Wait) -> io::Result<()> {
@@ -252,7 +255,7 @@ impl Uring for PoolRing {
             Wait::Until(deadline) => Some(deadline.saturating_sub(time::monotonic_nanos())),
             Wait::Forever | Wait::Completion => None,
         };
-        if nanos != Some(0) || !self.waiting.is_empty() {
+        if nanos != Some(0) || self.must_look() {
             self.wait(nanos);
             self.collect();
         }

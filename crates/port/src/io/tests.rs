@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+mod series;
+mod sockets;
+
 /// Fibers of one thread, no more than these tests need.
 #[derive(Default)]
 struct SmallLoop {
@@ -423,6 +426,11 @@ fn refuse_call(number: libc::c_long, errno: i32) {
         line(give, 0, libc::SECCOMP_RET_ALLOW),
         line(give, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
     ];
+    install(&mut program);
+}
+
+/// From now on the filter decides on the system calls of the calling thread.
+fn install(program: &mut [libc::sock_filter]) {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the program is a live local that the kernel copies.
     unsafe {

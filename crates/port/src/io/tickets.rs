@@ -16,6 +16,10 @@
 //!    `NOT_SENT`. A ring takes requests in order, so it has taken those whose order is below the
 //!    number of requests less those still queued.
 //!
+//! An operation of a series ([`Call::Accept`]) completes many times: its results wait in its slot
+//! until its owner takes them with [`Tickets::next`], who is woken by each; the last completion
+//! ends it as that of any operation. What nobody takes is given back (`op::discard`).
+//!
 //! A ring may fail for good, as io_uring does when a sandbox begins to refuse it. Then
 //! [`Tickets::give_up`] ends every operation: what the ring had not taken yet as interrupted, so
 //! that its caller asks again; what it had taken with the error, because whether it was done is
@@ -23,7 +27,7 @@
 //!
 //! Thread safety: none, it belongs to one thread. Waking is [`TaskRef::unpark`], from that thread.
 
-use super::op::Call;
+use super::op::{self, Call};
 use crate::task::TaskRef;
 use pumice_base::planted::{self, Bug};
 use std::collections::VecDeque;
@@ -131,6 +135,16 @@ struct Slot {
     order: u64,
     /// In a group's first slot: whom to wake.
     owner: Option<TaskRef>,
+    /// Of an operation that completes many times.
+    series: Option<Box<Series>>,
+}
+
+/// What an operation has brought that completes many times.
+struct Series {
+    call: Call,
+    results: VecDeque<i32>,
+    /// Nobody takes them any more.
+    is_abandoned: bool,
 }
 
 /// A group of operations that was begun.
@@ -224,6 +238,11 @@ impl<R: Uring> Tickets<R> {
             self.stats.operations += 1;
             let user_data = self.user_data(index);
             self.slots[index as usize].order = self.stats.requests;
+            if let Call::Accept { .. } = call {
+                let (results, is_abandoned) = (VecDeque::new(), false);
+                let series = Series { call, results, is_abandoned };
+                self.slots[index as usize].series = Some(Box::new(series));
+            }
             self.push(Request { user_data, what: What::Call(call) });
         }
         debug_assert!(head != NONE, "a group has operations");
@@ -252,6 +271,27 @@ impl<R: Uring> Tickets<R> {
             take(place, self.slots[index as usize].result);
             self.give_back(index);
             (index, place) = (next, place + 1);
+        }
+    }
+
+    /// The oldest that a series has brought and nobody has taken; `owner` is woken by the next one.
+    pub(crate) fn next(&mut self, group: Group, owner: Option<TaskRef>) -> Option<i32> {
+        let slot = &mut self.slots[group.head as usize];
+        slot.owner = owner;
+        slot.series.as_mut()?.results.pop_front()
+    }
+
+    /// Calls a series off. What it has brought, and what it may still bring, is given back.
+    pub(crate) fn abandon(&mut self, group: Group) {
+        self.cancel(group);
+        while let Some(result) = self.next(group, None) {
+            if let Some(series) = &self.slots[group.head as usize].series {
+                op::discard(&series.call, result);
+            }
+        }
+        match &mut self.slots[group.head as usize] {
+            Slot { phase: Phase::Busy, series: Some(series), .. } => series.is_abandoned = true,
+            _ => self.give_back(group.head),
         }
     }
 
@@ -368,8 +408,18 @@ impl<R: Uring> Tickets<R> {
         if self.free == NONE {
             let (generation, phase, result) = (0, Phase::Free, 0);
             let (head, next, left, order) = (NONE, NONE, 0, NOT_SENT);
-            let owner = None;
-            self.slots.push(Slot { generation, phase, result, head, next, left, order, owner });
+            let (owner, series) = (None, None);
+            self.slots.push(Slot {
+                generation,
+                phase,
+                result,
+                head,
+                next,
+                left,
+                order,
+                owner,
+                series,
+            });
             self.free = self.slots.len() as u32 - 1;
         }
         let index = self.free;
@@ -386,6 +436,7 @@ impl<R: Uring> Tickets<R> {
         // The top values are kept free for `KICK` and `NOBODY`.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         (slot.phase, slot.owner, slot.next) = (Phase::Free, None, self.free);
+        slot.series = None;
         self.free = index;
     }
 
@@ -457,6 +508,26 @@ impl<R: Uring> Tickets<R> {
             self.stats.stale += 1;
             return;
         };
+        if let Some(series) = &mut slot.series {
+            match completion.result {
+                result if series.is_abandoned => op::discard(&series.call, result),
+                result @ 0.. => series.results.push_back(result),
+                _ => {}
+            }
+            if completion.more {
+                if let Some(owner) = slot.owner {
+                    owner.unpark();
+                }
+                return;
+            }
+            if series.is_abandoned {
+                (slot.phase, slot.left) = (Phase::Done, 0);
+                self.inflight -= 1;
+                self.stats.completions += 1;
+                self.give_back(index as u32);
+                return;
+            }
+        }
         slot.phase = Phase::Done;
         slot.result = completion.result;
         let head = slot.head as usize;

@@ -304,7 +304,7 @@ fn entry(request: &Request) -> squeue::Entry {
     let entry = match request.what {
         What::Call(call) => entry_of(call),
         What::Cancel(target) => opcode::AsyncCancel::new(target).build(),
-        What::Kicks(_) if kernel::is_missing(Part::MultishotPoll) => refused_kicks(),
+        What::Kicks(_) if kernel::is_missing(Part::MultishotPoll) => refused(),
         What::Kicks(fd) => {
             opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).multi(true).build()
         }
@@ -325,18 +325,26 @@ fn entry_of(call: Call) -> squeue::Entry {
             let flags = if all { types::FsyncFlags::empty() } else { types::FsyncFlags::DATASYNC };
             opcode::Fsync::new(types::Fd(fd)).flags(flags).build()
         }
-        Call::Receive { fd, buf, bytes } => opcode::Recv::new(types::Fd(fd), buf, bytes).build(),
-        Call::Send { fd, buf, bytes } => {
-            opcode::Send::new(types::Fd(fd), buf, bytes).flags(libc::MSG_NOSIGNAL).build()
+        Call::Receive { socket, buf, bytes } => {
+            opcode::Recv::new(types::Fd(socket.fd), buf, bytes).build()
         }
-        Call::Poll { fd, events } => {
-            opcode::PollAdd::new(types::Fd(fd), u32::from(events as u16)).build()
+        Call::Send { socket, buf, bytes } => {
+            let send = opcode::Send::new(types::Fd(socket.fd), buf, bytes);
+            send.flags(libc::MSG_NOSIGNAL).build()
+        }
+        Call::Poll { socket, events } => {
+            opcode::PollAdd::new(types::Fd(socket.fd), u32::from(events as u16)).build()
+        }
+        Call::Accept { .. } if kernel::is_missing(Part::MultishotAccept) => refused(),
+        Call::Accept { socket } => {
+            let accept = opcode::AcceptMulti::new(types::Fd(socket.fd));
+            accept.flags(libc::SOCK_CLOEXEC).build()
         }
     }
 }
 
-/// A request for kicks that fails, as those of kernels do which know no poll that repeats.
-fn refused_kicks() -> squeue::Entry {
+/// A request that fails, as those of kernels do which do not know that it can repeat.
+fn refused() -> squeue::Entry {
     let unknown = types::FsyncFlags::from_bits_retain(1 << 31);
     opcode::Fsync::new(types::Fd(-1)).flags(unknown).build()
 }
@@ -399,7 +407,7 @@ impl Uring for KernelRing {
         }
         let entry = self.ring.as_mut()?.completion().next()?;
         let user_data = entry.user_data();
-        let more = user_data == KICK && cqueue::more(entry.flags());
+        let more = cqueue::more(entry.flags());
         Some(Completion { user_data, result: entry.result(), more })
     }
 

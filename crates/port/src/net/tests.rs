@@ -5,6 +5,10 @@ use super::*;
 use crate::fiber::{IoMode, Runtime};
 use crate::thread;
 use std::sync::Arc;
+use std::time::Duration;
+
+mod incoming;
+mod waiting;
 
 /// Runs `test` on threads, and on fibers over either kind of ring.
 fn on_each_runtime(test: impl Fn() + Sync) {

@@ -410,8 +410,9 @@ impl Server {
 
 /// Takes connections until the end.
 fn accept(server: &Arc<Server>, listener: &Listener, runtime: &Runtime) {
+    let mut incoming = listener.incoming();
     while !server.is_ending.is_set() {
-        match listener.accept() {
+        match incoming.accept() {
             Ok(stream) => welcome(server, stream, runtime),
             // No descriptors, or memory: others have to end first. Or the listener was closed.
             Err(_) if !server.is_ending.is_set() => thread::sleep(Duration::from_millis(10)),

@@ -4,6 +4,7 @@ use super::limits::{in_child_of, is_child};
 use super::*;
 use crate::io::{Limits, Op, run, run_all};
 use crate::machine;
+use crate::net::{Listener, Stream};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -25,6 +26,24 @@ fn scratch_file(bytes: &[u8]) -> File {
     let file = File::options().read(true).write(true).open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     file
+}
+
+/// Connections of a listener.
+fn accept(rt: &Runtime) {
+    let listener = Arc::new(Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap());
+    let (address, own) = (listener.address().unwrap(), Arc::clone(&listener));
+    let taker = rt.spawn("accepts", move || {
+        let mut incoming = own.incoming();
+        (0..20).for_each(|n| incoming.accept().unwrap().send_all(&[n]).unwrap());
+    });
+    rt.run("connects", || {
+        for n in 0..20 {
+            let mut buf = [0];
+            let stream = Stream::connect_tcp(address, 10_000_000_000).unwrap();
+            assert_eq!((stream.receive(&mut buf).unwrap(), buf), (1, [n]));
+        }
+    });
+    taker.join().unwrap();
 }
 
 /// Every operation once and many at a time, kicks between loops, timers, deadlines of operations.
@@ -83,6 +102,7 @@ fn serve(rt: &Runtime) {
         near
     });
     drop((other.join().unwrap(), asks.join().unwrap()));
+    accept(rt);
     // Asleep, then kicked by a thread; again and again.
     for _ in 0..50 {
         let (gate, seen) = (Arc::new(Event::new()), Arc::new(Event::new()));

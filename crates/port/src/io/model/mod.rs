@@ -17,7 +17,7 @@ mod ring;
 pub use ring::ModelReport;
 
 use super::arena::{Arena, COUNT_MAX as BUFFERS, PinnedBuffer};
-use super::op::Call;
+use super::op::{Call, Socket};
 use super::tickets::{Group, Tickets, Wait};
 use crate::task::{self, WaitReason};
 use pumice_base::random::Rng;
@@ -221,7 +221,7 @@ impl Model {
         let buf = buffer.start();
         let mut data = Vec::new();
         let call = match self.rng.uniform(8) {
-            0 => Call::Receive { fd: 0, buf, bytes },
+            0 => Call::Receive { socket: Socket::new(0), buf, bytes },
             1 => Call::Sync { fd: 0, all: false },
             _ if writes => {
                 let mut content = [0; BUFFER_BYTES];

@@ -238,7 +238,7 @@ impl DiceRing {
                 let data = written(&op.call).unwrap_or_default()[..bytes].to_vec();
                 self.file[from..from + bytes].copy_from_slice(&data);
             }
-            Call::Send { .. } | Call::Sync { .. } | Call::Poll { .. } => {}
+            Call::Send { .. } | Call::Sync { .. } | Call::Poll { .. } | Call::Accept { .. } => {}
         }
         self.end(op, bytes as i32);
     }
@@ -292,7 +292,7 @@ fn buffer_of(call: &Call) -> Option<usize> {
     match *call {
         Call::Read { buf, .. } | Call::Receive { buf, .. } => Some(buf.addr()),
         Call::Write { buf, .. } | Call::Send { buf, .. } => Some(buf.addr()),
-        Call::Sync { .. } | Call::Poll { .. } => None,
+        Call::Sync { .. } | Call::Poll { .. } | Call::Accept { .. } => None,
     }
 }
 
@@ -302,7 +302,7 @@ fn length_of(call: &Call) -> usize {
         | Call::Receive { bytes, .. }
         | Call::Write { bytes, .. }
         | Call::Send { bytes, .. } => bytes as usize,
-        Call::Sync { .. } | Call::Poll { .. } => 0,
+        Call::Sync { .. } | Call::Poll { .. } | Call::Accept { .. } => 0,
     }
 }
 

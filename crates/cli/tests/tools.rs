@@ -367,7 +367,7 @@ fn owners(path: &Path) -> pumice::Db {
 }
 
 /// What the tools do not know they do not rewrite: an owner's operands stay what they are.
-#[test]
+#[pumice_test_macros::test]
 fn ldb_invents_no_merge_operator() {
     for without_options in [false, true] {
         let scratch = Scratch::new(&format!("operator-{without_options}"));

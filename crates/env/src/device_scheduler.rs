@@ -28,16 +28,21 @@ pub enum IoClass {
     Flush = 0,
     /// Compactions out of L0: writers wait for them next.
     Level0 = 1,
+    /// Compactions out of the level that L0 is compacted into: those of L0 rewrite what it has, and
+    /// cannot run beside them.
+    Base = 2,
     /// All other compactions: they can wait, within limits.
-    Deep = 2,
+    Deep = 3,
 }
 
 /// How many there are.
-const CLASSES: usize = 3;
+const CLASSES: usize = 4;
 /// What the device takes is measured over so many microseconds.
 const MEASURE_MICROS: u64 = 500_000;
-/// A measured rate is forgotten in about so many seconds.
+/// A measured rate is forgotten in about so many seconds; more slowly while a member is limited, as
+/// the device is then given less than it takes.
 const FORGET_SECONDS: f64 = 30.0;
+const FORGET_LIMITED_SECONDS: f64 = 300.0;
 /// A write that waits looks again after so long, whatever happens.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Deep writes may save up as much as their rate gives in so many microseconds.
@@ -47,6 +52,8 @@ const BURST_MICROS: u64 = 100_000;
 #[derive(Debug, Default)]
 pub struct DeviceScheduler {
     written: AtomicU64,
+    /// Members whose deep writes have a rate.
+    limited: AtomicU64,
     state: Mutex<DeviceState>,
 }
 
@@ -109,7 +116,9 @@ impl DeviceScheduler {
         if micros >= MEASURE_MICROS {
             let seconds = micros as f64 / 1e6;
             let rate = written.saturating_sub(state.measured_bytes) as f64 / seconds;
-            let faded = state.rate * (-seconds / FORGET_SECONDS).exp();
+            let limited = self.limited.load(Ordering::Relaxed) > 0;
+            let horizon = if limited { FORGET_LIMITED_SECONDS } else { FORGET_SECONDS };
+            let faded = state.rate * (-seconds / horizon).exp();
             state.rate = faded.max(rate);
             (state.measured_at, state.measured_bytes) = (now, written);
         }
@@ -187,6 +196,11 @@ impl DeviceMember {
         if deep.rate.is_none() {
             (deep.credit, deep.filled_at) = (0, now_micros());
         }
+        match (deep.rate, rate) {
+            (None, Some(_)) => self.scheduler.limited.fetch_add(1, Ordering::Relaxed),
+            (Some(_), None) => self.scheduler.limited.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
         deep.rate = rate;
         self.limited.store(rate.is_some(), Ordering::Relaxed);
         drop(deep);
@@ -215,6 +229,7 @@ impl DeviceMember {
 
 impl Drop for DeviceMember {
     fn drop(&mut self) {
+        self.set_deep_rate(None);
         self.scheduler.state.lock().claims.retain(|(number, _)| *number != self.number);
     }
 }
@@ -279,23 +294,27 @@ impl JobIo {
 /// Tells a job's account how far it has come, in steps.
 pub struct JobProgress<'a> {
     io: Option<&'a JobIo>,
+    /// Entries that the account knows of.
     told: u64,
-    next: u64,
+    /// Bytes until the next step.
+    left: u64,
 }
 
-/// Entries between two steps.
-const PROGRESS_STEP: u64 = 1024;
+/// Bytes between two steps, where an entry counts for so many more than it has.
+const PROGRESS_STEP: u64 = 256 << 10;
+const ENTRY_BYTES: u64 = 200;
 
 impl<'a> JobProgress<'a> {
     /// Nothing is done yet; without an account nobody is told.
     pub fn new(io: Option<&'a JobIo>) -> Self {
-        JobProgress { io, told: 0, next: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
+        JobProgress { io, told: 0, left: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
     }
 
-    /// `entries` of the input are done.
+    /// `entries` of the input are done, the last of them with so many bytes.
     #[inline]
-    pub fn at(&mut self, entries: u64) {
-        if entries >= self.next {
+    pub fn at(&mut self, entries: u64, bytes: usize) {
+        self.left = self.left.saturating_sub(ENTRY_BYTES + bytes as u64);
+        if self.left == 0 {
             self.tell(entries);
         }
     }
@@ -304,7 +323,7 @@ impl<'a> JobProgress<'a> {
     pub fn tell(&mut self, entries: u64) {
         if let Some(io) = self.io {
             io.took_in(entries.saturating_sub(self.told));
-            (self.told, self.next) = (entries, entries.saturating_add(PROGRESS_STEP));
+            (self.told, self.left) = (entries, PROGRESS_STEP);
         }
     }
 }
@@ -376,11 +395,14 @@ mod tests {
         let member = DeviceScheduler::of(None).join();
         let job = JobIo::new(&member, IoClass::Level0);
         let mut progress = JobProgress::new(Some(&job));
-        (0..=2000).for_each(|entries| progress.at(entries));
-        assert_eq!(job.entries(), PROGRESS_STEP);
+        (1..=2000).for_each(|entries| progress.at(entries, 0));
+        assert_eq!(job.entries(), PROGRESS_STEP.div_ceil(ENTRY_BYTES));
         progress.tell(2000);
         assert_eq!(member.entries(IoClass::Level0), 2000);
-        JobProgress::new(None).at(u64::MAX - 1);
+        // Large ones are told one by one.
+        progress.at(2001, 1 << 20);
+        assert_eq!(member.entries(IoClass::Level0), 2001);
+        JobProgress::new(None).at(u64::MAX - 1, 100);
     }
 
     #[test] // The simulation runs it on tasks of its own.
@@ -399,6 +421,18 @@ mod tests {
             thread::sleep(Duration::from_secs(60));
             let later = device.rate();
             assert!(later < rate / 5.0, "{later} after a minute of rest");
+            // While somebody is held back the device seems slower than it is.
+            let (held, job) = (device.join(), JobIo::new(&device.join(), IoClass::Flush));
+            held.set_deep_rate(Some(1.0));
+            device.rate();
+            job.wrote(10_000_000);
+            thread::sleep(Duration::from_secs(1));
+            let rate = device.rate();
+            thread::sleep(Duration::from_secs(60));
+            assert!(device.rate() > rate / 1.5, "{} of {rate}", device.rate());
+            drop(held);
+            thread::sleep(Duration::from_secs(60));
+            assert!(device.rate() < rate / 5.0, "{} of {rate}", device.rate());
         });
         assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
     }

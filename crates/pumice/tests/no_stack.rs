@@ -6,15 +6,17 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use common::key;
 use pumice::{
     Db, Error, ErrorKind, FlushOptions, Options, ReadOptions, Runtime, SubCode, WriteBatch,
     WriteOptions,
 };
+use pumice_port::sync::Event;
 use pumice_port::testing::{block_on, limit_address_space, refuse_stacks};
+use pumice_port::thread::JoinHandle;
 
 const KEYS: usize = 2000;
 
@@ -203,6 +205,25 @@ fn a_process_at_its_address_space_limit() {
     );
 }
 
+/// Takes every stack that the loop has or can get, one by one, until `release` is up.
+fn hold_all_stacks(runtime: &Runtime, release: &Arc<Event>) -> Vec<JoinHandle<()>> {
+    let mut holders = Vec::new();
+    loop {
+        let (tell, begun) = mpsc::channel();
+        let release = Arc::clone(release);
+        let holder = runtime.spawn("holds a stack", move || {
+            // Sending to a channel without a bound does not wait.
+            tell.send(()).unwrap();
+            release.wait();
+        });
+        if begun.recv().is_err() {
+            assert!(holder.join().is_err(), "it never began");
+            return holders;
+        }
+        holders.push(holder);
+    }
+}
+
 fn at_the_limit(dir: &Path) {
     let mut options = Options::default();
     options.db.create_if_missing = true;
@@ -211,13 +232,21 @@ fn at_the_limit(dir: &Path) {
     let keys: Vec<_> = wanted().into_iter().map(key).collect();
     let read = ReadOptions::default();
     let mut refused = 0;
-    // From nothing at all to room for some stacks of 288 KiB, but not for all.
+    // From nothing at all to room for some stacks of 288 KiB, but not for all. The loop keeps the
+    // stacks of fibers that have ended, and calls that do not overlap need but one: so calls are
+    // made among some free stacks first and then where there is none.
     for bytes in [0, 100 << 10, 300 << 10, 1 << 20, 3 << 20, 6 << 20] {
         limit_address_space(Some(bytes));
+        check(db.multi_get(&read, &keys));
+        futures(&db);
+        let release = Arc::new(Event::new());
+        let holders = hold_all_stacks(&runtime, &release);
         check(db.multi_get(&read, &keys));
         refused += futures(&db);
         db.put(&WriteOptions::default(), b"at the limit", b"x").unwrap();
         limit_address_space(None);
+        release.set();
+        holders.into_iter().for_each(|holder| holder.join().unwrap());
         check(db.multi_get(&read, &keys));
         assert_eq!(futures(&db), 0);
     }

@@ -54,7 +54,7 @@ impl DbInner {
                 self.forward(&mut state, work);
                 continue;
             }
-            let deep = usize::from(work.pick.start_level > 0);
+            let deep = usize::from(work.io_class() == IoClass::Deep);
             state.running_compactions += 1;
             state.running_deep += deep;
             state = self.run_compaction(state, work);
@@ -63,22 +63,6 @@ impl DbInner {
         }
         state.compaction_wanted = false;
         worked
-    }
-
-    /// Opens the account of a compaction's writes, if it writes and somebody goes by it.
-    fn account(&self, state: &mut DbState, work: &mut CompactionWork) {
-        let pick = &work.pick;
-        if pick.is_trivial_move || pick.is_deletion {
-            return;
-        }
-        let level0 = pick.start_level == 0;
-        work.io = self.job_io(if level0 { IoClass::Level0 } else { IoClass::Deep });
-        let family = state.cfs.get_mut(&work.cf.id);
-        if let (true, Some(io), Some(cf)) = (level0, &work.io, family) {
-            let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
-            let put = usize::from(pick.output_level == 0);
-            Self::level0_begins(cf, io, taken - put.min(taken), pick.input_entries());
-        }
     }
 
     /// Runs a picked compaction without the lock.
@@ -161,8 +145,8 @@ impl DbInner {
         }
         // Of several threads one is kept for what writers wait for.
         let (_, limit) = self.options().background_limits();
-        let level0_only = self.is_adaptive() && limit > 1 && state.running_deep + 1 >= limit;
-        let (work, passed_over) = self.next_automatic(state, level0_only);
+        let upper_only = self.is_adaptive() && limit > 1 && state.running_deep + 1 >= limit;
+        let (work, passed_over) = self.next_automatic(state, upper_only);
         for id in passed_over {
             self.queue_compaction(state, id);
         }
@@ -175,11 +159,11 @@ impl DbInner {
     }
 
     /// The most urgent compaction of the first family in the queue that has one, registered as
-    /// running; and the families that may have another than those of L0, when only these may start.
+    /// running; and the families that may have a deeper one, when only the upper ones may start.
     fn next_automatic(
         &self,
         state: &mut DbState,
-        level0_only: bool,
+        upper_only: bool,
     ) -> (Option<CompactionWork>, Vec<u32>) {
         let freed = self.caught_up_below();
         let mut passed_over = Vec::new();
@@ -194,8 +178,8 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, freed, level0_only) else {
-                passed_over.extend(level0_only.then_some(id));
+            let Some((running, pick)) = cf.plan.pick(&version, freed, upper_only) else {
+                passed_over.extend(upper_only.then_some(id));
                 continue;
             };
             let work = CompactionWork {

@@ -11,6 +11,7 @@
 //! | `job` | a job: move or split, run, install |
 //! | `retry`, `expiry` | looking again after a failure, and when files get too old |
 
+pub(crate) mod account;
 pub(crate) mod cut;
 pub(crate) mod expiry;
 pub(crate) mod iterator;

@@ -194,13 +194,13 @@ impl CompactionPlan {
         self.held
     }
 
-    /// The most urgent compaction, or that of L0 if only this one may start; registered as
-    /// running.
+    /// The most urgent compaction, if need be of those out of L0 and the base level only. It is
+    /// registered as running.
     pub fn pick(
         &mut self,
         version: &Version,
         freed_below: u64,
-        level0_only: bool,
+        upper_only: bool,
     ) -> Option<(u64, CompactionPick)> {
         if self.held {
             return None;
@@ -220,7 +220,9 @@ impl CompactionPlan {
             Rules::Universal(universal) => {
                 CompactionPick { score, ..universal.pick(&context, &self.marks)? }
             }
-            Rules::Leveled if level0_only => picker::pick_level0(&context, &self.scores)?,
+            Rules::Leveled if upper_only => {
+                picker::pick_upper(&context, &self.scores, &mut self.cache)?
+            }
             Rules::Leveled => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
         };
         let id = self.running.register(&pick, version.comparator());

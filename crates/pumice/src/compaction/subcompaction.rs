@@ -178,8 +178,9 @@ fn write_entries(
     let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
         writer.add(entries.key(), entries.value())?;
+        let bytes = entries.key().len() + entries.value().len();
         entries.next();
-        progress.at(entries.counts().entries_in);
+        progress.at(entries.counts().entries_in, bytes);
         until_poll -= 1;
         if until_poll == 0 {
             until_poll = KEYS_PER_POLL;

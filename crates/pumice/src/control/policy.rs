@@ -69,6 +69,8 @@ pub(crate) struct Totals {
     pub flush_written: f64,
     /// Bytes that compactions of L0 have written.
     pub l0_written: f64,
+    /// Bytes that compactions out of the level below L0 have written.
+    pub base_written: f64,
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
     /// Entries that flushes, and that compactions of L0, are done with.
@@ -133,7 +135,8 @@ pub(crate) struct Grants {
     pub cap: Option<f64>,
     /// Which stock decides that.
     pub binding: Binding,
-    /// Bytes a second that compactions behind L0 may write; None for no limit.
+    /// Bytes a second that compactions which can wait, those below the base level, may write; None
+    /// for no limit.
     pub deep_rate: Option<f64>,
     /// Bytes a second that flushes and compactions of L0 are going to need.
     pub claim: f64,

@@ -34,6 +34,7 @@ pub(crate) mod identity;
 pub(crate) mod info_dumps;
 pub(crate) mod lanes;
 pub(crate) mod live_files;
+pub(crate) mod lock;
 pub(crate) mod manifest_log;
 pub(crate) mod manifest_reader;
 pub(crate) mod manual_compaction;

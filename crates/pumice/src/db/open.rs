@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
+use pumice_env::{FileLock, FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -30,6 +30,7 @@ use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::stats::ContainedLogger;
 use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
 use crate::table_cache::{OpenTables, TableCache};
@@ -81,15 +82,7 @@ pub(crate) fn open(
     let (options, descriptors) = sanitize_request(options, descriptors)?;
     let (options, descriptors) = (&options, &descriptors[..]);
     let fs = Arc::clone(&options.file_system);
-    let exists = look(&*fs, path, options, mode)?;
-    let lock = match mode {
-        Mode::ReadWrite => {
-            // Of a database that is there, its directory is durable since it was made.
-            create_dir_durably(&*fs, path, !exists)?;
-            Some(fs.lock(&filename::lock_file(path))?)
-        }
-        Mode::ReadOnly { .. } => None,
-    };
+    let (lock, exists) = crate::db::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = match options.wal_dir.as_str() {
         "" => path.to_path_buf(),
         dir => dir.into(),
@@ -178,29 +171,6 @@ fn sanitize_request(
     }
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
     Ok((options.sanitized()?, families.collect::<Result<_>>()?))
-}
-
-/// Whether there is a database; refuses what the options forbid. Writes nothing.
-fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Result<bool> {
-    let current = filename::current_file(path);
-    let exists = fs.exists(&current)?;
-    if exists && options.error_if_exists && mode == Mode::ReadWrite {
-        return Err(Error::invalid_argument(format!(
-            "{}: exists (error_if_exists is true)",
-            path.display()
-        )));
-    }
-    if !exists && matches!(mode, Mode::ReadOnly { .. }) {
-        // Report what a read of CURRENT would: the path and the reason.
-        fs.read_file(&current)?;
-    }
-    if !exists && !options.create_if_missing {
-        return Err(Error::invalid_argument(format!(
-            "{}: does not exist (create_if_missing is false)",
-            current.display()
-        )));
-    }
-    Ok(exists)
 }
 
 /// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
@@ -326,7 +296,7 @@ fn open_info_log(
     mode: Mode,
 ) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
     match (&options.info_log, mode) {
-        (Some(log), _) => Ok(Some(Arc::clone(log))),
+        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => Ok(None),
         (None, Mode::ReadWrite) => {
             let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;
@@ -345,7 +315,7 @@ struct Assembly<'a> {
     descriptors: &'a [ColumnFamilyDescriptor],
     db_id: String,
     info_log: Option<Arc<dyn crate::stats::Logger>>,
-    lock: Option<Box<dyn pumice_env::FileLock>>,
+    lock: Option<Box<dyn FileLock>>,
 }
 
 /// The pools of the process, with threads enough for this database.

@@ -30,6 +30,8 @@ use crate::options::BackgroundPolicy;
 
 /// Ticks closer than this teach nothing.
 const TICK_MICROS_MIN: u64 = 2_000;
+/// The info log hears of changes so far apart at least.
+const TELL_MICROS: u64 = 1_000_000;
 /// Ticks that are remembered.
 const HISTORY: usize = 4096;
 /// Ticks that the report lists, and how far they are apart at least.
@@ -81,6 +83,9 @@ struct Law {
     history: VecDeque<Tick>,
     /// Since when the present constraint binds.
     bound_since: u64,
+    /// The constraint that the info log was told last, and when.
+    told: Binding,
+    told_micros: u64,
 }
 
 /// See the module head.
@@ -134,6 +139,7 @@ impl Regulator {
             admitted: admitted as f64,
             flush_written: self.member.written(IoClass::Flush) as f64,
             l0_written: self.member.written(IoClass::Level0) as f64,
+            base_written: self.member.written(IoClass::Base) as f64,
             deep_written: self.member.written(IoClass::Deep) as f64,
             flush_entries: self.member.entries(IoClass::Flush) as f64,
             l0_entries: self.member.entries(IoClass::Level0) as f64,
@@ -328,6 +334,8 @@ impl DbInner {
         law.history.push_back(tick);
         if before != grants.binding {
             law.bound_since = now;
+        }
+        if law.is_news(now) {
             let why = law.why(now);
             drop(law);
             self.info(format_args!("Background controller: {why}"));
@@ -385,7 +393,21 @@ impl Law {
             admitted: 0.0,
             history: VecDeque::new(),
             bound_since: 0,
+            told: Binding::Free,
+            told_micros: 0,
         }
+    }
+
+    /// The info log is to hear of another constraint: at most once in a while, since the constraint
+    /// may change with each memtable.
+    fn is_news(&mut self, now: u64) -> bool {
+        let binding = self.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
+        let due = now.saturating_sub(self.told_micros) >= TELL_MICROS || self.told_micros == 0;
+        if !due || binding == self.told {
+            return false;
+        }
+        (self.told, self.told_micros) = (binding, now);
+        true
     }
 
     fn why(&self, now: u64) -> String {

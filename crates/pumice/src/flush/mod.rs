@@ -74,8 +74,9 @@ pub(crate) fn write_level0(
     let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
         output.add(entries.key(), entries.value())?;
+        let bytes = entries.key().len() + entries.value().len();
         entries.next();
-        progress.at(entries.counts().entries_in);
+        progress.at(entries.counts().entries_in, bytes);
     }
     entries.status()?;
     progress.tell(entries.counts().entries_in);

@@ -166,9 +166,7 @@ impl ColumnFamilyOptions {
         }
         if o.soft_pending_compaction_bytes_limit == 0 {
             o.soft_pending_compaction_bytes_limit = o.hard_pending_compaction_bytes_limit;
-        } else if o.hard_pending_compaction_bytes_limit == 0 {
-            o.hard_pending_compaction_bytes_limit = o.soft_pending_compaction_bytes_limit;
-        } else {
+        } else if o.hard_pending_compaction_bytes_limit > 0 {
             o.soft_pending_compaction_bytes_limit =
                 o.soft_pending_compaction_bytes_limit.min(o.hard_pending_compaction_bytes_limit);
         }

@@ -485,6 +485,14 @@ fn contradictions_are_brought_into_order() {
     cf.memtable_prefix_bloom_size_ratio = -1.0;
     assert_eq!(cf.sanitized().unwrap().memtable_prefix_bloom_size_ratio, 0.0);
     assert_eq!(s.soft_pending_compaction_bytes_limit, s.hard_pending_compaction_bytes_limit);
+    // Without a hard limit writes are slowed and never stopped.
+    cf.soft_pending_compaction_bytes_limit = 77;
+    cf.hard_pending_compaction_bytes_limit = 0;
+    let unstopped = cf.sanitized().unwrap();
+    assert_eq!(unstopped.soft_pending_compaction_bytes_limit, 77);
+    assert_eq!(unstopped.hard_pending_compaction_bytes_limit, 0);
+    cf.hard_pending_compaction_bytes_limit = 76;
+    assert_eq!(cf.sanitized().unwrap().soft_pending_compaction_bytes_limit, 76);
     assert_eq!(s.max_bytes_for_level_multiplier, 1.0);
     assert_eq!(s.max_bytes_for_level_multiplier_additional.len(), 12);
     cf.num_levels = 0;

@@ -5,10 +5,12 @@
 //! | `names`, `statistics`, `table_stats` | tickers and histograms |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
+//! | `contained_logger` | a logger of the program in its place |
 //! | `table_builds` | what building tables took |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
 
 pub mod cf_stats;
+mod contained_logger;
 pub mod db_stats;
 pub mod event_log;
 mod human;
@@ -21,6 +23,7 @@ mod table_builds;
 mod table_stats;
 
 pub use cf_stats::{CfStats, CfView, CompactionStats, LevelView};
+pub(crate) use contained_logger::ContainedLogger;
 pub use db_stats::DbStats;
 pub use info_log::{InfoLog, Logger, NullLogger};
 pub use listener::EventListener;

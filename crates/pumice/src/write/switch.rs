@@ -5,6 +5,7 @@
 //! state > wal. May wait and do I/O, and so suspends.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -260,14 +261,14 @@ impl DbInner {
         cf.next_mem_id += 1;
         let old = std::mem::replace(&mut cf.mem, fresh);
         old.mark_immutable();
+        cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });
+        cf.publish();
         self.info(format_args!(
             "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",
             cf.data.name,
-            cf.imm.len()
+            cf.imm.len() - 1
         ));
         self.notify_memtable_sealed(&cf.data, &old);
-        cf.imm.push_back(ImmutableMemTable { mem: old, next_log: log_number, reason });
-        cf.publish();
         self.update_stall(cf);
     }
 

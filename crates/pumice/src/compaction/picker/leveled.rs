@@ -19,27 +19,29 @@ pub fn pick(
     marks: &FileMarks,
     cache: &mut PriorityCache,
 ) -> Option<CompactionPick> {
-    by_score(ctx, scores, cache).or_else(|| by_mark(ctx, marks))
+    by_score(ctx, scores, cache, |_| true).or_else(|| by_mark(ctx, marks))
 }
 
-/// A compaction out of L0, if it has a score of 1 or more.
-pub fn pick_level0(ctx: &PickContext<'_>, scores: &LevelScores) -> Option<CompactionPick> {
-    let score = scores.score(0);
-    if score < 1.0 {
-        return None;
-    }
-    let pick = out_of_level0(ctx).or_else(|| inside_level0(ctx, ctx.pick_intra_level0()?))?;
-    Some(CompactionPick { score, ..pick })
-}
-
-/// The first level with a score of 1 or more that offers a compaction.
-fn by_score(
+/// The most urgent compaction of those that writers wait for: out of L0, and out of the level below
+/// it, which every compaction of L0 rewrites.
+pub fn pick_upper(
     ctx: &PickContext<'_>,
     scores: &LevelScores,
     cache: &mut PriorityCache,
 ) -> Option<CompactionPick> {
+    by_score(ctx, scores, cache, |level| level == 0 || level == ctx.targets.base_level)
+}
+
+/// The first of the `wanted` levels with a score of 1 or more that offers a compaction.
+fn by_score(
+    ctx: &PickContext<'_>,
+    scores: &LevelScores,
+    cache: &mut PriorityCache,
+    wanted: impl Fn(usize) -> bool,
+) -> Option<CompactionPick> {
     let mut level0_waits = false;
-    for &(score, level) in scores.by_score.iter().take_while(|(score, _)| *score >= 1.0) {
+    let due = scores.by_score.iter().take_while(|(score, _)| *score >= 1.0);
+    for &(score, level) in due.filter(|(_, level)| wanted(*level)) {
         // Nothing may leave the base level while L0 waits for it, or L0 would starve.
         if level0_waits && level == ctx.targets.base_level {
             continue;

@@ -15,7 +15,7 @@ use pumice_manifest::{
 
 use super::{
     CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
-    RunningCompactions, UniversalRules, pick, pick_range,
+    RunningCompactions, UniversalRules, pick, pick_range, pick_upper,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -102,7 +102,11 @@ impl Tree {
             options: &options,
             running: &self.running,
         };
-        match pick(&ctx, &scores, &marks, &mut self.cache) {
+        let picked = match command.args.contains_key("upper") {
+            true => pick_upper(&ctx, &scores, &mut self.cache),
+            false => pick(&ctx, &scores, &marks, &mut self.cache),
+        };
+        match picked {
             Some(pick) => {
                 self.register(command, &pick);
                 show(&pick)

@@ -5,7 +5,7 @@
 //! way between the soft and the hard limit, which it approaches ever more slowly:
 //!
 //! ```text
-//! cap = sustainable + (goal - debt) / (amplification * 20 s)
+//! cap = sustainable + (goal - debt) / (amplification * 10 s)
 //! ```
 //!
 //! Beyond the goal the intake falls further, to half of what is sustainable at the hard limit, so
@@ -18,12 +18,16 @@ use super::rates::{Average, Counter, weight};
 use crate::control::policy::FamilyInputs;
 
 /// The room that is left is spent in about so many seconds.
-const SPEND_SECONDS: f64 = 20.0;
+const SPEND_SECONDS: f64 = 10.0;
 /// Compaction speed and amplification are averages over about so many seconds.
 const SPEED_HORIZON: f64 = 10.0;
 const COST_HORIZON: f64 = 60.0;
 /// Below this share of the soft limit the debt does not bind.
 const FREE_SHARE: f64 = 0.5;
+/// RocksDB's limits are so far apart.
+const HARD_OVER_SOFT: f64 = 4.0;
+/// What memory is going to cost counts up to this share of where the debt may grow to.
+const PROMISED_SHARE: f64 = 0.25;
 /// From this share on compactions are taken to be as fast as they can.
 const BUSY_SHARE: f64 = 0.1;
 /// What an admitted byte is taken to cost before anything is known, and at least.
@@ -40,8 +44,10 @@ pub(super) struct DebtLook {
     /// Seconds since the last one, and whether nobody looked for most of them.
     pub seconds: f64,
     pub rested: bool,
-    /// User bytes admitted meanwhile.
-    pub admitted: f64,
+    /// The total of memtable bytes that flushes have put into tables, and how many of them a user
+    /// byte becomes.
+    pub flushed: f64,
+    pub growth: f64,
     /// The total that compactions have written.
     pub written: f64,
     /// Debt and soft limits of all families.
@@ -55,10 +61,11 @@ pub(super) struct DebtLook {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DebtWatch {
     written: Counter,
+    flushed: Counter,
     /// None before the first tick.
     last_debt: Option<f64>,
     speed: Average,
-    admitted: Average,
+    flushed_bytes: Average,
     cost: Average,
 }
 
@@ -66,9 +73,11 @@ impl DebtWatch {
     /// Takes in a tick.
     pub fn learn(&mut self, look: &DebtLook) {
         let written = self.written.advance(look.written);
+        // What is in memory has cost nothing yet.
+        let flushed = self.flushed.advance(look.flushed) / look.growth;
         let Some(before) = self.last_debt.replace(look.debt) else {
-            // Both averages begin with nothing: a byte is admitted long before it costs.
-            self.admitted.add(0.0, 1.0);
+            // Both averages begin with nothing: a byte is flushed long before it has cost all.
+            self.flushed_bytes.add(0.0, 1.0);
             self.cost.add(0.0, 1.0);
             return;
         };
@@ -76,18 +85,18 @@ impl DebtWatch {
             self.speed.add(written / look.seconds, weight(look.seconds, SPEED_HORIZON));
         }
         let w = weight(look.seconds, COST_HORIZON);
-        self.admitted.add(look.admitted, w);
+        self.flushed_bytes.add(flushed / look.seconds, w);
         // What comes in such a leap was ingested, or is counted by other limits now.
         let grown = look.debt - before;
         let leaped = grown.abs() > LEAP_MEMTABLES * look.memtable;
-        self.cost.add(written + if leaped { 0.0 } else { grown }, w);
+        self.cost.add((written + if leaped { 0.0 } else { grown }) / look.seconds, w);
     }
 
     /// Bytes that compactions write for each admitted byte.
     pub fn amplification(&self) -> f64 {
-        match (self.cost.get(), self.admitted.get()) {
-            (Some(cost), Some(admitted)) if admitted > 0.0 && cost > 0.0 => {
-                (cost / admitted).clamp(COST_MIN, 100.0)
+        match (self.cost.get(), self.flushed_bytes.get()) {
+            (Some(cost), Some(flushed)) if flushed > 0.0 && cost > 0.0 => {
+                (cost / flushed).clamp(COST_MIN, 100.0)
             }
             _ => COST_FIRST,
         }
@@ -98,14 +107,29 @@ impl DebtWatch {
         self.speed.get().unwrap_or(0.0) / self.amplification()
     }
 
+    /// The debt of a family and what its memory is going to add.
+    fn promised(&self, family: &FamilyInputs) -> f64 {
+        let memory = family.active_bytes + family.sealed_bytes;
+        let cost = memory * self.amplification();
+        family.debt_bytes + cost.min(PROMISED_SHARE * goal(family))
+    }
+
+    /// The same as a share of where the debt may grow to, 1 at most.
+    pub fn owed(&self, family: &FamilyInputs) -> f64 {
+        if family.soft_bytes <= 0.0 {
+            return 0.0;
+        }
+        (self.promised(family) / goal(family).max(1.0)).min(1.0)
+    }
+
     /// What the debt of a family lets in.
     pub fn limit(&self, family: &FamilyInputs) -> Option<Limit> {
-        let (soft, hard) = (family.soft_bytes, family.hard_bytes);
+        let (soft, hard) = (family.soft_bytes, hard(family));
         if !family.compacts || soft <= 0.0 || family.debt_bytes < FREE_SHARE * soft {
             return None;
         }
         let goal = goal(family);
-        let room = goal - family.debt_bytes;
+        let room = goal - self.promised(family);
         let sustainable = self.sustainable();
         let cap = if room >= 0.0 {
             sustainable + room / (self.amplification() * SPEND_SECONDS)
@@ -118,6 +142,11 @@ impl DebtWatch {
 }
 
 /// Where the debt of a family may grow to.
-pub(super) fn goal(family: &FamilyInputs) -> f64 {
-    family.soft_bytes + (family.hard_bytes - family.soft_bytes).max(0.0) / 2.0
+fn goal(family: &FamilyInputs) -> f64 {
+    family.soft_bytes + (hard(family) - family.soft_bytes).max(0.0) / 2.0
+}
+
+/// The hard limit; where nothing stops writes, as far above the soft one as by default.
+fn hard(family: &FamilyInputs) -> f64 {
+    if family.hard_bytes > 0.0 { family.hard_bytes } else { HARD_OVER_SOFT * family.soft_bytes }
 }

@@ -43,8 +43,8 @@ struct Family {
 }
 
 impl Learned {
-    /// Takes in a tick of `seconds`. Returns the user bytes that were admitted.
-    pub fn learn(&mut self, seconds: f64, totals: &Totals, families: &[FamilyInputs]) -> f64 {
+    /// Takes in a tick of `seconds`.
+    pub fn learn(&mut self, seconds: f64, totals: &Totals, families: &[FamilyInputs]) {
         self.learn_shares(seconds, families);
         let in_memory: f64 = families.iter().map(|f| f.active_bytes + f.sealed_bytes).sum();
         let admitted = self.admitted.advance(totals.admitted);
@@ -61,7 +61,6 @@ impl Learned {
         if files > 0.0 {
             self.file_bytes.add(bytes / files, FILE_WEIGHT);
         }
-        admitted
     }
 
     fn learn_shares(&mut self, seconds: f64, families: &[FamilyInputs]) {

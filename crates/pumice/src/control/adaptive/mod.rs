@@ -22,8 +22,9 @@
 //!
 //! The third stock moves steadily; its law is in `debt`.
 //!
-//! While room in memory or L0 is short, compactions of deeper levels write what the rest leaves of
-//! the device, and never less than a share that grows with the debt.
+//! While room in memory or L0 is short, or either slows writes, compactions of deeper levels write
+//! what the rest leaves of the device, and never less than a share that grows with the debt. Those
+//! out of the level below L0 are not among them: each compaction of L0 rewrites what is there.
 //!
 //! | part | is |
 //! |---|---|
@@ -41,7 +42,7 @@ mod rates;
 
 use self::debt::{DebtLook, DebtWatch};
 use self::learned::Learned;
-use self::rates::{Drain, Look, weight};
+use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
 /// The cap rises towards what the law says in about so many seconds; it falls at once.
@@ -52,6 +53,11 @@ const CAP_MIN: f64 = 16.0 * 1024.0;
 const LOOSE: f64 = 2.0;
 /// Deeper compactions keep at least this share of the device.
 const DEEP_SHARE_MIN: f64 = 0.1;
+/// What cannot wait is given so much more than it writes, lest what it shares with deeper
+/// compactions be taken for all that it can use; less the more is owed to deeper levels.
+const PUSH: f64 = 0.25;
+/// What it writes is averaged over about so many seconds.
+const URGENT_HORIZON: f64 = 1.0;
 /// Share of the room to L0's stop that may be used where it is more than what lies below the goal.
 const GUARD_SHARE: f64 = 0.25;
 /// An empty stock takes so many times its throughput, a full one as much less.
@@ -110,6 +116,9 @@ pub(crate) struct Adaptive {
     level0: Drain,
     debt: DebtWatch,
     learned: Learned,
+    urgent_written: Counter,
+    /// Bytes a second that all but deep compactions write, of late.
+    urgent: Average,
     tick_seconds: f64,
     cap: Option<f64>,
 }
@@ -118,7 +127,7 @@ impl Adaptive {
     fn learn(&mut self, inputs: &Inputs) {
         let (seconds, totals) = (inputs.seconds, &inputs.totals);
         let sum = |of: fn(&FamilyInputs) -> f64| inputs.families.iter().map(of).sum::<f64>();
-        let admitted = self.learned.learn(seconds, totals, &inputs.families);
+        self.learned.learn(seconds, totals, &inputs.families);
         let oldest = |of: fn(&FamilyInputs) -> Option<Relief>| {
             let jobs = inputs.families.iter().filter_map(of);
             jobs.map(|job| job.elapsed).max_by(f64::total_cmp)
@@ -146,12 +155,16 @@ impl Adaptive {
             drained: totals.l0_drained,
             job_seconds: totals.l0_seconds,
         });
+        let urgent = totals.flush_written + totals.l0_written + totals.base_written;
+        let urgent = self.urgent_written.advance(urgent);
+        self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
         let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
         self.debt.learn(&DebtLook {
             seconds,
             rested: inputs.rested,
-            admitted,
-            written: totals.l0_written + totals.deep_written,
+            flushed: totals.flushed,
+            growth: self.learned.growth(),
+            written: totals.l0_written + totals.base_written + totals.deep_written,
             debt: sum(|f| f.debt_bytes),
             soft: sum(|f| f.soft_bytes),
             memtable: memtables.fold(0.0, f64::max),
@@ -250,21 +263,23 @@ impl Adaptive {
         self.cap
     }
 
-    /// What compactions behind L0 may write while room is short.
-    fn deep_rate(&self, inputs: &Inputs, claim: f64) -> Option<f64> {
-        let short = inputs.families.iter().any(|family| {
-            let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |l| l.room_ratio);
-            // A compaction of L0 that has not begun may wait for a deeper one.
-            let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
-            level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
-        });
+    /// What compactions below the base level may write while room is short.
+    fn deep_rate(&self, inputs: &Inputs, binding: Binding) -> Option<f64> {
+        let slows = matches!(binding, Binding::Memtables | Binding::Level0);
+        let short = slows
+            || inputs.families.iter().any(|family| {
+                let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |l| l.room_ratio);
+                // A compaction of L0 that has not begun may wait for a deeper one.
+                let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
+                level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
+            });
         if !short || inputs.device_rate <= 0.0 {
             return None;
         }
-        let owed = inputs.families.iter().map(|f| f.debt_bytes / debt::goal(f).max(1.0));
-        let owed = owed.fold(0.0, f64::max).min(1.0);
+        let owed = inputs.families.iter().map(|f| self.debt.owed(f)).fold(0.0, f64::max);
         let least = inputs.device_rate * DEEP_SHARE_MIN.max(owed * owed);
-        Some((inputs.device_rate - claim - inputs.claimed_elsewhere).max(least))
+        let urgent = self.urgent.get().unwrap_or(0.0) * (1.0 + PUSH * (1.0 - owed));
+        Some((inputs.device_rate - urgent - inputs.claimed_elsewhere).max(least))
     }
 }
 
@@ -286,7 +301,7 @@ impl Policy for Adaptive {
         Grants {
             cap,
             binding,
-            deep_rate: self.deep_rate(inputs, claim),
+            deep_rate: self.deep_rate(inputs, binding),
             claim,
             all_threads: cap.is_some() || inputs.families.iter().any(pressed),
             tick_within: self.tick_seconds,

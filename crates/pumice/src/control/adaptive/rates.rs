@@ -36,10 +36,12 @@ impl Counter {
     }
 }
 
-/// The progress rate is the lower of two averages, over about so many seconds: the long one evens
-/// out, the short one shows a stalled device.
+/// Progress is averaged over about so many seconds; a stalled device shows in averages over the
+/// shorter time.
 const PROGRESS_HORIZON: f64 = 1.0;
 const STALL_HORIZON: f64 = 0.2;
+/// Averages go over so many steps of progress at least.
+const GAPS: f64 = 3.0;
 /// Share that the newest finished job has in the average.
 const JOB_WEIGHT: f64 = 0.3;
 /// The throughput goes by about so many seconds in which there was something to do.
@@ -60,9 +62,13 @@ pub(super) struct Drain {
     needed: bool,
     /// Bytes a second that jobs write while one runs.
     writes: Average,
+    writes_now: Average,
     /// Entries a second that jobs get done with while one runs.
     progress: Average,
     progress_now: Average,
+    /// Seconds between two steps of progress, and since the last one.
+    gap: Average,
+    quiet: f64,
     /// Stock a second that a job takes away.
     speed: Average,
     /// What was taken away lately, in how much time in which there was something to do.
@@ -95,10 +101,17 @@ impl Drain {
         let entries = self.entries.advance(look.entries);
         // Who ran for a part of the time only says nothing about speed.
         if look.elapsed.is_some_and(|elapsed| elapsed >= look.seconds) {
+            self.quiet += look.seconds;
+            if entries > 0.0 {
+                self.gap.add(std::mem::take(&mut self.quiet), JOB_WEIGHT);
+            }
+            // Large entries come in large steps.
+            let steps = GAPS * self.gap.get().unwrap_or(0.0);
             let rate = entries / look.seconds;
-            self.progress.add(rate, weight(look.seconds, PROGRESS_HORIZON));
-            self.progress_now.add(rate, weight(look.seconds, STALL_HORIZON));
+            self.progress.add(rate, weight(look.seconds, PROGRESS_HORIZON.max(steps)));
+            self.progress_now.add(rate, weight(look.seconds, STALL_HORIZON.max(steps)));
             self.writes.add(bytes / look.seconds, weight(look.seconds, PROGRESS_HORIZON));
+            self.writes_now.add(bytes / look.seconds, weight(look.seconds, STALL_HORIZON));
         }
         let stock = self.drained.advance(look.drained);
         let took = self.seconds.advance(look.job_seconds);
@@ -126,8 +139,15 @@ impl Drain {
         self.writes.get().unwrap_or(0.0)
     }
 
+    /// Where jobs are on their way: a device has slowed if both entries and bytes show it, as a
+    /// write buffer takes up the one and gives the other.
     fn progress_rate(&self) -> Option<f64> {
-        Some(self.progress.get()?.min(self.progress_now.get()?))
+        let share = |now: Average, long: Average| {
+            let (now, long) = (now.get().unwrap_or(0.0), long.get().unwrap_or(0.0));
+            if long > 0.0 { (now / long).min(1.0) } else { 0.0 }
+        };
+        let entries = share(self.progress_now, self.progress);
+        Some(self.progress.get()? * entries.max(share(self.writes_now, self.writes)))
     }
 
     /// Seconds until `job` is done. The slower of two guesses holds: a job may be through with its

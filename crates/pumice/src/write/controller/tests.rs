@@ -36,6 +36,7 @@ fn causes_follow_the_documented_order() {
         hard_pending_compaction_bytes_limit: 0,
         ..options()
     };
+    let unstopped = ColumnFamilyOptions { hard_pending_compaction_bytes_limit: 0, ..options() };
     let never = ColumnFamilyOptions { level0_slowdown_writes_trigger: -1, ..options() };
     let cases = [
         (&plain, inputs(0, 0, 0), None),
@@ -53,6 +54,7 @@ fn causes_follow_the_documented_order() {
         (&three, inputs(3, 0, 0), MemtableStop),
         (&merging, inputs(3, 0, 0), None),
         (&unlimited, inputs(0, 0, u64::MAX), None),
+        (&unstopped, inputs(0, 0, u64::MAX), PendingBytesDelay),
         (&never, inputs(0, 35, 0), None),
         (&never, inputs(0, 36, 0), L0Stop),
     ];

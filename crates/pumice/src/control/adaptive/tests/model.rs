@@ -39,10 +39,14 @@ pub struct Shape {
     pub slots: usize,
     /// Bytes in files for a byte in memory: what overwriting and compression leave.
     pub left: f64,
+    /// Bytes of the level below that each compaction of L0 rewrites, whatever it takes out of L0.
+    pub base: f64,
     /// Bytes of memory or of files that a job goes through in a second at most.
     pub pace: f64,
     /// Seconds that a job waits for its sync after its last byte.
     pub sync: f64,
+    /// Jobs tell of their progress in steps of so many bytes: large values.
+    pub grain: f64,
 }
 
 pub const ROCKSDB: Shape = Shape {
@@ -52,8 +56,10 @@ pub const ROCKSDB: Shape = Shape {
     hard: 256e3 * MB,
     slots: 2,
     left: 1.0,
+    base: 0.0,
     pace: f64::INFINITY,
     sync: 0.0,
+    grain: 0.0,
 };
 
 /// What came of it.
@@ -83,6 +89,12 @@ struct Job {
     written_at: Option<f64>,
 }
 
+impl Shape {
+    fn in_steps(&self, entries: f64) -> f64 {
+        if self.grain > 0.0 { (entries / self.grain).floor() * self.grain } else { entries }
+    }
+}
+
 impl Job {
     fn new(count: usize, bytes: f64, total: f64, now: f64) -> Self {
         Job { count, bytes, total, done: 0.0, began: now, written_at: None }
@@ -104,9 +116,9 @@ impl Job {
         self.written_at.is_some_and(|at| now - at >= shape.sync)
     }
 
-    fn relief(&self, now: f64, stock: f64) -> Relief {
+    fn relief(&self, now: f64, stock: f64, shape: &Shape) -> Relief {
         let elapsed = now - self.began;
-        let done_entries = self.done / self.total * self.bytes;
+        let done_entries = shape.in_steps(self.done / self.total * self.bytes);
         Relief { stock, total_entries: self.bytes, done_entries, elapsed }
     }
 }
@@ -150,7 +162,10 @@ impl Tree {
     fn debt(&self) -> f64 {
         let owed = self.deep_owed + self.deep.iter().map(|j| j.total - j.done).sum::<f64>();
         let level0: f64 = self.level0.iter().sum();
-        owed + if self.level0.len() >= 4 { level0 * L0_COST } else { 0.0 }
+        let base = self.shape.base;
+        // As RocksDB's estimate does, what leaves L0 is counted on its way through all levels.
+        let due = level0 * (L0_COST + DEEP_COST) + base;
+        owed + if self.level0.len() >= 4 { due } else { 0.0 }
     }
 
     fn stopped(&self) -> bool {
@@ -174,12 +189,12 @@ impl Tree {
             sealed: self.sealed.len() as f64,
             sealed_bytes: self.sealed.iter().sum(),
             flush_due: self.flush.is_none() && !self.sealed.is_empty(),
-            flush: self.flush.map(|job| job.relief(now, job.bytes)),
+            flush: self.flush.map(|job| job.relief(now, job.bytes, &self.shape)),
             l0_files: self.level0.len() as f64,
             l0_trigger: 4.0,
             l0_slowdown: 20.0,
             l0_stop: 36.0,
-            l0_job: self.l0_job.map(|job| job.relief(now, job.count as f64)),
+            l0_job: self.l0_job.map(|job| job.relief(now, job.count as f64, &self.shape)),
             debt_bytes: self.debt(),
             soft_bytes: self.shape.soft,
             hard_bytes: self.shape.hard,
@@ -207,7 +222,8 @@ impl Tree {
         if self.l0_job.is_none() && self.level0.len() >= 4 && running < slots {
             let bytes: f64 = self.level0.iter().sum();
             let count = self.level0.len();
-            self.l0_job = Some(Job::new(count, bytes, bytes * L0_COST, now));
+            let total = bytes * L0_COST + self.shape.base;
+            self.l0_job = Some(Job::new(count, bytes, total, now));
         }
         while self.deep_owed > SLICE / 4.0
             && self.deep.len() + usize::from(self.l0_job.is_some()) < slots
@@ -290,12 +306,15 @@ impl Ticker {
         if !sealed && now - self.ticked < self.grants.tick_within - STEP / 2.0 {
             return;
         }
-        let totals = tree.totals;
+        let mut totals = tree.totals;
+        totals.flush_entries = tree.shape.in_steps(totals.flush_entries);
+        totals.l0_entries = tree.shape.in_steps(totals.l0_entries);
         let written = totals.flush_written + totals.l0_written + totals.deep_written;
         let seconds = now - self.ticked;
         let rate = (written - self.written) / seconds;
         (self.ticked, self.written) = (now, written);
-        tree.device_rate = (tree.device_rate * (1.0 - seconds / 30.0)).max(rate);
+        let horizon = if self.grants.deep_rate.is_some() { 300.0 } else { 30.0 };
+        tree.device_rate = (tree.device_rate * (1.0 - seconds / horizon)).max(rate);
         self.grants = policy.tick(&Inputs {
             seconds,
             rested: std::mem::take(&mut self.rested),

@@ -117,10 +117,11 @@ public class Client {
 
     static void channelsAndUsers(Jedis r, Jedis other, RedisProtocol protocol) throws Exception {
         var heard = new CompletableFuture<String>();
+        var told = new CompletableFuture<Long>();
         var listener = new JedisPubSub() {
             @Override
             public void onSubscribe(String channel, int count) {
-                CompletableFuture.runAsync(() -> same(r.publish("news", "hello"), 1L));
+                CompletableFuture.runAsync(() -> told.complete(r.publish("news", "hello")));
             }
 
             @Override
@@ -130,6 +131,8 @@ public class Client {
             }
         };
         other.subscribe(listener, "news");
+        // The message may be here before the reply, and the connection is for one at a time.
+        same(told.get(), 1L);
         same(heard.get(), "news hello");
         same(r.pubsubNumSub("news"), Map.of("news", 0L));
         same(r.aclSetUser("alice", "reset", "on", ">secret", "~own:*", "+get", "+set", "+del"), "OK");

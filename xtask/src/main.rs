@@ -6,6 +6,7 @@
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
+//! | `clients` | the Redis clients of other languages against the server |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -15,12 +16,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod clients;
 mod peers;
 mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test | loom | sim [arguments])";
+const USAGE: &str = "usage: cargo xtask (peers | tidy | test | clients | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
             _ => ExitCode::FAILURE,
         },
         ["test"] => suite::run(&root),
+        ["clients"] => clients::run(&root),
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run_loom(&root),
         _ => {

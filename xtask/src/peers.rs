@@ -8,6 +8,7 @@
 //!    its.
 //! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it looks at the server's
 //!    status page. Where it cannot be installed, that is said, and the tests go without.
+//! 5. redis-py, from PyPI: see `clients`.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
 //! `/opt/pumice-peers`; when it is nowhere, Maven brings it into `.peers/`. Running this twice
@@ -17,6 +18,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::clients;
 
 const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
@@ -33,6 +36,8 @@ pub struct Peers {
     pub ldb: PathBuf,
     /// RocksDB 10.10.1's C library.
     pub rocksdb_so: PathBuf,
+    /// The folder of redis-py.
+    pub redis_py: PathBuf,
     /// A browser without a window, where there is one.
     pub browser: Option<PathBuf>,
 }
@@ -42,7 +47,8 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     let ldb = install_tools()?;
     install_redis()?;
     let rocksdb_so = install_library(root)?;
-    Ok(Peers { ldb, rocksdb_so, browser: install_browser() })
+    let redis_py = clients::install_python(root)?;
+    Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
 }
 
 fn install_browser() -> Option<PathBuf> {
@@ -152,7 +158,7 @@ fn apt_install(package: &str) -> Result<(), String> {
 }
 
 /// Runs a program without input; its output is shown only when it fails.
-fn run_quietly(program: &str, args: &[&str]) -> Result<(), String> {
+pub fn run_quietly(program: &str, args: &[&str]) -> Result<(), String> {
     let output = Command::new(program)
         .args(args)
         .env("DEBIAN_FRONTEND", "noninteractive")

@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::peers::Peers;
-use crate::{peers, sim, tidy};
+use crate::{clients, peers, sim, tidy};
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -275,6 +275,7 @@ fn run_tests(
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(peers) = peers {
         command.env(peers::LIBRARY_VARIABLE, &peers.rocksdb_so);
+        command.env(clients::PYTHON_VARIABLE, &peers.redis_py);
         command.envs(peers.browser.as_ref().map(|browser| (peers::BROWSER_VARIABLE, browser)));
     }
     let mut child = match command.spawn() {

@@ -8,7 +8,8 @@
 
 mod rocksdb;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +95,11 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+/// Tells whoever started it; it may not listen any more.
+fn say(line: std::fmt::Arguments<'_>) {
+    writeln!(std::io::stdout(), "{line}").ok();
+}
+
 /// Serves until the end is asked for.
 fn serve(config: Config) -> Result<(), String> {
     let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
@@ -107,32 +113,34 @@ fn serve(config: Config) -> Result<(), String> {
             eprintln!("pumice serve: signals: {error}");
             return;
         }
-        println!("ending; once more to end at once");
+        say(format_args!("ending; once more to end at once"));
         end();
         if signals.wait().is_ok() {
             std::process::exit(IMPATIENT);
         }
     }));
-    println!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION"));
+    say(format_args!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION")));
     if let Engine::Foreign(engine) = running.shared().keyspace.engine() {
-        println!("the engine is {}", engine.name());
+        say(format_args!("the engine is {}", engine.name()));
     }
     for address in running.addresses() {
-        println!("listening on {address}: redis-cli -p {}", address.port());
+        say(format_args!("listening on {address}: redis-cli -p {}", address.port()));
     }
     if let Some(path) = running.socket() {
-        println!("listening on {}: redis-cli -s {}", path.display(), path.display());
+        say(format_args!("listening on {}: redis-cli -s {}", path.display(), path.display()));
     }
     if let Some(address) = running.metrics() {
-        println!("metrics on http://{address}/metrics");
+        say(format_args!("metrics on http://{address}/metrics"));
     }
     if let Some(address) = running.status() {
-        println!("status on http://{address}/");
+        say(format_args!("status on http://{address}/"));
     }
-    println!("Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept");
+    say(format_args!(
+        "Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept"
+    ));
     while !running.wait(Duration::from_secs(3600)) {}
     running.stop()?;
-    println!("ended; everything is on disk");
+    say(format_args!("ended; everything is on disk"));
     Ok(())
 }
 

@@ -156,7 +156,8 @@ fn numpat(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn numsub(call: &mut Call<'_, '_>) -> Outcome<()> {
     let names = &call.args[2..];
-    call.out.map(names.len());
+    // No map, whatever the protocol.
+    call.out.array(names.len() * 2);
     for name in names {
         call.out.bulk(name);
         call.out.count(call.shared.channels.listeners(name));

@@ -14,7 +14,7 @@ pub mod number;
 pub mod reply;
 pub mod request;
 
-pub use reply::Reply;
+pub use reply::{Meter, Reply};
 #[cfg(test)]
 mod tests;
 

@@ -5,14 +5,28 @@
 //!
 //! Thread safety: plain data.
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::number;
 
+/// Replies ask their meter after so many bytes each.
+const METERED: usize = 64 << 10;
+
+/// Who is told while replies grow.
+pub trait Meter: Send + Sync {
+    /// There will be so many bytes more; false if there may not. Does not suspend.
+    fn grow(&self, bytes: usize) -> bool;
+}
+
 /// Bytes of replies, one after the other.
-#[derive(Debug)]
 pub struct Reply {
     bytes: Vec<u8>,
     /// Bytes there may be; what is beyond is lost.
     bytes_max: usize,
+    /// Bytes there may be before somebody has to be asked: the meter, or `bytes_max`.
+    bytes_asked: usize,
+    meter: Option<Arc<dyn Meter>>,
     is_full: bool,
     /// The client understands RESP3.
     pub resp3: bool,
@@ -20,7 +34,20 @@ pub struct Reply {
 
 impl Default for Reply {
     fn default() -> Reply {
-        Reply { bytes: Vec::new(), bytes_max: usize::MAX, is_full: false, resp3: false }
+        Reply {
+            bytes: Vec::new(),
+            bytes_max: usize::MAX,
+            bytes_asked: usize::MAX,
+            meter: None,
+            is_full: false,
+            resp3: false,
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(&self.bytes))
     }
 }
 
@@ -29,17 +56,30 @@ impl Reply {
     pub fn new() -> Reply {
         Reply::default()
     }
+    /// No replies yet; `meter` is asked for what is more than some.
+    pub fn metered(meter: Arc<dyn Meter>) -> Reply {
+        Reply { bytes_asked: METERED, meter: Some(meter), ..Reply::default() }
+    }
     /// What has been said.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
     /// Gives the bytes away and begins anew.
     pub fn take(&mut self) -> Vec<u8> {
+        self.ask_anew();
         std::mem::take(&mut self.bytes)
+    }
+    /// Whoever is asked has forgotten what it has said.
+    fn ask_anew(&mut self) {
+        self.bytes_asked = match self.meter {
+            Some(_) => self.bytes_max.min(METERED),
+            None => self.bytes_max,
+        };
     }
     /// From now on it takes so many bytes and loses what is beyond: then it is full.
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
+        self.ask_anew();
     }
     /// Bytes that it can still take.
     pub fn room(&self) -> usize {
@@ -56,11 +96,22 @@ impl Reply {
         self.add(&elements);
     }
     fn add(&mut self, bytes: &[u8]) {
-        if self.bytes.len() + bytes.len() > self.bytes_max {
+        let len = self.bytes.len() + bytes.len();
+        if len > self.bytes_asked && !self.may_have(len) {
             self.is_full = true;
         } else {
             self.bytes.extend_from_slice(bytes);
         }
+    }
+    #[cold]
+    fn may_have(&mut self, len: usize) -> bool {
+        let upto = len.saturating_add(METERED).min(self.bytes_max);
+        let may = len <= self.bytes_max
+            && self.meter.as_ref().is_none_or(|meter| meter.grow(upto - self.bytes_asked));
+        if may {
+            self.bytes_asked = upto;
+        }
+        may
     }
     /// Forgets what was said after `bytes` bytes.
     pub fn truncate(&mut self, bytes: usize) {
@@ -71,6 +122,7 @@ impl Reply {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.is_full = false;
+        self.ask_anew();
         self.bytes.shrink_to(16 << 10);
     }
     /// How much has been said.

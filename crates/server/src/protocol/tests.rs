@@ -1,7 +1,10 @@
 //! Unit tests: requests cut at every byte, at random, and damaged; the texts of refusals; replies.
 #![allow(clippy::unwrap_used)]
 
-use super::reply::Reply;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::reply::{Meter, Reply};
 use super::request::{Limits, Parser, ProtocolError, split_words};
 
 type Commands = Vec<Vec<Vec<u8>>>;
@@ -216,4 +219,37 @@ fn what_is_done_can_go_while_the_next_request_comes() {
         }
         assert_eq!(seen, 50);
     }
+}
+
+/// Allows a mebibyte.
+#[derive(Default)]
+struct Mebibyte(AtomicUsize);
+
+impl Meter for Mebibyte {
+    fn grow(&self, bytes: usize) -> bool {
+        self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= 1 << 20
+    }
+}
+
+#[pumice_test_macros::test]
+fn replies_ask_before_they_grow() {
+    const FREE: usize = 64 << 10;
+    let meter = Arc::new(Mebibyte::default());
+    let mut reply = Reply::metered(meter.clone());
+    let asked = || meter.0.load(Ordering::Relaxed);
+    reply.bulk(&[b'x'; 1000]);
+    assert_eq!(asked(), 0, "small replies ask nobody");
+    while !reply.is_full() {
+        assert!(reply.len() <= asked() + FREE, "{} after {}", reply.len(), asked());
+        reply.bulk(&[b'x'; 1000]);
+    }
+    assert!(((1 << 20) - FREE..=(1 << 20) + FREE).contains(&reply.len()), "{}", reply.len());
+    // The limit holds beside it, and what was sent is forgotten.
+    reply.clear();
+    meter.0.store(0, Ordering::Relaxed);
+    reply.limit(100_000);
+    reply.bulk(&[b'x'; 70_000]);
+    assert!(!reply.is_full() && asked() == 100_000 - FREE, "{}", asked());
+    reply.bulk(&[b'x'; 70_000]);
+    assert!(reply.is_full() && asked() == 100_000 - FREE, "{}", asked());
 }

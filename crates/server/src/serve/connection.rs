@@ -22,17 +22,18 @@ use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pumice_port::fiber::{maybe_yield, spawn_here};
 use pumice_port::net::{Direction, Stream};
-use pumice_port::thread::JoinHandle;
+use pumice_port::thread::{self, JoinHandle};
 use pumice_port::time;
 
 use super::Server;
 use super::executor::{error_text, execute};
 use crate::protocol::{Limits, Parser, Reply};
 use crate::session::Session;
-use crate::session::clients::Peer;
+use crate::session::clients::{Growth, Peer};
 use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
 use crate::session::waiters::Waiter;
@@ -53,6 +54,9 @@ const BUFFER_BYTES_IDLE: usize = 8 << 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
 /// Bytes that a request has to grow by in a second once its time is over.
 const REQUEST_BYTES_PER_SECOND: usize = 64 << 10;
+/// Who waits for memory looks so often whether there is some, this long apart.
+const ROOM_LOOKS: u32 = 20;
+const ROOM: Duration = Duration::from_millis(5);
 /// A client that does not take its replies may stay so long.
 const SEND_NANOS: u64 = 60_000_000_000;
 
@@ -126,8 +130,9 @@ struct Connection<'s> {
     request_nanos: Option<u64>,
     /// Bytes of input that it keeps.
     input_bytes: usize,
-    /// Bytes that the client is charged for.
+    /// Bytes that the client is charged for, but for those of replies that grow.
     charged: u64,
+    growth: Arc<Growth>,
 }
 
 /// Serves the connection that has entered `server`, until it ends. Suspends.
@@ -155,11 +160,13 @@ fn serve_by(
     let shared = &server.shared;
     let client = shared.clients.add(peer, time::wall_micros() / 1000);
     let id = client.id;
+    let growth = Arc::new(Growth::new(&shared.clients, &client));
     let mut connection = Connection {
         server,
         stream,
         session: Session::new(client, &shared.acl),
-        out: Reply::new(),
+        out: Reply::metered(growth.clone()),
+        growth,
         pusher: None,
         replies: 0,
         replies_max: usize::MAX,
@@ -189,7 +196,8 @@ fn serve_by(
     shared.unsubscribe_all(&mut connection.session);
     connection.end_pusher();
     shared.watches.unwatch(&mut connection.session.watched);
-    shared.clients.memory.release(&connection.session.client, connection.charged);
+    let charged = connection.charged + connection.growth.take();
+    shared.clients.memory.release(&connection.session.client, charged);
     shared.clients.remove(id);
     // Whoever sees the end may connect again at once.
     drop(place);
@@ -211,6 +219,7 @@ impl Connection<'_> {
             self.replies_max =
                 shared.hot.clients_bytes.load(Ordering::Relaxed).max(REPLY_BYTES_MIN);
             self.out.limit(self.replies_max);
+            self.wait_for_room();
             if !self.carry_out(&mut input, &mut parser) || !self.flush() || self.session.closes {
                 return;
             }
@@ -225,6 +234,7 @@ impl Connection<'_> {
     fn charge(&mut self) {
         let bytes = (self.input_bytes + self.out.len() + self.session.bytes()) as u64;
         let (clients, client) = (&self.server.shared.clients, &self.session.client);
+        self.charged += self.growth.take();
         if bytes > self.charged {
             clients.memory.add(client, bytes - self.charged);
             clients.enforce();
@@ -232,6 +242,18 @@ impl Connection<'_> {
             clients.memory.release(client, self.charged - bytes);
         }
         self.charged = bytes;
+    }
+
+    /// Waits a while when clients have more than they may: those that were let go give theirs back
+    /// when they run.
+    fn wait_for_room(&self) {
+        let clients = &self.server.shared.clients;
+        for _ in 0..ROOM_LOOKS {
+            if !clients.memory.is_over() || self.session.client.is_evicted() {
+                return;
+            }
+            thread::sleep(ROOM);
+        }
     }
 
     /// Starts the fiber that sends what is in the outbox, if there is one now.
@@ -312,6 +334,7 @@ impl Connection<'_> {
                         return false;
                     }
                     maybe_yield();
+                    self.wait_for_room();
                 }
                 Pause::Wait => {
                     let mut args = Vec::with_capacity(8);

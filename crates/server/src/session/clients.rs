@@ -15,6 +15,7 @@ use pumice_port::sync::Mutex;
 
 use super::acl::user::User;
 use super::waiters::Waiter;
+use crate::protocol::Meter;
 
 /// Ends a connection, whatever it waits for.
 pub type Hangup = Box<dyn Fn() + Send + Sync>;
@@ -122,6 +123,11 @@ impl Client {
         String::from_utf8_lossy(name).into_owned()
     }
 
+    /// It was let go because it had too many bytes.
+    pub fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Relaxed)
+    }
+
     /// Ends the connection. Does not suspend.
     pub fn hang_up(&self) {
         (self.hangup)();
@@ -172,6 +178,35 @@ impl Memory {
     }
 }
 
+/// What the replies of a client cost while they grow, until their connection charges for them.
+pub struct Growth {
+    clients: Arc<Clients>,
+    client: Arc<Client>,
+    bytes: AtomicU64,
+}
+
+impl Growth {
+    /// Nothing yet.
+    pub fn new(clients: &Arc<Clients>, client: &Arc<Client>) -> Growth {
+        let (clients, client) = (Arc::clone(clients), Arc::clone(client));
+        Growth { clients, client, bytes: AtomicU64::new(0) }
+    }
+    /// Bytes that are charged, which are the connection's from now on.
+    pub fn take(&self) -> u64 {
+        self.bytes.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Meter for Growth {
+    /// False once the client was let go, for this or before.
+    fn grow(&self, bytes: usize) -> bool {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.clients.memory.add(&self.client, bytes as u64);
+        self.clients.enforce();
+        !self.client.is_evicted()
+    }
+}
+
 /// All connections.
 #[derive(Default)]
 pub struct Clients {
@@ -217,7 +252,7 @@ impl Clients {
         }
         let bytes = |client: &Arc<Client>| client.bytes.load(Ordering::Relaxed);
         let (gone, mut there): (Vec<_>, Vec<_>) =
-            self.list().into_iter().partition(|c| c.is_evicted.load(Ordering::Relaxed));
+            self.list().into_iter().partition(|client| client.is_evicted());
         there.sort_by_cached_key(|client| std::cmp::Reverse(bytes(client)));
         let max = self.memory.max.load(Ordering::Relaxed);
         // What belongs to those that are ending comes back by itself.

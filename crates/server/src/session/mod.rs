@@ -145,7 +145,7 @@ pub struct Shared {
     /// Those that are looked at often.
     pub hot: hot::Hot,
     /// Who is connected.
-    pub clients: Clients,
+    pub clients: Arc<Clients>,
     /// Who may do what.
     pub acl: Acl,
     /// Who watches what.
@@ -172,7 +172,7 @@ impl Shared {
             keyspace,
             config,
             hot: hot::Hot::default(),
-            clients: Clients::default(),
+            clients: Arc::default(),
             acl: Acl::default(),
             watches: watch::Watches::default(),
             waiters: waiters::Waiters::default(),

@@ -60,7 +60,7 @@ pub fn canonical(bytes: &[u8], at: &mut usize, any_order: bool) -> String {
     *at = end + 2;
     let len = line[1..].parse::<i64>().unwrap_or(0);
     match line.as_bytes()[0] {
-        b'$' if len >= 0 => {
+        b'$' | b'=' if len >= 0 => {
             let from = *at;
             *at += len as usize + 2;
             format!("{line} {}", String::from_utf8_lossy(&bytes[from..from + len as usize]))
@@ -71,6 +71,15 @@ pub fn canonical(bytes: &[u8], at: &mut usize, any_order: bool) -> String {
                 parts.sort();
             }
             format!("*{len}[{}]", parts.join(", "))
+        }
+        kind @ (b'~' | b'>' | b'%') => {
+            let mut pair = || canonical(bytes, at, any_order);
+            let part = |_| if kind == b'%' { format!("{}: {}", pair(), pair()) } else { pair() };
+            let mut parts: Vec<_> = (0..len).map(part).collect();
+            if kind != b'>' {
+                parts.sort();
+            }
+            format!("{line}[{}]", parts.join(", "))
         }
         _ => line,
     }
@@ -100,11 +109,15 @@ fn are_near(one: &str, two: &str) -> bool {
     time(one).zip(time(two)).is_some_and(|(one, two)| one.abs_diff(two) < 20_000)
 }
 
-fn compare(seed: u64, commands: u64) -> Vec<String> {
+fn compare(seed: u64, commands: u64, protocol: &str) -> Vec<String> {
     let scratch = Scratch::new("peer");
     let running = start(scratch.path(), &[]);
     let mut redis = Redis::start(&scratch);
     let (mut ours, mut theirs) = (Caller::to(&running), redis.connect());
+    let hello = ["HELLO", protocol].map(str::to_string);
+    for caller in [&mut ours, &mut theirs] {
+        ask(caller, &hello);
+    }
     let mut random = Random::new(seed);
     let mut differences = Vec::new();
     for step in 0..commands {
@@ -137,7 +150,13 @@ pub fn commands(default: u64) -> u64 {
 
 #[pumice_test_macros::test]
 fn replies_are_those_of_redis() {
-    let differences = compare(number("PUMICE_SEED", 1), commands(3000));
+    let differences = compare(number("PUMICE_SEED", 1), commands(3000), "2");
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[pumice_test_macros::test]
+fn replies_of_resp3_are_those_of_redis() {
+    let differences = compare(number("PUMICE_SEED", 2), commands(3000), "3");
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 

@@ -54,6 +54,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arc-swap", &["pumice", "table"]),
     ("sha2", &["server"]),
     ("subtle", &["server"]),
+    ("rustls", &["server"]),
     ("crossbeam-utils", &["port", "cache", "memtable", "table", "pumice"]),
 ];
 

@@ -126,6 +126,10 @@ fn serve(config: Config) -> Result<(), String> {
     for address in running.addresses() {
         say(format_args!("listening on {address}: redis-cli -p {}", address.port()));
     }
+    for address in running.tls_addresses() {
+        let (host, port) = (address.ip(), address.port());
+        say(format_args!("listening on {address} for TLS: redis-cli --tls -h {host} -p {port}"));
+    }
     if let Some(path) = running.socket() {
         say(format_args!("listening on {}: redis-cli -s {}", path.display(), path.display()));
     }

@@ -14,6 +14,7 @@ mod ends;
 mod fuzz;
 mod kills;
 mod slow;
+mod tls;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

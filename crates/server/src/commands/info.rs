@@ -57,7 +57,8 @@ fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "pumice_version:{}\r", env!("CARGO_PKG_VERSION"))?;
     writeln!(text, "redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r")?;
     writeln!(text, "process_id:{}\r", pumice_port::os::pid())?;
-    writeln!(text, "tcp_port:{}\r", shared.config.get("port"))?;
+    let port = ["port", "tls-port"].map(|name| shared.config.number(name));
+    writeln!(text, "tcp_port:{}\r", if port[0] == 0 { port[1] } else { port[0] })?;
     writeln!(text, "uptime_in_seconds:{up}\r\nuptime_in_days:{}\r", up / 86_400)
 }
 

@@ -9,7 +9,7 @@
 //!
 //! | who waits for the client | how long |
 //! |---|---|
-//! | for it to say who it is | `auth-timeout` since it connected |
+//! | for it to say who it is, and for TLS to begin | `auth-timeout` since it connected |
 //! | for the rest of a request | `request-timeout` since its first byte, a second for each 64 KiB |
 //! | for the next request | `timeout` |
 //! | for it to take replies | a minute without a byte |
@@ -25,12 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pumice_port::fiber::{maybe_yield, spawn_here};
-use pumice_port::net::{Direction, Stream};
+use pumice_port::net::Direction;
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::time;
 
 use super::Server;
 use super::executor::{error_text, execute};
+use super::link::Link;
 use crate::protocol::{Limits, Parser, Reply};
 use crate::session::Session;
 use crate::session::clients::{Growth, Peer};
@@ -67,18 +68,20 @@ struct Input {
 }
 
 impl Input {
-    /// Receives more; false at the end of the stream, by a failure or in silence.
-    fn receive(&mut self, stream: &Stream, received: &AtomicU64) -> bool {
+    /// Receives more, and says how much, which may be 0 within TLS; None at the end of the stream,
+    /// by a failure or in silence.
+    fn receive(&mut self, link: &Link, received: &AtomicU64) -> Option<usize> {
         if self.filled == self.bytes.len() {
             let more = self.bytes.len().clamp(BUFFER_BYTES, BUFFER_BYTES_MAX.max(self.filled / 2));
             self.bytes.resize(self.filled + more, 0);
         }
-        match stream.receive(&mut self.bytes[self.filled..]) {
-            Ok(0) | Err(_) => false,
+        match link.receive(&mut self.bytes[self.filled..]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
+            Ok(0) | Err(_) => None,
             Ok(n) => {
                 self.filled += n;
                 Stats::add(received, n as u64);
-                true
+                Some(n)
             }
         }
     }
@@ -112,7 +115,7 @@ enum Pause {
 
 struct Connection<'s> {
     server: &'s Server,
-    stream: &'s Arc<Stream>,
+    link: &'s Arc<Link>,
     session: Session,
     out: Reply,
     /// The fiber that sends what is in the outbox.
@@ -136,8 +139,12 @@ struct Connection<'s> {
 }
 
 /// Serves the connection that has entered `server`, until it ends. Suspends.
-pub fn serve(server: &Server, stream: &Arc<Stream>, peer: Peer) {
-    serve_by(server, stream, peer, |connection| connection.run());
+pub fn serve(server: &Server, link: &Arc<Link>, peer: Peer) {
+    serve_by(server, link, peer, |connection| {
+        if connection.begin() {
+            connection.run();
+        }
+    });
 }
 
 /// A connection's place, given up even if it panics.
@@ -150,12 +157,7 @@ impl Drop for Place<'_> {
 }
 
 /// As [`serve`], by `run`; whatever happens in there, nothing of the connection is left behind.
-fn serve_by(
-    server: &Server,
-    stream: &Arc<Stream>,
-    peer: Peer,
-    run: impl FnOnce(&mut Connection<'_>),
-) {
+fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut Connection<'_>)) {
     let place = Place(server);
     let shared = &server.shared;
     let client = shared.clients.add(peer, time::wall_micros() / 1000);
@@ -163,7 +165,7 @@ fn serve_by(
     let growth = Arc::new(Growth::new(&shared.clients, &client));
     let mut connection = Connection {
         server,
-        stream,
+        link,
         session: Session::new(client, &shared.acl),
         out: Reply::metered(growth.clone()),
         growth,
@@ -201,18 +203,35 @@ fn serve_by(
     shared.clients.remove(id);
     // Whoever sees the end may connect again at once.
     drop(place);
-    // The other side may have gone already.
-    stream.shutdown(Direction::Both).ok();
+    link.end();
 }
 
 impl Connection<'_> {
+    /// Agrees with the client upon keys, if they are to be. False when the connection is over.
+    fn begin(&mut self) -> bool {
+        if self.link.is_plain() {
+            return true;
+        }
+        self.charge();
+        let seconds = self.server.shared.hot.auth_seconds.load(Ordering::Relaxed);
+        let end = self.began_nanos.saturating_add(seconds * SECOND_NANOS);
+        let has_begun = self.link.begin(end).is_ok();
+        self.charge();
+        has_begun
+    }
+
     fn run(&mut self) {
         let mut input = Input { bytes: Vec::new(), filled: 0 };
         let mut parser = Parser::new();
         loop {
             let shared = &self.server.shared;
-            if !self.limit_waits(&input) || !input.receive(self.stream, &shared.stats.received) {
+            if !self.limit_waits(&input) {
                 return;
+            }
+            match input.receive(self.link, &shared.stats.received) {
+                None => return,
+                Some(0) => continue,
+                Some(_) => {}
             }
             self.input_bytes = input.bytes.len();
             self.charge();
@@ -232,7 +251,8 @@ impl Connection<'_> {
 
     /// Charges the client for what it keeps now.
     fn charge(&mut self) {
-        let bytes = (self.input_bytes + self.out.len() + self.session.bytes()) as u64;
+        let bytes = self.input_bytes + self.out.len() + self.session.bytes() + self.link.bytes();
+        let bytes = bytes as u64;
         let (clients, client) = (&self.server.shared.clients, &self.session.client);
         self.charged += self.growth.take();
         if bytes > self.charged {
@@ -262,9 +282,9 @@ impl Connection<'_> {
             return;
         }
         let Some(outbox) = self.session.outbox.clone() else { return };
-        let stream = Arc::clone(self.stream);
-        stream.set_send_timeout(Some(SEND_NANOS));
-        self.pusher = Some(spawn_here("push", move || push(&outbox, &stream)));
+        let link = Arc::clone(self.link);
+        link.socket().set_send_timeout(Some(SEND_NANOS));
+        self.pusher = Some(spawn_here("push", move || push(&outbox, &link)));
     }
 
     /// Lets it send what is left, and end.
@@ -284,7 +304,7 @@ impl Connection<'_> {
         let nanos = |seconds: &AtomicU64| seconds.load(Ordering::Relaxed) * SECOND_NANOS;
         let now = time::now_nanos();
         self.request_nanos = match (input.filled, self.request_nanos) {
-            (0, _) => None,
+            (0, _) if !self.link.has_part() => None,
             (_, began) => Some(began.unwrap_or(now)),
         };
         let silence = match nanos(&hot.silence_seconds) {
@@ -300,7 +320,7 @@ impl Connection<'_> {
             left(began, limit + more)
         });
         let limit = [silence, request, self.auth_left()].into_iter().flatten().min();
-        self.stream.set_receive_timeout(limit);
+        self.link.socket().set_receive_timeout(limit);
         limit != Some(0)
     }
 
@@ -446,7 +466,7 @@ impl Connection<'_> {
             let left = limit.map(|limit| limit.saturating_sub(time::now_nanos()));
             let ended = match *is_over {
                 true => Ok(()),
-                false => self.stream.wait_for_end(left, &waiter.token),
+                false => self.link.socket().wait_for_end(left, &waiter.token),
             };
             match ended {
                 // Nobody is there to take an element.
@@ -501,8 +521,8 @@ impl Connection<'_> {
                 }
                 // By what it is now: the batch may be the one in which it has said who it is.
                 let limit = self.auth_left().unwrap_or(SEND_NANOS);
-                self.stream.set_send_timeout(Some(limit.clamp(1, SEND_NANOS)));
-                self.stream.send_all(self.out.bytes()).is_ok()
+                self.link.socket().set_send_timeout(Some(limit.clamp(1, SEND_NANOS)));
+                self.link.send_all(self.out.bytes()).is_ok()
             }
         };
         Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
@@ -513,13 +533,13 @@ impl Connection<'_> {
 }
 
 /// Sends what is put into the outbox until the connection ends, or leaves too much lying.
-fn push(outbox: &Outbox, stream: &Stream) {
+fn push(outbox: &Outbox, link: &Link) {
     while outbox.wait() {
         let is_lost = outbox.overflowed.load(Ordering::Acquire);
         let bytes = outbox.take();
-        if is_lost || stream.send_all(&bytes).is_err() {
+        if is_lost || link.send_all(&bytes).is_err() {
             // The other side may have gone already.
-            stream.shutdown(Direction::Both).ok();
+            link.socket().shutdown(Direction::Both).ok();
             return;
         }
         outbox.sent(bytes.len());

@@ -5,6 +5,7 @@
 //! | `connection` | one connection |
 //! | `executor` | one command |
 //! | `http` | pages over HTTP |
+//! | `link`, `tls` | a connection's bytes, plain or within TLS |
 //! | `metrics` | what the server does, for Prometheus |
 //! | `status` | what the server does, for people |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
@@ -18,8 +19,11 @@
 pub mod connection;
 pub mod executor;
 mod http;
+pub mod link;
 mod metrics;
 mod status;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +37,8 @@ use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
 use pumice_port::sync::{Condvar, Event, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
+
+use link::Cover;
 
 use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
@@ -95,6 +101,7 @@ pub struct Running {
     listeners: Vec<Arc<Listener>>,
     tasks: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
     status: Option<SocketAddr>,
     socket: Option<PathBuf>,
@@ -164,6 +171,33 @@ fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAd
     Ok(addresses)
 }
 
+/// Where plain bytes are spoken: with port 0 anywhere if there is no other way in, else nowhere.
+fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
+    let has_others = !config.get("unixsocket").is_empty() || config.number("tls-port") != 0;
+    if config.number("port") == 0 && has_others {
+        return Ok(Vec::new());
+    }
+    tcp_addresses(config, "bind", "port")
+}
+
+/// Where TLS is spoken, and how.
+type ForTls = (Vec<SocketAddr>, Cover);
+
+#[cfg(feature = "tls")]
+fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
+    if config.number("tls-port") == 0 {
+        return Ok(None);
+    }
+    let addresses = tcp_addresses(config, "bind", "tls-port")?;
+    Ok(Some((addresses, Cover::Tls(tls::settings(config)?))))
+}
+
+/// There is no such setting.
+#[cfg(not(feature = "tls"))]
+fn for_tls(_: &Config) -> Result<Option<ForTls>, String> {
+    Ok(None)
+}
+
 impl Running {
     /// Opens the data, listens and serves. `mode`: how fibers do input and output. Suspends.
     ///
@@ -192,7 +226,8 @@ impl Running {
         }
         let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
-        let addresses = tcp_addresses(&config, "bind", "port")?;
+        let addresses = plain_addresses(&config)?;
+        let tls = for_tls(&config)?;
         let keyspace = open(&config, &runtime, foreign)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let started = &server.shared.stats.started_millis;
@@ -203,13 +238,14 @@ impl Running {
             listeners: Vec::new(),
             tasks: Vec::new(),
             addresses: Vec::new(),
+            tls_addresses: Vec::new(),
             metrics: None,
             status: None,
             socket: None,
         };
         let users = acl_rules::load_at_start(&running.server.shared);
         match users
-            .and_then(|()| running.listen(&addresses))
+            .and_then(|()| running.listen(&addresses, tls))
             .and_then(|()| running.listen_for_pages())
         {
             Ok(()) => {
@@ -224,16 +260,22 @@ impl Running {
         }
     }
 
-    fn listen(&mut self, addresses: &[SocketAddr]) -> Result<(), String> {
-        let config = &self.server.shared.config;
-        if config.number("port") != 0 || config.get("unixsocket").is_empty() {
-            for address in addresses {
-                let listener = Listener::bind_tcp(*address);
-                let listener = listener.map_err(|error| format!("{address}: {error}"))?;
-                self.addresses.extend(listener.address());
-                self.listeners.push(Arc::new(listener));
-            }
+    fn listen(&mut self, plain: &[SocketAddr], tls: Option<ForTls>) -> Result<(), String> {
+        let mut bound = Vec::new();
+        for address in plain {
+            let listener = Listener::bind_tcp(*address);
+            let listener = listener.map_err(|error| format!("{address}: {error}"))?;
+            self.addresses.extend(listener.address());
+            bound.push((listener, Cover::Plain));
         }
+        let (addresses, cover) = tls.unwrap_or((Vec::new(), Cover::Plain));
+        for address in addresses {
+            let listener = Listener::bind_tcp(address);
+            let listener = listener.map_err(|error| format!("tls-port: {address}: {error}"))?;
+            self.tls_addresses.extend(listener.address());
+            bound.push((listener, cover.clone()));
+        }
+        let config = &self.server.shared.config;
         let path = config.get("unixsocket");
         if !path.is_empty() {
             let mode = u32::from_str_radix(&config.get("unixsocketperm"), 8);
@@ -241,13 +283,14 @@ impl Running {
             let path = PathBuf::from(path);
             let listener = Listener::bind_unix_anew(&path, mode);
             let listener = listener.map_err(|error| format!("{}: {error}", path.display()))?;
-            self.listeners.push(Arc::new(listener));
+            bound.push((listener, Cover::Plain));
             self.socket = Some(path);
         }
-        for listener in &self.listeners {
-            let (listener, server) = (Arc::clone(listener), Arc::clone(&self.server));
+        for (listener, cover) in bound {
+            let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
+            self.listeners.push(Arc::clone(&listener));
             let runtime = Arc::clone(&self.runtime);
-            let accept = move || accept(&server, &listener, &runtime);
+            let accept = move || accept(&server, &listener, &cover, &runtime);
             self.tasks.push(self.runtime.spawn("accept", accept));
         }
         Ok(())
@@ -293,9 +336,14 @@ impl Running {
         self.status
     }
 
-    /// The TCP addresses it listens on.
+    /// The TCP addresses it listens on for plain bytes.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The TCP addresses it listens on for TLS.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
     }
 
     /// The Unix socket it listens on.
@@ -409,11 +457,11 @@ impl Server {
 }
 
 /// Takes connections until the end.
-fn accept(server: &Arc<Server>, listener: &Listener, runtime: &Runtime) {
+fn accept(server: &Arc<Server>, listener: &Listener, cover: &Cover, runtime: &Runtime) {
     let mut incoming = listener.incoming();
     while !server.is_ending.is_set() {
         match incoming.accept() {
-            Ok(stream) => welcome(server, stream, runtime),
+            Ok(stream) => welcome(server, stream, cover, runtime),
             // No descriptors, or memory: others have to end first. Or the listener was closed.
             Err(_) if !server.is_ending.is_set() => thread::sleep(Duration::from_millis(10)),
             Err(_) => {}
@@ -422,7 +470,7 @@ fn accept(server: &Arc<Server>, listener: &Listener, runtime: &Runtime) {
 }
 
 /// Starts a connection, or refuses it.
-fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
+fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtime) {
     let shared = &server.shared;
     Stats::add(&shared.stats.connections, 1);
     let config = &shared.config;
@@ -438,6 +486,10 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
     } else {
         ""
     };
+    if !refusal.is_empty() && !cover.is_plain() {
+        // As Redis: no keys, no words.
+        return;
+    }
     if !refusal.is_empty() {
         // So much fits into an empty socket buffer; nobody waits here.
         stream.set_send_timeout(Some(REFUSAL.as_nanos() as u64));
@@ -449,20 +501,26 @@ fn welcome(server: &Arc<Server>, stream: Stream, runtime: &Runtime) {
         // A client that has gone meanwhile is noticed when it is served.
         stream.set_keepalive(config.number("tcp-keepalive") as u32).ok();
     }
-    let stream = Arc::new(stream);
     let text = |address: Option<SocketAddr>| match (address, config.get("unixsocket")) {
         (Some(address), _) => address.to_string(),
         (None, path) => format!("{path}:0"),
     };
     let (address, local_address) = (text(stream.peer()), text(stream.local()));
-    let (hard, gentle) = (Arc::clone(&stream), Arc::clone(&stream));
+    let link = match cover.over(stream) {
+        Ok(link) => Arc::new(link),
+        Err(_) => {
+            server.leave();
+            return;
+        }
+    };
+    let (hard, gentle) = (Arc::clone(&link), Arc::clone(&link));
     // What has gone already cannot be shut.
-    let hangup = Box::new(move || drop(hard.shutdown(Direction::Both)));
-    let gently = Box::new(move || drop(gentle.shutdown(Direction::Receive)));
+    let hangup = Box::new(move || drop(hard.socket().shutdown(Direction::Both)));
+    let gently = Box::new(move || drop(gentle.socket().shutdown(Direction::Receive)));
     let peer = Peer { address, local_address, hangup, gently };
     let own = Arc::clone(server);
     let index = server.next_loop.fetch_add(1, Ordering::Relaxed) as usize % runtime.loops();
-    runtime.spawn_on(index, "client", move || connection::serve(&own, &stream, peer));
+    runtime.spawn_on(index, "client", move || connection::serve(&own, &link, peer));
 }
 
 /// What Redis says in protected mode, with what helps here.

@@ -187,11 +187,38 @@ pub const SETTINGS: &[Setting] = &[
         "0",
         "Seconds after which a silent client is let go; 0 for never.",
     ),
+    #[cfg(feature = "tls")]
+    fixed(
+        "tls-auth-clients",
+        Form::Choice(&["yes", "no", "optional"]),
+        "yes",
+        "Whether clients show a certificate of tls-ca-cert-file; optional: if they have one.",
+    ),
+    #[cfg(feature = "tls")]
+    fixed("tls-ca-cert-file", Form::Text, "", "Certificates, in PEM, that sign those of clients."),
+    #[cfg(feature = "tls")]
+    fixed("tls-cert-file", Form::Text, "", "The server's certificate and its chain, in PEM."),
+    #[cfg(feature = "tls")]
+    fixed("tls-key-file", Form::Text, "", "The private key of that certificate, in PEM."),
+    #[cfg(feature = "tls")]
+    fixed("tls-port", Form::Number(0, 65535), "0", "TCP port for TLS; 0 for none."),
     fixed("unixsocket", Form::Text, "", "Path of a socket to listen on; empty for none."),
     fixed("unixsocketperm", Form::Text, "700", "Mode of that socket, in octal."),
     fixed("workers", Form::Number(1, 4096), "16", "Threads of that pool."),
     fixed("write-buffer-bytes", Form::Bytes, "64mb", "Memory of one memtable."),
 ];
+
+/// Settings that only a build with the feature `tls` has.
+const TLS_SETTINGS: [&str; 5] =
+    ["tls-auth-clients", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port"];
+/// What others say about them.
+const NO_TLS: &str = "this build has no TLS: build it with `--features tls`, as in \
+`cargo build --release --features tls`";
+
+/// It is known, but this build does not have it.
+fn is_left_out(name: &str) -> bool {
+    !cfg!(feature = "tls") && TLS_SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
 
 /// The row of a setting.
 pub fn setting(name: &str) -> Option<&'static Setting> {
@@ -342,6 +369,9 @@ impl Config {
             self.users.lock().push(format!("user {value}"));
             return Ok(());
         }
+        if is_left_out(name) {
+            return Err(format!("'{name}': {NO_TLS}"));
+        }
         let setting = setting(name).ok_or_else(|| format!("unknown directive '{name}'"))?;
         let value = setting.checked(value).map_err(|why| format!("'{name} {value}': {why}"))?;
         self.values.lock().insert(setting.name, value);
@@ -355,14 +385,17 @@ impl Config {
     pub fn change(&self, pairs: &[(&str, &str)]) -> Result<(), String> {
         let mut changes: Vec<(&'static str, String)> = Vec::new();
         for (name, value) in pairs {
+            let failed = |why: &str| {
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+            };
+            if is_left_out(name) {
+                return Err(failed(NO_TLS));
+            }
             let Some(setting) = setting(name) else {
                 let name = name.to_string();
                 return Err(format!(
                     "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
                 ));
-            };
-            let failed = |why: &str| {
-                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
             };
             if !setting.is_mutable {
                 return Err(failed("can't set immutable config"));
@@ -423,6 +456,28 @@ mod tests {
             let error = config.read_file(bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");
         }
+    }
+
+    #[pumice_test_macros::test]
+    fn a_build_without_tls_says_how_to_get_it() {
+        let config = Config::new();
+        for name in TLS_SETTINGS {
+            let value = if name == "tls-auth-clients" { "yes" } else { "1" };
+            let texts = [
+                config.set(name, value),
+                config.read_file(&format!("{} {value}", name.to_uppercase())),
+                config.change(&[(name, value)]),
+            ];
+            for text in texts {
+                if cfg!(feature = "tls") {
+                    assert!(text.is_ok() || text.unwrap_err().contains("immutable"), "{name}");
+                } else {
+                    assert!(text.unwrap_err().contains("cargo build --release --features tls"));
+                }
+            }
+            assert_eq!(setting(name).is_some(), cfg!(feature = "tls"));
+        }
+        assert!(config.set("tls-nonsense", "1").unwrap_err().contains("unknown directive"));
     }
 
     #[pumice_test_macros::test]

@@ -17,6 +17,8 @@ mod slow;
 mod status;
 mod strings;
 mod templates;
+#[cfg(feature = "tls")]
+mod tls;
 mod transactions;
 mod workers;
 

@@ -9,6 +9,7 @@ use crate::keyspace::Keyspace;
 use crate::session::Shared;
 use crate::session::config::Config;
 use pumice_port::fiber::Runtime;
+use pumice_port::net::Stream;
 
 struct Planted;
 
@@ -21,7 +22,7 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
     let server = Server::new(Shared::new(keyspace, Config::new()));
     let (ours, theirs) = Stream::pair().unwrap();
-    let ours = Arc::new(ours);
+    let ours = Arc::new(Link::Plain(ours));
     let peer = Peer {
         address: "a".to_string(),
         local_address: "b".to_string(),
@@ -77,7 +78,7 @@ fn the_time_of_a_request_begins_with_its_first_byte() {
     let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
     let server = Server::new(Shared::new(keyspace, Config::new()));
     let (ours, _theirs) = Stream::pair().unwrap();
-    let ours = Arc::new(ours);
+    let ours = Arc::new(Link::Plain(ours));
     let peer = Peer {
         address: "a".to_string(),
         local_address: "b".to_string(),

@@ -168,7 +168,12 @@ impl Life {
         if dropped && !session.had_faults() && !session.is_closing() {
             // The last handle goes, with all that was to be saved; nobody is told how it went.
             self.world.tally.add(Count::Closes, 1);
+            let dies_at = session.dies_at();
             drop(session);
+            if self.world.changes_ever() >= dies_at {
+                // The disk has died before all was saved.
+                self.world.crash(None, &mut self.rng);
+            }
             return Ok(());
         }
         if let Err(error) = session.close() {

@@ -112,9 +112,13 @@ impl Session {
         self.dies_at.store(self.fs.change_count() + changes, Ordering::SeqCst);
         self.fs.halt_after(changes);
     }
+    /// The change of the disk at which it dies.
+    pub fn dies_at(&self) -> u64 {
+        self.dies_at.load(Ordering::SeqCst)
+    }
     /// Whether the disk has died.
     pub fn is_dead(&self) -> bool {
-        self.fs.change_count() >= self.dies_at.load(Ordering::SeqCst)
+        self.fs.change_count() >= self.dies_at()
     }
     /// Whether a fault was injected since the database was opened.
     pub fn had_faults(&self) -> bool {

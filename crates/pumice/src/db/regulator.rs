@@ -3,7 +3,7 @@
 //! A task ticks the policy while there is something to regulate: memtables that wait for flush,
 //! jobs, or a cap. It wakes at least ten times a second, and whenever work is scheduled. Grants go
 //! to the write controller (the cap), to the device scheduler (the rate of deep compactions) and to
-//! the scheduling of compactions (how many threads, one of them kept for L0).
+//! the scheduling of compactions (how many threads, one kept for L0 and the base level).
 //!
 //! Thread safety: `Regulator` from anywhere; its `law` lock is the task's, and a leaf. What belongs
 //! to the state lock says so.

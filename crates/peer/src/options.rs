@@ -231,6 +231,35 @@ impl Cache {
         Cache { peer: peer.clone(), raw }
     }
 
+    /// A HyperClockCache of 2 to the power of `bits` shards; -1 leaves it to RocksDB.
+    pub fn hyper_clock_sharded(peer: &Peer, capacity: usize, bits: i32) -> Self {
+        let api = &peer.api;
+        // SAFETY: fresh options, destroyed once; the cache does not need them.
+        let raw = unsafe {
+            let options = (api.hyper_clock_cache_options_create)(capacity, 0);
+            (api.hyper_clock_cache_options_set_num_shard_bits)(options, bits);
+            let raw = (api.cache_create_hyper_clock_opts)(options);
+            (api.hyper_clock_cache_options_destroy)(options);
+            raw
+        };
+        Cache { peer: peer.clone(), raw }
+    }
+
+    /// An LRU cache of 2 to the power of `bits` shards; -1 leaves it to RocksDB.
+    pub fn lru_sharded(peer: &Peer, capacity: usize, bits: i32) -> Self {
+        let api = &peer.api;
+        // SAFETY: fresh options, destroyed once; the cache does not need them.
+        let raw = unsafe {
+            let options = (api.lru_cache_options_create)();
+            (api.lru_cache_options_set_capacity)(options, capacity);
+            (api.lru_cache_options_set_num_shard_bits)(options, bits);
+            let raw = (api.cache_create_lru_opts)(options);
+            (api.lru_cache_options_destroy)(options);
+            raw
+        };
+        Cache { peer: peer.clone(), raw }
+    }
+
     /// Bytes in use.
     pub fn usage(&self) -> usize {
         // SAFETY: live object.

@@ -134,6 +134,7 @@ fn compact(
             version: Arc::clone(&job.version),
         }),
         limits: job.db.limits,
+        enforce_single_del_contracts: job.db.options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
     let mut entries = CompactionIterator::new(input, settings);

@@ -48,6 +48,11 @@ impl DbOptions {
         check_all(self)?;
         offpeak(&self.daily_offpeak_time_utc)?;
         self.check_policy()?;
+        if !self.write_dbid_to_manifest && !self.write_identity_file {
+            return Err(Error::invalid_argument(
+                "write_dbid_to_manifest and write_identity_file cannot both be false",
+            ));
+        }
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);

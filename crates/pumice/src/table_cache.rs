@@ -107,9 +107,16 @@ impl OpenTables {
         }
     }
 
-    /// Changes the limit; tables open beyond it are closed as others are opened.
+    /// Changes the limit. Tables beyond it are closed, but not those that were opened while there
+    /// was none: their files' metadata keeps them.
     pub fn set_max_open_files(&self, limit: i32) {
         self.max_open_files.store(limit, Ordering::Relaxed);
+        if limit >= 0 {
+            let mut recent = self.recent.lock();
+            let closed = recent.shrink(tables_max(limit));
+            drop(recent);
+            drop(closed);
+        }
     }
 
     /// Forgets the table of a deleted file, which is returned if it was open here.
@@ -133,7 +140,6 @@ impl OpenTables {
     }
 
     fn keep(&self, number: FileNumber, table: &Arc<Table>, limit: usize) {
-        let mut closed = Vec::new();
         let mut recent = self.recent.lock();
         recent.clock += 1;
         let now = recent.clock;
@@ -141,12 +147,27 @@ impl OpenTables {
             recent.by_use.remove(&used);
         }
         recent.by_use.insert(now, number);
-        while recent.by_number.len() > limit {
-            let Some((_, oldest)) = recent.by_use.pop_first() else { break };
-            closed.push(recent.by_number.remove(&oldest));
-        }
+        let closed = recent.shrink(limit);
         drop(recent);
         drop(closed);
+    }
+}
+
+/// Tables that may be open with `max_open_files` at `limit`.
+fn tables_max(limit: i32) -> usize {
+    (limit - RESERVED_FILES).max(1) as usize
+}
+
+impl Recent {
+    /// Takes out the tables that were not used for longest, until `limit` are left; the caller
+    /// drops them without the lock.
+    fn shrink(&mut self, limit: usize) -> Vec<Arc<Table>> {
+        let mut closed = Vec::new();
+        while self.by_number.len() > limit {
+            let Some((_, oldest)) = self.by_use.pop_first() else { break };
+            closed.extend(self.by_number.remove(&oldest).map(|(_, table)| table));
+        }
+        closed
     }
 }
 
@@ -231,8 +252,7 @@ impl TableCache {
             return Ok(TableRef::Held(table));
         }
         let table = self.open_table(file, level)?;
-        let keep = (limit - RESERVED_FILES).max(1) as usize;
-        unlowered(|| self.open.keep(file.number, &table, keep));
+        unlowered(|| self.open.keep(file.number, &table, tables_max(limit)));
         Ok(TableRef::Held(table))
     }
 

@@ -1,75 +1,14 @@
-//! Options that act by the clock, by the file or by being changed while the database is open.
-//!
-//! Plain #[test] where there is a simulation: it is a runtime of its own. Its clock is virtual.
+//! Options that act file by file, and when they are changed while the database is open.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use common::watched::Watched;
 use common::{DIR, key, memory, options};
-use pumice::options::InfoLogLevel;
-use pumice::{Db, FlushOptions, Logger, Options, WriteOptions};
-use pumice_port::sim;
-use pumice_port::thread::sleep;
-
-/// Counts dumps of the statistics.
-#[derive(Default)]
-struct Dumps(AtomicU64);
-
-impl Dumps {
-    fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Logger for Dumps {
-    fn log(&self, _level: InfoLogLevel, message: fmt::Arguments<'_>) {
-        let dump = message.to_string().contains("DUMPING STATS");
-        self.0.fetch_add(u64::from(dump), Ordering::Relaxed);
-    }
-    fn level(&self) -> InfoLogLevel {
-        InfoLogLevel::Debug
-    }
-}
-
-fn simulated(test: impl Fn() + Send + Sync + Copy + 'static) {
-    for seed in 0..3 {
-        let (report, outcome) = sim::run(&sim::Options::new(seed), test);
-        let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
-        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}\n{stuck}");
-    }
-}
-
-#[test]
-fn statistics_are_dumped_while_nothing_happens() {
-    simulated(|| {
-        let (_, fs) = memory();
-        let dumps = Arc::new(Dumps::default());
-        let mut options: Options = options(&fs);
-        options.db.info_log = Some(Arc::clone(&dumps) as Arc<dyn Logger>);
-        options.db.stats_dump_period_sec = 20;
-        let db = Db::open(&options, DIR).unwrap();
-        sleep(Duration::from_secs(10));
-        assert_eq!(dumps.count(), 0);
-        sleep(Duration::from_secs(55));
-        assert_eq!(dumps.count(), 3);
-        // A change counts at once, in both directions.
-        db.set_db_options(&[("stats_dump_period_sec", "0")]).unwrap();
-        sleep(Duration::from_secs(200));
-        assert_eq!(dumps.count(), 3);
-        db.set_db_options(&[("stats_dump_period_sec", "5")]).unwrap();
-        sleep(Duration::from_secs(27));
-        let more = dumps.count() - 3;
-        assert!((4..=6).contains(&more), "{more}");
-        db.close().unwrap();
-    });
-}
+use pumice::{Db, FlushOptions, Options, WriteOptions};
 
 /// What `range_sync` was asked for: (bytes from, bytes, wait), of files with that ending.
 type Calls = Arc<pumice_port::sync::Mutex<Vec<(u64, u64, bool)>>>;

@@ -1,11 +1,9 @@
-//! What is due by the clock, in a database where nothing else happens: files whose time is over,
-//! and the reports of `stats_dump_period_sec`.
+//! Files whose time is over, in a database where nothing else happens.
 //!
 //! Whoever changes files or options looks for what is too old; at rest nobody would. One task waits
 //! for the next moment at which a file gets too old (`ttl`, `periodic_compaction_seconds`), and has
-//! its column family looked at again, or at which a report is due. The task exists only while there
-//! is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column families with
-//! `periodic_compaction_seconds`; its reports come from a thread of the process.
+//! its column family looked at again. The task exists only while there is such a moment. RocksDB
+//! 10.10 looks every 12 hours, and then only at column families with `periodic_compaction_seconds`.
 //!
 //! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.
@@ -36,7 +34,7 @@ impl DbInner {
     /// Files or options changed: has the next file that gets too old watched. Requires: state lock
     /// held. Does not suspend.
     pub(crate) fn watch_expiry(&self, state: &mut DbState) {
-        let Some(next) = self.next_moment(state, time::wall_seconds) else { return };
+        let Some(next) = next_expiry(state, time::wall_seconds) else { return };
         let watch = &mut state.expiry;
         if watch.waiting {
             if next < watch.next {
@@ -64,26 +62,15 @@ impl DbInner {
                 continue;
             }
             self.look_for_expired(&mut state);
-            drop(state);
-            self.dump_stats_if_due();
-            state = self.state.lock();
             // What is too old by now waits for the compaction that was queued, or for whoever keeps
             // that from running.
-            match self.next_moment(&state, || now) {
+            match next_expiry(&state, || now) {
                 Some(next) => state.expiry.next = next,
                 None => break,
             }
         }
         state.expiry.waiting = false;
         self.changed.notify_all();
-    }
-
-    /// The next moment after `now` at which a file gets too old or a report is due, in seconds
-    /// since 1970. The clock is read only if need be.
-    fn next_moment(&self, state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
-        let report = self.micros_to_stats_dump();
-        let report = report.map(|micros| now() + micros.div_ceil(1_000_000).max(1));
-        [next_expiry(state, now), report].into_iter().flatten().min()
     }
 
     /// Queues the column families with files that are too old.

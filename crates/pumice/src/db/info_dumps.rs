@@ -62,26 +62,15 @@ impl DbInner {
         log.header(format_args!("SST files in {dir} dir, Total Num: {tables}"));
     }
 
-    /// Microseconds until the reports of `stats_dump_period_sec` are due; None if they never are.
-    pub(crate) fn micros_to_stats_dump(&self) -> Option<u64> {
-        self.stats_dump_due().map(|(_, micros)| micros)
-    }
-
-    /// When the last reports were written, and microseconds until the next are due.
-    fn stats_dump_due(&self) -> Option<(u64, u64)> {
-        let period = u64::from(self.options().stats_dump_period_sec) * 1_000_000;
-        if period == 0 || self.info_log.is_none() {
-            return None;
-        }
-        let last = self.events.last_dump_micros.load(Ordering::Relaxed);
-        Some((last, last.saturating_add(period).saturating_sub(time::now_micros())))
-    }
-
     /// Writes the reports into the info log when `stats_dump_period_sec` has passed since the last
-    /// time. Called when jobs end, and by the task that `compaction::expiry` starts.
+    /// time. Called when jobs end: a database at rest has nothing new to report.
     pub(crate) fn dump_stats_if_due(&self) {
-        let Some((last, 0)) = self.stats_dump_due() else { return };
+        let period = u64::from(self.options().stats_dump_period_sec) * 1_000_000;
+        let last = self.events.last_dump_micros.load(Ordering::Relaxed);
         let now = time::now_micros();
+        if period == 0 || self.info_log.is_none() || now.saturating_sub(last) < period {
+            return;
+        }
         let mine = self.events.last_dump_micros.compare_exchange(
             last,
             now,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pumice::options::row::{OptionRow, RowKind};
+use pumice::options::row::{OptionRow, RowKind, Saved};
 use pumice::options::{
     BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, FileRules, LoadedOptions, OptionSet,
     load_latest_options,
@@ -39,6 +39,17 @@ impl Changed {
             (false, Some((option, member))) => format!("{option}={{{member}={value};}}"),
             (false, None) => format!("{name}={value}"),
         }
+    }
+
+    /// When our files have it; members are there if they are not the default.
+    fn saved(&self) -> Saved {
+        let saved = match self.table {
+            true => BlockBasedTableOptions::row(&self.name).map(|row| row.saved),
+            false => DbOptions::row(&self.name)
+                .map(|row| row.saved)
+                .or_else(|| ColumnFamilyOptions::row(&self.name).map(|row| row.saved)),
+        };
+        saved.unwrap_or(Saved::Newer)
     }
 
     fn found_in(&self, loaded: &LoadedOptions, family: usize) -> String {
@@ -102,7 +113,7 @@ pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
         let taken = taken.collect::<Vec<_>>().join("\n");
         return std::fs::write(folder.join(ANSWERS), taken).map_err(|e| e.to_string());
     }
-    // 7.8.3 and 9.8.4 pass over what they do not know; 10.10.1 knows it all.
+    // 7.8.3 and 9.8.4 are asked to pass over what they do not know; 10.10.1 knows it all.
     let lenient = what == "reopen-leniently";
     let names = elder.reopen(&folder.join("db"), lenient, KEY).map_err(|e| e.to_string())?;
     assert_eq!(names, ["default", "other"]);
@@ -176,21 +187,41 @@ fn round_trip(library: &str, how: &str, newer: &BTreeSet<Changed>) {
     assert_kept(&path, &known, "Pumice again");
 }
 
+/// The libraries, from old to new; the one between only where it is installed.
+fn libraries() -> Vec<String> {
+    let newest = pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
+    let between: Option<PathBuf> = pumice_peer::installed_9_8();
+    let installed = between.into_iter().chain([newest]).map(|path| path.display().to_string());
+    [OLDEST.to_string()].into_iter().chain(installed).collect()
+}
+
 #[pumice_test_macros::test]
 fn what_rocksdb_learnt_after_7_8_is_kept() {
-    let newest = pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
-    let newest = newest.display().to_string();
+    let libraries = libraries();
+    let (newest, older) = libraries.split_last().unwrap();
     let candidates = candidates();
-    let (old, all) = (taken_by(OLDEST, &candidates), taken_by(&newest, &candidates));
+    let (old, all) = (taken_by(OLDEST, &candidates), taken_by(newest, &candidates));
     assert!(old.len() > 60, "7.8.3 takes {} of {}", old.len(), candidates.len());
     let newer: BTreeSet<_> = all.difference(&old).cloned().collect();
     assert!(newer.len() > 20, "{newer:?}");
-    round_trip(&newest, "reopen", &newer);
-    let between: Option<PathBuf> = pumice_peer::installed_9_8();
-    if let Some(library) = between {
-        round_trip(&library.display().to_string(), "reopen-leniently", &newer);
+    round_trip(newest, "reopen", &newer);
+    older.iter().for_each(|library| round_trip(library, "reopen-leniently", &newer));
+}
+
+#[pumice_test_macros::test]
+fn a_name_is_saved_only_for_those_who_know_it() {
+    let candidates = candidates();
+    let libraries = libraries();
+    for (at, library) in libraries.iter().enumerate() {
+        let taken = taken_by(library, &candidates);
+        let newest = at + 1 == libraries.len();
+        let refused = candidates.iter().filter(|option| match option.saved() {
+            Saved::Always => !taken.contains(option),
+            Saved::Newer => newest && !taken.contains(option),
+            Saved::Never => taken.contains(option),
+        });
+        assert_eq!(refused.collect::<Vec<_>>(), [] as [&Changed; 0], "{library}");
+        // A database of default options needs no reader that puts up with anything.
+        round_trip(library, "reopen", &BTreeSet::new());
     }
-    round_trip(OLDEST, "reopen-leniently", &newer);
-    // What has its default does not need a reader that puts up with anything.
-    round_trip(OLDEST, "reopen", &BTreeSet::new());
 }

@@ -189,13 +189,27 @@ fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
         return Ok(None);
     }
     let addresses = tcp_addresses(config, "bind", "tls-port")?;
-    Ok(Some((addresses, Cover::Tls(tls::settings(config)?))))
+    Ok(Some((addresses, Cover::Tls(tls::Settings::new(tls::settings(config)?)))))
 }
 
 /// There is no such setting.
 #[cfg(not(feature = "tls"))]
 fn for_tls(_: &Config) -> Result<Option<ForTls>, String> {
     Ok(None)
+}
+
+/// From now on CONFIG SET changes what connections to come are made with.
+fn let_tls_change(shared: &Shared, tls: &Option<ForTls>) {
+    match tls {
+        #[cfg(feature = "tls")]
+        Some((_, Cover::Tls(settings))) => {
+            let settings = settings.clone();
+            let change = Box::new(move |config: &Config| settings.read_anew(config));
+            // It is set once: a server starts once.
+            drop(shared.tls_changed.set(change));
+        }
+        _ => {}
+    }
 }
 
 impl Running {
@@ -230,6 +244,7 @@ impl Running {
         let tls = for_tls(&config)?;
         let keyspace = open(&config, &runtime, foreign)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
+        let_tls_change(&server.shared, &tls);
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
         let mut running = Running {

@@ -199,18 +199,19 @@ fn for_tls(_: &Config) -> Result<Option<ForTls>, String> {
 }
 
 /// From now on CONFIG SET changes what connections to come are made with.
+#[cfg(feature = "tls")]
 fn let_tls_change(shared: &Shared, tls: &Option<ForTls>) {
-    match tls {
-        #[cfg(feature = "tls")]
-        Some((_, Cover::Tls(settings))) => {
-            let settings = settings.clone();
-            let change = Box::new(move |config: &Config| settings.read_anew(config));
-            // It is set once: a server starts once.
-            drop(shared.tls_changed.set(change));
-        }
-        _ => {}
+    if let Some((_, Cover::Tls(settings))) = tls {
+        let settings = settings.clone();
+        let change = Box::new(move |config: &Config| settings.read_anew(config));
+        // It is set once: a server starts once.
+        drop(shared.tls_changed.set(change));
     }
 }
+
+/// There are no such settings.
+#[cfg(not(feature = "tls"))]
+fn let_tls_change(_: &Shared, _: &Option<ForTls>) {}
 
 impl Running {
     /// Opens the data, listens and serves. `mode`: how fibers do input and output. Suspends.

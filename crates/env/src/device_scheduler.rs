@@ -2,17 +2,17 @@
 //!
 //! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that regulate
 //! themselves tell it of every write that a flush or a compaction makes, by class, of how far the
-//! job has come, and of what they log. The scheduler counts, learns what the device takes, and tells
-//! each member what the others claim. Only the classes of compactions that can wait
+//! job has come, and of what they log. The scheduler counts, learns what the device takes, and
+//! tells each member what the others claim. Only the classes of compactions that can wait
 //! ([`IoClass::can_wait`]) do, and only while their member has a rate for them
-//! ([`DeviceMember::set_waiting_rate`]): at the next write of a file, so that a compaction makes way
-//! within one write buffer.
+//! ([`DeviceMember::set_waiting_rate`]): at the next write of a file, so that a compaction makes
+//! way within one write buffer.
 //!
 //! Thread safety: everything from anywhere. A write that waits suspends. The lock of a member and
 //! that of the scheduler are leaves and never held together.
 //!
-//! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), or order
-//! requests.
+//! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), or
+//! order requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

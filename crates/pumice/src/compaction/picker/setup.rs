@@ -78,8 +78,8 @@ impl PickContext<'_> {
         (!expanded.any_busy() && !below.iter().any(busy)).then_some(expanded)
     }
 
-    /// The oldest L0 file with all that overlap it, transitively, up to those that are being merged:
-    /// newer ones may stay. `None` if a file in the way is being compacted.
+    /// The oldest L0 file with all that overlap it, transitively, up to those that are being
+    /// merged: newer ones may stay. `None` if a file in the way is being compacted.
     pub(super) fn expand_oldest_level0(
         &self,
         oldest: &Arc<FileMetaData>,

@@ -22,14 +22,14 @@
 //!
 //! The third stock moves steadily; its law is in `debt`.
 //!
-//! A crest is more than the device can bring to the levels while it lasts, so that has to wait. The
-//! cheapest place to wait is L0, where compactions that merge its newest files keep them few at the
-//! price of one write: deeper, what waits makes the level too large, and each compaction into it
-//! rewrites more. So while writes are near a limit the log, flushes and merges inside L0 come first,
-//! and all other compactions write what these leave of the device, in the order of their scores. A
-//! tenth of the device stays free, since a queue in front of it is what writes would wait in. The
-//! more is owed, the more the compactions get at least. Where L0 is nearly full all the same, what
-//! goes out of it comes first, too.
+//! A crest is more than the device can bring to the levels while it lasts, so that has to wait.
+//! The cheapest place to wait is L0, where compactions that merge its newest files keep them few
+//! at the price of one write: deeper, what waits makes the level too large, and each compaction
+//! into it rewrites more. So while writes are near a limit the log, flushes and merges inside L0
+//! come first, and all other compactions write what these leave of the device, in the order of
+//! their scores. A tenth of the device stays free, since a queue in front of it is what writes
+//! would wait in. The more is owed, the more the compactions get at least. Where L0 is nearly full
+//! all the same, what goes out of it comes first, too.
 //!
 //! | part | is |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! A tree on a device, as fluids and steps: what a policy is tried on.
 //!
-//! Bytes are numbers, the log comes first and jobs share the rest of the device evenly, L0 merges its
-//! newest files as the engine does, and a step of the model is 5 ms. Writes come
-//! at the rate that is asked for, or at the cap, or not at all while one of RocksDB's stop rules
-//! holds. Memory is freed when a flush ends and L0 when its compaction ends, as in the engine.
+//! Bytes are numbers, the log comes first and jobs share the rest of the device evenly, L0 merges
+//! its newest files as the engine does, and a step of the model is 5 ms. Writes come at the rate
+//! that is asked for, or at the cap, or not at all while one of RocksDB's stop rules holds. Memory
+//! is freed when a flush ends and L0 when its compaction ends, as in the engine.
 //!
 //! Thread safety: plain data.
 

@@ -135,8 +135,9 @@ pub(crate) struct DbState {
     pub opened: bool,
     pub running_flushes: usize,
     pub running_compactions: usize,
-    /// Those of them that do not start in L0.
+    /// Those of them that start below the level under L0, and those inside L0.
     pub running_deep: usize,
+    pub running_merges: usize,
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,

@@ -78,6 +78,25 @@ impl PickContext<'_> {
         (!expanded.any_busy() && !below.iter().any(busy)).then_some(expanded)
     }
 
+    /// The oldest L0 file with all that overlap it, transitively, up to those that are being
+    /// merged: newer ones may stay. `None` if a file in the way is being compacted.
+    pub(super) fn expand_oldest_level0(
+        &self,
+        oldest: &Arc<FileMetaData>,
+        output_level: usize,
+    ) -> Option<InputLevel> {
+        let files = self.version.files(0);
+        let newer = files.iter().rposition(|f| f.is_being_compacted()).map_or(0, |at| at + 1);
+        let older = &files[newer..];
+        let range = UserRange::of_files(self.version.comparator(), std::slice::from_ref(oldest));
+        let mut expanded = self.version.get_overlapping_inputs(0, &range);
+        expanded.retain(|file| older.iter().any(|own| own.number == file.number));
+        let range = UserRange::of_files(self.version.comparator(), &expanded);
+        let below = self.version.level(output_level).overlapping_files(&range, self.cmp());
+        let busy = |f: &Arc<FileMetaData>| f.is_being_compacted();
+        (!expanded.is_empty() && !below.iter().any(busy)).then(|| InputLevel::new(0, expanded))
+    }
+
     /// Adds the files of the output level, grows the start level where that is free, and checks
     /// for conflicts. `None` if something is in the way.
     pub(super) fn complete(&self, mut start: Start) -> Option<CompactionPick> {

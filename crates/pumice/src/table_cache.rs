@@ -286,7 +286,13 @@ impl TableCache {
             handle,
             file.file_size,
         )?;
-        file.stats.get_or_init(|| file_stats(table.properties()));
+        file.stats.get_or_init(|| {
+            let mut stats = file_stats(table.properties());
+            // Who takes a file to have none asks it no more: the block decides, not its property.
+            let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
+            stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
+            stats
+        });
         Ok(table)
     }
 

@@ -29,7 +29,7 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
-use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::read::super_version::SuperVersion;
 use crate::stats::ContainedLogger;
 use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
@@ -434,7 +434,7 @@ pub(crate) fn new_family_state(
         options,
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
-    let version = Arc::new(LiveVersion::new(family.version));
+    let version = family.version;
     let first = Arc::new(SuperVersion {
         mem: Arc::clone(&mem),
         imm: Vec::new(),

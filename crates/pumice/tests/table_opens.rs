@@ -1,7 +1,6 @@
 //! Which tables a read opens, when few may be open: those that it reaches.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code)]
 mod common;
 
 use std::collections::BTreeMap;

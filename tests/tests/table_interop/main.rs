@@ -10,6 +10,7 @@ mod large_values;
 mod levels;
 mod odd_keys;
 mod offpeak;
+mod paranoid;
 mod read_amp;
 mod round_robin;
 mod sampling;

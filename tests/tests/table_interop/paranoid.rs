@@ -81,8 +81,8 @@ const DAMAGE: [Damage; 7] = [
     ("a record of the log", |dir| change(&files(dir, "log")[0], 70_000, 1)),
 ];
 
-/// What a database shows: for runs of keys their first byte, `-` for none or `!` for an error; how far
-/// an iterator comes, and how it ends; whether a write and a flush succeed.
+/// What a database shows: for runs of keys their first byte, `-` for none or `!` for an error; how
+/// far an iterator comes, and how it ends; whether a write and a flush succeed.
 #[derive(Debug, PartialEq)]
 struct Shown {
     keys: String,

@@ -77,12 +77,12 @@ fn sources(
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if number == 0 {
             for file in level.files() {
-                let table = tables.table_at(file, 0)?;
+                let table = tables.table_for(options, file, 0)?;
                 range_dels.push_file(file, &table);
                 sources.push(Source::Table(table.iter(options)));
             }
         } else if !level.is_empty() {
-            let reached = range_dels.push_level(tables, &cf.icmp, level);
+            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
             let (tables, level) = (Arc::clone(tables), Arc::clone(level));
             let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
             sources.push(Source::Level(iter.noting(reached)));

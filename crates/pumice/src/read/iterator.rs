@@ -366,10 +366,7 @@ impl DbIterator {
             skips = 0;
             let hidden = match self.range_dels.covers(&self.comparator, key, sequence) {
                 Ok(hidden) => hidden,
-                Err(error) => {
-                    self.status = Err(error);
-                    return;
-                }
+                Err(error) => return self.status = Err(error),
             };
             match ValueType::from_u8(tag) {
                 Some(ValueType::Value) if !hidden => {
@@ -463,10 +460,7 @@ impl DbIterator {
             match self.range_dels.covers(&self.comparator, key, sequence) {
                 Ok(false) => {}
                 Ok(true) => break,
-                Err(error) => {
-                    self.status = Err(error);
-                    return;
-                }
+                Err(error) => return self.status = Err(error),
             }
             match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {

@@ -106,7 +106,7 @@ impl LevelIterator {
         self.table = None;
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
-        match self.cache.table_at(file, self.level.number()) {
+        match self.cache.table_for(&self.options, file, self.level.number()) {
             Ok(table) => {
                 if let Some(reached) = &self.reached {
                     reached.note(&table);

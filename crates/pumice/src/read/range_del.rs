@@ -21,7 +21,7 @@ use pumice_base::dbformat::{self, MAX_SEQUENCE, sequence_and_type, user_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Comparator, InternalKeyComparator, Result, SequenceNumber, ValueType};
 use pumice_manifest::{FileMetaData, Level};
-use pumice_table::Table;
+use pumice_table::{Table, TableReadOptions};
 
 use crate::table_cache::TableCache;
 
@@ -89,6 +89,7 @@ impl RangeDels {
     pub fn push_level(
         &mut self,
         tables: &Arc<TableCache>,
+        options: &TableReadOptions,
         comparator: &InternalKeyComparator,
         level: &Arc<Level>,
     ) -> Option<Reached> {
@@ -98,6 +99,7 @@ impl RangeDels {
         self.none = false;
         self.levels.push(LevelDels {
             tables: Arc::clone(tables),
+            cache_only: options.cache_only,
             comparator: comparator.clone(),
             level: Arc::clone(level),
             span: None,
@@ -150,6 +152,7 @@ impl RangeDels {
 /// The tombstones of a sorted level, of one or two of its files at a time.
 struct LevelDels {
     tables: Arc<TableCache>,
+    cache_only: bool,
     comparator: InternalKeyComparator,
     level: Arc<Level>,
     span: Option<Span>,
@@ -237,7 +240,9 @@ impl LevelDels {
         if file.has_no_range_deletions() {
             return Ok(None);
         }
-        Ok(self.tables.table_at(file, self.level.number())?.range_tombstones())
+        let options = TableReadOptions { cache_only: self.cache_only, ..Default::default() };
+        let table = self.tables.table_for(&options, file, self.level.number())?;
+        Ok(table.range_tombstones())
     }
 }
 

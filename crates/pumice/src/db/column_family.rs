@@ -246,6 +246,11 @@ impl CfState {
             && (self.flush_requested || self.imm.len() >= needed)
     }
 
+    /// A flush is running, or is only a matter of time.
+    pub fn has_flush_to_come(&self) -> bool {
+        self.flush_running || self.wants_flush()
+    }
+
     /// The oldest log that may hold entries of the mutable memtable.
     pub fn first_log_of_mem(&self) -> FileNumber {
         self.imm.back().map_or(self.log_number, |sealed| sealed.next_log)

@@ -52,7 +52,8 @@ pub struct RangeDels {
     /// Of L0.
     files: Vec<(Arc<FileMetaData>, List)>,
     levels: Vec<LevelDels>,
-    reached: Reached,
+    /// With `levels` only: most iterators have none, and allocate nothing here.
+    reached: Option<Reached>,
 }
 
 impl RangeDels {
@@ -64,7 +65,7 @@ impl RangeDels {
             memtables: Vec::new(),
             files: Vec::new(),
             levels: Vec::new(),
-            reached: Reached::default(),
+            reached: None,
         }
     }
 
@@ -104,7 +105,7 @@ impl RangeDels {
             level: Arc::clone(level),
             span: None,
         });
-        Some(self.reached.clone())
+        Some(self.reached.get_or_insert_default().clone())
     }
 
     /// An entry of `key` with `sequence` is deleted by a newer tombstone.
@@ -137,7 +138,7 @@ impl RangeDels {
         {
             return Ok(true);
         }
-        if !self.reached.0.load(Relaxed) {
+        if !self.reached.as_ref().is_some_and(|reached| reached.0.load(Relaxed)) {
             return Ok(false);
         }
         for level in &mut self.levels {

@@ -178,6 +178,8 @@ impl TableIter {
                 self.leave_forward();
                 self.check_side(target, Ordering::Less);
             }
+            // A malformed entry ended the search: that is to be told, not passed over.
+            Heading::Backward if self.cursor.damaged() => self.leave_forward(),
             // What comes next is not needed: it is not even read.
             Heading::Backward => self.place_last(),
         }

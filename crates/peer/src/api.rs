@@ -173,6 +173,7 @@ functions! {
     readoptions_set_total_order_seek(Object, u8);
     readoptions_set_readahead_size(Object, usize);
     readoptions_set_tailing(Object, u8);
+    readoptions_set_read_tier(Object, i32);
     writeoptions_create() -> Object;
     writeoptions_destroy(Object);
     writeoptions_set_sync(Object, u8);

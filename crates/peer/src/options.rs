@@ -295,6 +295,8 @@ pub struct ReadSettings {
     pub readahead_size: usize,
     /// Iterators see writes that come after their creation.
     pub tailing: bool,
+    /// Read only what is in memory (`kBlockCacheTier`).
+    pub cache_only: bool,
 }
 
 impl Default for ReadSettings {
@@ -309,6 +311,7 @@ impl Default for ReadSettings {
             total_order_seek: false,
             readahead_size: 0,
             tailing: false,
+            cache_only: false,
         }
     }
 }
@@ -343,6 +346,7 @@ impl ReadOptions {
             (api.readoptions_set_total_order_seek)(raw, settings.total_order_seek.into());
             (api.readoptions_set_readahead_size)(raw, settings.readahead_size);
             (api.readoptions_set_tailing)(raw, settings.tailing.into());
+            (api.readoptions_set_read_tier)(raw, settings.cache_only.into());
             if let Some(snapshot) = &settings.snapshot {
                 (api.readoptions_set_snapshot)(raw, snapshot.raw());
             }

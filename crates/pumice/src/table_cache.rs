@@ -21,7 +21,9 @@ use pumice_env::{FileSystem, RateLimiter, RateLimiterEvents, ReadFileOptions, fi
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
-use pumice_table::{Extractor, Table, TableOptions, TableProperties, TableReadContext, TableStats};
+use pumice_table::{
+    Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
+};
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -225,6 +227,27 @@ impl TableCache {
         self.table_slow(file, level)
     }
 
+    /// The table of `file` for a read with `options`, whom opening one may be more than it wants.
+    ///
+    /// # Errors
+    /// As [`TableCache::table`]; Incomplete if only memory may be looked at and it is not open.
+    #[inline]
+    pub(crate) fn table_for<'a>(
+        &self,
+        options: &TableReadOptions,
+        file: &'a FileMetaData,
+        level: usize,
+    ) -> Result<TableRef<'a>> {
+        if let Some(table) = kept_table(file) {
+            return Ok(TableRef::Kept(table));
+        }
+        // Who notes what is missing reads it afterwards: then tables are opened at once.
+        if options.cache_only && options.missed.is_none() {
+            return self.opened(file).ok_or_else(unopened);
+        }
+        self.table_slow(file, level)
+    }
+
     /// The table of `file` if it is open: reads nothing.
     pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
         kept_table(file)
@@ -306,7 +329,13 @@ impl TableCache {
             handle,
             file.file_size,
         )?;
-        file.stats.get_or_init(|| file_stats(table.properties()));
+        file.stats.get_or_init(|| {
+            let mut stats = file_stats(table.properties());
+            // Who takes a file to have none asks it no more: the block decides, not its property.
+            let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
+            stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
+            stats
+        });
         Ok(table)
     }
 
@@ -317,6 +346,11 @@ impl TableCache {
             false => self.open.other_levels.clone(),
         }
     }
+}
+
+#[cold]
+fn unopened() -> Error {
+    Error::incomplete("Table not found in table_cache, no_io is set")
 }
 
 /// What the metadata of a file keeps of its table's properties.

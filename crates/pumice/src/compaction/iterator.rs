@@ -29,10 +29,9 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
     Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, SizeLimits, ValueType,
 };
-use pumice_manifest::BeyondCursor;
+use pumice_manifest::{BeyondCursor, Version};
 
 use crate::read::merge::{full_merge, plain_value};
-use crate::read::super_version::LiveVersion;
 
 /// `last_stripe` while no version of the current key was kept.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
@@ -61,7 +60,7 @@ pub(crate) struct CompactionSettings {
 
 /// A version and a place in it, for keys asked in ascending order.
 pub(crate) struct Beyond {
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     pub cursor: BeyondCursor,
 }
 

@@ -11,7 +11,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::{IoClass, JobIo};
-use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_manifest::{FileMetaData, Version, VersionEdit};
 use pumice_port::lane::Floor;
 use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
@@ -26,13 +26,12 @@ use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
 use crate::options::CompactionStyle;
 use crate::read::range_del::truncate_to_file;
-use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
 /// A picked compaction.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     pub pick: CompactionPick,
     /// Number in the column family's list of running compactions.
     pub id: u64,

@@ -29,7 +29,7 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
-use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::read::super_version::SuperVersion;
 use crate::stats::ContainedLogger;
 use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
@@ -246,7 +246,10 @@ fn recover(
             )));
         }
     }
-    check_tables(fs, path, &recovered)?;
+    // What a torn MANIFEST says is believed only if the tables agree.
+    if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
+        check_tables(fs, path, &recovered)?;
+    }
     check_logs(fs, wal_dir, &recovered)?;
     Ok(recovered)
 }
@@ -434,7 +437,7 @@ pub(crate) fn new_family_state(
         options,
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
-    let version = Arc::new(LiveVersion::new(family.version));
+    let version = family.version;
     let first = Arc::new(SuperVersion {
         mem: Arc::clone(&mem),
         imm: Vec::new(),
@@ -469,9 +472,8 @@ impl DbInner {
             self.refresh_tuning(&state);
         }
         let recovered = if exists {
-            let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
-            self.replay_logs(mode, false)?
+            self.replay_logs(self.options().replay_mode(), false)?
         } else {
             Recovered::default()
         };
@@ -556,7 +558,7 @@ impl DbInner {
     }
 
     fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
-        let recovered = self.replay_logs(self.options().wal_recovery_mode, true)?;
+        let recovered = self.replay_logs(self.options().replay_mode(), true)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

@@ -71,6 +71,8 @@ impl DbInner {
             cf.set_options(changed, table, tables);
             self.refresh_tuning(&state);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
+                // The next write notices if it is full by that.
+                family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
                 self.refresh_scores(family);
                 self.update_stall(family);
             }

@@ -127,6 +127,12 @@ option_table! {
         /// I/O priority of the same compactions. Pumice's own.
         background_io_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
             => "lanes::only_compactions_that_can_wait_are_lowered";
+        /// The database opens only if every table is there and has its length, damage in a WAL is
+        /// what `wal_recovery_mode` says, and damage that a compaction meets stops writes. False:
+        /// a table that is missing or damaged is an error where a read needs it, damaged WAL
+        /// records are dropped in every mode, and damage stops only the compactions that meet it.
+        paranoid_checks: bool = true, fixed, saved
+            => "option_effects::paranoid_checks_decide_what_damage_stops";
         /// What recovery does at a damaged WAL record.
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved
             => "corruption::flipped_bytes_are_errors_or_harmless";
@@ -207,8 +213,6 @@ option_table! {
         skipped_options: Vec<String> = Vec::new();
     }
     hints {
-        /// Damage is always an error at once, as with true.
-        "paranoid_checks": bool = "true", fixed, saved;
         /// Obsolete files are known and go when the last reader does; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
         /// The leader of a write group inserts for all of its members.

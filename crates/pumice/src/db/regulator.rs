@@ -321,7 +321,7 @@ impl DbInner {
         }
     }
 
-    /// One tick: the policy is asked, and the cap and the rate of deep writes are set.
+    /// One tick: the policy is asked, the cap is set, and the rate of compactions that can wait.
     fn tick_policy(&self, families: Vec<FamilyInputs>, rested: bool) -> Grants {
         let regulator = &self.regulator;
         let mut law = regulator.law.lock();
@@ -336,7 +336,9 @@ impl DbInner {
         let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.path;
         let logged = if same_device { self.stats.wal_bytes() } else { 0 };
         let totals = regulator.totals(self.stats.bytes_written(), logged);
-        regulator.member.logged(logged.saturating_sub(law.logged));
+        // What was logged while nobody looked says nothing about the device's rate.
+        let fresh = if rested { 0 } else { logged.saturating_sub(law.logged) };
+        regulator.member.logged(fresh);
         law.logged = logged;
         let sum = |of: fn(&FamilyInputs) -> f64| families.iter().map(of).sum::<f64>();
         let mut tick = Tick {

@@ -44,8 +44,8 @@ impl IoClass {
 
 /// How many there are.
 const CLASSES: usize = 4;
-/// What the device takes is measured over so many microseconds.
-const MEASURE_MICROS: u64 = 500_000;
+/// What the device takes is measured over so many microseconds: in less it may take a burst.
+const MEASURE_MICROS: u64 = 2_000_000;
 /// A measured rate is forgotten in about so many seconds; more slowly while a member is limited, as
 /// the device is then given less than it takes.
 const FORGET_SECONDS: f64 = 30.0;
@@ -111,8 +111,8 @@ impl DeviceScheduler {
         })
     }
 
-    /// Bytes a second that the device has taken at most, of late; 0 if it never worked half a
-    /// second.
+    /// Bytes a second that the device has taken at most, of late; 0 if it never worked for two
+    /// seconds.
     pub fn rate(&self) -> f64 {
         let now = now_micros();
         let written = self.written.load(Ordering::Relaxed);

@@ -7,9 +7,9 @@
 //! Thread safety: plain data.
 
 /// Seconds of peace between two questions, and of a question. The rate of the device is measured
-/// over half a second.
-const REST_SECONDS: f64 = 8.0;
-const ASK_SECONDS: f64 = 1.2;
+/// over two seconds, and a question has to fill one such span.
+const REST_SECONDS: f64 = 16.0;
+const ASK_SECONDS: f64 = 4.2;
 /// What is asked for, over what is known.
 const MORE: f64 = 1.25;
 /// The device takes more if what is known has grown so much.

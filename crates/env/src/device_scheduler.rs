@@ -3,10 +3,9 @@
 //! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that regulate
 //! themselves tell it of every write that a flush or a compaction makes, by class, of how far the
 //! job has come, and of what they log. The scheduler counts, learns what the device takes, and
-//! tells each member what the others claim. Only the classes of compactions that can wait
-//! ([`IoClass::can_wait`]) do, and only while their member has a rate for them
-//! ([`DeviceMember::set_waiting_rate`]): at the next write of a file, so that a compaction makes
-//! way within one write buffer.
+//! tells each member what the others claim. Only compactions out of L0 and deeper ones ever wait,
+//! and only while their member has a rate for them ([`DeviceMember::set_waiting_rate`]): at the
+//! next write of a file, so that a compaction makes way within one write buffer.
 //!
 //! Thread safety: everything from anywhere. A write that waits suspends. The lock of a member and
 //! that of the scheduler are leaves and never held together.
@@ -33,13 +32,6 @@ pub enum IoClass {
     Level0 = 2,
     /// All other compactions.
     Deep = 3,
-}
-
-impl IoClass {
-    /// Its writes may wait, within limits.
-    pub fn can_wait(self) -> bool {
-        matches!(self, IoClass::Level0 | IoClass::Deep)
-    }
 }
 
 /// How many there are.
@@ -302,8 +294,9 @@ impl JobIo {
     pub fn enter(&self, bytes: u64) {
         let member = &self.member;
         let waits = match self.class {
+            IoClass::Flush | IoClass::Merge => false,
             IoClass::Level0 => member.level0_waits.load(Ordering::Relaxed),
-            class => class.can_wait(),
+            IoClass::Deep => true,
         };
         if waits {
             member.enter_waiting(bytes);

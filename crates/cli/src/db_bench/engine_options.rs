@@ -434,6 +434,7 @@ pub fn codec(flag: &str) -> Result<&'static str, String> {
         _ => return Err(format!("Cannot parse compression type '{flag}'")),
     })
 }
+
 /// `cache_numshardbits`, within RocksDB's bounds; -1 for what the cache thinks best.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ const STEP: f64 = 0.005;
 /// Bytes that compactions of L0, and the deeper ones, write for a flushed byte.
 pub const L0_COST: f64 = 1.6;
 pub const DEEP_COST: f64 = 6.0;
-/// Memtables that a compaction of L0 takes at most.
+/// Memtables that a compaction takes at most (`picker`, where a file is one memtable).
 const JOB_MAX: f64 = 25.0;
 /// Memtables that a deeper compaction takes on at a time.
 const SLICE: f64 = 10.0;
@@ -267,12 +267,14 @@ impl Tree {
         let free = self.below() + merging.max(kept) < slots;
         let count = self.merge.map_or(self.level0.len(), |(_, first)| first);
         if self.l0_job.is_none() && count > 0 && self.level0.len() >= 4 && free {
-            let mut bytes = 0.0;
+            let most = (JOB_MAX * self.shape.memtable).max(4.0 * self.shape.base);
+            let mut taken = 0.0;
             let fits = |file: &&f64| {
-                bytes += **file;
-                bytes <= JOB_MAX * self.shape.memtable
+                taken += **file;
+                taken <= most
             };
-            let count = self.level0.iter().take(count).take_while(fits).count().max(1);
+            let fitting = self.level0.iter().take(count).take_while(fits).count();
+            let count = fitting.max(1);
             let bytes: f64 = self.level0.iter().take(count).sum();
             let total = bytes * L0_COST + self.shape.base;
             self.l0_job = Some(Job::new(count, bytes, total, now));

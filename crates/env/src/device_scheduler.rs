@@ -38,10 +38,9 @@ pub enum IoClass {
 const CLASSES: usize = 4;
 /// What the device takes is measured over so many microseconds: in less it may take a burst.
 const MEASURE_MICROS: u64 = 2_000_000;
-/// A measured rate is forgotten in about so many seconds; more slowly while a member is limited, as
-/// the device is then given less than it takes.
-const FORGET_SECONDS: f64 = 30.0;
-const FORGET_LIMITED_SECONDS: f64 = 300.0;
+/// A measured rate is forgotten in about so many seconds: most of the time a device is given less
+/// than it takes.
+const FORGET_SECONDS: f64 = 300.0;
 /// A write that waits looks again after so long, whatever happens.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Writes that can wait may save up as much as their rate gives in so many microseconds.
@@ -51,8 +50,6 @@ const BURST_MICROS: u64 = 100_000;
 #[derive(Debug, Default)]
 pub struct DeviceScheduler {
     written: AtomicU64,
-    /// Members whose writes have a rate.
-    limited: AtomicU64,
     state: Mutex<DeviceState>,
 }
 
@@ -116,9 +113,7 @@ impl DeviceScheduler {
         if micros >= MEASURE_MICROS {
             let seconds = micros as f64 / 1e6;
             let rate = written.saturating_sub(state.measured_bytes) as f64 / seconds;
-            let limited = self.limited.load(Ordering::Relaxed) > 0;
-            let horizon = if limited { FORGET_LIMITED_SECONDS } else { FORGET_SECONDS };
-            let faded = state.rate * (-seconds / horizon).exp();
+            let faded = state.rate * (-seconds / FORGET_SECONDS).exp();
             state.rate = faded.max(rate);
             (state.measured_at, state.measured_bytes) = (now, written);
         }
@@ -205,11 +200,6 @@ impl DeviceMember {
         if waiting.rate.is_none() {
             (waiting.credit, waiting.filled_at) = (0, now_micros());
         }
-        match (waiting.rate, rate) {
-            (None, Some(_)) => self.scheduler.limited.fetch_add(1, Ordering::Relaxed),
-            (Some(_), None) => self.scheduler.limited.fetch_sub(1, Ordering::Relaxed),
-            _ => 0,
-        };
         waiting.rate = rate;
         self.limited.store(rate.is_some(), Ordering::Relaxed);
         drop(waiting);

@@ -387,8 +387,7 @@ impl Ticker {
         let seconds = now - self.ticked;
         let rate = (written - self.written) / seconds;
         (self.ticked, self.written) = (now, written);
-        let horizon = if self.grants.waiting_rate.is_some() { 300.0 } else { 30.0 };
-        tree.device_rate = (tree.device_rate * (1.0 - seconds / horizon)).max(rate);
+        tree.device_rate = (tree.device_rate * (1.0 - seconds / 300.0)).max(rate);
         self.grants = policy.tick(&Inputs {
             seconds,
             rested: std::mem::take(&mut self.rested),

@@ -5,6 +5,7 @@
 
 use super::background_readers::BackgroundReaders;
 use super::engine::{BenchDb, Engine, ReadSettings, Result, WriteSettings};
+use super::families::Families;
 use super::flags::Flags;
 use super::monitor::{self, Monitor, Sample};
 use super::plot;
@@ -14,11 +15,12 @@ use super::spec::{self, Action, Entry, Spec};
 use super::stats::{Repeats, Stats};
 use super::work::Work;
 use super::worker::{Plan, Shared};
-use super::workload::{KeyMaker, value_bytes};
+use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
+use super::{engine::Cursor, scan_work};
 use pumice_base::histogram::Histogram;
 use pumice_env::{PosixFs, write_file};
 use pumice_port::fiber::{Runtime, RuntimeStats};
-use pumice_port::time::{process_cpu_micros, wall_micros};
+use pumice_port::time::{LocalTime, local_time, now_micros, process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +32,10 @@ pub struct Driver<'a, E: Engine> {
     engine: &'a E,
     flags: Arc<Flags>,
     path: PathBuf,
-    db: Option<Arc<E::Db>>,
+    /// Open databases: one, or as many as `--num_multi_db` says. Empty while they are replaced.
+    dbs: Vec<Arc<E::Db>>,
+    /// Keys to choose from (`--use_existing_keys`).
+    existing: Option<ExistingKeys>,
     /// The loops that workers run on as fibers, made when a benchmark first wants them.
     loops: Option<Runtime>,
     values: Arc<[u8]>,
@@ -47,11 +52,17 @@ impl<'a, E: Engine> Driver<'a, E> {
     /// # Errors
     /// The directory or the report file cannot be made, or the old database not removed.
     pub fn new(engine: &'a E, flags: &Flags, path: &Path, seed: u64) -> Result<Self> {
-        if !flags.use_existing_db {
-            // Before the destruction too: RocksDB cannot lock a database in a missing directory.
-            PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
-            engine.destroy(path)?;
-            PosixFs::shared().create_dir_all(path).map_err(|error| error.to_string())?;
+        for (path, wal_dir) in paths(flags, path) {
+            if let Some(dir) = wal_dir.filter(|_| !flags.use_existing_db) {
+                PosixFs::shared().create_dir_all(&dir).map_err(|error| error.to_string())?;
+            }
+            if !flags.use_existing_db {
+                // Before the destruction too: RocksDB cannot lock a database in a missing
+                // directory.
+                PosixFs::shared().create_dir_all(&path).map_err(|error| error.to_string())?;
+                engine.destroy(&path)?;
+                PosixFs::shared().create_dir_all(&path).map_err(|error| error.to_string())?;
+            }
         }
         let interval = u64::try_from(flags.report_interval_seconds).unwrap_or(0);
         let reporter = match interval {
@@ -62,12 +73,14 @@ impl<'a, E: Engine> Driver<'a, E> {
             ),
         };
         let longest = spec::SPECS.iter().filter_map(|spec| spec.value_size).max().unwrap_or(0);
-        let values = value_bytes(flags, longest.max(flags.value_size as usize));
+        let lengths = Lengths::new(flags, flags.value_size as usize)?;
+        let values = value_bytes(flags, longest.max(lengths.longest()));
         Ok(Driver {
             engine,
             flags: Arc::new(flags.clone()),
             path: path.to_path_buf(),
-            db: None,
+            dbs: Vec::new(),
+            existing: None,
             loops: None,
             values,
             reporter,
@@ -92,36 +105,60 @@ impl<'a, E: Engine> Driver<'a, E> {
     }
 
     fn open(&mut self) -> Result<()> {
-        let db = self.engine.open(&self.path, self.flags.readonly);
-        self.db = Some(Arc::new(db.map_err(|error| format!("open error: {error}"))?));
+        for (path, wal_dir) in paths(&self.flags, &self.path) {
+            let start = now_micros();
+            let db = self.engine.open(&path, wal_dir.as_deref(), self.flags.readonly);
+            if self.flags.report_open_timing {
+                let milliseconds = (now_micros() - start) as f64 / 1000.0;
+                println!("OpenDb:     {milliseconds} milliseconds");
+            }
+            self.dbs.push(Arc::new(db.map_err(|error| format!("open error: {error}"))?));
+        }
+        if self.flags.use_existing_keys && self.existing.is_none() {
+            let keys = self.all_keys()?;
+            let flags = Arc::make_mut(&mut self.flags);
+            flags.num = keys.len() as i64;
+            self.existing = Some(Arc::new(keys));
+        }
         Ok(())
     }
 
+    fn all_keys(&self) -> Result<Vec<Vec<u8>>> {
+        let settings = ReadSettings { total_order_seek: true, ..self.read_settings() };
+        let mut cursor = self.db().cursor(&settings, [None, None])?;
+        let mut keys = Vec::new();
+        cursor.seek_to_first();
+        while cursor.valid() {
+            keys.push(cursor.key().to_vec());
+            cursor.next();
+        }
+        cursor.status()?;
+        match keys.is_empty() {
+            true => Err("use_existing_keys: the database has no keys".into()),
+            false => Ok(keys),
+        }
+    }
+
     fn db(&self) -> &Arc<E::Db> {
-        self.db.as_ref().expect("open from `run` on, closed only inside `run_entry`")
+        self.dbs.first().expect("open from `run` on, closed only inside `run_once`")
+    }
+
+    /// The databases, each with the header that several of them get.
+    fn headed(&self) -> impl Iterator<Item = (&Arc<E::Db>, String)> {
+        let several = self.dbs.len() > 1;
+        self.dbs.iter().zip(paths(&self.flags, &self.path)).map(move |(db, (path, _))| {
+            let header = format!("\n==== DB: {} ===\n", path.display());
+            (db, if several { header } else { String::new() })
+        })
     }
 
     fn run_entry(&mut self, entry: &Entry) -> Result<()> {
         let spec = &entry.spec;
         let work = match spec.action {
             Action::Workers(work) => work,
-            Action::Flush => {
-                println!("flush memtable");
-                return self.db().flush();
-            }
-            Action::WaitForCompaction => {
-                println!("waitforcompaction({}): started", self.path.display());
-                self.db().wait_for_compaction()?;
-                println!("waitforcompaction({}): finished", self.path.display());
-                return Ok(());
-            }
-            Action::Property(name) => {
-                let text = self.db().property(name).unwrap_or_else(|| "(failed)".into());
-                println!("\n{text}");
-                return Ok(());
-            }
+            action => return self.run_action(action),
         };
-        if work == Work::ReadWhileMerging && self.flags.merge_operator.is_empty() {
+        if work.merges() && self.flags.merge_operator.is_empty() {
             println!("{:<12} : skipped (--merge_operator is unknown)", spec.name);
             return Ok(());
         }
@@ -129,8 +166,14 @@ impl<'a, E: Engine> Driver<'a, E> {
             println!("{:<12} : skipped (--use_existing_db is true)", spec.name);
             return Ok(());
         }
-        if work == Work::MultiRead {
+        if work.tells_batch() {
             eprintln!("entries_per_batch = {}", self.flags.batch_size);
+        }
+        if work == Work::MultiScan {
+            let flags = &self.flags;
+            eprintln!("multiscan_stride = {}", flags.multiscan_stride);
+            eprintln!("multiscan_size = {}", flags.multiscan_size);
+            eprintln!("seek_nexts = {}", flags.seek_nexts);
         }
         println!("DB path: [{}]", self.path.display());
         if entry.warmups > 0 {
@@ -145,7 +188,8 @@ impl<'a, E: Engine> Driver<'a, E> {
         let mut repeats = Repeats::default();
         for _ in 0..entry.repeats {
             let stats = self.run_once(spec, work)?;
-            if let Some(line) = repeats.add(spec.name, &stats) {
+            let interval_only = self.flags.confidence_interval_only;
+            if let Some(line) = repeats.add(spec.name, &stats, interval_only) {
                 print!("{line}");
             }
         }
@@ -155,10 +199,60 @@ impl<'a, E: Engine> Driver<'a, E> {
         Ok(())
     }
 
+    /// Runs what needs no workers.
+    fn run_action(&self, action: Action) -> Result<()> {
+        match action {
+            Action::Workers(_) => unreachable!("the caller runs these"),
+            Action::Flush => {
+                self.dbs.iter().try_for_each(|db| db.flush())?;
+                println!("flush memtable");
+            }
+            Action::WaitForCompaction => {
+                for (db, (path, _)) in self.dbs.iter().zip(paths(&self.flags, &self.path)) {
+                    println!("waitforcompaction({}): started", path.display());
+                    db.wait_for_compaction()?;
+                    println!("waitforcompaction({}): finished with status (OK)", path.display());
+                }
+            }
+            Action::CompactAll => {
+                let subcompactions = self.flags.subcompactions;
+                self.dbs.iter().try_for_each(|db| db.compact_all(subcompactions))?;
+            }
+            Action::CompactLevel(level) => {
+                self.dbs.iter().try_for_each(|db| compact_level(&**db, level))?;
+            }
+            Action::Property(name) => {
+                for (db, header) in self.headed() {
+                    let text = db.property(name).unwrap_or_else(|| "(failed)".into());
+                    println!("{header}\n{text}");
+                }
+            }
+            Action::MemStats => {
+                for (db, header) in self.headed() {
+                    print!("{header}");
+                    for name in MEMTABLE_PROPERTIES {
+                        let text = db.property(name).unwrap_or_else(|| "(failed)".into());
+                        println!("{name}: {text}");
+                    }
+                }
+            }
+            Action::ResetStats => self.dbs.iter().try_for_each(|db| db.reset_stats())?,
+            Action::Verify => {
+                let path = Path::new(&self.flags.truth_db);
+                let truth = self.engine.open(path, None, true);
+                let truth = truth.map_err(|error| format!("open error: {error}"))?;
+                scan_work::verify(&**self.db(), &truth, &self.read_settings())?;
+            }
+        }
+        Ok(())
+    }
+
     fn run_once(&mut self, spec: &Spec, work: Work) -> Result<Stats> {
         if spec.fresh {
-            self.db = None;
-            self.engine.destroy(&self.path)?;
+            self.dbs.clear();
+            for (path, _) in paths(&self.flags, &self.path) {
+                self.engine.destroy(&path)?;
+            }
             self.open()?;
         }
         let on_fibers = spec.coroutines || self.flags.fibers > 0;
@@ -173,7 +267,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         self.workers_started += shared.workers as u64;
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
         let watched = watched.finish();
-        let stats = Stats::merged(results?).expect("a benchmark has threads that count");
+        let stats = Stats::merged(results?).unwrap_or_else(|| Stats::start(&self.flags, 0, None));
         print!("{}", stats.result(spec.name));
         self.report_watched(spec, &shared.plan, watched?)?;
         if self.flags.report_cpu {
@@ -192,7 +286,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         let monitor = operations.map(|operations| Monitor::start(shared.db.clone(), operations));
         let monitor = monitor.transpose()?;
         let count = usize::try_from(flags.background_readers).unwrap_or(0);
-        let keys = KeyMaker::new(flags, shared.plan.key_size);
+        let keys = KeyMaker::new(flags, shared.plan.key_size).choosing(self.existing.clone());
         let load = (count, flags.background_read_rate);
         let seed = self.seed ^ READER_SEED;
         match BackgroundReaders::start(&shared.db, &shared.plan, &keys, load, seed) {
@@ -218,7 +312,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             println!("Microseconds per background read:\n{reads}");
         }
         if !self.flags.plot.is_empty() {
-            let bytes = (plan.key_size + plan.value_size) as u64;
+            let bytes = (plan.key_size + plan.value_size.mean()) as u64;
             let picture = plot::svg(spec.name, &samples, bytes);
             let path = Path::new(&self.flags.plot);
             write_file(&*PosixFs::shared(), path, picture.as_bytes(), false)
@@ -239,37 +333,114 @@ impl<'a, E: Engine> Driver<'a, E> {
         let workers = configured + usize::from(spec.writer);
         let reported = self.reporter.as_ref().map(Reporter::operations);
         let reported = reported.or_else(|| self.is_monitored().then(Arc::default));
-        let (flags, db, values) = (self.flags.clone(), self.db().clone(), self.values.clone());
-        Shared::new(flags, self.plan(spec), db, values, reported, workers)
+        let (flags, dbs) = (self.flags.clone(), self.dbs.clone());
+        let bytes = (self.values.clone(), self.existing.clone());
+        Shared::new(flags, self.plan(spec), dbs, bytes, reported, workers)
     }
 
     fn plan(&self, spec: &Spec) -> Plan {
         let flags = &self.flags;
         let num = flags.num as u64;
         let or_num = |count: i64| u64::try_from(count).unwrap_or(num);
+        let lengths = |len: usize| Lengths::new(flags, len).expect("checked with the flags");
+        // A benchmark of large values has them whatever the distribution.
+        let value_size =
+            spec.value_size.map_or_else(|| lengths(flags.value_size as usize), Lengths::Fixed);
+        let readwrites = match flags.writes < 0 && flags.reads < 0 {
+            true => num,
+            false => flags.writes.max(flags.reads).unsigned_abs(),
+        };
         Plan {
             keys: (num / spec.divide_num).max(1),
-            num: (num / spec.divide_num).max(1),
+            num,
             reads: spec.reads(flags),
             writes: or_num(flags.writes),
             deletes: or_num(flags.deletes),
+            readwrites,
+            merge_keys: or_num(flags.merge_keys).max(1),
+            families: Families::new(flags).expect("checked with the flags"),
             key_size: flags.key_size as usize + spec.longer_key,
-            value_size: spec.value_size.unwrap_or(flags.value_size as usize),
-            batch: flags.batch_size as u64,
+            value_size,
+            batch: spec.batch.unwrap_or(flags.batch_size as u64),
             write: WriteSettings {
                 sync: flags.sync || spec.sync,
                 disable_wal: flags.disable_wal,
                 limited: flags.rate_limit_auto_wal_flush,
             },
-            read: ReadSettings {
-                verify_checksums: flags.verify_checksum,
-                total_order_seek: flags.total_order_seek,
-                prefix_same_as_start: flags.prefix_same_as_start,
-                readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
-                limited: flags.rate_limit_user_ops,
-            },
+            read: self.read_settings(),
         }
     }
+
+    fn read_settings(&self) -> ReadSettings {
+        let flags = &self.flags;
+        ReadSettings {
+            verify_checksums: flags.verify_checksum,
+            total_order_seek: flags.total_order_seek,
+            prefix_same_as_start: flags.prefix_same_as_start,
+            readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
+            limited: flags.rate_limit_user_ops,
+            snapshot: flags.explicit_snapshot,
+        }
+    }
+}
+
+/// What `memstats` prints.
+const MEMTABLE_PROPERTIES: [&str; 6] = [
+    "rocksdb.num-immutable-mem-table",
+    "rocksdb.cur-size-active-mem-table",
+    "rocksdb.cur-size-all-mem-tables",
+    "rocksdb.size-all-mem-tables",
+    "rocksdb.num-entries-active-mem-table",
+    "rocksdb.num-entries-imm-mem-tables",
+];
+
+/// The directories of the databases, and those of their WALs where the flag's is not the one.
+fn paths(flags: &Flags, path: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
+    if flags.num_multi_db <= 1 {
+        return vec![(path.to_path_buf(), None)];
+    }
+    let wal_dir = |number: &str| match flags.wal_dir.as_str() {
+        "" => None,
+        dir => Some(Path::new(dir).join(number)),
+    };
+    let numbers = (0..flags.num_multi_db).map(|number| number.to_string());
+    numbers.map(|number| (path.join(&number), wal_dir(&number))).collect()
+}
+
+/// `compact0` and `compact1`. An automatic compaction may take the files away in between: then it
+/// is awaited and they are looked for again, a few times.
+fn compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
+    const TRIES: usize = 10;
+    for _ in 1..TRIES {
+        let Err(error) = try_compact_level(db, from) else { return Ok(()) };
+        eprintln!("{error}");
+        db.wait_for_compaction()?;
+    }
+    try_compact_level(db, from)
+}
+
+/// The files of a level into the next one that has some. With dynamic levels the first one below
+/// level 0 need not be 1.
+fn try_compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
+    let files = db.table_files()?;
+    let level = match from {
+        0 => Some(0),
+        _ => files.iter().map(|file| file.level).filter(|level| *level > 0).min(),
+    };
+    let here: Vec<_> = files.iter().filter(|file| Some(file.level) == level).collect();
+    let (Some(level), false) = (level, here.is_empty()) else {
+        println!("compact{from} found 0 files to compact");
+        return Ok(());
+    };
+    let below = files.iter().map(|file| file.level).filter(|other| *other > level).min();
+    let Some(below) = below else {
+        println!("compact{from} found no data beyond L{level}");
+        return Ok(());
+    };
+    println!("compact{from} found {} files to compact from L{level} to L{below}", here.len());
+    let names: Vec<String> = here.iter().map(|file| file.name.clone()).collect();
+    db.compact_files(&names, below)
+        .map_err(|error| format!("compact{from} CompactFiles failed: {error}"))
 }
 
 /// What looks at a run, or reads beside it.
@@ -309,16 +480,28 @@ fn loops_line(before: &RuntimeStats, now: &RuntimeStats) -> String {
 /// The lines before the first benchmark: environment to stderr, configuration to stdout.
 pub fn print_header(engine: &impl Engine, flags: &Flags) {
     eprintln!("{}", engine.version_line());
-    eprintln!("Date:       {}", pumice_port::time::local_time_string(wall_micros()));
+    eprintln!("Date:       {}", ctime(local_time(wall_micros() / 1_000_000)));
     let cpus = pumice_port::thread::available_parallelism();
-    eprintln!("CPU:        {cpus} * {}", cpu_model().unwrap_or_default());
+    eprintln!("CPU:        {cpus} * {}", cpu_info("model name").unwrap_or_default());
+    eprintln!("CPUCache:   {}", cpu_info("cache size").unwrap_or_default());
     let mib = |bytes: f64| bytes / 1_048_576.0;
-    let (key, value, num) = (f64::from(flags.key_size), f64::from(flags.value_size), flags.num);
+    let lengths = Lengths::new(flags, flags.value_size as usize).expect("checked with the flags");
+    let (key, value, num) = (f64::from(flags.key_size), lengths.mean() as f64, flags.num);
+    let (average, distribution) = match lengths {
+        Lengths::Fixed(_) => ("bytes", String::new()),
+        _ => (
+            "avg bytes",
+            format!(
+                "Values Distribution: {} (min: {}, max: {})\n",
+                flags.value_size_distribution_type, flags.value_size_min, flags.value_size_max
+            ),
+        ),
+    };
     let compressed = value * flags.compression_ratio;
     println!(
         "Keys:       {} bytes each (+ 0 bytes user-defined timestamp)\n\
-         Values:     {} bytes each ({} bytes after compression)\n\
-         Entries:    {num}\n\
+         Values:     {} {average} each ({} bytes after compression)\n\
+         {distribution}Entries:    {num}\n\
          Prefix:    {} bytes\n\
          Keys per prefix:    {}\n\
          RawSize:    {:.1} MB (estimated)\n\
@@ -326,7 +509,7 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
          Write rate: {} bytes/second\n\
          Read rate: {} ops/second",
         flags.key_size,
-        flags.value_size,
+        lengths.mean(),
         (compressed + 0.5) as i64,
         flags.prefix_size,
         flags.keys_per_prefix,
@@ -336,9 +519,11 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
         flags.benchmark_read_rate_limit,
     );
     println!(
-        "Compression: {}\nCompression sampling rate: 0\nMemtablerep: {}\nPerf Level: 1",
+        "Compression: {}\nCompression sampling rate: {}\nMemtablerep: {}\nPerf Level: {}",
         compression_name(&flags.compression_type),
+        flags.sample_for_compression,
         if flags.memtablerep == "vector" { "VectorRepFactory" } else { "SkipListFactory" },
+        flags.perf_level,
     );
     if cfg!(debug_assertions) {
         println!("WARNING: Assertions are enabled; benchmarks unnecessarily slow");
@@ -360,9 +545,38 @@ fn compression_name(flag: &str) -> &'static str {
     }
 }
 
-fn cpu_model() -> Option<String> {
+fn cpu_info(name: &str) -> Option<String> {
     let bytes = pumice_port::os::read_file(Path::new("/proc/cpuinfo")).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_string())
+}
+
+/// `Sun Nov 22 20:25:00 2026`, as C's ctime.
+fn ctime(time: LocalTime) -> String {
+    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    format!(
+        "{} {} {:2} {:02}:{:02}:{:02} {}",
+        DAYS[time.weekday as usize % 7],
+        MONTHS[(time.month as usize + 11) % 12],
+        time.day,
+        time.hour,
+        time.minute,
+        time.second,
+        time.year
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn the_date_is_ctimes() {
+        let time =
+            LocalTime { year: 2026, month: 11, day: 2, hour: 20, minute: 5, second: 9, weekday: 1 };
+        assert_eq!(ctime(time), "Mon Nov  2 20:05:09 2026");
+    }
 }

@@ -36,6 +36,19 @@ pub struct ReadSettings {
     pub readahead_size: usize,
     /// Charge reads of files to the rate limiter.
     pub limited: bool,
+    /// Iterators read as of a snapshot of their own.
+    pub snapshot: bool,
+}
+
+/// A table file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFile {
+    /// Its level.
+    pub level: usize,
+    /// Its name, as the engine wants it back.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// Found keys of a multi-get and their bytes (keys and values).
@@ -64,8 +77,9 @@ pub trait Engine: Send + Sync + 'static {
     type Db: BenchDb;
     /// `Pumice:     version 0.1.0`, the first line of the header.
     fn version_line(&self) -> String;
-    /// Opens, creating it unless `read_only`.
-    fn open(&self, path: &Path, read_only: bool) -> Result<Self::Db>;
+    /// Opens, creating it unless `read_only`. `wal_dir` is the directory of its WAL if the flag's
+    /// is not.
+    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<Self::Db>;
     /// Removes the database at `path`, if there is one.
     fn destroy(&self, path: &Path) -> Result<()>;
     /// Sets the number of threads of a pool.
@@ -90,10 +104,24 @@ pub trait BenchDb: Send + Sync + 'static {
     fn reader(&self, settings: &ReadSettings) -> Self::Reader;
     /// An iterator; bounds are optional (lower inclusive, upper exclusive).
     fn cursor(&self, settings: &ReadSettings, bounds: [Option<&[u8]>; 2]) -> Result<Self::Cursor>;
-    /// Flushes the memtable and waits.
+    /// How many column families there are; grows in fills with hot ones only.
+    fn families(&self) -> usize;
+    /// Creates column families until there are `total`.
+    fn create_families(&self, total: usize) -> Result<()>;
+    /// Flushes the memtables and waits.
     fn flush(&self) -> Result<()>;
     /// Compacts everything, bottommost level included.
     fn compact(&self, subcompactions: i32) -> Result<()>;
+    /// Compacts everything but a bottommost level that needs no compaction.
+    fn compact_all(&self, subcompactions: i32) -> Result<()>;
+    /// Compacts these files into `level`, in files of the size that the options say.
+    fn compact_files(&self, names: &[String], level: usize) -> Result<()>;
+    /// The table files of the default column family.
+    fn table_files(&self) -> Result<Vec<TableFile>>;
+    /// Roughly the bytes of these ranges, summed up.
+    fn approximate_sizes(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<u64>;
+    /// Starts the counters of `stats` anew.
+    fn reset_stats(&self) -> Result<()>;
     /// Waits until no background work is due.
     fn wait_for_compaction(&self) -> Result<()>;
     /// Reads all table files and checks their checksums.
@@ -104,20 +132,34 @@ pub trait BenchDb: Send + Sync + 'static {
 
 /// Writes of one worker.
 pub trait Writer {
+    /// What follows goes to this column family. Requires: it exists.
+    fn select(&mut self, family: usize);
     /// Writes one pair.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
     /// Merges one operand.
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()>;
+    /// Deletes one key.
+    fn delete(&mut self, key: &[u8]) -> Result<()>;
+    /// Deletes one key that was written once.
+    fn single_delete(&mut self, key: &[u8]) -> Result<()>;
     /// Adds a pair to the batch.
     fn batch_put(&mut self, key: &[u8], value: &[u8]);
     /// Adds a deletion to the batch.
     fn batch_delete(&mut self, key: &[u8]);
+    /// Adds a deletion of the keys from `begin` to before `end` to the batch.
+    fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]);
     /// Writes the batch and empties it.
     fn commit(&mut self) -> Result<()>;
 }
 
 /// Point reads of one worker.
 pub trait Reader {
+    /// What follows reads this column family. Requires: it exists.
+    fn select(&mut self, family: usize);
+    /// From now on reads see the present state (true), or always the latest (false).
+    fn pin(&mut self, pinned: bool);
+    /// Reads the value of `key` into `value`. False, with `value` empty: there is none.
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
     /// The length of the value of `key`, or `None` when there is none.
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>>;
     /// Reads the keys that lie one after the other in `keys`, each `key_len` long.

@@ -110,6 +110,11 @@ pub fn from_flags(flags: &Flags) -> Result<NamedOptions, String> {
     main.compression()?;
     let mut table = List { flags, options: Vec::new() };
     table.table()?;
+    for option in &flags.options {
+        let list = if option.is_table { &mut table } else { &mut main };
+        let (name, value) = (option.option, option.value.clone());
+        list.options.push(NamedOption { name, value, given: true });
+    }
     Ok(NamedOptions { main: main.options, table: table.options })
 }
 
@@ -219,6 +224,14 @@ impl List<'_> {
         self.same("target_file_size_multiplier", f.target_file_size_multiplier);
         self.same("max_bytes_for_level_base", f.max_bytes_for_level_base);
         self.same("max_bytes_for_level_multiplier", f.max_bytes_for_level_multiplier);
+        if !f.max_bytes_for_level_multiplier_additional.is_empty() {
+            let factors = f.max_bytes_for_level_multiplier_additional.replace(',', ":");
+            let count = factors.split(':').count();
+            if i32::try_from(count) != Ok(f.num_levels) {
+                return Err(format!("Insufficient number of fanouts specified {count}"));
+            }
+            self.same("max_bytes_for_level_multiplier_additional", factors);
+        }
         let dynamic = f.level_compaction_dynamic_level_bytes;
         self.same("level_compaction_dynamic_level_bytes", dynamic);
         self.same_if_given("max_compaction_bytes", f.max_compaction_bytes);
@@ -239,7 +252,7 @@ impl List<'_> {
             self.add("compaction_style", "compaction_options_fifo", fifo);
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
-        self.universal();
+        self.universal()?;
         self.same_if_given("periodic_compaction_seconds", f.periodic_compaction_seconds);
         if f.is_given("ttl_seconds") {
             self.add("ttl_seconds", "ttl", f.ttl_seconds);
@@ -252,8 +265,13 @@ impl List<'_> {
     }
 
     /// The members that are given; of some db_bench takes 0 for the engine's default.
-    fn universal(&mut self) {
+    fn universal(&mut self) -> Result<(), String> {
         let f = self.flags;
+        let stop_style = match f.universal_stop_style {
+            0 => "kCompactionStopStyleSimilarSize",
+            1 => "kCompactionStopStyleTotalSize",
+            other => return Err(format!("universal_stop_style {other} is not known")),
+        };
         let mut members = String::new();
         let mut add = |name: &str, value: String, is_set: bool| {
             if is_set && f.is_given(&format!("universal_{name}")) {
@@ -269,6 +287,7 @@ impl List<'_> {
         let number = f.universal_max_size_amplification_percent;
         add("max_size_amplification_percent", number.to_string(), number > 0);
         add("compression_size_percent", f.universal_compression_size_percent.to_string(), true);
+        add("stop_style", stop_style.to_string(), true);
         add("max_read_amp", f.universal_max_read_amp.to_string(), true);
         add("allow_trivial_move", f.universal_allow_trivial_move.to_string(), true);
         add("incremental", f.universal_incremental.to_string(), true);
@@ -277,6 +296,7 @@ impl List<'_> {
             let members = format!("{{{members}}}");
             self.add("compaction_style", "compaction_options_universal", members);
         }
+        Ok(())
     }
 
     fn compression(&mut self) -> Result<(), String> {

@@ -4,18 +4,14 @@
 //! says so. Everything else about a flag is derived from its row.
 
 use super::flags::{FlagValue, Row, flag_table};
+use super::option_flags::GivenOption;
 
 flag_table! {
     // What to run.
     benchmarks: String = "fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,\
         multireadrandom,seekrandom,readwhilewriting,compact,levelstats",
-        "Comma-separated list of benchmarks, run in this order (the default list is Pumice's \
-        own): fillseq, fillrandom, filluniquerandom, fillsync, fill100K, overwrite, updaterandom, \
-        readseq, readreverse, readrandom, readrandomcoroutine, readmissing, multireadrandom, \
-        multireadrandomcoroutine, seekrandom, \
-        readwhilewriting, readwhilemerging, deleteseq, deleterandom, compact, flush, \
-        waitforcompaction, stats, levelstats, sstables, block_cache_entry_stats, verifychecksum. \
-        A suffix [X3-W1] runs one three times after one warm-up";
+        "Comma-separated list of benchmarks, run in this order (the default list is Pumice's own; \
+        the names are below). A suffix [X3-W1] runs one three times after one warm-up";
     engine: String = "pumice",
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
         process with the same driver (Pumice's own flag)";
@@ -39,12 +35,20 @@ flag_table! {
     ops_between_duration_checks: i32 = 1000, "Check duration limit every x ops";
     seed: i64 = 0, "Seed base for random number generators. When 0 it is derived from the time";
     use_existing_db: bool = false, "Use the database as it is; benchmarks that fill are skipped";
+    use_existing_keys: bool = false,
+        "With use_existing_db: read all keys of the database first and choose from them";
     readonly: bool = false, "Open the database for reading only";
+    build_info: bool = false, "Print the version and do nothing else";
     undefok: String = "", "Comma-separated names of unknown flags that are to be passed over";
 
     // Keys and values.
     key_size: i32 = 16, "Size of each key";
-    value_size: i32 = 100, "Size of each value";
+    value_size: i32 = 100, "Size of each value in fixed distribution";
+    value_size_distribution_type: String = "fixed",
+        "Value size distribution type: fixed, uniform, normal";
+    value_size_min: i32 = 100, "Min size of random value";
+    value_size_max: i32 = 102_400, "Max size of random value";
+    same_value_percentage: i32 = 0, "Percentage of values that are the same bytes";
     compression_ratio: f64 = 0.5,
         "Arrange to generate values that shrink to this fraction of their original size";
     keys_per_prefix: i64 = 0, "Average number of keys with one prefix; 0 is no special prefix";
@@ -54,6 +58,67 @@ flag_table! {
     reverse_iterator: bool = false, "Call Prev instead of Next after seeking";
     max_scan_distance: i64 = 0,
         "If not 0, seekrandom sets the iterator's bound this many keys away";
+
+    seek_missing_prefix: bool = false,
+        "Iterator seek to keys with non-exist prefixes. Require prefix_size > 8";
+    read_random_exp_range: f64 = 0.0,
+        "If not 0, read keys num * exp(-r) with r uniform from 0 to this value";
+    multiread_stride: i64 = 0, "Stride length for the keys in a MultiGet batch";
+    multiscan_size: i64 = 10, "MultiScan size: number of scans in one of seek_nexts (50) keys";
+    multiscan_stride: i64 = 100,
+        "The amount of keys between two successive scans in multiscan";
+    merge_keys: i64 = -1,
+        "Number of distinct keys for mergerandom and readrandommergerandom; negative: num";
+    numdistinct: i64 = 1000,
+        "Number of distinct keys to use in randomwithverify and randomreplacekeys";
+    readwritepercent: i32 = 90,
+        "Percentage of reads among the operations of readrandomwriterandom and randomwithverify";
+    mergereadpercent: i32 = 70, "Percentage of merges in readrandommergerandom";
+    deletepercent: i32 = 2, "Percentage of deletes in randomwithverify";
+    use_single_deletes: bool = true, "Use single deletes in randomreplacekeys";
+    stddev: f64 = 2000.0,
+        "Standard deviation of normal distribution used for picking keys in randomreplacekeys";
+    key_id_range: i32 = 100_000, "Range of possible value of key id (timeseries)";
+    time_range: u64 = 100_000, "Range of timestamp that store in the database (timeseries)";
+    expire_style: String = "none",
+        "How timeseries removes expired entries: none, or delete (seek ids and delete)";
+    num_deletion_threads: i32 = 1, "Number of threads to do deletion (timeseries with delete)";
+    overwrite_probability: f64 = 0.0,
+        "filluniquerandom: the probability that a write overwrites a recent key";
+    overwrite_window_size: u32 = 1, "filluniquerandom: how many keys count as recent";
+    writes_before_delete_range: i64 = 0,
+        "Number of writes before DeleteRange is called regularly";
+    writes_per_range_tombstone: i64 = 0, "Number of writes between range tombstones";
+    range_tombstone_width: i64 = 100, "Number of keys in tombstone's range";
+    max_num_range_tombstones: i64 = 0, "Maximum number of range tombstones to insert";
+    expand_range_tombstones: bool = false,
+        "Expand range tombstone into sequential regular tombstones";
+    truth_db: String = "/dev/shm/truth_db/dbbench", "Truth key/values used when using verify";
+
+    // The model of mixgraph.
+    mix_get_ratio: f64 = 1.0, "The ratio of Get queries of mixgraph";
+    mix_put_ratio: f64 = 0.0, "The ratio of Put queries of mixgraph";
+    mix_seek_ratio: f64 = 0.0, "The ratio of Seek queries of mixgraph";
+    mix_max_scan_len: i64 = 10_000, "The max scan length of Iterator";
+    mix_max_value_size: i64 = 1024, "The max value size of mixgraph";
+    mix_accesses: i64 = -1, "As in RocksDB's db_bench, nothing reads it: reads says how many";
+    keyrange_dist_a: f64 = 0.0, "a of the access of key ranges f(x)=a*exp(b*x)+c*exp(d*x)";
+    keyrange_dist_b: f64 = 0.0, "b of the access of key ranges f(x)=a*exp(b*x)+c*exp(d*x)";
+    keyrange_dist_c: f64 = 0.0, "c of the access of key ranges f(x)=a*exp(b*x)+c*exp(d*x)";
+    keyrange_dist_d: f64 = 0.0, "d of the access of key ranges f(x)=a*exp(b*x)+c*exp(d*x)";
+    keyrange_num: i64 = 1, "The number of key ranges";
+    key_dist_a: f64 = 0.0, "a of the access of keys f(x)=a*x^b";
+    key_dist_b: f64 = 0.0, "b of the access of keys f(x)=a*x^b";
+    value_theta: f64 = 0.0, "theta of the generalized Pareto distribution of value sizes";
+    value_k: f64 = 0.2615, "k of the generalized Pareto distribution of value sizes";
+    value_sigma: f64 = 25.45, "sigma of the generalized Pareto distribution of value sizes";
+    iter_theta: f64 = 0.0, "theta of the generalized Pareto distribution of scan lengths";
+    iter_k: f64 = 2.517, "k of the generalized Pareto distribution of scan lengths";
+    iter_sigma: f64 = 14.236, "sigma of the generalized Pareto distribution of scan lengths";
+    sine_mix_rate: bool = false, "Enable the sine QPS control on mixgraph";
+    sine_mix_rate_interval_milliseconds: u64 = 10_000,
+        "Interval of which the sine wave read_rate_limit is recalculated";
+    sine_mix_rate_noise: f64 = 0.0, "Noise ratio of the sine rate, between 0.0 and 1.0";
 
     // How to write and read.
     sync: bool = false, "Sync all writes to disk";
@@ -65,6 +130,7 @@ flag_table! {
     use_direct_reads: bool = false, "Use O_DIRECT for reading data";
     use_direct_io_for_flush_and_compaction: bool = false,
         "Use O_DIRECT for background flush and compaction writes";
+    explicit_snapshot: bool = false, "Iterators read as of a snapshot";
     finish_after_writes: bool = false, "Write thread terminates after all writes are finished";
     bgwriter_num: u64 = 0, "Number of keys that the background writer chooses from; 0 is num";
     benchmark_write_rate_limit: u64 = 0, "If not 0, limit writes to this many bytes/second";
@@ -85,7 +151,14 @@ flag_table! {
 
     // What to report.
     histogram: bool = false, "Print histogram of operation timings";
+    confidence_interval_only: bool = false,
+        "Print 95% confidence interval upper and lower bounds only for aggregate stats";
     statistics: bool = false, "Database statistics, printed after all benchmarks";
+    stats_level: i32 = 3, "Stats level for statistics, 0 to 5 as RocksDB's StatsLevel";
+    perf_level: i32 = 1, "Level of perf collection; above 1 is not supported yet";
+    report_open_timing: bool = false, "Report how long the open took";
+    show_table_properties: bool = false,
+        "Print the properties of each level's tables with stats_per_interval";
     progress_reports: bool = true, "Report the number of finished operations on a terminal";
     slow_usecs: i64 = 1_000_000, "A message is printed for operations that take at least this long";
     stats_interval: i64 = 0, "Stats are reported every N operations when this is not 0";
@@ -101,6 +174,16 @@ flag_table! {
         "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
 
     // The database.
+    options_file: String = "",
+        "Take the options of the database from this OPTIONS file (its first column family), and \
+        from flags only use_existing_db, statistics, the block cache, bloom_bits, the limiter";
+    num_column_families: i32 = 1, "Number of Column Families to use";
+    num_hot_column_families: i32 = 0,
+        "If above 0, fills write to so many column families at a time and then to new ones";
+    column_family_distribution: String = "",
+        "Percentages, by comma, of operations on each (hot) column family";
+    num_multi_db: i32 = 0, "Number of databases, in subdirectories of db; 0 means single one";
+    use_keep_filter: bool = false, "Whether to use a noop compaction filter";
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
     wal_dir: String = "", "If not empty, use the given directory for the WAL";
     open_files: i32 = -1, "Maximum number of files to keep open at the same time";
@@ -140,6 +223,8 @@ flag_table! {
     target_file_size_multiplier: i32 = 1, "A multiplier to compute target level-N file size";
     max_bytes_for_level_base: u64 = 256 << 20, "Max bytes for level-1";
     max_bytes_for_level_multiplier: f64 = 10.0, "A multiplier to compute max bytes for level-N";
+    max_bytes_for_level_multiplier_additional: String = "",
+        "By comma: an additional multiplier for each level";
     level_compaction_dynamic_level_bytes: bool = false,
         "Whether level size base is dynamic";
     max_compaction_bytes: u64 = 0, "Max bytes allowed in one compaction";
@@ -160,6 +245,7 @@ flag_table! {
         "The maximum size amplification in percent; 0 for 200";
     universal_compression_size_percent: i32 = -1,
         "The percentage of the bytes to be compressed; -1 compresses all";
+    universal_stop_style: i32 = 1, "When a merge of runs ends: 0 by similar, 1 by total size";
     universal_max_read_amp: i32 = -1, "Runs that may stay; -1 for the trigger, 0 for automatic";
     universal_allow_trivial_move: bool = false, "Move files that do not overlap";
     universal_incremental: bool = false, "Merge the oldest runs in pieces";

@@ -3,12 +3,15 @@
 //! Accepted: `-f=v`, `--f=v`, `--f v` (not for booleans), bare `--f` and `--nof` for booleans;
 //! `-` and `_` are the same inside a name. The last occurrence wins. Integers are decimal (leading
 //! zeros allowed, so `0300` is 300) or `0x` hexadecimal. Unknown flags are an error unless
-//! `--undefok` names them. Words that are no flag are passed over with a warning, as db_bench does
-//! in silence (`--sync 0` sets sync, and 0 is such a word).
+//! `--undefok` names them. A flag without a row may be an option of the engine, or a flag of
+//! RocksDB's whose feature is missing, which takes its default only. Words that are no flag are
+//! passed over with a warning, as db_bench does in silence (`--sync 0` sets sync, and 0 is such a
+//! word).
 //!
 //! Thread safety: [`Flags`] is plain data.
 
-use super::unsupported;
+use super::option_flags::{self, GivenOption};
+use super::rocksdb_flags::{self, Known};
 
 /// A type that a flag can have.
 pub trait FlagValue: Sized {
@@ -119,6 +122,8 @@ macro_rules! flag_table {
         #[derive(Clone, Debug)]
         pub struct Flags {
             $( #[doc = $doc] pub $name: $ty, )*
+            /// Options of the engine that have no flag of their own in the table.
+            pub options: Vec<GivenOption>,
             /// Names of the flags that the command line set.
             given: std::collections::BTreeSet<&'static str>,
         }
@@ -127,6 +132,7 @@ macro_rules! flag_table {
             fn default() -> Self {
                 Flags {
                     $( $name: <$ty as FlagValue>::from_literal($default), )*
+                    options: Vec::new(),
                     given: std::collections::BTreeSet::new(),
                 }
             }
@@ -176,6 +182,8 @@ pub use super::flag_table::Flags;
 pub enum Stop {
     /// `--help` was asked for.
     Help,
+    /// `--version` was asked for.
+    Version,
     /// Messages for stderr.
     Errors(Vec<String>),
 }
@@ -185,44 +193,32 @@ pub enum Stop {
 /// # Errors
 /// `--help`, or every flag that is unknown, not supported, without a value or with a wrong one.
 pub fn parse(args: &[String], warn: &mut dyn FnMut(String)) -> Result<Flags, Stop> {
-    let mut parser = Parser { flags: Flags::default(), rows: Flags::rows(), errors: Vec::new() };
-    let mut unknown = Vec::new();
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let Some(word) = arg.strip_prefix('-') else {
-            warn(format!("WARNING: '{arg}' is not a flag and is ignored"));
+    let mut parser = Parser {
+        flags: Flags::default(),
+        rows: Flags::rows(),
+        errors: Vec::new(),
+        unknown: Vec::new(),
+        idle: Vec::new(),
+    };
+    parser.words(args, warn)?;
+    let allowed: Vec<String> = parser.flags.undefok.split(',').map(str::to_string).collect();
+    let mut errors = parser.errors;
+    for (name, error) in parser.unknown {
+        let plain = name.strip_prefix("no").unwrap_or(&name);
+        if allowed.contains(&name) || allowed.iter().any(|allowed| allowed == plain) {
             continue;
-        };
-        let word = word.strip_prefix('-').unwrap_or(word);
-        if word.is_empty() {
-            break;
         }
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name.replace('-', "_"), Some(value)),
-            None => (word.replace('-', "_"), None),
-        };
-        if name == "help" || name == "helpfull" {
-            return Err(Stop::Help);
-        }
-        if !parser.take(&name, value, &mut rest) {
-            unknown.push(name);
+        match error {
+            _ if rocksdb_flags::IGNORED.contains(&name.as_str()) => {
+                warn(format!("WARNING: flag --{name} has no effect any more and is ignored"));
+            }
+            Some(error) => errors.push(error),
+            None => errors.push(format!("ERROR: unknown command line flag '{name}'")),
         }
     }
-    let allowed: Vec<&str> = parser.flags.undefok.split(',').collect();
-    let mut errors = parser.errors;
-    for name in unknown {
-        let plain = name.strip_prefix("no").unwrap_or(&name);
-        if allowed.contains(&name.as_str()) || allowed.contains(&plain) {
-            continue;
-        }
-        if unsupported::IGNORED.contains(&name.as_str()) {
-            warn(format!("WARNING: flag --{name} has no effect any more and is ignored"));
-        } else if unsupported::NAMES.contains(&name.as_str()) || unsupported::NAMES.contains(&plain)
-        {
-            errors.push(format!("ERROR: flag --{name} of RocksDB's db_bench is not supported yet"));
-        } else {
-            errors.push(format!("ERROR: unknown command line flag '{name}'"));
-        }
+    if parser.flags.engine == "pumice" && !parser.idle.is_empty() {
+        let names = parser.idle.join(", ");
+        warn(format!("WARNING: without effect on Pumice: {names}"));
     }
     if errors.is_empty() { Ok(parser.flags) } else { Err(Stop::Errors(errors)) }
 }
@@ -231,10 +227,68 @@ struct Parser {
     flags: Flags,
     rows: Vec<Row>,
     errors: Vec<String>,
+    /// Flags without a row, with what is wrong if they are of RocksDB's.
+    unknown: Vec<(String, Option<String>)>,
+    /// Flags that were given another value than the default and change nothing.
+    idle: Vec<String>,
 }
 
 impl Parser {
-    /// Takes one flag and, if it needs one, its value from `rest`. False: no such flag.
+    fn words(&mut self, args: &[String], warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let Some(word) = arg.strip_prefix('-') else {
+                warn(format!("WARNING: '{arg}' is not a flag and is ignored"));
+                continue;
+            };
+            let word = word.strip_prefix('-').unwrap_or(word);
+            if word.is_empty() {
+                break;
+            }
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name.replace('-', "_"), Some(value)),
+                None => (word.replace('-', "_"), None),
+            };
+            match name.as_str() {
+                "help" | "helpfull" | "helpshort" | "helpon" | "helpmatch" | "helppackage"
+                | "helpxml" => return Err(Stop::Help),
+                "version" => return Err(Stop::Version),
+                "flagfile" => self.flag_file(value.or(rest.next().map(String::as_str)), warn)?,
+                _ if self.take(&name, value, &mut rest) => {}
+                _ if rocksdb_flags::find(&name).is_none()
+                    && self.take_option(&name, value, &mut rest) => {}
+                _ => {
+                    let error = self.take_known(&name, value, &mut rest);
+                    self.unknown.extend(error.map(|error| (name, error)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the flags in a file, one a line; lines that do not begin with a dash say nothing.
+    fn flag_file(&mut self, path: Option<&str>, warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
+        let path = path.unwrap_or_default();
+        match pumice_port::os::read_file(std::path::Path::new(path)) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let lines = text.lines().map(str::trim).filter(|line| line.starts_with('-'));
+                let lines: Vec<String> = lines.map(str::to_string).collect();
+                if lines.iter().any(|line| line.trim_start_matches('-').starts_with("flagfile")) {
+                    self.errors.push(format!("ERROR: {path}: a flag file cannot name another"));
+                    return Ok(());
+                }
+                self.words(&lines, warn)
+            }
+            Err(error) => {
+                self.errors.push(format!("ERROR: cannot read flag file '{path}': {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes one flag and, if it needs one, its value from `rest`. False: the table has no such
+    /// flag.
     fn take(
         &mut self,
         name: &str,
@@ -242,24 +296,13 @@ impl Parser {
         rest: &mut std::slice::Iter<'_, String>,
     ) -> bool {
         if let Some(row) = self.rows.iter().find(|row| row.name == name) {
-            let text = match value {
-                Some(value) => value,
-                None if row.kind == bool::TYPE => "true",
-                None => match rest.next() {
-                    Some(next) => next,
-                    None => {
-                        self.errors.push(format!(
-                            "ERROR: flag '--{name}' is missing its argument; flag description: {}",
-                            row.doc
-                        ));
-                        return true;
-                    }
-                },
+            let (kind, doc) = (row.kind, row.doc);
+            let Some(text) = self.text(name, value, kind == bool::TYPE, doc, rest) else {
+                return true;
             };
-            if !self.flags.assign(name, text) {
+            if !self.flags.assign(name, &text) {
                 self.errors.push(format!(
-                    "ERROR: illegal value '{text}' specified for {} flag '{name}'",
-                    row.kind
+                    "ERROR: illegal value '{text}' specified for {kind} flag '{name}'"
                 ));
             }
             return true;
@@ -273,6 +316,100 @@ impl Parser {
             }
             _ => false,
         }
+    }
+
+    /// The value of a flag. None: it lacks one, which has been said.
+    fn text(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        is_switch: bool,
+        doc: &str,
+        rest: &mut std::slice::Iter<'_, String>,
+    ) -> Option<String> {
+        let text = match value {
+            Some(value) => Some(value.to_string()),
+            None if is_switch => Some("true".to_string()),
+            None => rest.next().cloned(),
+        };
+        if text.is_none() {
+            self.errors.push(format!(
+                "ERROR: flag '--{name}' is missing its argument; flag description: {doc}"
+            ));
+        }
+        text
+    }
+
+    /// Takes a flag that is an option of the engine. False: there is no such option.
+    fn take_option(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        rest: &mut std::slice::Iter<'_, String>,
+    ) -> bool {
+        let negated = || {
+            let plain = name.strip_prefix("no").filter(|_| value.is_none())?;
+            option_flags::find(plain).filter(|flag| flag.is_switch)
+        };
+        let (flag, text) = match option_flags::find(name) {
+            Some(flag) => match self.text(name, value, flag.is_switch, flag.doc, rest) {
+                Some(text) => (flag, text),
+                None => return true,
+            },
+            None => match negated() {
+                Some(flag) => (flag, "false".to_string()),
+                None => return false,
+            },
+        };
+        let text = match <bool as FlagValue>::parse(&text) {
+            Some(value) if flag.is_switch => value.to_string(),
+            None if flag.is_switch => {
+                let text =
+                    format!("ERROR: illegal value '{text}' specified for bool flag '{name}'");
+                self.errors.push(text);
+                return true;
+            }
+            _ => text,
+        };
+        if flag.is_hint && text != flag.default {
+            self.idle.push(name.to_string());
+        }
+        let (option, is_table) = (flag.option, flag.is_table);
+        self.flags.options.retain(|given| given.option != option);
+        self.flags.options.push(GivenOption { option, is_table, value: text });
+        true
+    }
+
+    /// Takes a flag that RocksDB's db_bench has and Pumice has no use for. None: it was one, and
+    /// its value may stand; else what is wrong, if anything is known of the flag.
+    fn take_known(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        rest: &mut std::slice::Iter<'_, String>,
+    ) -> Option<Option<String>> {
+        let negated = || {
+            let plain = name.strip_prefix("no").filter(|_| value.is_none())?;
+            rocksdb_flags::find(plain).filter(Known::is_switch)
+        };
+        let (flag, text) = match rocksdb_flags::find(name) {
+            Some(flag) => (flag, self.text(name, value, flag.is_switch(), "", rest)?),
+            None => match negated() {
+                Some(flag) => (flag, "false".to_string()),
+                None => return Some(None),
+            },
+        };
+        if flag.is_default(&text) {
+            return None;
+        }
+        if flag.feature.is_empty() {
+            self.idle.push(flag.name.to_string());
+            return None;
+        }
+        Some(Some(format!(
+            "ERROR: flag --{} of RocksDB's db_bench is not supported yet: it needs {}",
+            flag.name, flag.feature
+        )))
     }
 }
 
@@ -298,6 +435,20 @@ pub fn help() -> String {
         }
         out.pop();
         out.push('\n');
+    }
+    out.push_str(&format!("\n  Benchmarks: {}\n", super::spec::names()));
+    out.push_str(
+        "\n  Flags that are options of the engine (docs/options.md has their meanings):\n",
+    );
+    let rows = Flags::rows();
+    for (name, flag) in option_flags::all() {
+        if !rows.iter().any(|row| row.name == name) {
+            let none = if flag.is_hint { ", without effect" } else { "" };
+            out.push_str(&format!(
+                "    -{name} type: {} default: {}{none}\n",
+                flag.kind, flag.default
+            ));
+        }
     }
     out
 }
@@ -351,7 +502,8 @@ mod tests {
         assert!(errors(&["--num"])[0].starts_with("ERROR: flag '--num' is missing its argument; "));
         assert_eq!(
             errors(&["--trace_file=x"]),
-            ["ERROR: flag --trace_file of RocksDB's db_bench is not supported yet"]
+            ["ERROR: flag --trace_file of RocksDB's db_bench is not supported yet: it needs \
+                 traces"]
         );
         assert_eq!(errors(&["--nonum"]), ["ERROR: unknown command line flag 'nonum'"]);
         assert!(run(&["--undefok=foo,bar", "--foo=1", "--nobar"]).is_ok());
@@ -360,10 +512,46 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
-    fn no_flag_is_both_known_and_refused() {
+    fn options_and_what_has_no_effect_are_taken() {
+        let flags =
+            run(&["--arena_block_size=7", "--noparanoid_checks", "--arena_block_size", "8"]);
+        let given =
+            |option, value: &str| GivenOption { option, is_table: false, value: value.to_string() };
+        let expected = [given("paranoid_checks", "false"), given("arena_block_size", "8")];
+        assert_eq!(flags.unwrap().options, expected);
+        let mut said = Vec::new();
+        let words =
+            ["--async_io", "--hash_bucket_count=5", "--use_adaptive_mutex=1", "--noenable_numa"];
+        let words = words.map(String::from);
+        parse(&words, &mut |warning| said.push(warning)).unwrap();
+        let names = "use_adaptive_mutex";
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains("async_io, hash_bucket_count") && said[0].contains(names),
+            "{said:?}"
+        );
+        assert!(
+            run(&["--transaction_db=0", "--simcache_size=-1", "--compression_manager=none"])
+                .is_ok()
+        );
+        assert_eq!(run(&["--version"]).err(), Some(Stop::Version));
+    }
+
+    #[pumice_test_macros::test]
+    fn every_name_is_in_one_table() {
+        let options = option_flags::all();
         for row in Flags::rows() {
-            assert!(!unsupported::NAMES.contains(&row.name), "{}", row.name);
+            assert!(rocksdb_flags::find(row.name).is_none(), "{}", row.name);
             assert!(help().contains(&format!("    -{} (", row.name)), "{}", row.name);
+        }
+        // Its values are others than the option's.
+        let known = rocksdb_flags::REFUSED.iter().map(|(name, ..)| *name);
+        let known: Vec<&str> =
+            known.chain(rocksdb_flags::IDLE.iter().map(|(name, _)| *name)).collect();
+        let both = known.iter().filter(|name| options.iter().any(|(flag, _)| flag == *name));
+        assert_eq!(both.collect::<Vec<_>>(), [&"compression_manager"]);
+        for (at, name) in known.iter().enumerate() {
+            assert!(!known[at + 1..].contains(name), "{name}");
         }
     }
 }

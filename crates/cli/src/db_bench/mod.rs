@@ -5,20 +5,28 @@
 //! the same code in both. Exit status: 0, or 1 for a wrong flag or a failed operation.
 
 mod background_readers;
+mod cpu_work;
 mod driver;
 mod engine;
 mod engine_options;
+mod families;
+mod fill;
 mod flag_table;
 mod flags;
+mod mixed_work;
+mod mixgraph;
 mod monitor;
+mod option_flags;
 mod plot;
 mod pumice_engine;
 mod reporter;
 mod rocksdb_engine;
+mod rocksdb_flags;
 mod runner;
+mod scan_work;
 mod spec;
 mod stats;
-mod unsupported;
+mod timeseries;
 mod work;
 mod worker;
 mod workload;
@@ -27,11 +35,13 @@ pub use engine_options::codec;
 
 use driver::Driver;
 use engine::Engine;
+use families::Families;
 use flags::{Flags, Stop};
 use pumice_port::time::wall_micros;
 use spec::Entry;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use workload::Lengths;
 
 /// Threads at most. A process has 65,530 mappings by default, a thread takes four (its stack, that
 /// of its signals, a guard each), and one that gets no more of them ends the process.
@@ -42,7 +52,7 @@ pub const CHILD: &str = "db_bench-engine-process";
 
 /// Runs `pumice db_bench` with `args`, the words after the subcommand.
 pub fn run(args: &[String]) -> ExitCode {
-    let Some((flags, _)) = checked(args) else { return ExitCode::FAILURE };
+    let Some((flags, _)) = checked(args, true) else { return ExitCode::FAILURE };
     match flags {
         None => ExitCode::SUCCESS,
         Some(flags) if flags.engine == "pumice" => run_child(args),
@@ -52,7 +62,7 @@ pub fn run(args: &[String]) -> ExitCode {
 
 /// Runs the benchmarks in this process, on whichever engine the flags name.
 pub fn run_child(args: &[String]) -> ExitCode {
-    let Some((Some(flags), entries)) = checked(args) else { return ExitCode::FAILURE };
+    let Some((Some(flags), entries)) = checked(args, false) else { return ExitCode::FAILURE };
     let result = if flags.engine == "pumice" {
         pumice_engine::Pumice::new(&flags).and_then(|engine| drive(&engine, &flags, &entries))
     } else {
@@ -92,14 +102,23 @@ fn spawn_child(args: &[String]) -> ExitCode {
 }
 
 /// Flags and benchmark list. `None`: something is wrong and has been said on stderr; no flags:
-/// help was asked for and printed.
-fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
+/// help was asked for and printed. Warnings are said with `warn` only: `run_child` parses the same
+/// words again.
+fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
     let mut warnings = Vec::new();
     let parsed = flags::parse(args, &mut |warning| warnings.push(warning));
     let flags = match parsed {
-        Ok(flags) => flags,
+        // A database that is only read is one that exists.
+        Ok(mut flags) => {
+            flags.use_existing_db |= flags.readonly;
+            flags
+        }
         Err(Stop::Help) => {
             print!("{}", flags::help());
+            return Some((None, Vec::new()));
+        }
+        Err(Stop::Version) => {
+            println!("db_bench version {}", env!("CARGO_PKG_VERSION"));
             return Some((None, Vec::new()));
         }
         Err(Stop::Errors(errors)) => {
@@ -107,6 +126,10 @@ fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
             return None;
         }
     };
+    if flags.build_info {
+        println!("Pumice: {}", env!("CARGO_PKG_VERSION"));
+        return Some((None, Vec::new()));
+    }
     let entries = flags.benchmarks.split(',').map(str::trim).filter(|name| !name.is_empty());
     let entries: Result<Vec<Entry>, String> = entries.map(spec::parse).collect();
     let checked = check_numbers(&flags).and_then(|()| {
@@ -115,10 +138,7 @@ fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
     });
     match (checked, entries) {
         (Ok(()), Ok(entries)) => {
-            // The child process parses the same words again: only one of the two speaks.
-            if flags.engine == "pumice" || !is_child() {
-                warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            }
+            warnings.iter().filter(|_| warn).for_each(|warning| eprintln!("{warning}"));
             Some((Some(flags), entries))
         }
         (Err(error), _) | (_, Err(error)) => {
@@ -128,12 +148,38 @@ fn checked(args: &[String]) -> Option<(Option<Flags>, Vec<Entry>)> {
     }
 }
 
-fn is_child() -> bool {
-    std::env::args().nth(1).is_some_and(|word| word == CHILD)
-}
-
 fn check_numbers(flags: &Flags) -> Result<(), String> {
+    Families::new(flags)?;
+    Lengths::new(flags, 0)?;
+    let percent = |number: i32| (1..100).contains(&number);
     let rules = [
+        (percent(flags.readwritepercent), "readwritepercent must be above 0 and below 100"),
+        (percent(flags.deletepercent), "deletepercent must be above 0 and below 100"),
+        (
+            flags.readwritepercent + flags.deletepercent <= 100,
+            "readwritepercent and deletepercent must not exceed 100 together",
+        ),
+        (flags.compression_ratio <= 1.0, "compression_ratio should be between 0 and 1"),
+        (
+            !flags.seek_missing_prefix || flags.prefix_size > 8,
+            "prefix_size > 8 required by --seek_missing_prefix",
+        ),
+        (
+            !flags.use_existing_keys || flags.use_existing_db,
+            "`-use_existing_db` must be true for `-use_existing_keys` to be settable",
+        ),
+        (
+            !flags.use_existing_keys || flags.num_multi_db <= 1,
+            "use_existing_keys works on a single database",
+        ),
+        (
+            flags.overwrite_probability == 0.0 || flags.overwrite_window_size > 0,
+            "Overwrite_window_size must be strictly greater than 0.",
+        ),
+        (
+            flags.perf_level <= 1,
+            "perf_level above 1 is not supported yet: it needs the perf context",
+        ),
         (flags.num > 0, "num must be at least 1"),
         (flags.key_size > 0, "key_size must be at least 1"),
         (flags.value_size >= 0, "value_size must not be negative"),

@@ -5,21 +5,40 @@
 
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
+use super::families::Families;
 use super::flags::Flags;
+use pumice::options::{FileRules, parse_options_file};
+use pumice::stats::StatsLevel;
 use pumice::{
-    BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, CpuPriority, Db,
-    DbIterator, FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
+    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
+    CompactRangeOptions, CompactionFilter, CpuPriority, Db, DbIterator, FilterDecision,
+    FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
     RateLimiterOptions, ReadOptions, SstFileManager, SstFileManagerOptions, Statistics,
     ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
+use pumice_port::sync::Mutex;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The options of Pumice's databases.
 pub struct Pumice {
     options: Options,
+    families: Families,
+}
+
+/// Keeps everything: what calling a filter costs.
+struct KeepFilter;
+
+impl CompactionFilter for KeepFilter {
+    fn name(&self) -> &str {
+        "KeepFilter"
+    }
+    fn filter(&self, _: i32, _: &[u8], _: &[u8]) -> FilterDecision {
+        FilterDecision::Keep
+    }
 }
 
 impl Pumice {
@@ -28,16 +47,10 @@ impl Pumice {
     /// # Errors
     /// Pumice refuses an option.
     pub fn new(flags: &Flags) -> Result<Self> {
-        let mut options = Options::default();
-        let named = engine_options::from_flags(flags)?;
-        for option in &named.main {
-            let result = options.set(option.name, &option.value);
-            unless_unasked(option, result)?;
-        }
-        for option in &named.table {
-            let result = options.cf.table_factory.set(option.name, &option.value);
-            unless_unasked(option, result)?;
-        }
+        let mut options = match flags.options_file.as_str() {
+            "" => from_flags(flags)?,
+            path => from_file(Path::new(path))?,
+        };
         if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
             return Err(format!("cache_type {} is not supported yet", flags.cache_type));
         }
@@ -51,14 +64,65 @@ impl Pumice {
         if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
             HelperPool::shared().set_limit(helpers);
         }
-        options.db.rate_limiter = rate_limiter(flags)?;
+        options.db.rate_limiter = rate_limiter(flags)?.or(options.db.rate_limiter);
         options.db.sst_file_manager = file_manager(flags)?;
         options.db.create_if_missing = true;
+        options.db.create_missing_column_families = true;
         if flags.statistics {
-            options.db.statistics = Some(Arc::new(Statistics::new()));
+            let statistics = Statistics::new();
+            statistics.set_level(stats_level(flags.stats_level)?);
+            options.db.statistics = Some(Arc::new(statistics));
         }
-        Ok(Pumice { options })
+        if flags.use_keep_filter && options.cf.compaction_filter.is_none() {
+            options.cf.compaction_filter = Some(Arc::new(KeepFilter));
+            println!("A noop compaction filter is used");
+        }
+        Ok(Pumice { options, families: Families::new(flags)? })
     }
+}
+
+/// The options that the flags say.
+fn from_flags(flags: &Flags) -> Result<Options> {
+    let mut options = Options::default();
+    let named = engine_options::from_flags(flags)?;
+    for option in &named.main {
+        let result = options.set(option.name, &option.value);
+        unless_unasked(option, result)?;
+    }
+    for option in &named.table {
+        let result = options.cf.table_factory.set(option.name, &option.value);
+        unless_unasked(option, result)?;
+    }
+    println!("Initializing RocksDB Options from command-line flags");
+    Ok(options)
+}
+
+/// The options of an OPTIONS file, with those of its first column family.
+fn from_file(path: &Path) -> Result<Options> {
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("Unable to load options file {} --- {error}", path.display())
+    };
+    let bytes = pumice_port::os::read_file(path).map_err(|error| failed(&error))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let loaded = parse_options_file(&text, FileRules::default()).map_err(|error| failed(&error))?;
+    println!("Initializing RocksDB Options from the specified file");
+    let family = loaded.column_families.into_iter().next();
+    let cf = family.ok_or_else(|| failed(&"it has no column family"))?.options;
+    Ok(Options { db: loaded.db, cf })
+}
+
+fn stats_level(number: i32) -> Result<StatsLevel> {
+    use StatsLevel::*;
+    let levels = [
+        DisableAll,
+        ExceptHistogramOrTimers,
+        ExceptTimers,
+        ExceptDetailedTimers,
+        ExceptTimeForMutex,
+        All,
+    ];
+    let level = usize::try_from(number).ok().and_then(|at| levels.get(at));
+    level.copied().ok_or_else(|| format!("stats_level {number} is not known"))
 }
 
 /// The limiter that `flags` ask for.
@@ -108,14 +172,25 @@ impl Engine for Pumice {
         format!("Pumice:     version {}", env!("CARGO_PKG_VERSION"))
     }
 
-    fn open(&self, path: &Path, read_only: bool) -> Result<PumiceDb> {
-        let db = if read_only {
-            let family = ColumnFamilyDescriptor::new("default", self.options.cf.clone());
-            Db::open_read_only(&self.options.db, path, &[family], false).map(|(db, _)| db)
-        } else {
-            Db::open(&self.options, path)
+    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<PumiceDb> {
+        let mut options = self.options.db.clone();
+        if let Some(dir) = wal_dir {
+            options.wal_dir = dir.display().to_string();
+        }
+        let names = (0..self.families.hot).map(Families::name);
+        let families: Vec<ColumnFamilyDescriptor> =
+            names.map(|name| ColumnFamilyDescriptor::new(name, self.options.cf.clone())).collect();
+        let opened = match read_only {
+            true => Db::open_read_only(&options, path, &families, false),
+            false => Db::open_cf(&options, path, &families),
         };
-        Ok(PumiceDb { db: db.map_err(text)? })
+        let (db, families) = opened.map_err(text)?;
+        Ok(PumiceDb {
+            db,
+            created: AtomicUsize::new(families.len()),
+            families: Mutex::new(families),
+            options: self.options.clone(),
+        })
     }
 
     fn destroy(&self, path: &Path) -> Result<()> {
@@ -153,12 +228,32 @@ impl Engine for Pumice {
 /// An open database.
 pub struct PumiceDb {
     db: Db,
+    /// Handles; only ever grows.
+    families: Mutex<Vec<ColumnFamily>>,
+    /// How many of them there are.
+    created: AtomicUsize,
+    options: Options,
 }
 
 impl BenchDb for PumiceDb {
     type Writer = PumiceWriter;
     type Reader = PumiceReader;
     type Cursor = DbIterator;
+
+    fn families(&self) -> usize {
+        self.created.load(Ordering::Acquire)
+    }
+
+    fn create_families(&self, total: usize) -> Result<()> {
+        let mut families = self.families.lock();
+        while families.len() < total {
+            let name = Families::name(families.len());
+            let made = self.db.create_column_family(&self.options.cf, &name);
+            families.push(made.map_err(text)?);
+            self.created.store(families.len(), Ordering::Release);
+        }
+        Ok(())
+    }
 
     fn writer(&self, settings: engine::WriteSettings) -> PumiceWriter {
         let options = WriteOptions {
@@ -167,11 +262,16 @@ impl BenchDb for PumiceDb {
             rate_limiter_priority: settings.limited.then_some(IoPriority::User),
             ..WriteOptions::default()
         };
-        PumiceWriter { db: self.db.clone(), options, batch: WriteBatch::new() }
+        let handles = Handles::new(self);
+        PumiceWriter { db: self.db.clone(), options, batch: WriteBatch::new(), handles }
     }
 
     fn reader(&self, settings: &engine::ReadSettings) -> PumiceReader {
-        PumiceReader { db: self.db.clone(), options: read_options(settings, [None, None]) }
+        PumiceReader {
+            db: self.db.clone(),
+            options: read_options(settings, [None, None]),
+            handles: Handles::new(self),
+        }
     }
 
     fn cursor(
@@ -179,11 +279,13 @@ impl BenchDb for PumiceDb {
         settings: &engine::ReadSettings,
         bounds: [Option<&[u8]>; 2],
     ) -> Result<DbIterator> {
-        self.db.iter(&read_options(settings, bounds)).map_err(text)
+        let mut options = read_options(settings, bounds);
+        options.snapshot = settings.snapshot.then(|| self.db.snapshot());
+        self.db.iter(&options).map_err(text)
     }
 
     fn flush(&self) -> Result<()> {
-        self.db.flush(&FlushOptions::default()).map_err(text)
+        self.db.flush_all(&FlushOptions::default()).map_err(text)
     }
 
     fn compact(&self, subcompactions: i32) -> Result<()> {
@@ -193,6 +295,44 @@ impl BenchDb for PumiceDb {
             ..CompactRangeOptions::default()
         };
         self.db.compact_range(&options, None, None).map_err(text)
+    }
+
+    fn compact_all(&self, subcompactions: i32) -> Result<()> {
+        let options = CompactRangeOptions {
+            max_subcompactions: u32::try_from(subcompactions).unwrap_or(0),
+            ..CompactRangeOptions::default()
+        };
+        self.db.compact_range(&options, None, None).map_err(text)
+    }
+
+    fn compact_files(&self, names: &[String], level: usize) -> Result<()> {
+        let options = CompactFilesOptions {
+            output_file_size_limit: self.options.cf.target_file_size_base,
+            ..CompactFilesOptions::default()
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let level = i32::try_from(level).map_err(|error| error.to_string())?;
+        let family = self.db.default_column_family();
+        self.db.compact_files(&options, family, &names, level).map(drop).map_err(text)
+    }
+
+    fn table_files(&self) -> Result<Vec<engine::TableFile>> {
+        let files = self.db.live_files_metadata();
+        let files = files.into_iter().filter(|file| file.column_family_name == "default");
+        Ok(files
+            .map(|file| engine::TableFile { level: file.level, name: file.name, bytes: file.size })
+            .collect())
+    }
+
+    fn approximate_sizes(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<u64> {
+        let ranges: Vec<(&[u8], &[u8])> =
+            ranges.iter().map(|(begin, end)| (begin.as_slice(), end.as_slice())).collect();
+        Ok(self.db.approximate_sizes(&ranges).map_err(text)?.iter().sum())
+    }
+
+    fn reset_stats(&self) -> Result<()> {
+        self.db.reset_stats();
+        Ok(())
     }
 
     fn wait_for_compaction(&self) -> Result<()> {
@@ -224,25 +364,62 @@ fn read_options(
     }
 }
 
+/// A worker's handles, with the one that it uses.
+struct Handles {
+    all: Vec<ColumnFamily>,
+    selected: usize,
+}
+
+impl Handles {
+    fn new(db: &PumiceDb) -> Handles {
+        Handles { all: db.families.lock().clone(), selected: 0 }
+    }
+
+    fn selected(&self) -> &ColumnFamily {
+        &self.all[self.selected]
+    }
+
+    fn select(&mut self, db: &Db, family: usize) {
+        for index in self.all.len()..=family {
+            let handle = db.column_family(&Families::name(index));
+            self.all.push(handle.expect("the caller names one that exists"));
+        }
+        self.selected = family;
+    }
+}
+
 /// Writes of one worker.
 pub struct PumiceWriter {
     db: Db,
     options: WriteOptions,
     batch: WriteBatch,
+    handles: Handles,
 }
 
 impl engine::Writer for PumiceWriter {
+    fn select(&mut self, family: usize) {
+        self.handles.select(&self.db, family);
+    }
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put(&self.options, key, value).map_err(text)
+        self.db.put_cf(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.db.merge(&self.options, key, operand).map_err(text)
+        self.db.merge_cf(&self.options, self.handles.selected(), key, operand).map_err(text)
+    }
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.db.delete_cf(&self.options, self.handles.selected(), key).map_err(text)
+    }
+    fn single_delete(&mut self, key: &[u8]) -> Result<()> {
+        self.db.single_delete_cf(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn batch_put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.put(key, value);
+        self.batch.put_cf(self.handles.selected().id(), key, value);
     }
     fn batch_delete(&mut self, key: &[u8]) {
-        self.batch.delete(key);
+        self.batch.delete_cf(self.handles.selected().id(), key);
+    }
+    fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]) {
+        self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
     }
     fn commit(&mut self) -> Result<()> {
         let written = self.db.write(&self.options, &mut self.batch);
@@ -255,14 +432,30 @@ impl engine::Writer for PumiceWriter {
 pub struct PumiceReader {
     db: Db,
     options: ReadOptions,
+    handles: Handles,
 }
 
 impl engine::Reader for PumiceReader {
+    fn select(&mut self, family: usize) {
+        self.handles.select(&self.db, family);
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        self.options.snapshot = pinned.then(|| self.db.snapshot());
+    }
+
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        match self.db.get(&self.options, key) {
+        match self.db.get_cf(&self.options, self.handles.selected(), key) {
             Ok(value) => Ok(value.map(|value| value.len())),
             Err(error) => Err(text(error)),
         }
+    }
+
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.db.get_cf(&self.options, self.handles.selected(), key).map_err(text)?;
+        value.extend_from_slice(found.as_deref().unwrap_or_default());
+        Ok(found.is_some())
     }
 
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {

@@ -6,18 +6,25 @@
 
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
+use super::families::Families;
 use super::flags::Flags;
 use pumice_peer::{
     Cache, ColumnFamily, CompactRangeSettings, Db, DbIterator, Options, Peer, RateLimiterSettings,
     ReadOptions, WriteBatch, WriteOptions,
 };
+use pumice_port::sync::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A loaded library and the options of its databases.
 pub struct RocksDb {
     library: PathBuf,
     peer: Peer,
-    options: Options,
+    options: Arc<Options>,
+    /// The options once more with another `wal_dir`, for several databases.
+    flags: Flags,
+    families: Families,
 }
 
 impl RocksDb {
@@ -27,18 +34,42 @@ impl RocksDb {
     /// The library cannot be loaded, or refuses an option.
     pub fn new(library: &Path, flags: &Flags) -> Result<Self> {
         let peer = Peer::load(library).map_err(text)?;
-        let mut options = Options::new(&peer);
+        let options = Arc::new(Self::options(&peer, flags)?);
+        let families = Families::new(flags)?;
+        println!("Initializing RocksDB Options from command-line flags");
+        Ok(RocksDb {
+            library: library.to_path_buf(),
+            peer,
+            options,
+            flags: flags.clone(),
+            families,
+        })
+    }
+
+    fn options(peer: &Peer, flags: &Flags) -> Result<Options> {
+        let beyond = [
+            ("options_file", !flags.options_file.is_empty()),
+            ("use_keep_filter", flags.use_keep_filter),
+            ("stats_level", flags.is_given("stats_level")),
+        ];
+        if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
+            return Err(format!(
+                "{flag} cannot be given with --engine: our binding lacks the call"
+            ));
+        }
+        let mut options = Options::new(peer);
         let bits = engine_options::cache_shard_bits(flags)?;
         let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
         let cache = match flags.cache_type.as_str() {
-            "hyper_clock_cache" => Cache::hyper_clock_sharded(&peer, bytes, bits),
-            "lru_cache" => Cache::lru_sharded(&peer, bytes, bits),
+            "hyper_clock_cache" => Cache::hyper_clock_sharded(peer, bytes, bits),
+            "lru_cache" => Cache::lru_sharded(peer, bytes, bits),
             other => return Err(format!("cache_type {other} is not supported yet")),
         };
         options.set_block_cache(&cache);
         let named = engine_options::from_flags(flags)?;
         options.set_table(&joined(&named.table)).map_err(text)?;
         options.set("create_if_missing", "true").map_err(text)?;
+        options.set("create_missing_column_families", "true").map_err(text)?;
         for option in &named.main {
             options.set(option.name, &option.value).map_err(text)?;
         }
@@ -57,7 +88,7 @@ impl RocksDb {
         if flags.statistics {
             options.enable_statistics();
         }
-        Ok(RocksDb { library: library.to_path_buf(), peer, options })
+        Ok(options)
     }
 }
 
@@ -98,13 +129,25 @@ impl Engine for RocksDb {
         format!("RocksDB:    {}", self.library.display())
     }
 
-    fn open(&self, path: &Path, read_only: bool) -> Result<RocksDbHandle> {
-        let db = if read_only {
-            Db::open_read_only(&self.options, path, false)
-        } else {
-            Db::open(&self.options, path)
+    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<RocksDbHandle> {
+        let options = match wal_dir {
+            None => self.options.clone(),
+            Some(dir) => {
+                let mut flags = self.flags.clone();
+                flags.wal_dir = dir.display().to_string();
+                Arc::new(Self::options(&self.peer, &flags)?)
+            }
         };
-        Ok(RocksDbHandle { db: db.map_err(text)? })
+        let names: Vec<String> = (0..self.families.hot).map(Families::name).collect();
+        let families: Vec<(&str, &Options)> =
+            names.iter().map(|name| (name.as_str(), &*options)).collect();
+        let (db, families) = Db::open_cf(&options, path, &families, read_only).map_err(text)?;
+        Ok(RocksDbHandle {
+            db,
+            created: AtomicUsize::new(families.len()),
+            families: Arc::new(Mutex::new(families)),
+            options,
+        })
     }
 
     fn destroy(&self, path: &Path) -> Result<()> {
@@ -137,6 +180,38 @@ impl Engine for RocksDb {
 /// An open RocksDB database.
 pub struct RocksDbHandle {
     db: Db,
+    /// Handles; only ever grows.
+    families: Arc<Mutex<Vec<ColumnFamily>>>,
+    /// How many of them there are.
+    created: AtomicUsize,
+    options: Arc<Options>,
+}
+
+impl RocksDbHandle {
+    fn handles(&self) -> Handles {
+        let all = self.families.lock().clone();
+        Handles { all, shared: self.families.clone(), selected: 0 }
+    }
+}
+
+/// A worker's handles, with the one that it uses.
+struct Handles {
+    all: Vec<ColumnFamily>,
+    shared: Arc<Mutex<Vec<ColumnFamily>>>,
+    selected: usize,
+}
+
+impl Handles {
+    fn selected(&self) -> &ColumnFamily {
+        &self.all[self.selected]
+    }
+
+    fn select(&mut self, family: usize) {
+        if family >= self.all.len() {
+            self.all = self.shared.lock().clone();
+        }
+        self.selected = family;
+    }
 }
 
 impl BenchDb for RocksDbHandle {
@@ -152,7 +227,7 @@ impl BenchDb for RocksDbHandle {
             ..Default::default()
         };
         RocksDbWriter {
-            cf: self.db.default_column_family().clone(),
+            handles: self.handles(),
             options: WriteOptions::new(peer, &settings),
             batch: WriteBatch::new(peer),
             db: self.db.clone(),
@@ -161,8 +236,9 @@ impl BenchDb for RocksDbHandle {
 
     fn reader(&self, settings: &engine::ReadSettings) -> RocksDbReader {
         RocksDbReader {
-            cf: self.db.default_column_family().clone(),
-            options: read_options(&self.db, settings, [None, None]),
+            handles: self.handles(),
+            settings: settings.clone(),
+            options: read_options(&self.db, settings, [None, None], false),
             value: Vec::with_capacity(1024),
             db: self.db.clone(),
         }
@@ -173,12 +249,26 @@ impl BenchDb for RocksDbHandle {
         settings: &engine::ReadSettings,
         bounds: [Option<&[u8]>; 2],
     ) -> Result<DbIterator> {
-        let options = read_options(&self.db, settings, bounds);
+        let options = read_options(&self.db, settings, bounds, settings.snapshot);
         Ok(self.db.iter(&options, self.db.default_column_family()))
     }
 
     fn flush(&self) -> Result<()> {
-        self.db.flush(self.db.default_column_family()).map_err(text)
+        self.families.lock().iter().try_for_each(|family| self.db.flush(family)).map_err(text)
+    }
+
+    fn families(&self) -> usize {
+        self.created.load(Ordering::Acquire)
+    }
+
+    fn create_families(&self, total: usize) -> Result<()> {
+        let mut families = self.families.lock();
+        while families.len() < total {
+            let name = Families::name(families.len());
+            families.push(self.db.create_column_family(&self.options, &name).map_err(text)?);
+            self.created.store(families.len(), Ordering::Release);
+        }
+        Ok(())
     }
 
     fn compact(&self, subcompactions: i32) -> Result<()> {
@@ -189,6 +279,31 @@ impl BenchDb for RocksDbHandle {
         };
         self.db.compact_range(self.db.default_column_family(), None, None, &settings);
         Ok(())
+    }
+
+    fn compact_all(&self, subcompactions: i32) -> Result<()> {
+        let settings = CompactRangeSettings {
+            max_subcompactions: subcompactions,
+            ..CompactRangeSettings::default()
+        };
+        self.db.compact_range(self.db.default_column_family(), None, None, &settings);
+        Ok(())
+    }
+
+    fn compact_files(&self, _: &[String], _: usize) -> Result<()> {
+        Err("Not implemented: RocksDB's C library has no CompactFiles".into())
+    }
+
+    fn table_files(&self) -> Result<Vec<engine::TableFile>> {
+        Err("Not implemented: RocksDB's C library has no CompactFiles".into())
+    }
+
+    fn approximate_sizes(&self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<u64> {
+        Err("Not implemented: our binding of RocksDB's library has no GetApproximateSizes".into())
+    }
+
+    fn reset_stats(&self) -> Result<()> {
+        Err("Not implemented: RocksDB's C library has no ResetStats".into())
     }
 
     fn wait_for_compaction(&self) -> Result<()> {
@@ -208,12 +323,14 @@ fn read_options(
     db: &Db,
     settings: &engine::ReadSettings,
     [lower, upper]: [Option<&[u8]>; 2],
+    snapshot: bool,
 ) -> ReadOptions {
     let settings = pumice_peer::ReadSettings {
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
         readahead_size: settings.readahead_size,
+        snapshot: snapshot.then(|| db.snapshot()),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),
         ..pumice_peer::ReadSettings::default()
@@ -224,23 +341,35 @@ fn read_options(
 /// Writes of one worker.
 pub struct RocksDbWriter {
     db: Db,
-    cf: ColumnFamily,
+    handles: Handles,
     options: WriteOptions,
     batch: WriteBatch,
 }
 
 impl engine::Writer for RocksDbWriter {
+    fn select(&mut self, family: usize) {
+        self.handles.select(family);
+    }
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put(&self.options, &self.cf, key, value).map_err(text)
+        self.db.put(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.db.merge(&self.options, &self.cf, key, operand).map_err(text)
+        self.db.merge(&self.options, self.handles.selected(), key, operand).map_err(text)
+    }
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.db.delete(&self.options, self.handles.selected(), key).map_err(text)
+    }
+    fn single_delete(&mut self, key: &[u8]) -> Result<()> {
+        self.db.single_delete(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn batch_put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.put(&self.cf, key, value);
+        self.batch.put(self.handles.selected(), key, value);
     }
     fn batch_delete(&mut self, key: &[u8]) {
-        self.batch.delete(&self.cf, key);
+        self.batch.delete(self.handles.selected(), key);
+    }
+    fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]) {
+        self.batch.delete_range(self.handles.selected(), begin, end);
     }
     fn commit(&mut self) -> Result<()> {
         let written = self.db.write(&self.options, &self.batch);
@@ -252,17 +381,32 @@ impl engine::Writer for RocksDbWriter {
 /// Point reads of one worker.
 pub struct RocksDbReader {
     db: Db,
-    cf: ColumnFamily,
+    handles: Handles,
+    settings: engine::ReadSettings,
     options: ReadOptions,
     value: Vec<u8>,
 }
 
 impl engine::Reader for RocksDbReader {
+    fn select(&mut self, family: usize) {
+        self.handles.select(family);
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        self.options = read_options(&self.db, &self.settings, [None, None], pinned);
+    }
+
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        match self.db.get(&self.options, &self.cf, key, &mut self.value) {
+        match self.db.get(&self.options, self.handles.selected(), key, &mut self.value) {
             Ok(found) => Ok(found.then_some(self.value.len())),
             Err(error) => Err(text(error)),
         }
+    }
+
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.db.get(&self.options, self.handles.selected(), key, value);
+        found.map_err(text)
     }
 
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
@@ -272,7 +416,7 @@ impl engine::Reader for RocksDbReader {
             hits.found += 1;
             hits.bytes += (key_len + value.len()) as u64;
         };
-        self.db.multi_get(&self.options, &self.cf, &keys, each).map_err(text)?;
+        self.db.multi_get(&self.options, self.handles.selected(), &keys, each).map_err(text)?;
         Ok(hits)
     }
 }

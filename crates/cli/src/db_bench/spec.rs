@@ -1,7 +1,10 @@
 //! The benchmarks by name: one row each, and the `[X3-W1]` suffix.
 
+use super::fill::Order;
 use super::flags::Flags;
-use super::work::Work;
+use super::mixed_work::Rewrite;
+use super::work::{Beside, Reading, Work};
+use pumice_base::checksum::ChecksumType;
 
 /// What running a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +15,18 @@ pub enum Action {
     Flush,
     /// Wait for background work.
     WaitForCompaction,
+    /// Compact all databases.
+    CompactAll,
+    /// Compact level 0, or the first one below, into the next.
+    CompactLevel(usize),
     /// Print a property.
     Property(&'static str),
+    /// Print the sizes of memtables.
+    MemStats,
+    /// Start the counters of `stats` anew.
+    ResetStats,
+    /// Compare with another database.
+    Verify,
 }
 
 /// One row of the table.
@@ -29,6 +42,10 @@ pub struct Spec {
     pub sync: bool,
     /// Keys are chosen from `num` divided by this.
     pub divide_num: u64,
+    /// Each worker does so many reads fewer times.
+    pub divide_reads: u64,
+    /// Updates in a batch, where they are not the flag's.
+    pub batch: Option<u64>,
     /// Value size, where it is not the flag's.
     pub value_size: Option<usize>,
     /// Bytes added to the key, so that no key is found.
@@ -48,6 +65,8 @@ const fn spec(name: &'static str, action: Action) -> Spec {
         fresh: false,
         sync: false,
         divide_num: 1,
+        divide_reads: 1,
+        batch: None,
         value_size: None,
         longer_key: 0,
         writer: false,
@@ -60,40 +79,104 @@ const fn workers(name: &'static str, work: Work) -> Spec {
     spec(name, Action::Workers(work))
 }
 
-const fn fill(name: &'static str, work: Work) -> Spec {
-    Spec { fresh: true, ..workers(name, work) }
+const fn fill(name: &'static str, order: Order) -> Spec {
+    Spec { fresh: true, ..workers(name, Work::Fill(order)) }
+}
+
+const fn beside(name: &'static str, reading: Reading, beside: Beside) -> Spec {
+    Spec { writer: true, ..workers(name, Work::While(reading, beside)) }
 }
 
 /// Every benchmark that is built.
 pub const SPECS: &[Spec] = &[
-    fill("fillseq", Work::FillSequential),
-    fill("fillrandom", Work::FillRandom),
-    Spec { single: true, ..fill("filluniquerandom", Work::FillUnique) },
-    Spec { sync: true, divide_num: 1000, ..fill("fillsync", Work::FillRandom) },
-    Spec { divide_num: 1000, value_size: Some(100_000), ..fill("fill100K", Work::FillRandom) },
-    workers("overwrite", Work::FillRandom),
+    fill("fillseq", Order::Sequential),
+    Spec { batch: Some(1000), ..fill("fillbatch", Order::Sequential) },
+    fill("fillrandom", Order::Random),
+    Spec { single: true, ..fill("filluniquerandom", Order::Unique) },
+    Spec { sync: true, divide_num: 1000, ..fill("fillsync", Order::Random) },
+    Spec { divide_num: 1000, value_size: Some(100_000), ..fill("fill100K", Order::Random) },
+    workers("fillseekseq", Work::FillThenSeek),
+    workers("overwrite", Work::Fill(Order::Random)),
     workers("updaterandom", Work::Update),
+    workers("xorupdaterandom", Work::Rewrite(Rewrite::Xor)),
+    workers("appendrandom", Work::Rewrite(Rewrite::Append)),
+    workers("mergerandom", Work::Merge),
+    workers("readrandomwriterandom", Work::ReadWrite),
+    workers("readrandommergerandom", Work::ReadMerge),
+    workers("randomwithverify", Work::VerifyMix),
+    Spec { fresh: true, ..workers("randomreplacekeys", Work::ReplaceKeys) },
+    Spec { fresh: true, ..workers("timeseries", Work::TimeSeries) },
+    workers("mixgraph", Work::MixGraph),
     workers("readseq", Work::ReadForward),
+    Spec { single: true, ..workers("readtocache", Work::ReadForward) },
     workers("readreverse", Work::ReadBackward),
     workers("readrandom", Work::ReadRandom),
+    Spec { divide_reads: 1000, ..workers("readrandomsmall", Work::ReadRandom) },
+    workers("readrandomfast", Work::ReadFast),
     Spec { longer_key: 1, ..workers("readmissing", Work::ReadRandom) },
     workers("multireadrandom", Work::MultiRead),
     Spec { coroutines: true, ..workers("readrandomcoroutine", Work::ReadRandom) },
     Spec { coroutines: true, ..workers("multireadrandomcoroutine", Work::MultiRead) },
+    workers("newiterator", Work::CreateIterators),
     workers("seekrandom", Work::Seek),
-    Spec { writer: true, ..workers("readwhilewriting", Work::ReadWhileWriting) },
-    Spec { writer: true, ..workers("readwhilemerging", Work::ReadWhileMerging) },
+    workers("multiscan", Work::MultiScan),
+    workers("approximatesizerandom", Work::ApproximateSizes),
+    beside("readwhilewriting", Reading::Get, Beside::Put),
+    beside("readwhilemerging", Reading::Get, Beside::Merge),
+    beside("readwhilescanning", Reading::Get, Beside::Scan),
+    beside("multireadwhilewriting", Reading::MultiGet, Beside::Put),
+    beside("newiteratorwhilewriting", Reading::Create, Beside::Put),
+    beside("seekrandomwhilewriting", Reading::Seek, Beside::Put),
+    beside("seekrandomwhilemerging", Reading::Seek, Beside::Merge),
     workers("deleteseq", Work::DeleteSequential),
     workers("deleterandom", Work::DeleteRandom),
     Spec { single: true, ..workers("compact", Work::Compact) },
+    spec("compactall", Action::CompactAll),
+    spec("compact0", Action::CompactLevel(0)),
+    spec("compact1", Action::CompactLevel(1)),
     Spec { single: true, ..workers("verifychecksum", Work::VerifyChecksum) },
+    spec("verify", Action::Verify),
+    workers("crc32c", Work::Checksum(ChecksumType::Crc32c)),
+    workers("xxhash", Work::Checksum(ChecksumType::XxHash)),
+    workers("xxhash64", Work::Checksum(ChecksumType::XxHash64)),
+    workers("xxh3", Work::Checksum(ChecksumType::Xxh3)),
+    workers("compress", Work::Codec(false)),
+    workers("uncompress", Work::Codec(true)),
+    workers("acquireload", Work::Load),
     spec("flush", Action::Flush),
     spec("waitforcompaction", Action::WaitForCompaction),
     spec("stats", Action::Property("rocksdb.stats")),
+    spec("resetstats", Action::ResetStats),
     spec("levelstats", Action::Property("rocksdb.levelstats")),
+    spec("memstats", Action::MemStats),
     spec("sstables", Action::Property("rocksdb.sstables")),
     spec("block_cache_entry_stats", Action::Property("rocksdb.block-cache-entry-stats")),
 ];
+
+/// Benchmarks of RocksDB's that are not built, with the feature they need.
+pub const MISSING: &[(&str, &str)] = &[
+    ("approximatememtablestats", "GetApproximateMemTableStats"),
+    ("backup", "backups"),
+    ("cache_report_problems", "a cache that looks for problems of its own"),
+    ("fillanddeleteuniquerandom", "disposable entries"),
+    ("fillseqdeterministic", "fills that keep the shape of the tree"),
+    ("filluniquerandomdeterministic", "fills that keep the shape of the tree"),
+    ("getmergeoperands", "GetMergeOperands"),
+    ("openandcompact", "OpenAndCompact"),
+    ("randomtransaction", "transactions"),
+    ("readrandomoperands", "GetMergeOperands"),
+    ("readtorowcache", "the row cache"),
+    ("replay", "traces"),
+    ("restore", "backups"),
+    ("stats_history", "the history of statistics"),
+    ("verifyfilechecksums", "checksums of whole files"),
+];
+
+/// The names that `--help` lists.
+pub fn names() -> String {
+    let names: Vec<&str> = SPECS.iter().map(|spec| spec.name).collect();
+    names.join(", ")
+}
 
 impl Spec {
     /// Workers as the flags want them, the background writer left out.
@@ -108,7 +191,7 @@ impl Spec {
 
     /// Reads of each worker. Jobs share what their threads would have read.
     pub fn reads(&self, flags: &Flags) -> u64 {
-        let reads = u64::try_from(flags.reads).unwrap_or(flags.num as u64);
+        let reads = u64::try_from(flags.reads).unwrap_or(flags.num as u64) / self.divide_reads;
         match self.coroutines {
             true => reads * flags.threads.max(1) as u64 / self.workers(flags) as u64,
             false => reads,
@@ -120,6 +203,13 @@ impl Spec {
     /// # Errors
     /// The rule that is broken.
     pub fn check(&self, flags: &Flags) -> Result<(), String> {
+        if self.name == "timeseries" && flags.key_size < 16 {
+            return Err("ERROR: timeseries needs a key_size of 16 at least".into());
+        }
+        if self.name == "timeseries" && !matches!(&*flags.expire_style, "none" | "delete") {
+            let style = &flags.expire_style;
+            return Err(format!("ERROR: expire_style {style} is not supported yet"));
+        }
         if !self.coroutines {
             return Ok(());
         }
@@ -160,7 +250,13 @@ pub fn parse(text: &str) -> Result<Entry, String> {
         None => (text, ""),
     };
     let Some(spec) = SPECS.iter().find(|spec| spec.name == name) else {
-        return Err(format!("unknown benchmark '{name}'"));
+        let missing = MISSING.iter().find(|(missing, _)| *missing == name);
+        return Err(match missing {
+            Some((_, feature)) => format!(
+                "benchmark '{name}' of RocksDB's db_bench is not supported yet: it needs {feature}"
+            ),
+            None => format!("unknown benchmark '{name}'"),
+        });
     };
     let (mut repeats, mut warmups) = (1, 0);
     for part in suffix.split('-').filter(|part| !part.is_empty()) {
@@ -191,6 +287,9 @@ mod tests {
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
         assert_eq!(parse("readseq[X2]").unwrap().repeats, 2);
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
+        let error = parse("backup").unwrap_err();
+        assert!(error.contains("'backup'") && error.ends_with("it needs backups"), "{error}");
+        assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));
         for wrong in ["readseq[X0]", "readseq[3]", "readseq[X3", "readseq[X]", "flush[X2]"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -28,11 +28,34 @@ pub enum Operation {
     Merge,
     /// A read and a write of one key.
     Update,
+    /// Compression of a block.
+    Compress,
+    /// Decompression of a block.
+    Uncompress,
+    /// CRC32C of a block.
+    Crc,
+    /// Another checksum of a block.
+    Hash,
     /// Anything else.
     Other,
+    /// Several scans.
+    MultiScan,
 }
 
-const OPERATIONS: [&str; 7] = ["read", "write", "delete", "seek", "merge", "update", "op"];
+const OPERATIONS: [&str; 12] = [
+    "read",
+    "write",
+    "delete",
+    "seek",
+    "merge",
+    "update",
+    "compress",
+    "uncompress",
+    "crc",
+    "hash",
+    "op",
+    "multiscan",
+];
 
 /// What a worker did. Times are microseconds.
 #[derive(Clone)]
@@ -265,18 +288,35 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Adds one run and, from the second on, gives the line with the mean so far.
-    pub fn add(&mut self, name: &str, stats: &Stats) -> Option<String> {
+    /// Adds one run and, from the second on, gives the line with the mean so far, or with
+    /// `interval_only` with the ends of its confidence interval.
+    pub fn add(&mut self, name: &str, stats: &Stats, interval_only: bool) -> Option<String> {
         self.ops.push(stats.ops_per_sec());
         self.mib.extend(stats.mib_per_sec());
         let runs = self.ops.len();
-        (runs > 1).then(|| self.mean_line(&format!("{name} [AVG {runs} runs]")))
+        (runs > 1).then(|| match interval_only {
+            true => self.interval_line(&format!("{name} [CI95 {runs} runs]")),
+            false => self.mean_line(&format!("{name} [AVG {runs} runs]"), false),
+        })
+    }
+
+    fn interval_line(&self, label: &str) -> String {
+        let (mean, margin) = mean_and_margin(&self.ops);
+        let (mean, margin) = (mean as i64, margin as i64);
+        let mut out = format!("{label} : ({}, {}) ops/sec", mean - margin, mean + margin);
+        if self.mib.len() == self.ops.len() {
+            let (mean, margin) = mean_and_margin(&self.mib);
+            out.push_str(&format!("; ({:.1}, {:.1}) MB/sec", mean - margin, mean + margin));
+        }
+        out.push('\n');
+        out
     }
 
     /// The lines printed after the last run.
     pub fn summary(&self, name: &str) -> String {
         let runs = self.ops.len();
-        let mut out = self.mean_line(&format!("{name} [AVG    {runs} runs]"));
+        let mut out =
+            format!("\n{}", self.mean_line(&format!("{name} [AVG    {runs} runs]"), true));
         out.push_str(&format!(
             "{name} [MEDIAN {runs} runs] : {} ops/sec",
             median(&self.ops) as u64
@@ -288,9 +328,12 @@ impl Repeats {
         out
     }
 
-    fn mean_line(&self, label: &str) -> String {
+    fn mean_line(&self, label: &str, with_time: bool) -> String {
         let (mean, margin) = mean_and_margin(&self.ops);
         let mut out = format!("{label} : {} (\u{b1} {}) ops/sec", mean as u64, margin as u64);
+        if with_time {
+            out.push_str(&format!("; {:.3} ms/op", 1000.0 / mean));
+        }
         if self.mib.len() == self.ops.len() {
             let (mean, margin) = mean_and_margin(&self.mib);
             out.push_str(&format!("; {mean:6.1} (\u{b1} {margin:.1}) MB/sec"));
@@ -306,7 +349,7 @@ fn mean_and_margin(samples: &[f64]) -> (f64, f64) {
     let mean = samples.iter().sum::<f64>() / n;
     let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
     let deviation = if samples.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
-    (mean, 1.96 * deviation / n.sqrt())
+    (mean, 1.959964 * deviation / n.sqrt())
 }
 
 fn median(samples: &[f64]) -> f64 {
@@ -350,15 +393,21 @@ mod tests {
     fn repeated_runs_are_summed_up_as_rocksdb_does() {
         // Figures printed by RocksDB 7.8.3's db_bench for fillrandom[X2].
         let mut repeats = Repeats::default();
-        assert_eq!(repeats.add("fillrandom", &stats(0, 1_000_000, 193_659, 193_659 * 116)), None);
+        let first = stats(0, 1_000_000, 193_659, 193_659 * 116);
+        assert_eq!(repeats.add("fillrandom", &first, false), None);
         let second = stats(0, 1_000_000, 189_236, 189_236 * 116);
         let line = "192 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) MB/sec\n";
-        let printed = repeats.add("fillrandom", &second).unwrap();
+        let printed = repeats.add("fillrandom", &second, false).unwrap();
         assert_eq!(printed, format!("fillrandom [AVG 2 runs] : 191447 {}", &line[4..]));
         assert!(repeats.summary("fillrandom").contains(
-            "fillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec;   21.2 (\u{b1} 0.5) \
-             MB/sec\n\
+            "\nfillrandom [AVG    2 runs] : 191447 (\u{b1} 4334) ops/sec; 0.005 ms/op;   21.2 \
+             (\u{b1} 0.5) MB/sec\n\
              fillrandom [MEDIAN 2 runs] : 191447 ops/sec;   21.2 MB/sec\n"
         ));
+        let third = repeats.add("fillrandom", &second, true).unwrap();
+        assert_eq!(
+            third,
+            "fillrandom [CI95 3 runs] : (187821, 193599) ops/sec; (20.8, 21.4) MB/sec\n"
+        );
     }
 }

@@ -4,18 +4,18 @@
 //! where the latency clock restarts. Scratch memory is taken before the loop, not in it.
 
 use super::engine::{BenchDb, Cursor, Reader, Result, Writer};
+use super::fill::{self, Order, Tombstones};
+use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
+use super::{cpu_work, mixgraph, scan_work, timeseries};
+use pumice_base::checksum::ChecksumType;
 
 /// What the workers of a benchmark do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Writes in ascending order.
-    FillSequential,
-    /// Writes of random keys, duplicates allowed.
-    FillRandom,
-    /// Writes of every key once, in random order.
-    FillUnique,
+    /// Writes.
+    Fill(Order),
     /// A read and a write of a random key.
     Update,
     /// Iteration from the first key.
@@ -24,14 +24,38 @@ pub enum Work {
     ReadBackward,
     /// Gets of random keys.
     ReadRandom,
+    /// Gets of random keys of a power of two, by the hundred.
+    ReadFast,
     /// Multi-gets of random keys.
     MultiRead,
     /// Seeks to random keys.
     Seek,
-    /// Gets, with worker 0 putting.
-    ReadWhileWriting,
-    /// Gets, with worker 0 merging.
-    ReadWhileMerging,
+    /// New iterators.
+    CreateIterators,
+    /// Several scans as one operation.
+    MultiScan,
+    /// What the `Reading` does, with worker 0 doing the `Beside`.
+    While(Reading, Beside),
+    /// Gets and puts.
+    ReadWrite,
+    /// Gets and merges.
+    ReadMerge,
+    /// Merges.
+    Merge,
+    /// A read and a write of what was made of the value.
+    Rewrite(Rewrite),
+    /// Three keys written, deleted and read together.
+    VerifyMix,
+    /// Versions of keys, each deleted when the next comes.
+    ReplaceKeys,
+    /// A fill in order and a seek to each key.
+    FillThenSeek,
+    /// Gets, puts and scans after a model.
+    MixGraph,
+    /// Times of ids.
+    TimeSeries,
+    /// Sizes of random ranges.
+    ApproximateSizes,
     /// Deletions in ascending order.
     DeleteSequential,
     /// Deletions of random keys.
@@ -40,87 +64,111 @@ pub enum Work {
     Compact,
     /// Checksums of all files.
     VerifyChecksum,
+    /// A checksum of memory.
+    Checksum(ChecksumType),
+    /// Compression, or with true decompression, of memory.
+    Codec(bool),
+    /// Loads of memory.
+    Load,
+}
+
+/// What the readers of a mixed benchmark do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Gets.
+    Get,
+    /// Multi-gets.
+    MultiGet,
+    /// Seeks.
+    Seek,
+    /// New iterators.
+    Create,
+}
+
+/// What worker 0 of a mixed benchmark does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Puts.
+    Put,
+    /// Merges.
+    Merge,
+    /// A scan, again and again.
+    Scan,
+}
+
+impl Work {
+    /// It merges, and so needs an operator.
+    pub fn merges(self) -> bool {
+        matches!(self, Work::Merge | Work::ReadMerge | Work::While(_, Beside::Merge))
+    }
+
+    /// It prints how many keys a batch has.
+    pub fn tells_batch(self) -> bool {
+        use Work::*;
+        matches!(self, MultiRead | ApproximateSizes | While(Reading::MultiGet, _))
+    }
 }
 
 /// Does one worker's share of `work`.
 pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
     match work {
-        Work::FillSequential => fill(worker, 0, 0.., |next, _| next),
-        Work::FillRandom => {
-            let seconds = worker.shared.flags.duration;
-            fill(worker, seconds, 0.., |_, worker| worker.random_key())
-        }
-        Work::FillUnique => {
-            let mut order: Vec<u64> = (0..worker.shared.plan.keys).collect();
-            worker.rng.shuffle(&mut order);
-            fill(worker, 0, order, |next, _| next)
-        }
+        Work::Fill(order) => fill::run(worker, order),
         Work::Update => update(worker),
         Work::ReadForward => read_in_order(worker, true),
         Work::ReadBackward => read_in_order(worker, false),
         Work::ReadRandom => read_random(worker),
+        Work::ReadFast => scan_work::read_fast(worker),
         Work::MultiRead => multi_read(worker),
         Work::Seek => seek(worker),
-        Work::ReadWhileWriting if worker.index == 0 => write_in_background(worker, false),
-        Work::ReadWhileMerging if worker.index == 0 => write_in_background(worker, true),
-        Work::ReadWhileWriting | Work::ReadWhileMerging => read_random(worker),
+        Work::CreateIterators => scan_work::create_iterators(worker),
+        Work::MultiScan => scan_work::multi_scan(worker),
+        Work::While(_, Beside::Put) if worker.index == 0 => write_in_background(worker, false),
+        Work::While(_, Beside::Merge) if worker.index == 0 => write_in_background(worker, true),
+        Work::While(_, Beside::Scan) if worker.index == 0 => scan_work::scan_in_background(worker),
+        Work::While(Reading::Get, _) => read_random(worker),
+        Work::While(Reading::MultiGet, _) => multi_read(worker),
+        Work::While(Reading::Seek, _) => seek(worker),
+        Work::While(Reading::Create, _) => scan_work::create_iterators(worker),
+        Work::ReadWrite => mixed_work::read_write(worker),
+        Work::ReadMerge => mixed_work::read_merge(worker),
+        Work::Merge => mixed_work::merge(worker),
+        Work::Rewrite(how) => mixed_work::rewrite(worker, how),
+        Work::VerifyMix => mixed_work::verify_mix(worker),
+        Work::ReplaceKeys => mixed_work::replace_keys(worker),
+        Work::FillThenSeek => scan_work::fill_then_seek(worker),
+        Work::MixGraph => mixgraph::run(worker),
+        Work::TimeSeries => timeseries::run(worker),
+        Work::ApproximateSizes => scan_work::approximate_sizes(worker),
         Work::DeleteSequential => delete(worker, false),
         Work::DeleteRandom => delete(worker, true),
         Work::Compact => {
-            during("compact", worker.shared.db.compact(worker.shared.flags.subcompactions))?;
+            let db = worker.pick();
+            let subcompactions = worker.shared.flags.subcompactions;
+            during("compact", worker.shared.dbs[db].compact(subcompactions))?;
             worker.finished(1, Operation::Other);
             Ok(())
         }
         Work::VerifyChecksum => {
-            during("verifychecksum", worker.shared.db.verify_checksum())?;
+            let db = worker.pick();
+            during("verifychecksum", worker.shared.dbs[db].verify_checksum())?;
             worker.finished(1, Operation::Other);
             Ok(())
         }
+        Work::Checksum(kind) => cpu_work::checksum(worker, kind),
+        Work::Codec(back) => cpu_work::codec(worker, back),
+        Work::Load => cpu_work::load(worker),
     }
-}
-
-/// Writes batches of the keys that `choose` makes of `numbers`, until these or the limit end.
-fn fill<D: BenchDb>(
-    worker: &mut Worker<'_, D>,
-    seconds: i32,
-    numbers: impl IntoIterator<Item = u64>,
-    choose: impl Fn(u64, &mut Worker<'_, D>) -> u64,
-) -> Result<()> {
-    let plan = &worker.shared.plan;
-    let operations = if plan.writes == 0 { plan.keys } else { plan.writes };
-    if operations != plan.keys {
-        worker.stats.set_message(format!("({} ops)", plan.keys));
-    }
-    let (mut keys, mut values) = (worker.keys(), worker.values());
-    let mut writer = worker.shared.db.writer(plan.write);
-    let mut limit = Limit::new(&worker.shared.flags, seconds, operations);
-    let mut numbers = numbers.into_iter();
-    let pair_bytes = (plan.key_size + plan.value_size) as u64;
-    let mut bytes = 0;
-    'batches: while !limit.reached(plan.batch) {
-        for _ in 0..plan.batch {
-            let Some(next) = numbers.next() else { break 'batches };
-            let number = choose(next, worker);
-            writer.batch_put(keys.key(number), values.value());
-        }
-        worker.limit_write(plan.batch * pair_bytes);
-        during("put", writer.commit())?;
-        worker.finished(plan.batch, Operation::Write);
-        bytes += plan.batch * pair_bytes;
-        worker.follow_sine();
-    }
-    worker.stats.add_bytes(bytes);
-    Ok(())
 }
 
 fn delete<D: BenchDb>(worker: &mut Worker<'_, D>, random: bool) -> Result<()> {
     let plan = &worker.shared.plan;
     let seconds = if random { worker.shared.flags.duration } else { 0 };
     let mut limit = Limit::new(&worker.shared.flags, seconds, plan.deletes);
-    let mut writer = worker.shared.db.writer(plan.write);
+    let mut writers = worker.writers();
     let mut keys = worker.keys();
     let mut next = 0;
     while !limit.reached(plan.batch) {
+        let writer = &mut writers[worker.pick()];
         for _ in 0..plan.batch {
             let number = if random { worker.random_key() } else { next };
             next += 1;
@@ -134,21 +182,21 @@ fn delete<D: BenchDb>(worker: &mut Worker<'_, D>, random: bool) -> Result<()> {
 
 fn update<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
-    let mut reader = worker.shared.db.reader(&plan.read);
-    let mut writer = worker.shared.db.writer(plan.write);
+    let mut limit = worker.limit(plan.readwrites);
+    let (mut readers, mut writers) = (worker.readers(), worker.writers());
     let (mut keys, mut values) = (worker.keys(), worker.values());
     let (mut updates, mut found, mut bytes) = (0u64, 0u64, 0u64);
     while !limit.reached(1) {
+        let db = worker.pick();
         let number = worker.random_key();
-        let key = keys.key(number);
-        if let Some(len) = during("get", reader.get(key))? {
+        let (key, value) = (keys.key(number), values.value());
+        if let Some(len) = during("get", readers[db].get(key))? {
             found += 1;
             bytes += (key.len() + len) as u64;
         }
-        worker.limit_write((key.len() + plan.value_size) as u64);
-        during("put", writer.put(key, values.value()))?;
-        bytes += (key.len() + plan.value_size) as u64;
+        worker.limit_write((key.len() + value.len()) as u64);
+        during("put", writers[db].put(key, value))?;
+        bytes += (key.len() + value.len()) as u64;
         updates += 1;
         worker.finished(1, Operation::Update);
     }
@@ -158,8 +206,15 @@ fn update<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 }
 
 fn read_in_order<D: BenchDb>(worker: &mut Worker<'_, D>, forward: bool) -> Result<()> {
+    for db in &worker.shared.dbs {
+        read_all(worker, &**db, forward)?;
+    }
+    Ok(())
+}
+
+fn read_all<D: BenchDb>(worker: &mut Worker<'_, D>, db: &D, forward: bool) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut cursor = worker.shared.db.cursor(&plan.read, [None, None])?;
+    let mut cursor = db.cursor(&plan.read, [None, None])?;
     let (mut read, mut bytes) = (0u64, 0u64);
     if forward {
         cursor.seek_to_first();
@@ -183,15 +238,25 @@ fn read_in_order<D: BenchDb>(worker: &mut Worker<'_, D>, forward: bool) -> Resul
 
 fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
-    let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
-    let mut reader = worker.shared.db.reader(&plan.read);
+    let mut limit = worker.limit(plan.reads);
+    let mut readers = worker.readers();
     let mut keys = worker.keys();
-    let (mut read, mut found, mut bytes) = (0u64, 0u64, 0u64);
+    let stride = worker.stride();
+    let (mut read, mut found, mut bytes, mut strided) = (0u64, 0u64, 0u64, 0u64);
     while !limit.reached(1) {
-        let number = worker.random_key();
+        let db = worker.pick();
+        let number = match stride {
+            Some(stride) if read % plan.batch != 0 => strided + stride,
+            Some(_) => worker.strided_key(),
+            None => worker.read_key(),
+        };
+        strided = number;
+        if plan.families.total > 1 {
+            readers[db].select(worker.family(db, number));
+        }
         let key = keys.key(number);
         read += 1;
-        if let Some(len) = during("get", reader.get(key))? {
+        if let Some(len) = during("get", readers[db].get(key))? {
             found += 1;
             bytes += (key.len() + len) as u64;
         }
@@ -206,17 +271,23 @@ fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 fn multi_read<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let plan = &worker.shared.plan;
     let mut limit = Limit::new(&worker.shared.flags, worker.shared.flags.duration, plan.reads);
-    let mut reader = worker.shared.db.reader(&plan.read);
+    let mut readers = worker.readers();
     let mut keys = worker.keys();
+    let stride = worker.stride();
     let mut batch = Vec::with_capacity(plan.batch as usize * plan.key_size);
     let (mut read, mut found, mut bytes) = (0u64, 0u64, 0u64);
     while !limit.reached(plan.batch) {
         batch.clear();
-        for _ in 0..plan.batch {
-            let number = worker.random_key();
+        let db = worker.pick();
+        let first = worker.strided_key();
+        for at in 0..plan.batch {
+            let number = match stride {
+                Some(stride) => first + at * stride,
+                None => worker.read_key(),
+            };
             batch.extend_from_slice(keys.key(number));
         }
-        let hits = during("multiget", reader.multi_get(&batch, plan.key_size))?;
+        let hits = during("multiget", readers[db].multi_get(&batch, plan.key_size))?;
         read += plan.batch;
         found += hits.found;
         bytes += hits.bytes;
@@ -233,6 +304,9 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = Limit::new(flags, flags.duration, plan.reads);
     let (mut keys, mut bound) = (worker.keys(), worker.keys());
+    if flags.seek_missing_prefix {
+        keys = keys.with_missing_prefix();
+    }
     let distance = u64::try_from(flags.max_scan_distance).unwrap_or(0);
     let mut copied = [0u8; 256];
     let (mut read, mut found, mut bytes) = (0u64, 0u64, 0u64);
@@ -243,7 +317,8 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
             (_, true) => [Some(bound.key(number.saturating_sub(distance))), None],
             (_, false) => [None, Some(bound.key((number + distance).min(plan.num)))],
         };
-        let mut cursor = worker.shared.db.cursor(&plan.read, bounds)?;
+        let db = worker.pick();
+        let mut cursor = worker.shared.dbs[db].cursor(&plan.read, bounds)?;
         let key = keys.key(number);
         cursor.seek(key);
         read += 1;
@@ -279,23 +354,26 @@ fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> R
     let rate = flags.benchmark_write_rate_limit;
     let limiter = (rate > 0).then(|| user_limiter(rate));
     let range = if flags.bgwriter_num > 0 { flags.bgwriter_num } else { plan.num };
-    let mut writer = worker.shared.db.writer(plan.write);
+    let mut writers = worker.writers();
+    let mut range_keys = [worker.keys(), worker.keys()];
+    let mut tombstones = Tombstones::new(worker);
     let (mut keys, mut values) = (worker.keys(), worker.values());
     let (mut written, mut told) = (0u64, false);
     loop {
         if flags.finish_after_writes && written >= plan.writes {
             eprintln!("Exiting the writer after {written} writes...");
-            return Ok(());
+            break;
         }
         if worker.alone() {
             if !flags.finish_after_writes {
-                return Ok(());
+                break;
             }
             if !told {
                 eprintln!("Reads are finished. Have {} more writes to do", plan.writes - written);
                 told = true;
             }
         }
+        let writer = &mut writers[worker.pick()];
         let key = keys.key(worker.rng.uniform(range));
         let value = values.value();
         if merge {
@@ -308,5 +386,13 @@ fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> R
         if let Some(limiter) = &limiter {
             wait_for(limiter, (key.len() + value.len()) as u64);
         }
+        if tombstones.is_due(written) {
+            let first = worker.rng.uniform(plan.num);
+            tombstones.add(writer, &mut range_keys, first);
+            during("deleterange", writer.commit())?;
+            worker.finished(1, Operation::Write);
+        }
     }
+    tombstones.report();
+    Ok(())
 }

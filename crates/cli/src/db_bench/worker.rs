@@ -6,9 +6,10 @@
 //! Invariant: (1) no worker starts its clock before all have arrived at the gate.
 
 use super::engine::{BenchDb, ReadSettings, Result, WriteSettings};
+use super::families::Families;
 use super::flags::Flags;
 use super::stats::{Operation, Stats};
-use super::workload::{KeyMaker, ValueMaker};
+use super::workload::{ExistingKeys, KeyMaker, Lengths, ValueMaker};
 use pumice_base::random::Rng;
 use pumice_env::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterOptions};
 use pumice_port::fiber::maybe_yield;
@@ -37,8 +38,14 @@ pub struct Plan {
     pub deletes: u64,
     /// Bytes of a key.
     pub key_size: usize,
-    /// Bytes of a value.
-    pub value_size: usize,
+    /// Bytes of values.
+    pub value_size: Lengths,
+    /// Operations of each worker that mixes reads and writes.
+    pub readwrites: u64,
+    /// Keys of merges are chosen from `0..merge_keys`.
+    pub merge_keys: u64,
+    /// Column families.
+    pub families: Families,
     /// Updates in a batch, keys in a multi-get.
     pub batch: u64,
     /// How to write.
@@ -53,8 +60,14 @@ pub struct Shared<D> {
     pub flags: Arc<Flags>,
     /// The run's numbers.
     pub plan: Plan,
-    /// The database.
+    /// The database; the first one of several.
     pub db: Arc<D>,
+    /// All of them (`--num_multi_db`).
+    pub dbs: Vec<Arc<D>>,
+    /// Keys to choose from (`--use_existing_keys`).
+    pub existing: Option<ExistingKeys>,
+    /// The time that timeseries makes.
+    pub time: AtomicU64,
     /// Bytes that values are cut from.
     pub values: Arc<[u8]>,
     /// Limit of foreground writes, bytes a second; the sine benchmark changes its rate.
@@ -84,8 +97,8 @@ impl<D: BenchDb> Shared<D> {
     pub fn new(
         flags: Arc<Flags>,
         plan: Plan,
-        db: Arc<D>,
-        values: Arc<[u8]>,
+        dbs: Vec<Arc<D>>,
+        (values, existing): (Arc<[u8]>, Option<ExistingKeys>),
         reported: Option<Arc<AtomicU64>>,
         workers: usize,
     ) -> Self {
@@ -94,12 +107,17 @@ impl<D: BenchDb> Shared<D> {
             false => flags.benchmark_write_rate_limit,
         };
         let limiter = |rate: u64| (rate > 0).then(|| user_limiter(rate));
+        // Until mixgraph's curve is first looked at, a million operations a second.
+        let mixed = |rate: u64| if flags.sine_mix_rate { 1_000_000 } else { rate };
         Shared {
-            write_limiter: limiter(write_rate),
-            read_limiter: limiter(flags.benchmark_read_rate_limit),
+            write_limiter: limiter(mixed(write_rate)),
+            read_limiter: limiter(mixed(flags.benchmark_read_rate_limit)),
             flags,
             plan,
-            db,
+            db: dbs[0].clone(),
+            dbs,
+            existing,
+            time: AtomicU64::new(0),
             values,
             reported,
             workers,
@@ -161,12 +179,110 @@ impl<'a, D: BenchDb> Worker<'a, D> {
 
     /// Keys as the flags want them.
     pub fn keys(&self) -> KeyMaker {
-        KeyMaker::new(&self.shared.flags, self.shared.plan.key_size)
+        let keys = KeyMaker::new(&self.shared.flags, self.shared.plan.key_size);
+        keys.choosing(self.shared.existing.clone())
+    }
+
+    /// The database of the next operation.
+    #[inline]
+    pub fn pick(&mut self) -> usize {
+        match self.shared.dbs.len() {
+            1 => 0,
+            count => self.rng.uniform(count as u64) as usize,
+        }
+    }
+
+    /// Where key `number` of database `db` is.
+    #[inline]
+    pub fn family(&self, db: usize, number: u64) -> usize {
+        let families = &self.shared.plan.families;
+        match families.total {
+            1 => 0,
+            _ => families.of_key(number, self.shared.dbs[db].families()),
+        }
+    }
+
+    /// A writer for each database.
+    pub fn writers(&self) -> Vec<D::Writer> {
+        self.shared.dbs.iter().map(|db| db.writer(self.shared.plan.write)).collect()
+    }
+
+    /// A reader for each database.
+    pub fn readers(&self) -> Vec<D::Reader> {
+        self.shared.dbs.iter().map(|db| db.reader(&self.shared.plan.read)).collect()
+    }
+
+    /// A limit of `operations`, or of the seconds that the flags say.
+    pub fn limit(&self, operations: u64) -> Limit {
+        Limit::new(&self.shared.flags, self.shared.flags.duration, operations)
+    }
+
+    /// The distance of the keys of a batch (`--multiread_stride`), if one is wanted.
+    pub fn stride(&self) -> Option<u64> {
+        let stride = u64::try_from(self.shared.flags.multiread_stride).unwrap_or(0);
+        (stride > 0 && self.shared.plan.batch > 1).then_some(stride)
+    }
+
+    /// The first key of a batch whose keys have that distance; all of them exist if the batch does
+    /// not span more than there are.
+    pub fn strided_key(&mut self) -> u64 {
+        let Some(stride) = self.stride() else { return 0 };
+        let (num, batch) = (self.shared.plan.num, self.shared.plan.batch);
+        let first = self.read_key();
+        match first + (batch - 1) * stride >= num {
+            true => num.saturating_sub(batch * stride),
+            false => first,
+        }
+    }
+
+    /// Starts the clock anew: what was counted so far is not in the result.
+    pub fn restart(&mut self) {
+        self.stats = Stats::start(&self.shared.flags, self.index, self.shared.reported.clone());
+    }
+
+    /// Moves the rates of mixgraph along the sine curve when its interval has passed: reads and
+    /// scans (the first and the third of `ratios`) have one limit, puts another.
+    pub fn follow_mix_sine(&mut self, ratios: [f64; 3]) {
+        let flags = &self.shared.flags;
+        let now = now_micros();
+        if now - self.last_sine_change <= flags.sine_mix_rate_interval_milliseconds * 1000 {
+            return;
+        }
+        self.last_sine_change = now;
+        let seconds = (now - self.stats.started_at()) as f64 / 1e6;
+        let mut rate = sine_rate(flags, seconds) as f64;
+        if (0.0..=1.0).contains(&flags.sine_mix_rate_noise) {
+            let noise = (self.rng.next_f64() - 0.5) * flags.sine_a * flags.sine_mix_rate_noise;
+            rate = if rate + noise < 0.0 { rate } else { rate + noise };
+        }
+        let [get, put, seek] = ratios;
+        let limiters = [(&self.shared.read_limiter, get + seek), (&self.shared.write_limiter, put)];
+        for (limiter, share) in limiters {
+            if let Some(limiter) = limiter
+                && rate * share >= 1.0
+            {
+                limiter.set_bytes_per_second((rate * share) as u64).expect("a rate above 0");
+            }
+        }
+    }
+
+    /// A key number as random reads draw it, skewed with `--read_random_exp_range`.
+    #[inline]
+    pub fn read_key(&mut self) -> u64 {
+        let num = self.shared.plan.num;
+        let range = self.shared.flags.read_random_exp_range;
+        if range == 0.0 {
+            return self.rng.uniform(num);
+        }
+        // Times a prime, so that numbers that are near are not near as keys.
+        let number = ((-self.rng.next_f64() * range).exp() * num as f64) as u64;
+        number.wrapping_mul(0x5bd1_e995) % num
     }
 
     /// Values as the flags want them.
     pub fn values(&self) -> ValueMaker {
-        ValueMaker::new(self.shared.values.clone(), self.shared.plan.value_size)
+        let (bytes, lengths) = (self.shared.values.clone(), self.shared.plan.value_size);
+        ValueMaker::new(bytes, lengths, &self.shared.flags, 301 + self.index as u64)
     }
 
     /// A random key number.
@@ -188,10 +304,28 @@ impl<'a, D: BenchDb> Worker<'a, D> {
             && self.index == 0
             && self.shared.flags.stats_per_interval > 0
         {
-            for name in ["stats", "num-running-compactions", "num-running-flushes"] {
-                if let Some(text) = self.shared.db.property(&format!("rocksdb.{name}")) {
-                    eprintln!("{text}");
-                }
+            self.report_interval();
+        }
+    }
+
+    /// What `--stats_per_interval` adds to an interval's line, word for word as RocksDB's.
+    #[cold]
+    fn report_interval(&self) {
+        let property = |name: &str| self.shared.db.property(&format!("rocksdb.{name}"));
+        if let Some(text) = property("stats") {
+            eprint!("{text}");
+        }
+        if let Some(text) = property("num-running-compactions") {
+            eprintln!("num-running-compactions: {text}");
+        }
+        if let Some(text) = property("num-running-flushes") {
+            eprintln!("num-running-flushes: {text}\n");
+        }
+        if self.shared.flags.show_table_properties {
+            for level in 0..self.shared.flags.num_levels {
+                let name = format!("aggregated-table-properties-at-level{level}");
+                let text = property(&name).filter(|text| !text.contains("# entries=0"));
+                text.iter().for_each(|text| eprintln!("Level[{level}]: {text}"));
             }
         }
     }
@@ -293,6 +427,11 @@ impl Limit {
             operations,
             done: 0,
         }
+    }
+
+    /// Operations that were counted.
+    pub fn done(&self) -> u64 {
+        self.done
     }
 
     /// Counts the `n` operations that come next; true when they are no longer wanted.

@@ -494,6 +494,11 @@ impl Db {
     pub fn property_int_cf(&self, cf: &ColumnFamily, name: &str) -> Option<u64> {
         self.property_cf(cf, name)?.parse().ok()
     }
+    /// Starts the counters behind `rocksdb.stats` anew, those of all column families too;
+    /// [`Statistics`] are not touched. Does not suspend.
+    pub fn reset_stats(&self) {
+        self.inner().reset_stats();
+    }
     /// The statistics, if they are kept.
     pub fn statistics(&self) -> Option<&Arc<Statistics>> {
         self.inner().statistics.as_ref()

@@ -46,6 +46,12 @@ impl CfCounters {
         stats.added_keys = stats.added_keys.saturating_add(entries);
     }
 
+    /// All zero again, counting from now.
+    pub fn reset(&self) {
+        let mut stats = self.lock();
+        *stats = CfStats::new(stats.num_levels(), time::now_micros());
+    }
+
     /// The counters, for reports and stalls.
     pub fn lock(&self) -> MutexGuard<'_, CfStats> {
         self.stats.lock()

@@ -18,6 +18,9 @@ impl DbInner {
     pub(crate) fn log_open_header(&self) {
         let Some(log) = &self.info_log else { return };
         log.header(format_args!("Pumice version: {}", env!("CARGO_PKG_VERSION")));
+        // What scripts written for RocksDB look for: its words, our version.
+        log.header(format_args!("RocksDB version: Pumice-{}", env!("CARGO_PKG_VERSION")));
+        log.header(format_args!("Git sha {}", option_env!("PUMICE_GIT_SHA").unwrap_or("unknown")));
         log.header(format_args!("DB SUMMARY"));
         log.header(format_args!("Host name (Env):  {}", self.host_id()));
         log.header(format_args!("DB Session ID:  {}", self.session_id));

@@ -256,6 +256,11 @@ pub struct CfView<'a> {
 }
 
 impl CfStats {
+    /// Levels that are counted.
+    pub fn num_levels(&self) -> usize {
+        self.levels.len()
+    }
+
     /// Counters of a column family with `num_levels` levels, opened at `now_micros` (monotonic).
     pub fn new(num_levels: usize, now_micros: u64) -> Self {
         CfStats {

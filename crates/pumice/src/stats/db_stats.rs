@@ -68,7 +68,7 @@ pub struct DbStats {
     counters: CachePadded<Counters>,
     /// Sizes of groups of more than one batch; the others are the rest of `groups`.
     shared_groups: Mutex<Histogram>,
-    opened_micros: u64,
+    opened_micros: AtomicU64,
     interval_start: Mutex<Snapshot>,
 }
 
@@ -88,7 +88,7 @@ impl DbStats {
         DbStats {
             counters: CachePadded::new(Counters::default()),
             shared_groups: Mutex::foreground(Histogram::new()),
-            opened_micros: now_micros,
+            opened_micros: AtomicU64::new(now_micros),
             interval_start: Mutex::foreground(Snapshot::default()),
         }
     }
@@ -159,9 +159,30 @@ impl DbStats {
         self.counters.bytes.load(Relaxed)
     }
 
-    /// Monotonic time at which the database was opened.
+    /// Monotonic time at which the database was opened, or the counters were reset.
     pub fn opened_micros(&self) -> u64 {
-        self.opened_micros
+        self.opened_micros.load(Relaxed)
+    }
+
+    /// All zero again, counting from `now_micros`; what is counted meanwhile may be lost.
+    pub fn reset(&self, now_micros: u64) {
+        let mut start = self.interval_start.lock();
+        let c = &*self.counters;
+        let all = [
+            &c.batches,
+            &c.groups,
+            &c.keys,
+            &c.bytes,
+            &c.wal_batches,
+            &c.wal_bytes,
+            &c.wal_syncs,
+            &c.stall_micros,
+            &c.buffer_manager_stops,
+        ];
+        all.iter().for_each(|counter| counter.store(0, Relaxed));
+        self.opened_micros.store(now_micros, Relaxed);
+        self.shared_groups.lock().clear();
+        *start = Snapshot::default();
     }
 
     fn snapshot(&self, now_micros: u64) -> Snapshot {
@@ -176,7 +197,7 @@ impl DbStats {
             wal_syncs: c.wal_syncs.load(Relaxed),
             stall_micros: c.stall_micros.load(Relaxed),
             buffer_manager_stops: c.buffer_manager_stops.load(Relaxed),
-            seconds: now_micros.saturating_sub(self.opened_micros) as f64 / MICROS_PER_SECOND,
+            seconds: now_micros.saturating_sub(self.opened_micros()) as f64 / MICROS_PER_SECOND,
         }
     }
 

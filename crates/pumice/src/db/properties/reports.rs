@@ -16,6 +16,15 @@ use crate::read::super_version::SuperVersion;
 use crate::stats::cf_stats::{self, BlockCacheView, CfView, LevelView};
 
 impl DbInner {
+    /// Zeroes what the reports are made of.
+    pub(crate) fn reset_stats(&self) {
+        self.stats.reset(time::now_micros());
+        let state = self.state.lock();
+        let families: Vec<_> = state.cfs.values().map(|cf| cf.data.clone()).collect();
+        drop(state);
+        families.iter().for_each(|cf| cf.stats.reset());
+    }
+
     /// `rocksdb.dbstats`; ends its interval.
     pub(super) fn db_report(&self) -> String {
         self.stats.report(time::now_micros())

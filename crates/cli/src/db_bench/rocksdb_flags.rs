@@ -1,0 +1,190 @@
+//! Flags of RocksDB's db_bench (7.8 to 11.9) that are in no other table: those whose feature is not
+//! built, those that have no effect on Pumice, and those that RocksDB itself has retired.
+//!
+//! A flag that gets built moves to the flag table, and an option that gets a row in the engine is
+//! a flag by that row (`option_flags`); tests hold that each name is in one place.
+
+/// A flag without a row of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Name without dashes.
+    pub name: &'static str,
+    /// RocksDB's default; `true` and `false` are those of switches.
+    pub default: &'static str,
+    /// The feature that is missing; empty: the flag has no effect.
+    pub feature: &'static str,
+}
+
+impl Known {
+    /// The flag may stand without a value.
+    pub fn is_switch(&self) -> bool {
+        matches!(self.default, "true" | "false")
+    }
+
+    /// `text` is the default, however it is written.
+    pub fn is_default(&self, text: &str) -> bool {
+        let yes = ["1", "t", "true", "y", "yes"];
+        match (self.default, text.parse::<f64>(), self.default.parse::<f64>()) {
+            ("true", ..) => yes.contains(&text.to_ascii_lowercase().as_str()),
+            ("false", ..) => !yes.contains(&text.to_ascii_lowercase().as_str()),
+            (_, Ok(value), Ok(default)) => value == default,
+            (default, ..) => text == default,
+        }
+    }
+}
+
+/// The flag `name`, if it is one of these.
+pub fn find(name: &str) -> Option<Known> {
+    let refused = REFUSED.iter().find(|(known, ..)| *known == name);
+    let refused = refused.map(|&(name, default, feature)| Known { name, default, feature });
+    let idle = IDLE.iter().find(|(known, _)| *known == name);
+    refused.or(idle.map(|&(name, default)| Known { name, default, feature: "" }))
+}
+
+/// Flag, default, and the feature without which no other value can be given.
+pub const REFUSED: &[(&str, &str, &str)] = &[
+    ("auto_prefix_mode", "false", "auto_prefix_mode"),
+    ("block_cache_trace_file", "", "traces"),
+    ("cache_uri", "", "caches by URI"),
+    ("charge_blob_cache", "false", "charging memory to the block cache"),
+    ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
+    ("charge_file_metadata", "false", "charging memory to the block cache"),
+    ("charge_filter_construction", "false", "charging memory to the block cache"),
+    ("charge_table_reader", "false", "charging memory to the block cache"),
+    ("compression_manager", "none", "compression managers"),
+    ("cost_write_buffer_to_cache", "false", "charging memory to the block cache"),
+    ("disposable_entries_batch_size", "0", "fillanddeleteuniquerandom"),
+    ("enable_blob_direct_write", "false", "blob files"),
+    ("enable_numa", "false", "NUMA"),
+    ("env_uri", "", "environments by URI"),
+    ("fifo_age_for_warm", "0", "temperatures"),
+    ("fifo_compaction_max_data_files_size_mb", "0", "blob files"),
+    ("fifo_compaction_use_kv_ratio_compaction", "false", "blob files"),
+    ("file_checksum", "false", "checksums of whole files"),
+    ("fromenv", "", "flags out of the environment"),
+    ("fs_uri", "", "file systems by URI"),
+    ("index_block_search_type", "binary_search", "interpolation search"),
+    ("memtable_batch_lookup_optimization", "false", "lookups in memtables by batch"),
+    ("memtable_verify_per_key_checksum_on_seek", "false", "checksums of memtable entries"),
+    ("open_as_follower", "false", "followers"),
+    ("open_files_async", "false", "open_files_async"),
+    ("optimistic_transaction_db", "false", "transactions"),
+    ("persistent_entries_batch_size", "0", "fillanddeleteuniquerandom"),
+    ("print_malloc_stats", "false", "statistics of the allocator"),
+    ("read_cache_path", "", "persistent caches"),
+    ("report_file_operations", "false", "counts of file operations"),
+    ("row_cache_size", "0", "the row cache"),
+    ("secondary_cache_uri", "", "secondary caches"),
+    ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
+    ("simcache_size", "-1", "simulated caches"),
+    ("simulate_hdd", "false", "simulated devices"),
+    ("simulate_hybrid_fs_file", "", "simulated devices"),
+    ("statistics_string", "", "statistics by URI"),
+    ("thread_status_per_interval", "0", "the status of threads"),
+    ("trace_file", "", "traces"),
+    ("transaction_db", "false", "transactions"),
+    ("tryfromenv", "", "flags out of the environment"),
+    ("use_blob_cache", "false", "blob files"),
+    ("use_blob_db", "false", "blob files"),
+    ("use_cache_jemalloc_no_dump_allocator", "false", "other allocators"),
+    ("use_cache_memkind_kmem_allocator", "false", "other allocators"),
+    ("use_compressed_secondary_cache", "false", "secondary caches"),
+    ("use_cuckoo_table", "false", "cuckoo tables"),
+    ("use_plain_table", "false", "plain tables"),
+    ("use_secondary_db", "false", "secondary instances"),
+    ("use_stderr_info_logger", "false", "an info log on stderr"),
+    ("use_tailing_iterator", "false", "tailing iterators"),
+    ("use_tiered_cache", "false", "secondary caches"),
+    ("use_trie_index", "false", "trie indexes"),
+    ("use_uint64_comparator", "false", "the comparator of integers"),
+    ("user_timestamp_size", "0", "user-defined timestamps"),
+    ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
+];
+
+/// Flag and default of what changes nothing on Pumice: a part of the engine that it does not have
+/// and whose settings no result depends on, or what only counts beside a flag or a benchmark that
+/// is refused.
+pub const IDLE: &[(&str, &str)] = &[
+    ("adaptive_readahead", "false"),
+    ("async_io", "false"),
+    ("auto_readahead_size", "false"),
+    ("auto_refresh_iterator_with_snapshot", "false"),
+    ("backup_dir", ""),
+    ("backup_rate_limit", "0"),
+    ("blob_cache_numshardbits", "6"),
+    ("blob_cache_size", "8388608"),
+    ("blob_db_enable_gc", "false"),
+    ("blob_db_file_size", "268435456"),
+    ("blob_db_max_db_size", "0"),
+    ("blob_db_max_ttl_range", "0"),
+    ("blob_db_ttl_range_secs", "3600"),
+    ("blob_direct_write_buffer_size", "0"),
+    ("blob_direct_write_flush_interval_ms", "0"),
+    ("blob_direct_write_partitions", "1"),
+    ("blob_direct_write_use_direct_io", "false"),
+    ("block_cache_trace_max_trace_file_size_in_bytes", "68719476736"),
+    ("block_cache_trace_sampling_frequency", "1"),
+    ("cache_high_pri_pool_ratio", "0"),
+    ("cache_low_pri_pool_ratio", "0"),
+    ("compressed_cache_size", "-1"),
+    ("compressed_secondary_cache_compression_level", "32767"),
+    ("compressed_secondary_cache_compression_type", "lz4"),
+    ("compressed_secondary_cache_high_pri_pool_ratio", "0"),
+    ("compressed_secondary_cache_low_pri_pool_ratio", "0"),
+    ("compressed_secondary_cache_numshardbits", "6"),
+    ("compressed_secondary_cache_size", "33554432"),
+    ("cuckoo_hash_ratio", "0.9"),
+    ("disable_seek_compaction", "0"),
+    ("disposable_entries_delete_delay", "0"),
+    ("disposable_entries_value_size", "64"),
+    ("hash_bucket_count", "1048576"),
+    ("identity_as_first_hash", "false"),
+    ("io_uring_enabled", "true"),
+    ("leader_path", ""),
+    ("memtable_insert_with_hint_prefix_size", "0"),
+    ("memtable_use_huge_page", "false"),
+    ("multiread_batched", "false"),
+    ("multiscan_coalesce_threshold", "16384"),
+    ("multiscan_use_async_io", "false"),
+    ("openandcompact_allow_resumption", "false"),
+    ("openandcompact_cancel_after_millseconds", "1"),
+    ("openandcompact_test_cancel_on_odd", "false"),
+    ("optimize_manifest_for_recovery", "false"),
+    ("optimize_multiget_for_io", "true"),
+    ("persistent_entries_value_size", "64"),
+    ("read_cache_direct_read", "true"),
+    ("read_cache_direct_write", "true"),
+    ("read_cache_size", "4294967296"),
+    ("read_with_latest_user_timestamp", "true"),
+    ("restore_dir", ""),
+    ("restore_rate_limit", "0"),
+    ("secondary_path", ""),
+    ("secondary_update_interval", "5"),
+    ("simulate_hybrid_hdd_multipliers", "1"),
+    ("skip_list_lookahead", "0"),
+    ("tiered_adm_policy", "auto"),
+    ("trace_replay_fast_forward", "1"),
+    ("trace_replay_threads", "1"),
+    ("transaction_lock_timeout", "100"),
+    ("transaction_set_snapshot", "false"),
+    ("transaction_sets", "2"),
+    ("transaction_sleep", "0"),
+    ("uniform_cv_threshold", "-1"),
+    ("use_shared_block_and_blob_cache", "true"),
+    ("verify_manifest_content_on_close", "false"),
+];
+
+/// Retired by RocksDB; old scripts still give them. Passed over with a warning.
+pub const IGNORED: &[&str] = &[
+    "blob_db_bytes_per_sync",
+    "blob_db_compression_type",
+    "blob_db_gc_cutoff",
+    "blob_db_is_fifo",
+    "blob_db_min_blob_size",
+    "compaction_fadvice",
+    "compaction_measure_io_stats",
+    "compressed_secondary_cache_compress_format_version",
+    "hard_rate_limit",
+    "rate_limit_delay_max_milliseconds",
+    "soft_rate_limit",
+];

@@ -1,0 +1,192 @@
+//! The benchmarks do what their names say, and their lines are RocksDB's.
+
+use crate::{db_bench, result};
+
+#[pumice_test_macros::test]
+fn mixes_of_reads_and_writes_keep_their_percentages() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--num=1000 --seed=7 --merge_operator=stringappend --benchmarks=filluniquerandom,\
+         readrandomwriterandom,readrandommergerandom,mergerandom,appendrandom,xorupdaterandom,\
+         randomwithverify,updaterandom --mergereadpercent=40 --readwritepercent=80 \
+         --merge_keys=100",
+    )
+    .good();
+    let line = result(&out, "readrandomwriterandom");
+    assert!(line.ends_with("( reads:800 writes:200 total:1000 found:800)"), "{line}");
+    let line = result(&out, "readrandommergerandom");
+    let merges: u64 =
+        line.split("merges:").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((330..470).contains(&merges) && line.contains(" total:1000 hits:"), "{line}");
+    let line = result(&out, "mergerandom");
+    assert!(line.ends_with("MB/s ( updates:1000)"), "{line}");
+    // Among the first hundred keys each was merged into some ten times.
+    for name in ["appendrandom", "xorupdaterandom"] {
+        assert!(result(&out, name).ends_with("( updates:1000 found:1000)"), "{out}");
+    }
+    let line = result(&out, "randomwithverify");
+    assert!(line.contains("( get:800 put:180 del:20 total:1000 found:"), "{line}");
+    assert!(result(&out, "updaterandom").ends_with("( updates:1000 found:1000)"), "{out}");
+    let skipped = db_bench(dir.path(), "--num=10 --benchmarks=mergerandom").good();
+    assert!(skipped.contains("mergerandom  : skipped (--merge_operator is unknown)"), "{skipped}");
+}
+
+#[pumice_test_macros::test]
+fn scans_find_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--num=1000 --seed=7 --threads=2 --reads=300 --multiscan_size=3 --multiscan_stride=20 \
+         --batch_size=4 --benchmarks=fillseekseq,readtocache,newiterator,multiscan,seekrandom,\
+         approximatesizerandom,readrandomfast,readrandomsmall,readwhilescanning,\
+         multireadwhilewriting,newiteratorwhilewriting,seekrandomwhilewriting,multireadrandom \
+         --explicit_snapshot --multiread_stride=10",
+    )
+    .good();
+    // Two seeks for each key and thread, and no write is among them.
+    assert!(result(&out, "fillseekseq").contains(" 4000 operations;"), "{out}");
+    assert!(result(&out, "readtocache").contains(" 300 operations;"), "{out}");
+    assert!(result(&out, "newiterator").contains(" 600 operations;"), "{out}");
+    let line = result(&out, "multiscan");
+    // 150 keys each until 300 are reached.
+    assert!(line.ends_with("4 operations; (multscans:2)"), "{line}");
+    assert!(result(&out, "seekrandom").ends_with("(300 of 300 found)"), "{out}");
+    assert!(result(&out, "approximatesizerandom").contains("(Avg approx size="), "{out}");
+    let line = result(&out, "readrandomfast");
+    assert!(line.contains(" found, issued ") && line.contains(" of 400 found"), "{line}");
+    assert!(result(&out, "readwhilescanning").contains("(300 of 300 found)"), "{out}");
+    for name in ["multireadwhilewriting", "multireadrandom"] {
+        assert!(result(&out, name).ends_with("(300 of 300 found)"), "{out}");
+    }
+    for name in ["newiteratorwhilewriting", "seekrandomwhilewriting", "readrandomsmall"] {
+        result(&out, name);
+    }
+    let error = db_bench(dir.path(), "--num=100 --benchmarks=fillseq,multiscan").bad();
+    assert!(error.contains("multiscan needs a num above 1500"), "{error}");
+}
+
+#[pumice_test_macros::test]
+fn checksums_codecs_and_loads_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--num=50 --block_size=1000 --compression_type=zstd --histogram \
+         --benchmarks=crc32c,xxhash,xxhash64,xxh3,compress,uncompress,acquireload",
+    )
+    .good();
+    for name in ["crc32c", "xxhash", "xxhash64", "xxh3"] {
+        let line = result(&out, name);
+        assert!(
+            line.contains(" 50 operations; ") && line.ends_with("MB/s (1000 per op)"),
+            "{line}"
+        );
+    }
+    let line = result(&out, "compress");
+    assert!(line.contains("(output: ") && line.ends_with("%)"), "{line}");
+    assert!(result(&out, "uncompress").contains(" 50 operations; "), "{out}");
+    assert!(result(&out, "acquireload").ends_with("(each op is 1000 loads)"), "{out}");
+    for kind in ["crc", "hash", "compress", "uncompress", "op"] {
+        assert!(out.contains(&format!("Microseconds per {kind}:\n")), "{kind}: {out}");
+    }
+    let out = db_bench(dir.path(), "--num=5 --compression_type=none --benchmarks=compress").good();
+    assert!(out.contains("(failed to compress smaller than input)"), "{out}");
+}
+
+#[pumice_test_macros::test]
+fn levels_are_compacted_and_counters_reset() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--num=2000 --seed=7 --disable_auto_compactions --benchmarks=fillrandom,flush,compact0,\
+         compactall,overwrite,flush,compact0,compact1,levelstats,memstats,resetstats,stats \
+         --num_levels=4",
+    )
+    .good();
+    assert_eq!(out.matches("flush memtable\n").count(), 2, "{out}");
+    assert!(out.contains("compact0 found no data beyond L0\n"), "{out}");
+    assert!(out.contains("compact0 found 1 files to compact from L0 to L1\n"), "{out}");
+    assert!(out.contains("compact1 found no data beyond L1\n"), "{out}");
+    let levels: Vec<&str> = out.lines().filter(|line| line.starts_with("  ")).collect();
+    let files = |level: usize| levels.iter().find(|line| line.starts_with(&format!("  {level} ")));
+    assert!(files(0).unwrap().contains("  0 ") && files(1).is_some(), "{levels:?}");
+    for line in [
+        "rocksdb.num-immutable-mem-table: 0\n",
+        "rocksdb.num-entries-active-mem-table: 0\n",
+        "rocksdb.num-entries-imm-mem-tables: 0\n",
+    ] {
+        assert!(out.contains(line), "{out}");
+    }
+    assert!(out.contains("Cumulative writes: 0 writes, 0 keys, 0 commit groups"), "{out}");
+    assert!(out.contains("Cumulative compaction: 0.00 GB write"), "{out}");
+    let empty = db_bench(dir.path(), "--num=5 --db=empty --benchmarks=compact0,compact1").good();
+    assert!(empty.contains("compact0 found 0 files to compact\ncompact1 found 0 files"), "{empty}");
+}
+
+#[pumice_test_macros::test]
+fn models_mix_as_their_flags_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = "--keyrange_dist_a=14.18 --keyrange_dist_b=-2.917 --keyrange_dist_c=0.0164 \
+                 --keyrange_dist_d=-0.08082 --keyrange_num=30 --key_dist_a=0.002312 \
+                 --key_dist_b=0.3467 --value_k=0.2615 --value_sigma=25.45 --iter_k=2.517 \
+                 --iter_sigma=14.236 --mix_get_ratio=0.5 --mix_put_ratio=0.3 --mix_seek_ratio=0.2";
+    for keys in ["", model, "--key_dist_a=0.002312 --key_dist_b=0.3467 --mix_put_ratio=1"] {
+        let out = db_bench(
+            dir.path(),
+            &format!(
+                "--num=3000 --reads=1000 --seed=7 --benchmarks=filluniquerandom,mixgraph {keys} \
+                 --sine_mix_rate --sine_d=100000 --sine_a=1000 --sine_mix_rate_noise=0.1 \
+                 --sine_mix_rate_interval_milliseconds=1 --mix_max_scan_len=50"
+            ),
+        )
+        .good();
+        let line = result(&out, "mixgraph");
+        let number = |name: &str| -> u64 {
+            let text = line.split(&format!("{name}:")).nth(1).unwrap();
+            text.split([' ', ',']).next().unwrap().parse().unwrap()
+        };
+        let (gets, puts, seeks) = (number("Gets"), number("Puts"), number("Seek"));
+        assert_eq!(gets + puts + seeks, 1000, "{line}");
+        assert!(
+            line.contains(&format!(", reads {0} in {0} found, avg size: ", gets + seeks)),
+            "{line}"
+        );
+        let expected = if keys == model { [500, 300, 200] } else { [1000, 0, 0] };
+        let halves = keys.contains("mix_put_ratio=1");
+        let expected = if halves { [500, 500, 0] } else { expected };
+        for (count, expected) in [gets, puts, seeks].iter().zip(expected) {
+            assert!(count.abs_diff(expected) < 80, "{line}");
+        }
+    }
+}
+
+#[pumice_test_macros::test]
+fn times_of_ids_are_written_read_and_expire() {
+    let dir = tempfile::tempdir().unwrap();
+    for style in ["none", "delete"] {
+        let out = db_bench(
+            dir.path(),
+            &format!(
+                "--num=3000 --threads=3 --seed=7 --key_size=20 --key_id_range=10 --time_range=50 \
+                 --num_deletion_threads=1 --expire_style={style} --benchmarks=timeseries,readseq"
+            ),
+        )
+        .good();
+        assert!(out.contains("timeseries write : ") && out.contains(" 3000 operations;"), "{out}");
+        assert!(result(&out, "timeseries").contains(" found)"), "{out}");
+    }
+    let alone = db_bench(dir.path(), "--num=50 --benchmarks=timeseries").good();
+    assert!(alone.contains(" 1 operations;"), "{alone}");
+    let short = db_bench(dir.path(), "--key_size=15 --benchmarks=timeseries").bad();
+    assert!(short.contains("timeseries needs a key_size of 16"), "{short}");
+    let filter = "--expire_style=compaction_filter --benchmarks=timeseries";
+    assert!(db_bench(dir.path(), filter).bad().contains("expire_style compaction_filter"));
+    let replaced = db_bench(
+        dir.path(),
+        "--num=500 --numdistinct=20 --stddev=5 --benchmarks=randomreplacekeys,readseq",
+    )
+    .good();
+    assert!(replaced.contains("use single deletes: 1, standard deviation: 5.000000"), "{replaced}");
+    // One version of each key is there.
+    assert!(result(&replaced, "readseq").contains(" 20 operations;"), "{replaced}");
+}

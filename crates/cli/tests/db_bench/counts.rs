@@ -1,0 +1,115 @@
+//! Counts: flags and benchmarks of RocksDB's that are taken, and how the others are refused.
+
+use crate::{db_bench, lines};
+use std::collections::BTreeMap;
+
+/// Flags of RocksDB's that are refused.
+const REFUSED_FLAGS: usize = 54;
+/// Benchmarks of RocksDB's that are refused.
+const REFUSED_BENCHMARKS: usize = 15;
+
+/// Another value than any default.
+fn value(kind: &str) -> &'static str {
+    match kind {
+        "bool" => "true",
+        "double" => "0.125",
+        "string" => "something",
+        _ => "37",
+    }
+}
+
+/// One command line with every flag: it fails, and says for each flag that it does not take why.
+#[pumice_test_macros::test]
+fn every_flag_is_taken_or_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags: BTreeMap<&str, &str> =
+        lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap()).collect();
+    assert!(flags.len() > 400, "{}", flags.len());
+    for default_off in [false, true] {
+        // `--undefok` is not given, and `--build_info` would end it all.
+        let named = flags.iter().filter(|(name, _)| **name != "build_info");
+        let words = named.map(|(name, kind)| match (default_off, *kind) {
+            (true, "bool") => format!("--no{name}"),
+            (_, kind) => format!("--{name}={}", value(kind)),
+        });
+        let words: Vec<String> = words.collect();
+        let error = db_bench(dir.path(), &format!("{} --num=x", words.join(" "))).bad();
+        let errors: Vec<&str> = error.lines().filter(|line| line.starts_with("ERROR")).collect();
+        let unknown: Vec<_> = errors.iter().filter(|line| line.contains("unknown")).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        // The one that the test made wrong.
+        assert!(errors.contains(&"ERROR: illegal value 'x' specified for int64 flag 'num'"));
+        let refused = errors.len() - 1;
+        for line in &errors {
+            assert!(
+                line.contains("is not supported yet: it needs ") || line.contains("'num'"),
+                "{line}"
+            );
+        }
+        if !default_off {
+            println!("flags: {} of {} taken", flags.len() - refused, flags.len());
+            assert_eq!(refused, REFUSED_FLAGS, "{errors:#?}");
+        }
+    }
+    // What is no flag of RocksDB's is unknown, and an option of the engine is a flag.
+    let unknown = db_bench(dir.path(), "--no_such_flag=1 --use_sqfc_for_range_queries=1").bad();
+    assert_eq!(unknown.matches("ERROR: unknown command line flag '").count(), 2, "{unknown}");
+    for line in lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap().0) {
+        assert!(!unknown.contains(line), "{unknown}");
+    }
+    db_bench(dir.path(), "--benchmarks=stats --num=1 --max_log_file_size=123456").good();
+    let log = std::fs::read_to_string(dir.path().join("dbbench/LOG")).unwrap();
+    assert!(log.contains("Options.max_log_file_size: 123456"), "{log}");
+}
+
+/// Each benchmark alone: it parses, or it is refused by its feature.
+#[pumice_test_macros::test]
+fn every_benchmark_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<&str> = lines(include_str!("benchmarks.txt")).collect();
+    let mut refused = Vec::new();
+    for name in &names {
+        // The names are looked at before anything runs, and the second is wrong.
+        let error = db_bench(dir.path(), &format!("--benchmarks={name},nosuch")).bad();
+        if error != "unknown benchmark 'nosuch'\n" {
+            let words =
+                format!("benchmark '{name}' of RocksDB's db_bench is not supported yet: it needs ");
+            assert!(error.starts_with(&words), "{error}");
+            refused.push(*name);
+        }
+    }
+    println!("benchmarks: {} of {} run", names.len() - refused.len(), names.len());
+    assert_eq!(refused.len(), REFUSED_BENCHMARKS, "{refused:?}");
+}
+
+/// The defaults of what is refused may be given, and what has no effect is said once.
+#[pumice_test_macros::test]
+fn defaults_of_missing_features_can_be_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = db_bench(
+        dir.path(),
+        "--benchmarks=fillseq --num=10 --transaction_db=false --row_cache_size=0 --use_blob_db=0 \
+         --notrace_file --nouse_trie_index --trace_file= --cache_high_pri_pool_ratio=0.5 \
+         --async_io=true --multiread_batched --enable_blob_files=false",
+    );
+    assert!(run.err.contains("unknown command line flag 'notrace_file'"), "{}", run.err);
+    let run = db_bench(
+        dir.path(),
+        "--benchmarks=fillseq --num=10 --transaction_db=false --row_cache_size=0 --use_blob_db=0 \
+         --nouse_trie_index --trace_file= --cache_high_pri_pool_ratio=0.5 --async_io=true \
+         --multiread_batched --enable_blob_files=false --simcache_size=-1",
+    );
+    let said: Vec<&str> = run.err.lines().filter(|line| line.starts_with("WARNING")).collect();
+    let words = "WARNING: without effect on Pumice: cache_high_pri_pool_ratio, async_io, \
+                 multiread_batched";
+    assert_eq!(said, [words]);
+    run.good();
+    let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --enable_blob_files").bad();
+    assert!(error.contains("enable_blob_files=true is not supported"), "{error}");
+    let file = dir.path().join("flags");
+    std::fs::write(&file, "# A remark.\n--num=7\n  --benchmarks=fillseq\n").unwrap();
+    let out = db_bench(dir.path(), &format!("--flagfile={}", file.display())).good();
+    assert!(out.contains("Entries:    7\n"), "{out}");
+    assert!(db_bench(dir.path(), "--version").good().starts_with("db_bench version "));
+    assert!(db_bench(dir.path(), "--build_info").good().starts_with("Pumice: "));
+}

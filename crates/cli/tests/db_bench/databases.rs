@@ -1,0 +1,158 @@
+//! Flags that say how many databases and column families there are, where keys and options come
+//! from, and what fills do beside writing.
+
+use crate::{db_bench, result};
+use pumice::{Db, DbOptions};
+
+#[pumice_test_macros::test]
+fn several_databases_and_column_families_are_filled_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--db=many --wal_dir=wals --num=500 --seed=7 --num_multi_db=3 --threads=2 \
+         --report_open_timing --benchmarks=fillseq,readrandom,seekrandom,deleterandom,overwrite,\
+         flush,compact,compactall,waitforcompaction,levelstats,readseq",
+    )
+    .good();
+    for number in 0..3 {
+        assert!(dir.path().join(format!("many/{number}/CURRENT")).exists());
+        assert!(dir.path().join(format!("wals/{number}")).exists());
+        assert!(out.contains(&format!("\n==== DB: many/{number} ===\n")), "{out}");
+        let end = format!("waitforcompaction(many/{number}): finished with status (OK)\n");
+        assert!(out.contains(&end), "{out}");
+    }
+    assert_eq!(out.matches("OpenDb:     ").count(), 6, "once at first, once for the fill: {out}");
+    assert!(result(&out, "fillseq").contains(" 3000 operations;"), "{out}");
+    assert!(result(&out, "readrandom").ends_with("(500 of 500 found)"), "{out}");
+    let shares = "--num_column_families=4 --num_hot_column_families=2";
+    let out = db_bench(
+        dir.path(),
+        &format!(
+            "--db=families --num=1000 --seed=7 {shares} --column_family_distribution=30,70 \
+             --benchmarks=fillseq,flush,stats"
+        ),
+    )
+    .good();
+    assert!(result(&out, "fillseq").contains(" 1000 operations;"), "{out}");
+    let path = dir.path().join("families");
+    let names = Db::list_column_families(&DbOptions::default(), &path).unwrap();
+    let numbered = |n: usize| format!("column_family_name_{n:06}");
+    assert_eq!(names, ["default".to_string(), numbered(1), numbered(2), numbered(3)]);
+    let out = db_bench(
+        dir.path(),
+        "--db=equal --num=1000 --seed=7 --num_column_families=3 --merge_operator=put \
+         --benchmarks=filluniquerandom,flush,readrandom,mergerandom,readrandom",
+    )
+    .good();
+    assert_eq!(out.matches("(1000 of 1000 found)").count(), 2, "{out}");
+    let wrong = "--num_column_families=3 --column_family_distribution=50,49,2";
+    assert!(db_bench(dir.path(), wrong).bad().contains("items must sum to 100"));
+}
+
+#[pumice_test_macros::test]
+fn options_and_keys_come_from_where_the_flags_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let fill = "--db=there --num=300 --seed=7 --benchmarks=filluniquerandom,flush";
+    db_bench(dir.path(), &format!("{fill} --write_buffer_size=123456 --num_levels=5")).good();
+    let files = std::fs::read_dir(dir.path().join("there")).unwrap();
+    let mut options: Vec<_> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains("OPTIONS-"))
+        .collect();
+    options.sort();
+    let file = options.pop().unwrap();
+    let run = format!(
+        "--db=other --num=100 --benchmarks=fillseq --write_buffer_size=9 --options_file={}",
+        file.display()
+    );
+    let out = db_bench(dir.path(), &run).good();
+    assert!(out.contains("Initializing RocksDB Options from the specified file\n"), "{out}");
+    let log = std::fs::read_to_string(dir.path().join("other/LOG")).unwrap();
+    for line in ["Options.write_buffer_size: 123456", "Options.num_levels: 5"] {
+        assert!(log.contains(line), "{line}");
+    }
+    let missing = db_bench(dir.path(), "--options_file=nowhere --num=1").bad();
+    assert!(missing.contains("Unable to load options file nowhere --- "), "{missing}");
+    // Ten times as many numbers as there are keys, and each read finds one.
+    let again = "--db=there --use_existing_db --num=3000 --reads=200 --benchmarks=readrandom";
+    let out = db_bench(dir.path(), &format!("{again} --use_existing_keys")).good();
+    assert!(result(&out, "readrandom").ends_with("(200 of 200 found)"), "{out}");
+    let out = db_bench(dir.path(), again).good();
+    assert!(!out.contains("(200 of 200 found)"), "{out}");
+    let skewed = format!("{again} --num=300 --read_random_exp_range=5 --readonly");
+    assert!(db_bench(dir.path(), &skewed).good().contains("(200 of 200 found)"));
+    let truth = "--db=there --use_existing_db --num=300 --truth_db=there --benchmarks=verify";
+    assert!(db_bench(dir.path(), truth).err.contains("...Verified\n"));
+    let differs = "--db=other --use_existing_db --truth_db=there --benchmarks=verify";
+    assert!(db_bench(dir.path(), differs).bad().contains("differs from truth_db"));
+}
+
+#[pumice_test_macros::test]
+fn fills_overwrite_delete_ranges_and_vary_their_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let ranges = "--writes_before_delete_range=100 --writes_per_range_tombstone=100 \
+                  --range_tombstone_width=10 --max_num_range_tombstones=5";
+    for expand in ["", "--expand_range_tombstones"] {
+        let out = db_bench(
+            dir.path(),
+            &format!("--num=1000 --seed=7 --benchmarks=fillseq,readseq {ranges} {expand}"),
+        )
+        .good();
+        assert!(out.contains("Number of range deletions: 5\n"), "{out}");
+        // A tombstone begins at the next key, which is then not written: those after it are.
+        assert!(result(&out, "readseq").contains(" 1000 operations;"), "{out}");
+    }
+    let out = db_bench(
+        dir.path(),
+        &format!("--num=1000 --seed=7 --benchmarks=fillrandom,flush,readseq {ranges}"),
+    )
+    .good();
+    assert!(out.contains("Number of range deletions: 5\n"), "{out}");
+    let out = db_bench(
+        dir.path(),
+        "--num=1000 --seed=7 --benchmarks=filluniquerandom --overwrite_probability=0.4 \
+         --overwrite_window_size=10 --value_size_distribution_type=uniform --value_size_min=5 \
+         --value_size_max=25",
+    )
+    .good();
+    let count = |what: &str| -> u64 {
+        let line = out.lines().find(|line| line.starts_with(what)).unwrap();
+        line.rsplit(' ').next().unwrap().trim_end_matches('.').parse().unwrap()
+    };
+    let (unique, again) = (count("Number of unique keys"), count("Number of overwrites"));
+    assert_eq!(unique + again, 1000);
+    assert!((330..470).contains(&again), "{again}");
+    let header = "Values:     15 avg bytes each (8 bytes after compression)\n\
+                  Values Distribution: uniform (min: 5, max: 25)\n";
+    assert!(out.contains(header), "{out}");
+    let missing = "--num=1000 --prefix_size=12 --key_size=24 --keys_per_prefix=10 \
+                   --benchmarks=fillseq,seekrandom --seek_missing_prefix";
+    assert!(db_bench(dir.path(), missing).good().contains("(0 of 1000 found)"));
+}
+
+/// A class of errors that once ended the process by a signal.
+#[pumice_test_macros::test]
+fn numbers_out_of_bounds_are_refused_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    for (words, why) in [
+        ("--threads=100000", "threads must be at most 10000"),
+        ("--threads=2147483647", "threads must be at most 10000"),
+        ("--readwritepercent=100", "readwritepercent must be above 0 and below 100"),
+        ("--value_size_min=9 --value_size_max=8", "value_size_min must be at most"),
+        ("--max_bytes_for_level_multiplier_additional=1,2", "Insufficient number of fanouts"),
+        ("--perf_level=2", "it needs the perf context"),
+        ("--stats_level=9 --statistics", "stats_level 9 is not known"),
+        ("--universal_stop_style=2", "universal_stop_style 2 is not known"),
+        ("--use_existing_keys", "`-use_existing_db` must be true"),
+        ("--compression_ratio=1.5", "compression_ratio should be between 0 and 1"),
+    ] {
+        let error = db_bench(dir.path(), &format!("--num=1 --benchmarks=fillseq {words}")).bad();
+        assert!(error.contains(why), "{words}: {error}");
+    }
+    let fanouts = "--max_bytes_for_level_multiplier_additional=1,1,2,2,3,3,4 --statistics \
+                   --stats_level=1 --use_keep_filter --benchmarks=fillseq,compact --num=100";
+    let out = db_bench(dir.path(), fanouts).good();
+    assert!(out.contains("A noop compaction filter is used\n"), "{out}");
+    // At this level nothing is timed.
+    assert!(out.contains("rocksdb.db.write.micros P50 : 0.000000"), "{out}");
+}

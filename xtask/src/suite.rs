@@ -3,11 +3,12 @@
 //! Stages run in order and all of them run, whatever fails, so that one run shows all there is to
 //! mend: peers, fmt, clippy, tidy; every test of the workspace on threads, then the tests of the
 //! crates that can wait on fibers over io_uring and on fibers without it (same binaries, another
-//! environment); the models of port's primitives under loom; a share of the simulation and the
-//! searches for planted bugs; then the released binary called as a stranger would call it. A
-//! simulation and such a call count as one test each; any other stage counts as one failed test
-//! when it fails and as nothing when it passes. The last line is `N passed, N failed`; a run that
-//! executed no test fails, and so does a stage of tests that ran none.
+//! environment); the server's tests of TLS, in a build that has it; the models of port's
+//! primitives under loom; a share of the simulation and the searches for planted bugs; then the
+//! released binary called as a stranger would call it. A simulation and such a call count as one
+//! test each; any other stage counts as one failed test when it fails and as nothing when it
+//! passes. The last line is `N passed, N failed`; a run that executed no test fails, and so does a
+//! stage of tests that ran none.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -142,6 +143,7 @@ pub fn run(root: &Path) -> ExitCode {
         }
         suite.tests(mode.name, command, peers.as_ref());
     }
+    suite.tests("tls", tls_command(root), peers.as_ref());
     suite.tests("loom", loom_command(root), None);
     suite.counted("sim", |root| simulate(root, &["--seeds", SIMULATED_SEEDS]));
     suite.counted("planted", |root| sim::run(root, &["--planted"]) == ExitCode::SUCCESS);
@@ -222,6 +224,14 @@ fn cargo(root: &Path, args: &[&str]) -> bool {
             false
         }
     }
+}
+
+/// The tests of TLS, which is a feature: only the server and the binary are built once more.
+fn tls_command(root: &Path) -> Command {
+    let crates = ["test", "-p", "pumice-server", "-p", "pumice-cli", "--features=pumice-cli/tls"];
+    let mut command = cargo_command(root, &crates);
+    command.args(["--no-fail-fast", "--test", "all", "--test", "serve", "tls"]);
+    command
 }
 
 /// `cargo xtask loom`: the models of port's primitives, every interleaving within their bounds.

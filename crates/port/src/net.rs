@@ -389,6 +389,37 @@ impl Stream {
         Ok(())
     }
 
+    /// As [`Stream::send_all`] and then [`Stream::receive`], whose time begins now. On a fiber over
+    /// io_uring both are asked for at once, and what other fibers send in the same turn of their
+    /// loop goes along. Suspends.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn exchange(&self, data: &[u8], buf: &mut [u8]) -> io::Result<usize> {
+        let mut rest = data;
+        let mut received = None;
+        if !data.is_empty() {
+            let timeout = self.receive_nanos.load(Ordering::Relaxed);
+            let both = with_reactor(|reactor| {
+                let limits = Limits { deadline: deadline(timeout), token: None };
+                reactor.exchange(self.socket, data, buf, limits)
+            });
+            if let Some(both) = both.flatten() {
+                rest = &data[both.sent?..];
+                received = both.received;
+            }
+        }
+        self.send_all(rest)?;
+        match received {
+            // The client may have spent the time on taking the rest.
+            Some(Err(e)) if e.kind() == ErrorKind::TimedOut && !rest.is_empty() => {
+                self.receive(buf)
+            }
+            Some(done) => done,
+            None => self.receive(buf),
+        }
+    }
+
     /// Waits until the other side has ended, or this one was shut, and receives nothing; at most so
     /// many nanoseconds. Suspends.
     ///

@@ -25,6 +25,7 @@ fn a_build_without_tls_refuses_its_settings() {
 #[cfg(feature = "tls")]
 mod with {
     use std::io::{BufRead, BufReader, Read};
+    use std::net::TcpListener;
     use std::process::Child;
 
     use super::super::Server;
@@ -44,19 +45,9 @@ mod with {
     }
 
     /// redis-cli with words of its own.
-    fn redis_cli(scratch: &Scratch, host: &str, words: &[&str]) -> Child {
+    fn redis_cli(scratch: &Scratch, (host, port): (&str, &str), words: &[&str]) -> Child {
         let mut command = Command::new("timeout");
-        command.args([
-            "120",
-            "redis-cli",
-            "-h",
-            host,
-            "-p",
-            "17000",
-            "--tls",
-            "--cacert",
-            "own.crt",
-        ]);
+        command.args(["120", "redis-cli", "-h", host, "-p", port, "--tls", "--cacert", "own.crt"]);
         command.args(words).current_dir(&scratch.0).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("redis-cli is installed (cargo xtask peers)")
     }
@@ -67,12 +58,16 @@ mod with {
         let scratch = Scratch::new("tls");
         certificate(&scratch);
         // An address of the loopback interface that is this process's: nobody else listens there.
+        // The port is one that the system finds free.
         let [_, a, b, c] = std::process::id().to_be_bytes();
         let host = format!("127.{}.{b}.{c}", 64 + a % 128);
+        let free = TcpListener::bind((host.as_str(), 0)).unwrap().local_addr().unwrap().port();
+        let port = free.to_string();
+        let place = (host.as_str(), port.as_str());
         for (life, signal) in ["-TERM", "-INT"].into_iter().enumerate() {
             let settings = [
                 ("bind", host.as_str()),
-                ("tls-port", "17000"),
+                ("tls-port", port.as_str()),
                 ("tls-cert-file", "own.crt"),
                 ("tls-key-file", "own.key"),
                 ("tls-auth-clients", "no"),
@@ -86,14 +81,14 @@ mod with {
                 assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
             }
             // There is no plain port before it.
-            let wanted = format!("listening on {host}:17000 for TLS: redis-cli --tls -h {host}");
+            let wanted = format!("listening on {host}:{port} for TLS: redis-cli --tls -h {host}");
             assert!(line.starts_with(&wanted), "{line}");
-            let server = Server { child, lines, port: 17_000 };
-            let mut listens = redis_cli(&scratch, &host, &["SUBSCRIBE", "c"]);
+            let server = Server { child, lines, port: free };
+            let mut listens = redis_cli(&scratch, place, &["SUBSCRIBE", "c"]);
             let mut said = BufReader::new(listens.stdout.take().unwrap());
             let mut line = String::new();
             assert!(said.read_line(&mut line).unwrap() > 0 && line == "subscribe\n", "{line}");
-            let one = redis_cli(&scratch, &host, &["INCR", "lives"]).wait_with_output().unwrap();
+            let one = redis_cli(&scratch, place, &["INCR", "lives"]).wait_with_output().unwrap();
             assert_eq!(String::from_utf8(one.stdout).unwrap(), format!("{}\n", life + 1));
             server.signal(signal);
             let (status, text) = server.end();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `op` | the operations, and doing them by plain system calls |
 //! | `series` | one operation that brings one result after the other |
+//! | `exchange` | sending and then receiving by one wait |
 //! | `tickets` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
@@ -86,6 +87,7 @@ macro_rules! on {
     };
 }
 
+mod exchange;
 mod series;
 
 /// The operations of one loop. To be made on the loop's own thread.

@@ -52,8 +52,9 @@ pub(crate) enum Call {
     Sync { fd: RawFd, all: bool },
     /// recv on a socket in blocking mode.
     Receive { socket: Socket, buf: *mut u8, bytes: u32 },
-    /// send on a socket in blocking mode; never raises SIGPIPE.
-    Send { socket: Socket, buf: *const u8, bytes: u32 },
+    /// send on a socket in blocking mode; never raises SIGPIPE. What has no room is left out, or
+    /// refused as EAGAIN, unless it `waits`.
+    Send { socket: Socket, buf: *const u8, bytes: u32, waits: bool },
     /// Waits until one of the `events` of poll(2) is there; the result says which.
     Poll { socket: Socket, events: i16 },
     /// accept on a listener, again and again: each result is a new descriptor, until an error. Only
@@ -75,6 +76,23 @@ pub(crate) struct Op<'a> {
 
 fn length(bytes: usize) -> u32 {
     bytes.min(TRANSFER_BYTES_MAX) as u32
+}
+
+impl Call {
+    /// Concerns a socket, not a file.
+    #[inline]
+    pub(super) fn is_for_socket(&self) -> bool {
+        !matches!(self, Call::Read { .. } | Call::Write { .. } | Call::Sync { .. })
+    }
+
+    /// The result of a call that has done all there was to do, where less is told at once.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<i32> {
+        match *self {
+            Call::Send { bytes, waits: false, .. } => Some(bytes as i32),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Op<'a> {
@@ -102,7 +120,12 @@ impl<'a> Op<'a> {
     /// Sends some of `data`.
     pub(crate) fn send(socket: impl Into<Socket>, data: &'a [u8]) -> Self {
         let (socket, bytes) = (socket.into(), length(data.len()));
-        Op::new(Call::Send { socket, buf: data.as_ptr(), bytes })
+        Op::new(Call::Send { socket, buf: data.as_ptr(), bytes, waits: true })
+    }
+    /// Sends what there is room for now.
+    pub(crate) fn send_now(socket: impl Into<Socket>, data: &'a [u8]) -> Self {
+        let (socket, bytes) = (socket.into(), length(data.len()));
+        Op::new(Call::Send { socket, buf: data.as_ptr(), bytes, waits: false })
     }
     /// Waits for one of `events` of poll(2).
     pub(crate) fn poll(socket: impl Into<Socket>, events: i16) -> Self {
@@ -127,6 +150,11 @@ pub(super) fn code(result: isize) -> i32 {
     }
 }
 
+/// The flags of send(2).
+pub(super) fn send_flags(waits: bool) -> i32 {
+    if waits { libc::MSG_NOSIGNAL } else { libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT }
+}
+
 /// Does `call` in the calling thread, which may block; the result as a ring reports it.
 pub(crate) fn perform(call: &Call) -> i32 {
     // SAFETY: invariant 1 for the buffers; everything else is numbers.
@@ -143,8 +171,8 @@ pub(crate) fn perform(call: &Call) -> i32 {
             Call::Receive { socket, buf, bytes } => {
                 libc::recv(socket.fd, buf.cast(), bytes as usize, 0)
             }
-            Call::Send { socket, buf, bytes } => {
-                libc::send(socket.fd, buf.cast(), bytes as usize, libc::MSG_NOSIGNAL)
+            Call::Send { socket, buf, bytes, waits } => {
+                libc::send(socket.fd, buf.cast(), bytes as usize, send_flags(waits))
             }
             Call::Poll { socket, events } => {
                 return wait_for(socket.fd, events, None).unwrap_or_else(|e| e);
@@ -171,9 +199,8 @@ pub(super) fn attempt(call: &Call) -> i32 {
             Call::Receive { socket, buf, bytes } => {
                 libc::recv(socket.fd, buf.cast(), bytes as usize, libc::MSG_DONTWAIT)
             }
-            Call::Send { socket, buf, bytes } => {
-                let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-                libc::send(socket.fd, buf.cast(), bytes as usize, flags)
+            Call::Send { socket, buf, bytes, .. } => {
+                libc::send(socket.fd, buf.cast(), bytes as usize, send_flags(false))
             }
             Call::Poll { socket, events } => {
                 return match wait_for(socket.fd, events, Some(0)).unwrap_or_else(|e| e) {

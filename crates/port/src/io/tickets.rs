@@ -16,6 +16,9 @@
 //!    `NOT_SENT`. A ring takes requests in order, so it has taken those whose order is below the
 //!    number of requests less those still queued.
 //!
+//! Of a group whose first operation tells when it has done less than the whole ([`Call::whole`])
+//! the owner is woken by that, too: [`Tickets::is_short`] says so.
+//!
 //! An operation of a series ([`Call::Accept`]) completes many times: its results wait in its slot
 //! until its owner takes them with [`Tickets::next`], who is woken by each; the last completion
 //! ends it as that of any operation. What nobody takes is given back (`op::discard`).
@@ -66,8 +69,9 @@ pub(crate) struct Completion {
     pub(crate) more: bool,
 }
 
-/// So many queued requests are submitted before the turn of the loop ends, so that the device has
-/// work while the other fibers of the turn run. Measured once, on a busy machine: 64 fibers on 2
+/// So many queued requests, one of them for a file, are submitted before the turn of the loop ends,
+/// so that the device has work while the other fibers of the turn run. Those for sockets alone are
+/// submitted all at once. Measured once, on a busy machine: 64 fibers on 2
 /// loops read 4 to 10 % more per second than with submission at the end only, for up to 5 % more
 /// processor time.
 pub(crate) const SUBMIT_AT: usize = 4;
@@ -133,10 +137,20 @@ struct Slot {
     left: u32,
     /// Invariant 5.
     order: u64,
+    /// [`Call::whole`].
+    whole: Option<i32>,
     /// In a group's first slot: whom to wake.
     owner: Option<TaskRef>,
     /// Of an operation that completes many times.
     series: Option<Box<Series>>,
+}
+
+impl Slot {
+    /// The operation, which has completed, has done less than the whole.
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.whole.is_some_and(|whole| self.result != whole)
+    }
 }
 
 /// What an operation has brought that completes many times.
@@ -223,7 +237,9 @@ impl<R: Uring> Tickets<R> {
     ) -> Group {
         let mut head = NONE;
         let mut last = NONE;
+        let mut is_for_file = false;
         for call in calls {
+            is_for_file |= !call.is_for_socket();
             let index = self.take_slot();
             if head == NONE {
                 head = index;
@@ -238,6 +254,7 @@ impl<R: Uring> Tickets<R> {
             self.stats.operations += 1;
             let user_data = self.user_data(index);
             self.slots[index as usize].order = self.stats.requests;
+            self.slots[index as usize].whole = call.whole();
             if let Call::Accept { .. } = call {
                 let (results, is_abandoned) = (VecDeque::new(), false);
                 let series = Series { call, results, is_abandoned };
@@ -247,7 +264,7 @@ impl<R: Uring> Tickets<R> {
         }
         debug_assert!(head != NONE, "a group has operations");
         // Without an owner it is a plain thread, which waits in the next call.
-        if owner.is_some() && self.ring.queued() >= SUBMIT_AT {
+        if owner.is_some() && is_for_file && self.ring.queued() >= SUBMIT_AT {
             self.enter(Wait::No);
         }
         Group { head, generation: self.slots[head as usize].generation }
@@ -259,6 +276,13 @@ impl<R: Uring> Tickets<R> {
         let head = &self.slots[group.head as usize];
         debug_assert_eq!(head.generation, group.generation, "a group is finished once");
         head.left == 0
+    }
+
+    /// Whether the group's first operation has completed without having done all.
+    #[inline]
+    pub(crate) fn is_short(&self, group: Group) -> bool {
+        let head = &self.slots[group.head as usize];
+        head.phase == Phase::Done && head.is_short()
     }
 
     /// Ends a group that is done: `take` gets each operation's place in the group and its result.
@@ -408,7 +432,7 @@ impl<R: Uring> Tickets<R> {
         if self.free == NONE {
             let (generation, phase, result) = (0, Phase::Free, 0);
             let (head, next, left, order) = (NONE, NONE, 0, NOT_SENT);
-            let (owner, series) = (None, None);
+            let (whole, owner, series) = (None, None, None);
             self.slots.push(Slot {
                 generation,
                 phase,
@@ -417,6 +441,7 @@ impl<R: Uring> Tickets<R> {
                 next,
                 left,
                 order,
+                whole,
                 owner,
                 series,
             });
@@ -530,12 +555,13 @@ impl<R: Uring> Tickets<R> {
         }
         slot.phase = Phase::Done;
         slot.result = completion.result;
+        let is_short = slot.is_short();
         let head = slot.head as usize;
         self.inflight -= 1;
         self.stats.completions += 1;
         let head = &mut self.slots[head];
         head.left -= 1;
-        if head.left == 0
+        if (head.left == 0 || is_short)
             && let Some(owner) = head.owner
         {
             owner.unpark();

@@ -328,9 +328,9 @@ fn entry_of(call: Call) -> squeue::Entry {
         Call::Receive { socket, buf, bytes } => {
             opcode::Recv::new(types::Fd(socket.fd), buf, bytes).build()
         }
-        Call::Send { socket, buf, bytes } => {
+        Call::Send { socket, buf, bytes, waits } => {
             let send = opcode::Send::new(types::Fd(socket.fd), buf, bytes);
-            send.flags(libc::MSG_NOSIGNAL).build()
+            send.flags(op::send_flags(waits)).build()
         }
         Call::Poll { socket, events } => {
             opcode::PollAdd::new(types::Fd(socket.fd), u32::from(events as u16)).build()

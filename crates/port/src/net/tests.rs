@@ -7,6 +7,7 @@ use crate::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod exchanges;
 mod incoming;
 mod waiting;
 

@@ -8,26 +8,40 @@
 //! A failed sync is the failure of everybody it would have covered; the engine remembers it, and
 //! the next sync fails, too.
 //!
+//! Who is covered goes on without the lock: a sync of a thousand writes wakes a thousand tasks, and
+//! each would hand it to the next.
+//!
+//! Invariant: `covered` and `ended` change under the lock only, and whoever is in `waiting` is
+//! woken after `ended` has grown.
+//!
 //! Thread safety: may be shared. Suspends.
 
-use pumice_port::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice_port::sync::Mutex;
+use pumice_port::task::{self, TaskRef, WaitReason};
 
 use super::Outcome;
+
+static SYNC: WaitReason = WaitReason("sync of the log");
 
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// Up to which write everything is durable.
-    covered: u64,
     /// The last failure: up to which write, and what it was.
     failed: Option<(u64, pumice::Error)>,
+    /// Who waits for the end of the sync that runs.
+    waiting: Vec<TaskRef>,
 }
 
 /// See the module's head.
 #[derive(Default)]
 pub struct Syncs {
     state: Mutex<State>,
-    ended: Condvar,
+    /// Up to which write everything is durable.
+    covered: AtomicU64,
+    /// Syncs that are over.
+    ended: AtomicU64,
 }
 
 impl Syncs {
@@ -41,10 +55,10 @@ impl Syncs {
         sync: impl FnOnce() -> pumice::Result<()>,
     ) -> Outcome<()> {
         let mine = written();
-        let mut state = self.state.lock();
-        loop {
-            if state.covered >= mine {
-                return Ok(());
+        while !self.is_covered(mine) {
+            let mut state = self.state.lock();
+            if self.is_covered(mine) {
+                break;
             }
             if let Some((upto, error)) = &state.failed
                 && *upto >= mine
@@ -52,19 +66,40 @@ impl Syncs {
                 return Err(error.clone().into());
             }
             if !state.is_running {
-                break;
+                state.is_running = true;
+                drop(state);
+                return self.lead(written, sync);
             }
-            state = self.ended.wait(state);
+            let before = self.ended.load(Ordering::Relaxed);
+            state.waiting.push(task::current());
+            drop(state);
+            while self.ended.load(Ordering::Acquire) == before {
+                task::park(&SYNC);
+            }
         }
-        state.is_running = true;
-        drop(state);
+        Ok(())
+    }
+
+    #[inline]
+    fn is_covered(&self, write: u64) -> bool {
+        self.covered.load(Ordering::Acquire) >= write
+    }
+
+    /// Syncs for all that has been written; no other sync runs.
+    fn lead(
+        &self,
+        written: impl Fn() -> u64,
+        sync: impl FnOnce() -> pumice::Result<()>,
+    ) -> Outcome<()> {
         let running = Running(self);
         // Those who arrive meanwhile have written before this point are covered, too.
         let upto = written();
         let result = sync();
         let mut state = self.state.lock();
         match &result {
-            Ok(()) => state.covered = state.covered.max(upto),
+            Ok(()) => {
+                self.covered.fetch_max(upto, Ordering::Release);
+            }
             Err(error) => state.failed = Some((upto, error.clone())),
         }
         drop(state);
@@ -78,8 +113,12 @@ struct Running<'s>(&'s Syncs);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().is_running = false;
-        self.0.ended.notify_all();
+        let mut state = self.0.state.lock();
+        state.is_running = false;
+        self.0.ended.fetch_add(1, Ordering::Release);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        task::unpark_all(waiting);
     }
 }
 
@@ -96,6 +135,6 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert!(!syncs.state.lock().is_running);
         syncs.run(|| 1, || Ok(())).unwrap();
-        assert_eq!(syncs.state.lock().covered, 1);
+        assert!(syncs.is_covered(1));
     }
 }

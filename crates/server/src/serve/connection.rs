@@ -5,7 +5,8 @@
 //!
 //! Under `appendfsync always` what was written is durable before a reply leaves, whoever's write it
 //! was that a reply speaks of. A client that sends without reading is not read from once its
-//! replies are a mebibyte, until it has taken them.
+//! replies are a mebibyte, until it has taken them. Replies to all that has come leave together
+//! with the wait for more, and with those of the loop's other connections in that turn.
 //!
 //! | who waits for the client | how long |
 //! |---|---|
@@ -48,7 +49,7 @@ const REPLIES: usize = 1024;
 /// Replies may always have so many bytes; at half of what they may have they are sent, so that
 /// there is always room for a short one.
 const REPLY_BYTES_MIN: usize = 64 << 10;
-/// Replies of so many bytes are not charged while they are being sent.
+/// Replies of so many bytes are not charged, and may leave together with the next wait.
 const REPLY_BYTES_FREE: usize = 16 << 10;
 /// Memory that an idle connection keeps for what it will receive.
 const BUFFER_BYTES_IDLE: usize = 8 << 10;
@@ -68,14 +69,14 @@ struct Input {
 }
 
 impl Input {
-    /// Receives more, and says how much, which may be 0 within TLS; None at the end of the stream,
-    /// by a failure or in silence.
-    fn receive(&mut self, link: &Link, received: &AtomicU64) -> Option<usize> {
+    /// Sends `replies`, receives more, and says how much, which may be 0 within TLS; None at the
+    /// end of the stream, by a failure or in silence.
+    fn receive(&mut self, link: &Link, replies: &[u8], received: &AtomicU64) -> Option<usize> {
         if self.filled == self.bytes.len() {
             let more = self.bytes.len().clamp(BUFFER_BYTES, BUFFER_BYTES_MAX.max(self.filled / 2));
             self.bytes.resize(self.filled + more, 0);
         }
-        match link.receive(&mut self.bytes[self.filled..]) {
+        match link.exchange(replies, &mut self.bytes[self.filled..]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
             Ok(0) | Err(_) => None,
             Ok(n) => {
@@ -226,9 +227,12 @@ impl Connection<'_> {
         loop {
             let shared = &self.server.shared;
             if !self.limit_waits(&input) {
+                self.flush();
                 return;
             }
-            match input.receive(self.link, &shared.stats.received) {
+            let is_open = input.receive(self.link, self.out.bytes(), &shared.stats.received);
+            self.sent();
+            match is_open {
                 None => return,
                 Some(0) => continue,
                 Some(_) => {}
@@ -239,7 +243,7 @@ impl Connection<'_> {
                 shared.hot.clients_bytes.load(Ordering::Relaxed).max(REPLY_BYTES_MIN);
             self.out.limit(self.replies_max);
             self.wait_for_room();
-            if !self.carry_out(&mut input, &mut parser) || !self.flush() || self.session.closes {
+            if !self.carry_out(&mut input, &mut parser) || !self.flush_now_or_later() {
                 return;
             }
             input.remove(parser.done_bytes());
@@ -251,7 +255,8 @@ impl Connection<'_> {
 
     /// Charges the client for what it keeps now.
     fn charge(&mut self) {
-        let bytes = self.input_bytes + self.out.len() + self.session.bytes() + self.link.bytes();
+        let out = if self.out.len() > REPLY_BYTES_FREE { self.out.len() } else { 0 };
+        let bytes = self.input_bytes + out + self.session.bytes() + self.link.bytes();
         let bytes = bytes as u64;
         let (clients, client) = (&self.server.shared.clients, &self.session.client);
         self.charged += self.growth.take();
@@ -498,6 +503,38 @@ impl Connection<'_> {
         self.ready = self.out.len();
     }
 
+    /// Lets the replies to all that has come leave: a few go with the wait for more. False when the
+    /// connection is over.
+    fn flush_now_or_later(&mut self) -> bool {
+        let is_usual = self.link.is_plain()
+            && self.session.outbox.is_none()
+            && !self.session.closes
+            && self.out.len() <= REPLY_BYTES_FREE
+            && self.out.len() == self.ready;
+        if !is_usual {
+            return self.flush() && !self.session.closes;
+        }
+        self.replies = 0;
+        // For the rest, if the client does not take all at once.
+        self.link.socket().set_send_timeout(Some(self.send_limit()));
+        true
+    }
+
+    /// How long the client may take its time with replies, which are small and fit into what the
+    /// system keeps for it, or are charged. It may be shorter for one that has not said who it is.
+    fn send_limit(&self) -> u64 {
+        self.auth_left().unwrap_or(SEND_NANOS).clamp(1, SEND_NANOS)
+    }
+
+    /// The replies have left.
+    fn sent(&mut self) {
+        if !self.out.is_empty() {
+            Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
+            self.out.clear();
+        }
+        self.ready = 0;
+    }
+
     /// Makes what was written durable, if that was promised, and sends the replies. False when the
     /// connection is over.
     fn flush(&mut self) -> bool {
@@ -515,19 +552,15 @@ impl Connection<'_> {
                 true
             }
             None => {
-                // The client may take its time; small replies fit into what it keeps anyhow.
                 if self.out.len() > REPLY_BYTES_FREE {
                     self.charge();
                 }
                 // By what it is now: the batch may be the one in which it has said who it is.
-                let limit = self.auth_left().unwrap_or(SEND_NANOS);
-                self.link.socket().set_send_timeout(Some(limit.clamp(1, SEND_NANOS)));
+                self.link.socket().set_send_timeout(Some(self.send_limit()));
                 self.link.send_all(self.out.bytes()).is_ok()
             }
         };
-        Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
-        self.out.clear();
-        self.ready = 0;
+        self.sent();
         sent
     }
 }

@@ -100,6 +100,23 @@ impl Link {
         }
     }
 
+    /// Sends all of `data` and receives what comes then, as [`Link::send_all`] and
+    /// [`Link::receive`]; with no more than one wait where bytes are those of the socket. Suspends.
+    ///
+    /// # Errors
+    /// As both.
+    #[inline]
+    pub fn exchange(&self, data: &[u8], buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Link::Plain(socket) => socket.exchange(data, buf),
+            #[cfg(feature = "tls")]
+            Link::Tls(tls) => {
+                tls.send_all(data)?;
+                tls.receive(buf)
+            }
+        }
+    }
+
     /// What has come ends within a record.
     #[inline]
     pub fn has_part(&self) -> bool {

@@ -7,8 +7,8 @@ use crate::sync::Event;
 use std::sync::atomic::AtomicUsize;
 
 /// What would hang fails after that; nothing waits for it to pass.
-const BOUND: u64 = 60_000_000_000;
-const SOON: u64 = 1_000_000;
+pub(super) const BOUND: u64 = 60_000_000_000;
+pub(super) const SOON: u64 = 1_000_000;
 
 fn tcp_pair() -> (Stream, Stream) {
     let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
@@ -17,7 +17,7 @@ fn tcp_pair() -> (Stream, Stream) {
 }
 
 /// Both kinds of stream; who receives on one of these does not wait for ever.
-fn pairs() -> [(Stream, Stream); 2] {
+pub(super) fn pairs() -> [(Stream, Stream); 2] {
     let pairs = [tcp_pair(), Stream::pair().unwrap()];
     for (near, far) in &pairs {
         near.set_receive_timeout(Some(BOUND));

@@ -16,9 +16,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use pumice_port::net::{SocketAddr, Stream};
+use pumice_port::net::{Listener, SocketAddr, Stream};
 use pumice_server::serve::tls;
 use pumice_server::{Config, Running};
 use rustls::crypto::ring;
@@ -127,23 +126,48 @@ impl Papers {
     }
 }
 
-/// Where nobody else listens: an address of the loopback interface that is this process's, and a
-/// port of it that is the caller's.
-pub fn place() -> (String, String) {
-    static NEXT: AtomicU16 = AtomicU16::new(17_000);
+/// An address of the loopback interface that is this process's, and ports of it that are free, of
+/// the system's choice.
+pub fn place<const PORTS: usize>() -> (String, [String; PORTS]) {
     let [_, a, b, c] = std::process::id().to_be_bytes();
-    let port = NEXT.fetch_add(1, Ordering::Relaxed);
-    (format!("127.{}.{b}.{c}", 64 + a % 128), port.to_string())
+    let address = [127, 64 + a % 128, b, c];
+    // All are held before one is given back, so that they differ.
+    let held = [(); PORTS].map(|()| Listener::bind_tcp((address, 0).into()).unwrap());
+    let ports = held.map(|listener| listener.address().unwrap().port().to_string());
+    (format!("127.{}.{b}.{c}", 64 + a % 128), ports)
+}
+
+/// Starts a server at such a place, which somebody may have taken meanwhile: then at another.
+pub fn start_there<const PORTS: usize>(
+    dir: &Path,
+    settings: impl Fn(&[String; PORTS]) -> Vec<(&'static str, String)>,
+) -> Running {
+    for _ in 0..20 {
+        let (bind, ports) = place();
+        let mut settings = settings(&ports);
+        settings.push(("bind", bind));
+        let settings: Vec<_> = settings.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        match try_start(dir, &settings) {
+            Err(why) if why.contains("in use") => println!("once more: {why}"),
+            started => return started.unwrap(),
+        }
+    }
+    panic!("no port stays free")
 }
 
 /// A server that listens for TLS alone.
-pub fn start_tls(dir: &Path, papers: &Papers, demand: &str, more: &[(&str, &str)]) -> Running {
-    let (bind, port) = place();
-    let own = papers.settings(demand);
-    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    let mut settings = vec![("bind", bind.as_str()), ("tls-port", port.as_str())];
-    settings.extend(own.chain(more.iter().copied()));
-    let running = try_start(dir, &settings).unwrap();
+pub fn start_tls(
+    dir: &Path,
+    papers: &Papers,
+    demand: &str,
+    more: &[(&'static str, &str)],
+) -> Running {
+    let running = start_there(dir, |[port]| {
+        let mut settings = papers.settings(demand);
+        settings.push(("tls-port", port.clone()));
+        settings.extend(more.iter().map(|(name, value)| (*name, value.to_string())));
+        settings
+    });
     assert!(running.addresses().is_empty());
     running
 }

@@ -5,8 +5,8 @@ use pumice_server::Running;
 use rustls::version::{TLS12, TLS13};
 
 use super::super::Scratch;
-use super::super::connections::{Caller, PATIENCE, start, try_start, wait_until};
-use super::{Papers, TlsCaller, address, place, start_tls};
+use super::super::connections::{Caller, PATIENCE, start, wait_until};
+use super::{Papers, TlsCaller, address, start_there, start_tls};
 
 #[pumice_test_macros::test]
 fn both_versions_and_all_sizes() {
@@ -125,12 +125,12 @@ fn who_listens_and_who_waits_is_told() {
 fn plain_and_tls_side_by_side_and_what_info_says() {
     let scratch = Scratch::new("tls-both");
     let papers = Papers::make(scratch.path());
-    let (bind, port) = place();
-    let own = papers.settings("optional");
-    let mut settings: Vec<_> = own.iter().map(|(n, v)| (*n, v.as_str())).collect();
-    let (_, plain_port) = place();
-    settings.extend([("bind", bind.as_str()), ("tls-port", &port), ("port", &plain_port)]);
-    let running = try_start(scratch.path(), &settings).unwrap();
+    let running = start_there(scratch.path(), |[port, plain_port]| {
+        let mut settings = papers.settings("optional");
+        settings.extend([("tls-port", port.clone()), ("port", plain_port.clone())]);
+        settings
+    });
+    let plain_port = running.addresses()[0].port().to_string();
     let mut plain = Caller::to(&running);
     let config = papers.of_client("ca", None, &[&TLS13]);
     let mut covered = TlsCaller::to(address(&running), &config);
@@ -142,7 +142,7 @@ fn plain_and_tls_side_by_side_and_what_info_says() {
     assert_eq!(of(plain.until("$3\r\nend\r\n")).unwrap(), plain_port);
     covered.send(b"CLIENT LIST\r\nPING end\r\n");
     let list = String::from_utf8(covered.until(b"$3\r\nend\r\n")).unwrap();
-    assert!(list.contains(&format!("laddr={bind}:{port} ")), "{list}");
+    assert!(list.contains(&format!("laddr={} ", address(&running))), "{list}");
     covered.send(b"CONFIG GET tls-auth-clients\r\n");
     covered.until(b"optional\r\n");
     running.stop().unwrap();

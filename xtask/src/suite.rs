@@ -226,9 +226,10 @@ fn cargo(root: &Path, args: &[&str]) -> bool {
     }
 }
 
-/// The tests of TLS, which is a feature: only the server and the binary are built once more.
+/// The tests of TLS, which is a feature: only the server and the binary are built once more. The
+/// whole workspace is named so that all other crates have the features that they were built with.
 fn tls_command(root: &Path) -> Command {
-    let crates = ["test", "-p", "pumice-server", "-p", "pumice-cli", "--features=pumice-cli/tls"];
+    let crates = ["test", "--workspace", "--features=pumice-cli/tls"];
     let mut command = cargo_command(root, &crates);
     command.args(["--no-fail-fast", "--test", "all", "--test", "serve", "tls"]);
     command

@@ -9,6 +9,8 @@ use crate::control::policy::{FamilyInputs, Totals};
 
 /// A burst is remembered for about so many seconds, to tell whether a cap could bind.
 const DEMAND_SECONDS: f64 = 600.0;
+/// What is let in now is an average over about so many seconds.
+const ADMITTED_HORIZON: f64 = 1.0;
 /// User bytes after which older ones count half.
 const GROWTH_WINDOW: f64 = 64.0 * 1024.0 * 1024.0;
 /// Share that the newest file has in the average.
@@ -23,6 +25,7 @@ const SHARE_MIN: f64 = 0.02;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learned {
     admitted: Counter,
+    admitted_rate: Average,
     peak: f64,
     memory: Counter,
     window_admitted: f64,
@@ -50,6 +53,7 @@ impl Learned {
         let admitted = self.admitted.advance(totals.admitted);
         let faded = self.peak * (1.0 - weight(seconds, DEMAND_SECONDS));
         self.peak = faded.max(admitted / seconds);
+        self.admitted_rate.add(admitted / seconds, weight(seconds, ADMITTED_HORIZON));
         self.window_grown += self.memory.advance(totals.flushed + in_memory);
         self.window_admitted += admitted;
         if self.window_admitted > GROWTH_WINDOW {
@@ -89,6 +93,11 @@ impl Learned {
             own.map_or(1.0, |own| if all > 0.0 { own / all } else { 1.0 })
         };
         of(|f| f.grows).max(of(|f| f.grows_now)).clamp(SHARE_MIN, 1.0)
+    }
+
+    /// User bytes a second that are let in now, on average.
+    pub fn admitted_rate(&self) -> f64 {
+        self.admitted_rate.get().unwrap_or(0.0)
     }
 
     /// User bytes a second that were let in at most, of late.

@@ -65,6 +65,8 @@ const RISE_SECONDS: f64 = 0.5;
 const CAP_MIN: f64 = 16.0 * 1024.0;
 /// A cap so many times above what is written does not bind, and is not given out.
 const LOOSE: f64 = 2.0;
+/// Writes that come at this share of the cap are held back by it.
+const HELD_BACK_SHARE: f64 = 0.7;
 /// Compactions that can wait keep at least this share of the device.
 const WAITING_SHARE_MIN: f64 = 0.1;
 /// So much of the device is given away while nothing is owed, and all when the debt is full.
@@ -346,7 +348,9 @@ impl Adaptive {
         let device_rate = inputs.device_rate;
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
-        let known = self.probe.tick(inputs.seconds, limited.then_some(device_rate));
+        let held_back =
+            self.cap.is_some_and(|cap| self.learned.admitted_rate() > HELD_BACK_SHARE * cap);
+        let known = self.probe.tick(inputs.seconds, limited.then_some(device_rate), held_back);
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
         let urgent = self.urgent.get().unwrap_or(0.0);
         let left = limited.then_some(known * used - urgent - inputs.claimed_elsewhere);

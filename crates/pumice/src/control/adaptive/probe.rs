@@ -1,10 +1,12 @@
 //! Whether the device takes more than is known.
 //!
 //! What it is known to take is what it has taken, and while compactions are limited to a share of
-//! that it is not asked for more. So they get more for a moment when the limit begins, and from
-//! time to time: if the device takes it, the next moment brings twice as much more again, else it
-//! is left in peace for a while. Until it was first seen to take no more than was known, what is
-//! known says next to nothing: a database that is idle, or young, asks little of its device.
+//! that it is not asked for more. So they get more for a moment when writes are held back, and
+//! again from time to time: if the device takes it, the next moment brings twice as much more, else
+//! it is left in peace for a while. A question is not free: what a full device makes wait is the
+//! log, so that nobody asks while writes are as fast as they want to be. Until the device was first
+//! seen to take no more than was known, what is known says next to nothing: a database that is
+//! idle, or young, asks little of it.
 //!
 //! Thread safety: plain data.
 
@@ -14,7 +16,7 @@ const REST_SECONDS: f64 = 16.0;
 const ASK_SECONDS: f64 = 4.2;
 /// What is asked for, over what is known: at first; while no question was ever denied; and how it
 /// grows with each that is not.
-const MORE: f64 = 1.25;
+const MORE: f64 = 1.15;
 const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
 /// The device takes more if what is known has grown so much.
@@ -42,8 +44,8 @@ pub(super) struct Probe {
 
 impl Probe {
     /// What to take for the rate of the device now, given what is `known`; None: nothing is
-    /// limited, and the device shows what it takes by itself.
-    pub fn tick(&mut self, seconds: f64, known: Option<f64>) -> f64 {
+    /// limited, and the device shows what it takes by itself. `held_back`: writes are.
+    pub fn tick(&mut self, seconds: f64, known: Option<f64>, held_back: bool) -> f64 {
         let Some(known) = known else {
             self.free += seconds;
             if self.free > REST_SECONDS {
@@ -55,9 +57,9 @@ impl Probe {
         let first = if self.tried { MORE } else { MORE_UNTRIED };
         let since = self.since.map(|since| since + seconds);
         let (begins, question) = match (since, self.question) {
-            (None, _) => (true, Some(Question { before: known, more: first })),
-            (Some(since), None) => {
-                let asks = since >= REST_SECONDS;
+            (_, None) => {
+                let rested = since.is_none_or(|since| since >= REST_SECONDS);
+                let asks = rested && (held_back || !self.tried);
                 (asks, asks.then_some(Question { before: known, more: first }))
             }
             (Some(since), Some(asked)) if since >= ASK_SECONDS => {
@@ -66,9 +68,9 @@ impl Probe {
                 let more = asked.more * MORE_AGAIN;
                 (true, grown.then_some(Question { before: known, more }))
             }
-            (Some(_), question) => (false, question),
+            (_, question) => (false, question),
         };
-        self.since = Some(if begins { 0.0 } else { since.unwrap_or(0.0) });
+        self.since = if begins { Some(0.0) } else { since };
         self.question = question;
         question.map_or(known, |question| known * question.more)
     }
@@ -86,7 +88,7 @@ mod tests {
     fn limited(probe: &mut Probe, known: &mut f64, seconds: f64) -> f64 {
         let mut too_much = 0.0;
         for _ in 0..(seconds / 0.1) as usize {
-            let rate = probe.tick(0.1, Some(*known));
+            let rate = probe.tick(0.1, Some(*known), true);
             *known = known.max(rate.min(DEVICE));
             too_much += if rate > DEVICE * 1.01 { 0.1 } else { 0.0 };
         }
@@ -109,6 +111,16 @@ mod tests {
         assert_eq!(known, DEVICE);
     }
 
+    /// Nor is it asked while nobody wants more.
+    #[pumice_test_macros::test]
+    fn nothing_is_asked_while_writes_are_as_fast_as_they_want() {
+        let mut probe = Probe { tried: true, ..Probe::default() };
+        for _ in 0..1000 {
+            assert_eq!(probe.tick(0.1, Some(DEVICE), false), DEVICE);
+        }
+        assert!(probe.tick(0.1, Some(DEVICE), true) > DEVICE);
+    }
+
     /// A device that takes no more is left in peace four fifths of the time, limited without a
     /// break or not.
     #[pumice_test_macros::test]
@@ -118,7 +130,7 @@ mod tests {
         for _ in 0..100 {
             too_much += limited(&mut probe, &mut known, 2.0);
             for _ in 0..10 {
-                assert_eq!(probe.tick(0.1, None), 0.0);
+                assert_eq!(probe.tick(0.1, None, true), 0.0);
             }
         }
         assert!((30.0..55.0).contains(&too_much), "{too_much} s of 200");

@@ -103,6 +103,7 @@ pub(crate) fn run(
     start: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
 ) -> Result<SubcompactionResult> {
+    let _inside = job.db.mark.enter_job();
     let lane = job.db.lanes.of(job.lane);
     let result = lane.run(&job.floor, || compact(job, start, end));
     if let Ok(part) = &result {

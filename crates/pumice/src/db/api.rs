@@ -38,9 +38,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Err(error) = self.inner.close() {
-            self.inner.info(format_args!("close failed: {error}"));
-        }
+        self.inner.close_for_last_handle();
     }
 }
 
@@ -317,6 +315,7 @@ impl Db {
 
     /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
     pub fn snapshot(&self) -> Snapshot {
+        self.inner().mark.assert_may_lock();
         self.inner().snapshot()
     }
     /// Sequence number of the newest write. Does not suspend.
@@ -408,10 +407,12 @@ impl Db {
     }
     /// Keeps all files until [`Db::enable_file_deletions`] was called as often.
     pub fn disable_file_deletions(&self) {
+        self.inner().mark.assert_may_lock();
         self.inner().state.lock().deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
     pub fn enable_file_deletions(&self) {
+        self.inner().mark.assert_may_lock();
         {
             let mut state = self.inner().state.lock();
             state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
@@ -500,6 +501,7 @@ impl Db {
     }
     /// The table files of all column families.
     pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
+        self.inner().mark.assert_may_lock();
         self.inner().live_files()
     }
     /// Reads every block of every table file and checks it.

@@ -60,6 +60,7 @@ impl DbInner {
     /// the background error; I/O. The target does not exist after an error.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         if self.fs.exists(target)? {
             return Err(Error::invalid_argument("Directory exists"));
         }

@@ -7,6 +7,7 @@ use pumice_base::dbformat::COLUMN_FAMILY_ID_MAX;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
+use crate::db::callbacks::has_code;
 use crate::db::column_family::ColumnFamily;
 use crate::db::compaction_tuning::check_tuned;
 use crate::db::error_handler::Reason;
@@ -26,7 +27,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        let handle = self.create_family(&descriptor.sanitized(&self.options())?)?;
+        let handle = self.create_family(&descriptor.sanitized(&self.options(), self.mark)?)?;
         self.write_options_file()?;
         Ok(handle)
     }
@@ -37,7 +38,10 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         check_tuned(&self.options(), &descriptor.options)?;
-        let _alone = self.exclusive();
+        if has_code(&descriptor.options) {
+            self.runs_code.store(true, Ordering::Relaxed);
+        }
+        let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
@@ -103,7 +107,7 @@ impl DbInner {
         }
         let full;
         {
-            let _alone = self.exclusive();
+            let _alone = self.exclusive_here()?;
             // On a full disk it is a way out.
             let error = self.stopping_error();
             full = error.as_ref().is_some_and(Error::is_no_space);

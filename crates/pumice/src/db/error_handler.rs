@@ -221,6 +221,8 @@ impl DbInner {
     /// # Errors
     /// The error itself if it is unrecoverable; the new failure if recovery fails.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        self.check_caller()?;
+        self.mark.check_may_wait()?;
         let full;
         {
             let mut state = self.state.lock();

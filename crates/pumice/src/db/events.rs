@@ -2,9 +2,9 @@
 //!
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
-//! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock;
-//! what happens under the state lock is queued, in order, and delivered by a background job, which
-//! may be later than `close`.
+//! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
+//! by a leader; what happens there is queued, in order, and delivered by a background job, which may
+//! be later than `close`.
 
 use pumice_base::narrow::small_i32;
 use std::collections::VecDeque;
@@ -60,6 +60,7 @@ struct Deferred {
 enum DeferredEvent {
     Sealed(MemTableInfo),
     Stall(WriteStallInfo),
+    Error(BackgroundErrorReason, Error),
 }
 
 impl Default for EventState {
@@ -119,7 +120,7 @@ impl DbInner {
         }
     }
 
-    /// Queues an event that happens under the state lock.
+    /// Queues an event that happens under a lock or leadership.
     fn tell_later(&self, event: impl FnOnce() -> DeferredEvent) {
         if self.options().listeners.is_empty() {
             return;
@@ -134,6 +135,7 @@ impl DbInner {
     }
 
     fn deliver_deferred(&self) {
+        let _inside = self.mark.enter_job();
         loop {
             let mut deferred = self.events.deferred.lock();
             let Some(event) = deferred.events.pop_front() else {
@@ -144,6 +146,9 @@ impl DbInner {
             match &event {
                 DeferredEvent::Sealed(info) => self.tell(|l| l.on_memtable_sealed(info)),
                 DeferredEvent::Stall(info) => self.tell(|l| l.on_stall_conditions_changed(info)),
+                DeferredEvent::Error(reason, error) => {
+                    self.tell(|l| l.on_background_error(*reason, error));
+                }
             }
         }
     }
@@ -358,8 +363,8 @@ impl DbInner {
         }
     }
 
-    /// Table file `number` was removed from disk.
-    pub(crate) fn note_table_deleted(&self, number: FileNumber) {
+    /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
+    pub(crate) fn note_table_deleted(&self, number: FileNumber) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
             job_id: self.events.last_job.load(Ordering::Relaxed),
             file_path: filename::table_file(&self.path, number),
@@ -367,10 +372,18 @@ impl DbInner {
             error: None,
         };
         self.log_event(|log| event_log::table_file_deleted(log, &info));
-        self.tell(|l| l.on_table_file_deleted(&info));
+        info
     }
 
-    /// A background job failed with `error`, whose severity says what stops.
+    /// Tells the listeners of tables that were removed. Requires: no lock held, nor leadership.
+    pub(crate) fn tell_deleted(&self, deleted: &[TableFileDeletionInfo]) {
+        for info in deleted {
+            self.tell(|l| l.on_table_file_deleted(info));
+        }
+    }
+
+    /// A background job or a write failed with `error`, whose severity says what stops. May be
+    /// called by a leader.
     pub(crate) fn notify_background_error(&self, reason: Reason, error: &Error) {
         self.events.background_errors.fetch_add(1, Ordering::Relaxed);
         let reason = match reason {
@@ -379,7 +392,7 @@ impl DbInner {
             Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
             Reason::Manifest => BackgroundErrorReason::ManifestWrite,
         };
-        self.tell(|l| l.on_background_error(reason, error));
+        self.tell_later(|| DeferredEvent::Error(reason, error.clone()));
     }
 
     /// Writes to `cf` are held back in another way than before. May be called under the state

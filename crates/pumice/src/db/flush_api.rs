@@ -25,6 +25,9 @@ impl DbInner {
         ids: &BTreeSet<u32>,
     ) -> Result<()> {
         self.check_writable()?;
+        if options.wait || !options.allow_write_stall {
+            self.mark.check_may_wait()?;
+        }
         if !options.allow_write_stall {
             self.wait_until_flush_would_not_stall(ids)?;
         }
@@ -114,6 +117,7 @@ impl DbInner {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_caller()?;
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
@@ -148,6 +152,7 @@ impl DbInner {
         options: &WaitForCompactOptions,
     ) -> Result<()> {
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         if options.flush {
             let ids = all_ids(&self.state.lock());
             self.flush_families(&FlushOptions::default(), &ids)?;
@@ -176,17 +181,20 @@ impl DbInner {
         }
     }
 
-    /// Stops starting background jobs and waits for the running ones.
+    /// Stops starting background jobs and waits for the running ones; not from one of them.
     pub(crate) fn pause_background_work(&self) {
+        self.mark.assert_may_lock();
         let mut state = self.state.lock();
         state.paused += 1;
-        while state.scheduled_flushes > 0 || state.has_compaction_jobs() {
+        while !self.mark.is_inside() && (state.scheduled_flushes > 0 || state.has_compaction_jobs())
+        {
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
 
     /// Ends one `pause_background_work`.
     pub(crate) fn continue_background_work(&self) -> Result<()> {
+        self.check_caller()?;
         let mut state = self.state.lock();
         if state.paused == 0 {
             return Err(Error::invalid_argument("background work is not paused"));

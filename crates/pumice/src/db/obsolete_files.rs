@@ -32,6 +32,7 @@ use pumice_table::Table;
 
 use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
+use crate::stats::listener::TableFileDeletionInfo;
 use crate::table_cache::kept_table;
 
 /// A table that left its version.
@@ -146,6 +147,7 @@ impl DbInner {
         let db = Arc::downgrade(self);
         let job = move || {
             if let Some(db) = db.upgrade() {
+                let _inside = db.mark.enter_job();
                 db.purge_scheduled.swap(false, Ordering::AcqRel);
                 db.delete_obsolete_files();
             }
@@ -153,16 +155,23 @@ impl DbInner {
         self.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
     }
 
-    /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again
-    /// by the next open.
+    /// Deletes what may be deleted now and tells the listeners. Suspends. Failures are logged; the
+    /// files are found again by the next open. Requires: no lock held, nor leadership.
     pub(crate) fn delete_obsolete_files(&self) {
+        let deleted = self.delete_silently();
+        self.tell_deleted(&deleted);
+    }
+
+    /// As `delete_obsolete_files`; what the listeners are to be told when nothing is held any more.
+    pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
+        let mut deleted = Vec::new();
         if self.read_only {
-            return;
+            return deleted;
         }
         // Held to the end: once the database is closed, its files belong to the next opener.
         let opened = self.lock.lock();
         if opened.is_none() {
-            return;
+            return deleted;
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
@@ -174,7 +183,7 @@ impl DbInner {
                 manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
             let mut state = self.state.lock();
             if state.deletions_disabled > 0 {
-                return;
+                return deleted;
             }
             state.running_deletions += 1;
             counted = RunningDeletion(self);
@@ -196,12 +205,13 @@ impl DbInner {
             }
             let path = filename::table_file(&self.path, number);
             self.delete_file(&path);
-            self.note_table_deleted(number);
+            deleted.push(self.note_table_deleted(number));
         }
         for path in doomed {
             self.delete_file(&path);
         }
         drop(counted);
+        deleted
     }
 
     pub(crate) fn delete_file(&self, path: &Path) {

@@ -19,6 +19,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 
+use crate::db::callbacks::{Mark, has_code, mark_code, mark_files};
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::compaction_tuning;
 use crate::db::events::EventState;
@@ -57,11 +58,13 @@ impl ColumnFamilyDescriptor {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
 
-    /// The descriptor with the options the column family will work with.
-    pub(crate) fn sanitized(&self, db: &DbOptions) -> Result<Self> {
+    /// The descriptor with the options the column family will work with in the database `mark`.
+    pub(crate) fn sanitized(&self, db: &DbOptions, mark: Mark) -> Result<Self> {
         let mut options = self.options.clone();
         options.cf_allow_ingest_behind |= db.allow_ingest_behind;
-        Ok(Self::new(self.name.as_str(), options.sanitized()?))
+        let mut options = options.sanitized()?;
+        mark_code(mark, &mut options);
+        Ok(Self::new(self.name.as_str(), options))
     }
 }
 
@@ -79,7 +82,8 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    let (options, descriptors) = sanitize_request(options, descriptors)?;
+    let mark = Mark::new();
+    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     let (options, descriptors) = (&options, &descriptors[..]);
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::db::lock::lock_and_look(&*fs, path, options, mode)?;
@@ -114,6 +118,7 @@ pub(crate) fn open(
         db_id,
         info_log,
         lock,
+        mark,
     })?;
     let db = Arc::new(inner);
     db.me.get_or_init(|| Arc::downgrade(&db));
@@ -153,6 +158,7 @@ fn not_found(name: &str) -> Error {
 fn sanitize_request(
     options: &DbOptions,
     descriptors: &[ColumnFamilyDescriptor],
+    mark: Mark,
 ) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
@@ -169,8 +175,10 @@ fn sanitize_request(
     for descriptor in descriptors {
         compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
-    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
-    Ok((options.sanitized()?, families.collect::<Result<_>>()?))
+    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options, mark));
+    let mut sanitized = options.sanitized()?;
+    sanitized.file_system = mark_files(mark, &sanitized.file_system);
+    Ok((sanitized, families.collect::<Result<_>>()?))
 }
 
 /// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
@@ -296,7 +304,7 @@ fn open_info_log(
     mode: Mode,
 ) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
     match (&options.info_log, mode) {
-        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger(Arc::clone(log))))),
+        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => Ok(None),
         (None, Mode::ReadWrite) => {
             let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;
@@ -316,6 +324,7 @@ struct Assembly<'a> {
     db_id: String,
     info_log: Option<Arc<dyn crate::stats::Logger>>,
     lock: Option<Box<dyn FileLock>>,
+    mark: Mark,
 }
 
 /// The pools of the process, with threads enough for this database.
@@ -343,6 +352,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
     let manager = buffer_manager(options);
+    let runs_code =
+        !options.file_system.is_own() || a.descriptors.iter().any(|d| has_code(&d.options));
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -406,6 +417,8 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
+        mark: a.mark,
+        runs_code: AtomicBool::new(runs_code),
         me: OnceLock::new(),
     })
 }

@@ -30,6 +30,7 @@ use crate::compaction::picker::InputLevel;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::requests::WriteOptions;
 use crate::db::reserve::Reserved;
 use crate::db::{DbInner, DbState};
 use crate::ingest::checksums::{self, FileChecksum};
@@ -120,9 +121,10 @@ impl Drop for UnderWay<'_> {
             }
         }
         drop(state);
-        self.db.delete_obsolete_files();
+        let deleted = self.db.delete_silently();
         self.db.state.lock().running_ingestions -= 1;
         self.db.changed.notify_all();
+        self.db.tell_deleted(&deleted);
     }
 }
 
@@ -134,6 +136,7 @@ impl DbInner {
     pub(crate) fn ingest(self: &Arc<Self>, requests: &[Request<'_>]) -> Result<()> {
         check_requests(requests)?;
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         let started = time::now_micros();
         let mut under_way = UnderWay::begin(self)?;
         let mut prepared = Vec::with_capacity(requests.len());
@@ -145,6 +148,7 @@ impl DbInner {
         }
         self.install_ingested(&mut prepared, &mut under_way)?;
         self.stop_if_too_large();
+        drop(under_way); // Listeners may do anything.
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
             self.remove_moved(request);
@@ -196,7 +200,7 @@ impl DbInner {
         prepared: &mut [Prepared<'_>],
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
-        let _alone = self.exclusive();
+        let _alone = self.exclusive_here()?;
         self.check_writable()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
@@ -254,6 +258,8 @@ impl DbInner {
     /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
     /// seals another. To resume from an error takes leadership too, so any error ends the wait.
     fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        // A job's listener that writes must not wait for who waits for the job.
+        let _stall = self.begin_stall(&WriteOptions::default())?;
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {

@@ -219,6 +219,7 @@ impl DbInner {
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
+        self.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),
             Some(priority) => self.check_pace(options, priority),
@@ -271,7 +272,7 @@ impl DbInner {
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
-        match self.queue.join(batch) {
+        match self.queue.join(batch, || !self.mark.is_inside()) {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch) => {
                 let result = self.lead(options, Own { rep: &mut batch.rep, large: None });

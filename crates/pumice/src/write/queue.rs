@@ -146,14 +146,16 @@ impl WriteQueue {
     }
 
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
-    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once.
-    pub fn join(&self, batch: QueuedBatch) -> Joined {
+    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
+    /// that would have to wait and is not `patient` is treated as one with `no_slowdown`.
+    pub fn join(&self, mut batch: QueuedBatch, patient: impl FnOnce() -> bool) -> Joined {
         let at = {
             let mut state = self.state.lock();
             if !state.busy {
                 state.busy = true;
                 return Joined::Leader(batch);
             }
+            batch.options.no_slowdown |= !patient();
             if state.stalled && batch.options.no_slowdown {
                 return Joined::Done(batch.rep, Err(stalled()));
             }

@@ -37,7 +37,7 @@ impl Drop for Exclusive<'_> {
 }
 
 /// A stall of the leader; over when dropped.
-pub(super) struct Stall<'a>(&'a WriteQueue);
+pub(crate) struct Stall<'a>(&'a WriteQueue);
 
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
@@ -50,9 +50,24 @@ impl DbInner {
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch) {
+        match self.queue.join(batch, || true) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
+        }
+    }
+
+    /// As `exclusive`, for calls of the user's: one from a job does not wait for a stall, which may
+    /// be waiting for that job.
+    ///
+    /// # Errors
+    /// Incomplete for such a stall; Aborted from code that runs under locks.
+    pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
+        self.mark.check_may_lock()?;
+        let batch =
+            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        match self.queue.join(batch, || !self.mark.is_inside()) {
+            Joined::Leader(_) => Ok(Exclusive { db: self }),
+            Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
     }
 
@@ -114,7 +129,7 @@ impl DbInner {
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
-        if options.no_slowdown && !self.controller.affords(now(), bytes) {
+        if self.is_in_a_hurry(options) && !self.controller.affords(now(), bytes) {
             return Err(stalled());
         }
         let mut unpaid = self.controller.pay(now(), bytes);
@@ -156,12 +171,17 @@ impl DbInner {
     }
 
     /// From here on until the answer is dropped nobody waits who does not want to.
-    pub(super) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
-        if options.no_slowdown {
+    pub(crate) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+        if self.is_in_a_hurry(options) {
             return Err(stalled());
         }
         self.queue.begin_stall();
         Ok(Stall(&self.queue))
+    }
+
+    /// A write that must not wait for jobs; one from a job would wait for itself.
+    fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
+        options.no_slowdown || self.mark.is_inside()
     }
 
     fn wait_while_stopped(&self) -> Result<()> {
@@ -311,7 +331,7 @@ impl DbInner {
 
     /// Seals the memtables of `ids` now; a leader of its own. Suspends.
     pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
-        let _alone = self.exclusive();
+        let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }

@@ -192,6 +192,9 @@ impl Logger for Code {
     fn level(&self) -> InfoLogLevel {
         InfoLogLevel::Debug
     }
+    fn is_plain(&self) -> bool {
+        true
+    }
 }
 
 /// Events, each with what it says.

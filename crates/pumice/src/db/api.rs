@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::{Error, Result, SequenceNumber};
 
 use crate::db::column_family::{CfData, ColumnFamily};
+use crate::db::moment::read_settled;
 use crate::db::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Mode};
 use crate::db::requests::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
@@ -82,10 +83,13 @@ impl Db {
     }
 
     /// Opens a database for reading: takes no lock, writes nothing, sees the state at this
-    /// moment, logs included. Not all column families need to be named.
+    /// moment, logs included. Not all column families need to be named. Somebody may be writing to
+    /// it: what is seen is what was written up to one moment of the open. Tables that the writer
+    /// deletes later are errors where they are read.
     ///
     /// # Errors
-    /// As [`Db::open`]; Corruption if `error_if_wal_exists` and there are records in a log.
+    /// As [`Db::open`]; TryAgain if a writer changes the files all the time; Corruption if
+    /// `error_if_wal_exists` and there are records in a log.
     pub fn open_read_only(
         options: &DbOptions,
         path: impl AsRef<Path>,
@@ -117,18 +121,20 @@ impl Db {
         path: impl AsRef<Path>,
     ) -> Result<Vec<String>> {
         let fs = &*options.file_system;
-        let number = version_recovery::current_manifest(fs, path.as_ref())?;
-        let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
-        let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
-        manifest_reader::for_each_edit(fs, &manifest, &mut |edit| {
-            if let Some(name) = edit.add_column_family {
-                names.push((edit.column_family, name));
-            } else if edit.drop_column_family {
-                names.retain(|(id, _)| *id != edit.column_family);
-            }
-            Ok(())
-        })?;
-        Ok(names.into_iter().map(|(_, name)| name).collect())
+        read_settled(fs, path.as_ref(), |_| {
+            let number = version_recovery::current_manifest(fs, path.as_ref())?;
+            let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
+            let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
+            manifest_reader::for_each_edit(fs, &manifest, &mut |edit| {
+                if let Some(name) = edit.add_column_family {
+                    names.push((edit.column_family, name));
+                } else if edit.drop_column_family {
+                    names.retain(|(id, _)| *id != edit.column_family);
+                }
+                Ok(())
+            })?;
+            Ok(names.into_iter().map(|(_, name)| name).collect())
+        })
     }
 
     /// Deletes a database's files and, if nothing else is left in it, its directory.
@@ -343,6 +349,7 @@ impl Db {
     /// # Errors
     /// As [`Db::flush`].
     pub fn flush_all(&self, options: &FlushOptions) -> Result<()> {
+        self.inner().check_caller()?;
         let ids = all_ids(&self.inner().state.lock());
         self.inner().flush_families(options, &ids)
     }
@@ -534,7 +541,8 @@ impl Db {
     /// the rest copied.
     ///
     /// # Errors
-    /// InvalidArgument if `path` exists; I/O.
+    /// InvalidArgument if `path` exists, also if it is made by somebody else meanwhile; Aborted in
+    /// code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(path.as_ref())
     }

@@ -9,8 +9,8 @@
 //! them: from there nothing can be asked of the database ([`Mark::is_locked`]).
 //!
 //! Thread safety: a mark belongs to the task that made it. Invariant: marks go in the reverse order
-//! of their coming (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database counts
-//! as entered: calls are refused that might have worked.
+//! of their coming (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database
+//! counts as entered: calls are refused that might have worked.
 
 mod code;
 mod files;

@@ -3,8 +3,8 @@
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
 //! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
-//! by a leader; what happens there is queued, in order, and delivered by a background job, which may
-//! be later than `close`.
+//! by a leader; what happens there is queued, in order, and delivered by a background job, which
+//! may be later than `close`.
 
 use pumice_base::narrow::small_i32;
 use std::collections::VecDeque;

@@ -55,11 +55,21 @@ pub(crate) struct ObsoleteFiles {
     /// Files that no edit ever named.
     unnamed: Vec<PathBuf>,
     manifests: Vec<FileNumber>,
+    unsure: bool,
 }
 
 impl ObsoleteFiles {
     /// MANIFEST `number` was replaced, or failed to replace another.
     pub fn manifest(&mut self, number: FileNumber) {
+        self.manifests.push(number);
+    }
+    /// CURRENT may name a MANIFEST that is to go: a failure left it unknown.
+    pub fn may_be_current(&self) -> bool {
+        self.unsure
+    }
+    /// CURRENT may name MANIFEST `number`, or not.
+    pub fn manifest_in_doubt(&mut self, number: FileNumber) {
+        self.unsure = true;
         self.manifests.push(number);
     }
     /// A file that nothing refers to.

@@ -23,8 +23,10 @@ use crate::db::callbacks::{Mark, has_code, mark_code, mark_files};
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::compaction_tuning;
 use crate::db::events::EventState;
+use crate::db::found_files;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
+use crate::db::moment::{Stamp, read_settled};
 use crate::db::recovery::Recovered;
 use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
@@ -84,7 +86,23 @@ pub(crate) fn open(
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
-    let (options, descriptors) = (&options, &descriptors[..]);
+    match mode {
+        Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
+        // Somebody may be writing.
+        Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
+            open_once(&options, path, &descriptors, mode, mark, Some(stamp))
+        }),
+    }
+}
+
+fn open_once(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+    mark: Mark,
+    stamp: Option<Stamp>,
+) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::db::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = match options.wal_dir.as_str() {
@@ -126,12 +144,15 @@ pub(crate) fn open(
     db.tell_dropped();
     match mode {
         Mode::ReadWrite => {
-            db.start_writable(exists, descriptors)?;
+            if let Err(error) = db.start_writable(exists, descriptors) {
+                db.undo_open();
+                return Err(error);
+            }
             if let Some(manager) = &db.write_buffer_manager {
                 manager.add_user(Arc::downgrade(&db) as _);
             }
         }
-        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
+        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists, stamp)?,
     }
     if !exists {
         check_direct(options, path)?;
@@ -254,47 +275,9 @@ fn recover(
             )));
         }
     }
-    check_tables(fs, path, &recovered)?;
-    check_logs(fs, wal_dir, &recovered)?;
+    found_files::check_tables(fs, path, &recovered)?;
+    found_files::check_logs(fs, wal_dir, &recovered)?;
     Ok(recovered)
-}
-
-/// A change of the MANIFEST was dropped because a crash tore it: then nothing has acted on it yet.
-/// Tables that it replaced are there (`check_tables`), and so is the oldest log of those that it
-/// made obsolete: a log is durable by name before the MANIFEST names it.
-fn check_logs(fs: &dyn FileSystem, wal_dir: &Path, recovered: &RecoveredVersions) -> Result<()> {
-    let Some(dropped) = recovered.dropped.as_ref().filter(|dropped| dropped.holed) else {
-        return Ok(());
-    };
-    let log = filename::log_file(wal_dir, recovered.oldest_log());
-    if planted::is(Bug::DamagedManifestCut) || fs.exists(&log)? {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "{} behind offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
-        dropped.manifest.display(),
-        dropped.offset,
-        log.display()
-    )))
-}
-
-/// Every table that the MANIFEST names is there and has its length: a database that lacks a part
-/// is refused before anything is written.
-fn check_tables(fs: &dyn FileSystem, path: &Path, recovered: &RecoveredVersions) -> Result<()> {
-    for family in recovered.families.values() {
-        for file in family.version.levels().iter().flat_map(|level| level.files()) {
-            let table = filename::table_file(path, file.number);
-            let bytes = fs.file_size(&table)?;
-            if bytes != file.file_size {
-                return Err(Error::corruption(format!(
-                    "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
-                    table.display(),
-                    file.file_size
-                )));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn open_info_log(
@@ -352,8 +335,6 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
     let manager = buffer_manager(options);
-    let runs_code =
-        !options.file_system.is_own() || a.descriptors.iter().any(|d| has_code(&d.options));
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
@@ -394,13 +375,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         queue: WriteQueue::new(group_bytes_max(options)),
         scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
-        wal: Mutex::foreground(Wals::new(
-            Arc::clone(&a.fs),
-            a.wal_dir.to_path_buf(),
-            options.use_fsync,
-            options.manual_wal_flush,
-            Vec::new(),
-        )),
+        wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
         fs: a.fs,
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
@@ -418,9 +393,20 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
         mark: a.mark,
-        runs_code: AtomicBool::new(runs_code),
+        runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
         me: OnceLock::new(),
     })
+}
+
+/// Some code of the user's runs under locks.
+fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
+    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
+}
+
+/// The logs before the first.
+fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
+    let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
+    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, Vec::new())
 }
 
 /// A group becomes one record, whose updates 32 bits count.
@@ -484,7 +470,7 @@ impl DbInner {
         let recovered = if exists {
             let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
-            self.replay_logs(mode, false)?
+            self.replay_logs(mode, None)?
         } else {
             Recovered::default()
         };
@@ -537,7 +523,10 @@ impl DbInner {
                 .into_iter()
                 .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        self.change_versions(|state| Ok(build(state).into()), |_| ())
+        self.change_versions(
+            |state| Ok(build(state).into()),
+            |state| state.pending_outputs.clear(), // Versions name them now.
+        )
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
@@ -568,8 +557,12 @@ impl DbInner {
         Ok(())
     }
 
-    fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
-        let recovered = self.replay_logs(self.options().wal_recovery_mode, true)?;
+    fn start_read_only(
+        self: &Arc<Self>,
+        error_if_wal_exists: bool,
+        stamp: Option<Stamp>,
+    ) -> Result<()> {
+        let recovered = self.replay_logs(self.options().wal_recovery_mode, stamp)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

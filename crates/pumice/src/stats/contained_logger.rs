@@ -1,13 +1,13 @@
 //! A logger of the user's, called where nothing waits for it.
 //!
 //! Lines are made between the steps of state changes and under locks. The user's code must run
-//! under none: lines are queued, and a thread that lives as long as there are some gives them to the
-//! logger, in order. So a logger may call the database, wait for it, and panic: a line that panicked
-//! is dropped, as one that a full disk refused. Of a logger that falls behind for good lines are
-//! lost, and it is told how many. A [plain](Logger::is_plain) logger is called at once.
+//! under none: lines are queued, and a thread that lives as long as there are some gives them to
+//! the logger, in order. So a logger may call the database, wait for it, and panic: a line that
+//! panicked is dropped, as one that a full disk refused. Of a logger that falls behind for good
+//! lines are lost, and it is told how many. A [plain](Logger::is_plain) logger is called at once.
 //!
-//! Thread safety: any thread may log. Invariant: one thread at a time calls the logger, unless it is
-//! plain.
+//! Thread safety: any thread may log. Invariant: one thread at a time calls the logger, unless it
+//! is plain.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::stats::Logger;
 /// Lines that may wait.
 const LINES_MAX: usize = 10_000;
 /// A close waits so long for the lines before it, at most.
-const SETTLE_MAX: Duration = Duration::from_secs(1);
+const SETTLE_MAX_MICROS: u64 = 1_000_000;
 
 /// See the module head.
 pub(crate) struct ContainedLogger(Arc<Lines>);
@@ -119,7 +119,7 @@ impl Logger for ContainedLogger {
     }
 
     fn settle(&self) {
-        let until = time::now_micros() + SETTLE_MAX.as_micros() as u64;
+        let until = time::now_micros() + SETTLE_MAX_MICROS;
         let mut queue = self.0.queue.lock();
         while queue.delivering && queue.deliverer != Some(task::current()) {
             let left = until.saturating_sub(time::now_micros());

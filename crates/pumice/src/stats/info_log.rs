@@ -37,8 +37,8 @@ pub trait Logger: Send + Sync {
     /// lines.
     fn level(&self) -> InfoLogLevel;
     /// The logger is quick and calls no database. Its lines are given to it by whoever makes them,
-    /// under whatever lock, by several threads at once; those of any other logger come from a thread
-    /// of its own, a little later, one by one.
+    /// under whatever lock, by several threads at once; those of any other logger come from a
+    /// thread of its own, a little later, one by one.
     fn is_plain(&self) -> bool {
         false
     }

@@ -3,10 +3,10 @@
 //! Thread safety: listeners are called from background and foreground threads, several at once,
 //! under no lock. A listener should be quick: the job that caused an event waits for it.
 //!
-//! A listener may call the database: reads, properties, and changes of all kinds. A write that would
-//! stall is Incomplete, as with `no_slowdown`. What waits for jobs (flushes that wait, compactions,
-//! ingestions, checkpoints, `resume`, `close`) is Aborted where a job waits for the listener. A last
-//! handle that goes in a listener is closed by another task.
+//! A listener may call the database: reads, properties, and changes of all kinds. A write that
+//! would stall is Incomplete, as with `no_slowdown`. What waits for jobs (flushes that wait,
+//! compactions, ingestions, checkpoints, `resume`, `close`) is Aborted where a job waits for the
+//! listener. A last handle that goes in a listener is closed by another task.
 
 use std::path::PathBuf;
 

@@ -174,7 +174,7 @@ fn deleted_by_close(seed: u64) {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let iter = db.iter(&Default::default()).unwrap();
     listener.give(db.clone());
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         drop(iter);
         db.enable_file_deletions();
         assert!(listener.has_happened());

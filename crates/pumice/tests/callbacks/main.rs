@@ -3,11 +3,32 @@
 //! himself is found at once, and what takes for ever within a bound of virtual time.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../user_code/code.rs"]
+mod code;
 #[path = "../common/mod.rs"]
 mod common;
+mod life;
 mod listeners;
+mod operations;
+mod table;
 
-use pumice_port::sim;
+use std::sync::Once;
+
+use pumice_port::{sim, thread};
+
+/// Panics that are asked for are not told of.
+fn expect_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = thread::panic_message(info.payload());
+            if text != "boom" && !text.contains("called by code that the database calls") {
+                tell(info);
+            }
+        }));
+    });
+}
 
 /// Runs `body` in the simulation of `seed`.
 fn simulate(seed: u64, what: &str, body: impl FnOnce() + Send + 'static) {

@@ -74,12 +74,26 @@ pub fn limit_address_space(bytes: Option<u64>) {
     assert_eq!(code, 0, "the limit is taken");
 }
 
-/// Runs `f` on what `PUMICE_RUNTIME` says. Suspends.
+/// Seconds after which a process of tests is killed if no test has begun since: many times what any
+/// takes on a busy machine. `PUMICE_TEST_SECONDS` is another limit.
+const HANG_SECONDS: u32 = 900;
+
+/// Kills this process (SIGALRM) when the limit has passed, counted from the last such call: who
+/// waits for ever fails. It takes no thread, since tests count those.
+fn bound_hangs() {
+    let own = std::env::var("PUMICE_TEST_SECONDS").ok();
+    let seconds = own.map_or(HANG_SECONDS, |n| n.parse().expect("a number of seconds"));
+    // SAFETY: no memory is passed; the signal's default action ends the process.
+    unsafe { libc::alarm(seconds) };
+}
+
+/// Runs `f` on what `PUMICE_RUNTIME` says. Suspends. A test that hangs ends its process.
 ///
 /// # Panics
 /// With the panic of `f`; when the variable has another value; when the runtime cannot start.
 pub fn run<T>(f: impl FnOnce() -> T + Send) -> T {
     crate::lane::watch_locks();
+    bound_hangs();
     match std::env::var("PUMICE_RUNTIME").as_deref() {
         Err(_) | Ok("" | "threads") => f(),
         Ok("fibers") => on_fibers(IoMode::Auto, f),
@@ -91,4 +105,24 @@ pub fn run<T>(f: impl FnOnce() -> T + Send) -> T {
 fn on_fibers<T>(mode: IoMode, f: impl FnOnce() -> T + Send) -> T {
     let builder = Runtime::builder().loops(2).io(mode).spawn_as_fibers(true);
     builder.run_here("test", f).expect("the operating system starts the loops")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::process::ExitStatusExt;
+
+    /// Plain #[test]: the other process is killed.
+    #[test]
+    fn a_test_that_hangs_ends_its_process() {
+        const NAME: &str = "testing::tests::a_test_that_hangs_ends_its_process";
+        if std::env::var_os("PUMICE_TEST_HANGS").is_some() {
+            super::run(|| crate::thread::sleep(std::time::Duration::from_secs(60)));
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args([NAME, "--exact", "--nocapture"]).env("PUMICE_TEST_HANGS", "1");
+        command.env("PUMICE_TEST_SECONDS", "1");
+        let ended = command.output().unwrap();
+        assert_eq!(ended.status.signal(), Some(libc::SIGALRM), "{ended:?}");
+    }
 }

@@ -1,10 +1,18 @@
 //! Where an output file ends.
 //!
-//! A file ends when it has its target size, or somewhat earlier where a file of the level below the
-//! output ends: later compactions of that file then rewrite less (RocksDB #10655). It also ends
-//! when it overlaps so many bytes of that level that compacting it would be too large.
+//! A file ends when it has its target size. Where the compaction may make files of up to twice that
+//! (leveled, `level_compaction_dynamic_file_size`), it ends earlier or later, so that what it
+//! overlaps in the level below the output is less, and so what later compactions of it rewrite:
 //!
-//! Pure. Asked once a user key, in order; at most one key comparison a call.
+//! - at an end of a file there, once it is large enough;
+//! - before a file there that no key of the output falls into: in a sparse level such files are
+//!   many, and outputs get small. A file passed over saves its bytes, so only those above an eighth
+//!   of the target count.
+//!
+//! It also ends when compacting it would be too large.
+//!
+//! The rules and their numbers are RocksDB's (#10655, #10998). Pure. Asked once a user key, in
+//! order; a key that passes no bound of a file costs one key comparison.
 
 use std::sync::Arc;
 
@@ -17,65 +25,97 @@ pub(crate) struct OutputCut {
     grandparents: Vec<Arc<FileMetaData>>,
     /// First grandparent that does not end before the last key asked about.
     at: usize,
-    /// Bytes of grandparents that the present output overlaps.
+    /// The last key asked about lies in that one, not before it.
+    inside: bool,
+    /// Bytes of grandparents that the present output overlaps or passes over.
     overlapped_bytes: u64,
-    /// Ends of grandparents inside the present output.
+    /// Begins and ends of grandparents inside the present output.
     boundaries: u64,
     target_bytes: u64,
     max_bytes: u64,
-    max_overlap_bytes: u64,
+    max_compaction_bytes: u64,
+}
+
+/// What lies between two keys.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    /// Begins and ends of grandparents.
+    boundaries: u64,
+    /// Bytes of those that lie wholly in between.
+    skipped_bytes: u64,
 }
 
 impl OutputCut {
-    /// Cuts for one compaction.
+    /// Cuts for one compaction, whose outputs may have `max_bytes` where that spares later ones.
     pub fn new(
         comparator: Comparator,
         grandparents: Vec<Arc<FileMetaData>>,
         target_bytes: u64,
         max_bytes: u64,
-        max_overlap_bytes: u64,
+        max_compaction_bytes: u64,
     ) -> Self {
         OutputCut {
             comparator,
             grandparents,
             at: 0,
+            inside: false,
             overlapped_bytes: 0,
             boundaries: 0,
             target_bytes,
             max_bytes,
-            max_overlap_bytes,
+            max_compaction_bytes,
         }
     }
 
     /// True if the output of `bytes` should end before `user_key`. Call once per user key.
     pub fn before(&mut self, user_key: &[u8], bytes: u64) -> bool {
-        let mut crossed = false;
-        while let Some(file) = self.grandparents.get(self.at) {
-            if self.comparator.compare(user_key, file.largest_user_key()).is_le() {
-                break;
-            }
-            crossed = true;
-            self.boundaries += 1;
-            self.overlapped_bytes += file.file_size;
-            self.at += 1;
-        }
+        let step = self.step_to(user_key);
         if bytes == 0 {
             return false;
         }
         if bytes >= self.max_bytes || (self.grandparents.is_empty() && bytes >= self.target_bytes) {
             return true;
         }
-        if !crossed {
+        if step.boundaries == 0 {
             return false;
         }
+        if self.overlapped_bytes.saturating_add(bytes) > self.max_compaction_bytes {
+            return true;
+        }
         // The more boundaries were passed over, the longer to wait for a better one.
-        let percent = (50 + 5 * self.boundaries).min(90);
-        self.overlapped_bytes > self.max_overlap_bytes || bytes >= self.target_bytes / 100 * percent
+        let percent = 50 + (5 * self.boundaries).min(40);
+        self.max_bytes > self.target_bytes
+            && (step.skipped_bytes > self.target_bytes / 8
+                || bytes >= self.target_bytes / 100 * percent)
     }
 
-    /// A new output begins.
+    fn step_to(&mut self, user_key: &[u8]) -> Step {
+        let mut step = Step::default();
+        while let Some(file) = self.grandparents.get(self.at) {
+            if !self.inside {
+                if self.comparator.compare(user_key, file.smallest_user_key()).is_lt() {
+                    break;
+                }
+                self.overlapped_bytes += file.file_size;
+                step.boundaries += 1;
+            }
+            let entered = !std::mem::replace(&mut self.inside, true);
+            if self.comparator.compare(user_key, file.largest_user_key()).is_le() {
+                break;
+            }
+            step.boundaries += 1;
+            step.skipped_bytes += if entered { file.file_size } else { 0 };
+            self.at += 1;
+            self.inside = false;
+        }
+        self.boundaries += step.boundaries;
+        step
+    }
+
+    /// A new output begins with the key that was asked about last.
     pub fn started(&mut self) {
-        self.overlapped_bytes = 0;
+        let present = self.grandparents.get(self.at).filter(|_| self.inside);
+        self.overlapped_bytes = present.map_or(0, |file| file.file_size);
         self.boundaries = 0;
     }
 }

@@ -266,3 +266,32 @@ fn staging_prefix(target: &Path) -> Result<String> {
     };
     Ok(format!("{name}.tmp."))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Db, MemFs, Options, WriteOptions};
+
+    /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
+    /// back from that, or was when it was started anew, is part of no copy.
+    #[pumice_test_macros::test]
+    fn what_the_manifest_lacks_is_in_no_copy() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let inner = db.inner();
+        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        assert_eq!(inner.note_moment().unwrap().sequence, 1);
+        inner.manifest.lock().hold();
+        assert_eq!(inner.note_moment().err().unwrap().kind(), ErrorKind::Aborted);
+        assert!(inner.manifest.lock().release());
+        let error = inner.note_moment().err().unwrap();
+        assert!(error.to_string().contains("the MANIFEST failed"), "{error}");
+        // The next change makes a MANIFEST that is whole.
+        db.flush(&crate::FlushOptions::default()).unwrap();
+        assert_eq!(inner.note_moment().unwrap().tables.len(), 1);
+        db.close().unwrap();
+    }
+}

@@ -1,9 +1,9 @@
 //! The operations, each as one task performs it, and which errors they may meet beside others.
 
 use pumice::{
-    CompactRangeOptions, Db, ErrorKind, FileSystem, FlushOptions, IngestExternalFileArg,
-    IngestExternalFileOptions, RangeOpt, ReadOptions, Result, WaitForCompactOptions, WriteBatch,
-    WriteOptions,
+    CompactFilesOptions, CompactRangeOptions, Db, ErrorKind, FileSystem, FlushOptions,
+    IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, ReadOptions, Result,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::{thread, time};
@@ -51,6 +51,9 @@ pub static OPERATIONS: &[Operation] = &[
     Operation { name: "ingest", run: ingest },
     Operation { name: "ingest_behind", run: ingest_behind },
     Operation { name: "ingest_replacing", run: ingest_replacing },
+    Operation { name: "delete_files", run: delete_files },
+    Operation { name: "suggest_compact", run: suggest_compact },
+    Operation { name: "compact_files", run: compact_files },
     Operation { name: "verify_checksum", run: verify_checksum },
     Operation { name: "open_read_only", run: open_read_only },
     Operation { name: "fail_and_resume", run: fail_and_resume },
@@ -86,6 +89,12 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
             says(&["Manual compaction paused"])
         }
         "change_level" => says(&["Levels between source and target are not empty"]),
+        // Its files may be gone, moved or taken by a compaction before the call is there.
+        "compact_files" => {
+            error.kind() == ErrorKind::Aborted
+                || says(&["does not exist", "at least one file", "Cannot compact file to up level"])
+                || error.kind() == ErrorKind::Incomplete && any(&["pause", "close_paused"])
+        }
         "ingest_replacing" => says(&["partially overlaps", "pending compaction"]),
         _ => false,
     }
@@ -391,6 +400,38 @@ fn ingest_replacing(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
+/// Files of a family go as they are: its keys may be seen or not, and nothing else changes.
+fn delete_files(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
+    (0..KEYS).for_each(|n| stage.may_become("replaced", &key(n), None));
+    let (low, high) = (key(20 * who as u32), key(20 * who as u32 + 19));
+    let family = stage.family("replaced");
+    db.delete_files_in_ranges(family, &[(Some(&low), Some(&high))], true)?;
+    db.delete_files_in_ranges(family, &[(None, None)], false)
+}
+
+fn suggest_compact(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
+    put_mark(stage, &db, &format!("g{who}"))?;
+    db.flush(&FlushOptions::default())?;
+    db.suggest_compact_range(db.default_column_family(), None, None)?;
+    db.suggest_compact_range(stage.family("other"), Some(&key(5)), Some(&key(30)))
+}
+
+/// All files of two families, into a level of each task's own.
+fn compact_files(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
+    put_mark(stage, &db, &format!("h{who}"))?;
+    db.flush(&FlushOptions::default())?;
+    for family in [db.default_column_family(), stage.family("other")] {
+        let files = db.live_files_metadata();
+        let names = files.iter().filter(|file| file.column_family_name == family.name());
+        let names: Vec<&str> = names.map(|file| file.name.as_str()).collect();
+        db.compact_files(&CompactFilesOptions::default(), family, &names, 3 + who as i32)?;
+    }
+    Ok(())
+}
+
 fn verify_checksum(stage: &Stage, who: usize) -> Result<()> {
     stage.db(who).verify_checksum()
 }
@@ -431,8 +472,10 @@ fn close_paused(stage: &Stage, who: usize) -> Result<()> {
     let key = format!("p{who}");
     stage.may_become("default", key.as_bytes(), None);
     stage.may_become("default", key.as_bytes(), Some("u"));
-    db.put(&unlogged, key.as_bytes(), b"u")?;
+    let put = db.put(&unlogged, key.as_bytes(), b"u");
+    // Who leaves a database paused lets others wait for it.
     db.close()?;
+    put?;
     stage.became("default", key.as_bytes(), Some("u"), "");
     Ok(())
 }

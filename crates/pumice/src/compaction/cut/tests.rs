@@ -28,24 +28,76 @@ fn without_grandparents_files_end_at_their_target() {
 
 #[pumice_test_macros::test]
 fn files_end_early_at_a_grandparents_end_and_late_without_one() {
-    let mut cut = cut(vec![file("b", "d", 100), file("e", "g", 100)]);
+    let mut cut = cut(vec![file("b", "d", 100), file("e", "g", 100), file("i", "k", 100)]);
+    cut.before(b"b", 0);
     cut.started();
-    assert!(!cut.before(b"c", 1500), "inside of a grandparent up to the limit");
+    assert!(!cut.before(b"c", 1999), "inside of a grandparent up to the limit");
     assert!(cut.before(b"c1", 2000), "not beyond the limit");
     cut.started();
     assert!(!cut.before(b"d", 600), "the end itself belongs to the file");
     assert!(!cut.before(b"d1", 540), "too small for one boundary");
-    assert!(cut.before(b"h", 600), "half full and a boundary is passed");
+    assert!(!cut.before(b"h", 649), "or for three");
+    assert!(cut.before(b"j", 700), "three quarters full and a boundary is passed");
 }
 
 #[pumice_test_macros::test]
 fn files_end_before_they_overlap_too_much() {
     let mut cut = cut(vec![file("b", "c", 3000), file("d", "e", 3000), file("f", "g", 1)]);
+    cut.before(b"b", 0);
     cut.started();
-    assert!(!cut.before(b"d", 10));
-    assert!(cut.before(b"f", 20));
+    assert!(cut.before(b"d", 10), "3000 and 3000 are more than 5000");
     cut.started();
-    assert!(!cut.before(b"h", 20), "counted anew for each output");
+    assert!(!cut.before(b"f", 20), "counted anew for each output");
+    cut.started();
+    assert!(!cut.before(b"h", 20));
+}
+
+#[pumice_test_macros::test]
+fn the_output_counts_against_the_limit_of_compactions() {
+    for (bytes, ends) in [(999, false), (1001, true)] {
+        let mut cut = OutputCut::new(
+            Comparator::Bytewise,
+            vec![file("b", "c", 4000), file("y", "z", 1)],
+            1 << 20,
+            1 << 20,
+            5000,
+        );
+        cut.before(b"b", 0);
+        cut.started();
+        assert_eq!(cut.before(b"d", bytes), ends, "{bytes}");
+    }
+}
+
+/// A later compaction of either output has nothing to do with a file between them.
+#[pumice_test_macros::test]
+fn files_end_before_one_that_they_would_pass_over() {
+    let between = |bytes| vec![file("b", "c", 2000), file("e", "g", bytes), file("i", "k", 2000)];
+    // From inside of a file or from a gap, into a file or a gap.
+    for (first, second) in [("b", "j"), ("d", "h"), ("b", "h"), ("d", "j")] {
+        for (bytes, ends) in [(125, false), (126, true)] {
+            let mut cut = cut(between(bytes));
+            cut.before(first.as_bytes(), 0);
+            cut.started();
+            assert_eq!(cut.before(second.as_bytes(), 10), ends, "{first} to {second}, {bytes}");
+        }
+    }
+    for (first, second) in [("b", "f"), ("b", "d"), ("d", "f"), ("f", "h"), ("f", "j")] {
+        let mut cut = cut(between(1000));
+        cut.before(first.as_bytes(), 0);
+        cut.started();
+        assert!(!cut.before(second.as_bytes(), 10), "{first} to {second} passes over none");
+    }
+}
+
+/// Universal compaction, or `level_compaction_dynamic_file_size=false`.
+#[pumice_test_macros::test]
+fn files_of_one_size_end_nowhere_else() {
+    let grandparents = vec![file("b", "c", 200), file("e", "g", 200)];
+    let mut cut = OutputCut::new(Comparator::Bytewise, grandparents, 1000, 1000, 5000);
+    cut.before(b"b", 0);
+    cut.started();
+    assert!(!cut.before(b"h", 999));
+    assert!(cut.before(b"i", 1000));
 }
 
 #[pumice_test_macros::test]

@@ -320,6 +320,9 @@ impl Db {
     }
 
     /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn snapshot(&self) -> Snapshot {
         self.inner().mark.assert_may_lock();
         self.inner().snapshot()
@@ -402,6 +405,9 @@ impl Db {
         if options.close_db { self.close() } else { Ok(()) }
     }
     /// Stops starting background jobs and waits for the running ones.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn pause_background_work(&self) {
         self.inner().pause_background_work();
     }
@@ -413,11 +419,17 @@ impl Db {
         self.inner().continue_background_work()
     }
     /// Keeps all files until [`Db::enable_file_deletions`] was called as often.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn disable_file_deletions(&self) {
         self.inner().mark.assert_may_lock();
         self.inner().state.lock().deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn enable_file_deletions(&self) {
         self.inner().mark.assert_may_lock();
         {
@@ -507,6 +519,9 @@ impl Db {
         self.inner().statistics.as_ref()
     }
     /// The table files of all column families.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
         self.inner().mark.assert_may_lock();
         self.inner().live_files()

@@ -78,14 +78,12 @@ impl DbInner {
                 state.obsolete.file(filename::table_file(&self.path, table));
             }
         }
-        let mut manifest = self.manifest.lock();
-        if !self.state.lock().obsolete.may_be_current() {
-            manifest.broken = false;
-        }
-        drop(manifest);
         if installed {
-            // As if it had succeeded; what earlier ones left included.
+            // As if it had succeeded; what earlier ones left included. The end of the MANIFEST may
+            // be unknown: what names files came before.
             drop(self.delete_unreferenced_files());
+        } else if !self.state.lock().obsolete.may_be_current() {
+            self.manifest.lock().broken = false;
         }
         self.delete_silently();
     }

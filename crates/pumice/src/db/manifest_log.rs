@@ -39,6 +39,7 @@ pub(crate) struct ManifestLog {
     /// What a failed log should have held is in no MANIFEST yet: from `hold` until a change after
     /// `release` is durable.
     pub lacks_failed_log: bool,
+    started: bool,
     /// The database is closed: another process may own the directory.
     closed: bool,
 }
@@ -46,7 +47,7 @@ pub(crate) struct ManifestLog {
 impl ManifestLog {
     /// A MANIFEST of this open is there, and CURRENT names it.
     pub fn is_started(&self) -> bool {
-        self.writer.is_some()
+        self.started
     }
 
     /// The next change starts a new MANIFEST in place of `number`.
@@ -291,6 +292,7 @@ impl DbInner {
         }
         let old = std::mem::replace(&mut manifest.number, number);
         manifest.writer = Some(writer);
+        manifest.started = true;
         if old != 0 {
             self.state.lock().obsolete.manifest(old);
         }

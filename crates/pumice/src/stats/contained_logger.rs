@@ -111,6 +111,7 @@ impl Logger for ContainedLogger {
         let lines = Arc::clone(&self.0);
         if thread::spawn_os("pumice:log", move || lines.deliver()).is_err() {
             self.0.queue.lock().delivering = false; // The next line tries again.
+            self.0.settled.notify_all();
         }
     }
 

@@ -272,7 +272,7 @@ impl DbInner {
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
-        match self.queue.join(batch, || !self.mark.is_inside()) {
+        match self.queue.join(batch, || self.patience()) {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch) => {
                 let result = self.lead(options, Own { rep: &mut batch.rep, large: None });

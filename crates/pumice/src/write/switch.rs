@@ -50,7 +50,7 @@ impl DbInner {
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || true) {
+        match self.queue.join(batch, || Ok(true)) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
         }
@@ -65,7 +65,7 @@ impl DbInner {
         self.mark.check_may_lock()?;
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || !self.mark.is_inside()) {
+        match self.queue.join(batch, || self.patience()) {
             Joined::Leader(_) => Ok(Exclusive { db: self }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
@@ -182,6 +182,13 @@ impl DbInner {
     /// A write that must not wait for jobs; one from a job would wait for itself.
     fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
         options.no_slowdown || self.mark.is_inside()
+    }
+
+    /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
+    /// no turn.
+    pub(super) fn patience(&self) -> Result<bool> {
+        self.mark.check_may_lock()?;
+        Ok(!self.mark.is_inside())
     }
 
     fn wait_while_stopped(&self) -> Result<()> {

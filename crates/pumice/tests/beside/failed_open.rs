@@ -1,7 +1,7 @@
 //! Opens that fail, again and again: nothing that they wrote stays, and nothing is lost.
 
-use pumice::{Db, MemFs, Options};
-use pumice_env::mem::{Fault, FaultOp, FaultRule};
+use pumice::{ColumnFamilyDescriptor, Db, MemFs, Options};
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 
 use crate::common::{DIR, SYNC, get, key, names, options};
 
@@ -87,4 +87,49 @@ fn nothing_stays_of_opens_that_fail() {
     }
     println!("{failed} ways to fail, {TRIES} times each");
     assert!(failed >= 20, "{failed}");
+}
+
+/// An open that fails after its MANIFEST is in place, when it makes a column family: whatever a
+/// crash then leaves can be opened and has all.
+#[pumice_test_macros::test]
+fn an_open_that_fails_late_leaves_what_a_crash_may_follow() {
+    let mut failed = 0;
+    for op in [FaultOp::Write, FaultOp::Sync] {
+        for skip in 0..6 {
+            let fs = MemFs::new(skip);
+            let mut options = prepare(&fs);
+            options.db.create_missing_column_families = true;
+            let families = |names: &[String]| -> Vec<ColumnFamilyDescriptor> {
+                let of = |name: &String| ColumnFamilyDescriptor::new(name, options.cf.clone());
+                names.iter().map(of).collect()
+            };
+            let path_glob = "/db/MANIFEST-*".to_string();
+            fs.add_fault(FaultRule {
+                op: Some(op),
+                path_glob,
+                skip,
+                count: 1,
+                fault: Fault::Enospc,
+            });
+            let both = families(&["default".to_string(), "more".to_string()]);
+            let opened = Db::open_cf(&options.db, DIR, &both);
+            fs.clear_faults();
+            if opened.is_ok() {
+                continue;
+            }
+            failed += 1;
+            for seed in 0..20 {
+                let mut after = options.clone();
+                after.db.file_system = fs.crashed_copy(seed, CrashMode::MIXED).shared();
+                let what = format!("{op:?}, after {skip}, crash {seed}");
+                let names = Db::list_column_families(&after.db, DIR).unwrap();
+                let (db, _) = Db::open_cf(&after.db, DIR, &families(&names))
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
+                (0..KEYS).for_each(|n| assert!(get(&db, &key(n)).is_some(), "key {n}, {what}"));
+                db.close().unwrap();
+            }
+        }
+    }
+    println!("{failed} ways to fail, 20 crashes after each");
+    assert!(failed >= 4, "{failed}");
 }

@@ -22,7 +22,7 @@ fn again(options: &Options) -> Result<()> {
     }
 }
 
-pub const OPERATIONS: [(&str, Operation); 46] = [
+pub static OPERATIONS: [(&str, Operation); 46] = [
     ("put", |db, _| db.put(&WRITE, b"called", b"1")),
     ("put synced", |db, _| db.put(&SYNC, b"called", b"1")),
     ("put large", |db, _| db.put(&WRITE, b"called", &[b'l'; 5000])),

@@ -17,6 +17,8 @@ use crate::{expect_panics, simulate};
 
 /// Calls of the life at which the code acts.
 const PLACES: u64 = 1;
+/// Operations that one call of the code makes, of those that leave the others alone.
+const TOGETHER: usize = 4;
 
 /// `PUMICE_CALLBACKS=N`: N times as many places.
 fn places() -> u64 {
@@ -63,32 +65,39 @@ fn outcome(db: &Db, options: &pumice::Options, operation: Operation) -> String {
     }
 }
 
+/// One after the other, in one call of the code.
+type Calls = &'static [(&'static str, Operation)];
+
 type Outcomes = Mutex<BTreeMap<String, usize>>;
 
 /// In a life the call `at` of `kind` makes a call of its own.
-fn calls_back(kind: Kind, at: u64, (name, operation): (&'static str, Operation), all: &Outcomes) {
-    let what = format!("{name} in {kind:?}, call {at}");
+fn calls_back(kind: Kind, at: u64, operations: Calls, all: &Outcomes) {
+    let names: Vec<_> = operations.iter().map(|(name, _)| *name).collect();
+    let disturbed = names.iter().any(|name| disturbs(name));
+    let what = format!("{names:?} in {kind:?}, call {at}");
     let code = new_code();
     let options = Arc::new(options(&code));
     let db = Db::open(&options, DIR).unwrap();
-    let said = Arc::new(Mutex::new(None));
+    let said = Arc::new(Mutex::new(Vec::new()));
     let (handle, given, told) = (db.clone(), Arc::clone(&options), Arc::clone(&said));
     let hook = move || {
-        let answer = outcome(&handle, &given, operation);
-        *told.lock() = Some(answer);
+        for (_, operation) in operations {
+            let answer = outcome(&handle, &given, *operation);
+            told.lock().push(answer);
+        }
     };
     code.tell_hook(kind, at, Arc::new(hook));
     let acked = Mutex::new(Acked::default());
     live(&db, &options, &acked);
     let acked = acked.into_inner();
-    assert!(acked.failed.is_empty() || disturbs(name), "{what}: {:?}", acked.failed);
+    assert!(acked.failed.is_empty() || disturbed, "{what}: {:?}", acked.failed);
     code.calm();
     let closed = db.close();
-    assert!(closed.is_ok() || disturbs(name), "{what}: {closed:?}");
+    assert!(closed.is_ok() || disturbed, "{what}: {closed:?}");
     code.forget();
     drop(db);
     check(&code, &acked, &what);
-    if let Some(said) = said.lock().take() {
+    for said in said.lock().drain(..) {
         *all.lock().entry(said).or_default() += 1;
     }
 }
@@ -101,19 +110,23 @@ fn code_calls_back() {
         let calls = calls(kind);
         let outcomes: Arc<Outcomes> = Arc::default();
         let mut happened = 0;
-        for (index, &(name, operation)) in OPERATIONS.iter().enumerate() {
+        let calm = |name: &str| !disturbs(name);
+        let together = OPERATIONS.chunk_by(|a, b| calm(a.0) && calm(b.0));
+        let together = together.flat_map(|calls| calls.chunks(TOGETHER));
+        for (index, operations) in together.enumerate() {
+            let first = operations[0].0;
             let before = outcomes.lock().values().sum::<usize>();
             for place in 0..places() {
                 // Other calls for each operation, all over the life.
                 let step = (calls / places()).max(1);
                 let at = (place * step + index as u64 % step) % calls;
                 let all = Arc::clone(&outcomes);
-                simulate(at, &format!("{name} in {kind:?}, call {at}"), move || {
-                    calls_back(kind, at, (name, operation), &all);
+                simulate(at, &format!("{first} in {kind:?}, call {at}"), move || {
+                    calls_back(kind, at, operations, &all);
                 });
             }
             let ran = outcomes.lock().values().sum::<usize>() - before;
-            assert!(ran > 0, "{name} in {kind:?} has not run");
+            assert!(ran >= operations.len(), "{first} in {kind:?} has not run");
             happened += ran;
         }
         let answered = outcomes.lock().get("answered").copied().unwrap_or(0);

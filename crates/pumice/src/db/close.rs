@@ -180,7 +180,7 @@ impl DbInner {
             let _inside = self.mark.enter_job(); // Others wait for this close.
             self.tell_deleted(&deleted);
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
-            *result = self.delete_unreferenced_files();
+            *result = self.delete_unreferenced_files(false);
         }
     }
 

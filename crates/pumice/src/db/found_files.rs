@@ -81,7 +81,7 @@ impl DbInner {
         if installed {
             // As if it had succeeded; what earlier ones left included. The end of the MANIFEST may
             // be unknown: what names files came before.
-            drop(self.delete_unreferenced_files());
+            drop(self.delete_unreferenced_files(false));
         } else if !self.state.lock().obsolete.may_be_current() {
             self.manifest.lock().broken = false;
         }

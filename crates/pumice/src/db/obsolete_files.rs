@@ -236,9 +236,9 @@ impl DbInner {
         }
     }
 
-    /// After an open: deletes every file of ours in the directory that nothing refers to; what
-    /// goes at a rate, once the open has succeeded.
-    pub(crate) fn delete_unreferenced_files(&self) -> Result<()> {
+    /// Deletes every file of ours in the directory that nothing refers to, what is paced once an
+    /// open has succeeded; trash only if `trash`: it is for those who have opened the database.
+    pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {
             let state = self.state.lock();
@@ -262,7 +262,7 @@ impl DbInner {
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.path && number < manifest,
                     FileType::Temp => dir == self.path,
-                    FileType::Trash => true,
+                    FileType::Trash => trash,
                     FileType::Options => dir == self.path && number < options_file,
                     _ => false,
                 };

@@ -487,7 +487,7 @@ impl DbInner {
             self.queue_compaction(&mut state, id);
         }
         drop(state);
-        self.delete_unreferenced_files()?;
+        self.delete_unreferenced_files(true)?;
         self.start_background();
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! | suite | shows |
 //! |---|---|
 //! | `differential` | a million random operations give what the model gives, as does RocksDB |
+//! | `beside` | the same options and calls end alike in both engines |
 //! | `compat` | both engines and Debian's tools read each other's databases |
 //! | `matrix` | tables of every kind, written by either engine, are read by the other |
 //! | `crash` | a crash leaves a state that the write options allow |
@@ -16,6 +17,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Above the engine, not in it.
 
+mod beside;
 mod child;
 mod compat;
 mod corruption;

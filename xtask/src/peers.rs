@@ -4,6 +4,8 @@
 //! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
 //! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
 //!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones).
+//!    Beside it the one of 9.8.4, which the tests of OPTIONS files open databases with; where it
+//!    cannot be fetched, that is said, and the tests go without.
 //! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with
 //!    its.
 //! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it looks at the server's
@@ -23,6 +25,8 @@ use crate::clients;
 
 const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
+const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
+const ELDER_VERSION: &str = "9.8.4";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// Names the library to use instead of any installed one.
 pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
@@ -47,6 +51,7 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     let ldb = install_tools()?;
     install_redis()?;
     let rocksdb_so = install_library(root)?;
+    install_elder(root, &rocksdb_so);
     let redis_py = clients::install_python(root)?;
     Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
 }
@@ -111,30 +116,48 @@ fn install_library(root: &Path) -> Result<PathBuf, String> {
             return Ok(candidate);
         }
     }
-    println!("peers: fetching org.rocksdb:rocksdbjni:{VERSION} (84 MB)");
-    let jar = fetch_jar(&folder.join("m2"))?;
+    fetch_library(&folder, VERSION, &own)?;
+    Ok(own)
+}
+
+/// RocksDB 9.8.4, beside the library of 10.10.1 or in `.peers/`.
+fn install_elder(root: &Path, newest: &Path) {
+    let folder = root.join(".peers");
+    let own = folder.join(ELDER_LIBRARY);
+    if own.is_file() || newest.with_file_name(ELDER_LIBRARY).is_file() {
+        return;
+    }
+    if let Err(message) = fetch_library(&folder, ELDER_VERSION, &own) {
+        println!("peers: NO ROCKSDB {ELDER_VERSION}, OPTIONS files are tested without: {message}");
+    }
+}
+
+/// Brings the library of `version` from Maven to `own`, in `folder`.
+fn fetch_library(folder: &Path, version: &str, own: &Path) -> Result<(), String> {
+    println!("peers: fetching org.rocksdb:rocksdbjni:{version} (70 to 84 MB)");
+    let jar = fetch_jar(&folder.join("m2"), version)?;
     let unpacked = folder.join("unpacked");
     extract(&jar, &unpacked)?;
-    fs::rename(unpacked.join(LIBRARY), &own).map_err(|e| format!("{}: {e}", own.display()))?;
+    fs::rename(unpacked.join(LIBRARY), own).map_err(|e| format!("{}: {e}", own.display()))?;
     // The jar is five times the library; nothing else needs it.
     for done in [unpacked, folder.join("m2")] {
         fs::remove_dir_all(&done).map_err(|e| format!("{}: {e}", done.display()))?;
     }
-    Ok(own)
+    Ok(())
 }
 
 /// Brings the jar into a Maven repository of our own.
-fn fetch_jar(repository: &Path) -> Result<PathBuf, String> {
+fn fetch_jar(repository: &Path, version: &str) -> Result<PathBuf, String> {
     if find_program("mvn").is_none() {
         apt_install("maven")?;
     }
     let local = format!("-Dmaven.repo.local={}", repository.display());
-    let artifact = format!("-Dartifact=org.rocksdb:rocksdbjni:{VERSION}");
+    let artifact = format!("-Dartifact=org.rocksdb:rocksdbjni:{version}");
     run_quietly("mvn", &["-q", "-B", "dependency:get", &artifact, "-Dtransitive=false", &local])?;
     let jar = repository
         .join("org/rocksdb/rocksdbjni")
-        .join(VERSION)
-        .join(format!("rocksdbjni-{VERSION}.jar"));
+        .join(version)
+        .join(format!("rocksdbjni-{version}.jar"));
     if jar.is_file() { Ok(jar) } else { Err(format!("Maven left no {}", jar.display())) }
 }
 

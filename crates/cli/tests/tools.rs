@@ -79,6 +79,8 @@ fn wrong_usage_is_explained() {
     );
     assert!(bad(dir, "db_bench --engine=missing.so --num=1").contains("missing.so"));
     assert!(bad(dir, "db_bench --threads=100000").contains("threads must be at most 10000"));
+    let shards = bad(dir, "db_bench --cache_numshardbits=20 --num=1");
+    assert!(shards.contains("cache_numshardbits=20"), "{shards}");
     let alone = bad(dir, "db_bench --rate_limiter_auto_tuned");
     assert!(alone.contains("rate_limiter_auto_tuned needs rate_limiter_bytes_per_sec"), "{alone}");
     // What cannot work is not offered, and refused by name.
@@ -205,6 +207,8 @@ fn tools_agree_about_a_database() {
     assert_eq!(good(dir, "ldb --db=d scan"), "a : 1\nb : 2\nd : 4\n");
     assert_eq!(good(dir, "ldb --db=d scan --from=b --max_keys=1 --no_value"), "b\n");
     assert_eq!(good(dir, "ldb --db=d dump --to=b"), "a ==> 1\nKeys in range: 1\n");
+    let refused = bad(dir, "ldb --db=d compact --max_keys=3");
+    assert!(refused.contains("max_keys"), "{refused}");
     // Of a database that was opened once, all is still in the log, with its sequence numbers.
     assert_eq!(good(dir, "ldb --db=e batchput k 1 k 2 j 3 --create_if_missing"), "OK\n");
     let all = "'j' seq:3, type:1 => 3\n'k' seq:2, type:1 => 2\n'k' seq:1, type:1 => 1\n\

@@ -101,6 +101,12 @@ impl BufferedWriter {
         }
     }
 
+    /// Changes when what is written goes to the device, from the present position on.
+    pub fn set_bytes_per_sync(&mut self, bytes_per_sync: u64, strict: bool) {
+        self.options.bytes_per_sync = bytes_per_sync;
+        self.options.strict_bytes_per_sync = strict;
+    }
+
     /// Adds `data`; writes when the buffer is full.
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> Result<()> {

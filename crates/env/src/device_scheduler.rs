@@ -1,17 +1,17 @@
 //! Who writes how much to a device: the background work of all databases that share it.
 //!
 //! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that regulate
-//! themselves tell it of every write that a flush or a compaction makes, by class, and of how far
-//! the job has come. The scheduler counts, learns what the device
-//! takes, and tells each member what the others claim. Only the class [`IoClass::Deep`] ever waits,
-//! and only while its member has a rate for it ([`DeviceMember::set_deep_rate`]): at the next write
-//! of its file, so that a compaction makes way within one write buffer.
+//! themselves tell it of every write that a flush or a compaction makes, by class, of how far the
+//! job has come, and of what they log. The scheduler counts, learns what the device takes, and
+//! tells each member what the others claim. Only compactions out of L0 and deeper ones ever wait,
+//! and only while their member has a rate for them ([`DeviceMember::set_waiting_rate`]): at the
+//! next write of a file, so that a compaction makes way within one write buffer.
 //!
 //! Thread safety: everything from anywhere. A write that waits suspends. The lock of a member and
 //! that of the scheduler are leaves and never held together.
 //!
-//! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), order
-//! requests, or see writes of the log, which are part of the write that waits for them.
+//! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), or
+//! order requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,33 +26,32 @@ use pumice_port::time::now_micros;
 pub enum IoClass {
     /// Memtables become tables: writers wait for it first.
     Flush = 0,
-    /// Compactions out of L0: writers wait for them next.
-    Level0 = 1,
-    /// Compactions out of the level that L0 is compacted into: those of L0 rewrite what it has, and
-    /// cannot run beside them.
-    Base = 2,
-    /// All other compactions: they can wait, within limits.
+    /// Compactions inside L0: they make room there at the price of one write.
+    Merge = 1,
+    /// Compactions out of L0.
+    Level0 = 2,
+    /// All other compactions.
     Deep = 3,
 }
 
 /// How many there are.
 const CLASSES: usize = 4;
-/// What the device takes is measured over so many microseconds.
-const MEASURE_MICROS: u64 = 500_000;
+/// What the device takes is measured over so many microseconds: in less it may take a burst.
+const MEASURE_MICROS: u64 = 2_000_000;
 /// A measured rate is forgotten in about so many seconds; more slowly while a member is limited, as
 /// the device is then given less than it takes.
 const FORGET_SECONDS: f64 = 30.0;
 const FORGET_LIMITED_SECONDS: f64 = 300.0;
 /// A write that waits looks again after so long, whatever happens.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Deep writes may save up as much as their rate gives in so many microseconds.
+/// Writes that can wait may save up as much as their rate gives in so many microseconds.
 const BURST_MICROS: u64 = 100_000;
 
 /// One device. See the module head.
 #[derive(Debug, Default)]
 pub struct DeviceScheduler {
     written: AtomicU64,
-    /// Members whose deep writes have a rate.
+    /// Members whose writes have a rate.
     limited: AtomicU64,
     state: Mutex<DeviceState>,
 }
@@ -98,13 +97,14 @@ impl DeviceScheduler {
             written: Default::default(),
             entries: Default::default(),
             limited: AtomicBool::new(false),
-            deep: Mutex::default(),
-            deep_changed: Condvar::new(),
+            level0_waits: AtomicBool::new(false),
+            waiting: Mutex::default(),
+            waiting_changed: Condvar::new(),
         })
     }
 
-    /// Bytes a second that the device has taken at most, of late; 0 if it never worked half a
-    /// second.
+    /// Bytes a second that the device has taken at most, of late; 0 if it never worked for two
+    /// seconds.
     pub fn rate(&self) -> f64 {
         let now = now_micros();
         let written = self.written.load(Ordering::Relaxed);
@@ -132,14 +132,16 @@ pub struct DeviceMember {
     number: u64,
     written: [AtomicU64; CLASSES],
     entries: [AtomicU64; CLASSES],
-    /// Deep writes have a rate; else they cost a look at this.
+    /// Writes that can wait have a rate; else they cost a look at this.
     limited: AtomicBool,
-    deep: Mutex<DeepTokens>,
-    deep_changed: Condvar,
+    /// Those of compactions out of L0 wait as well.
+    level0_waits: AtomicBool,
+    waiting: Mutex<WaitingTokens>,
+    waiting_changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct DeepTokens {
+struct WaitingTokens {
     /// Bytes a second; None for no limit.
     rate: Option<u64>,
     /// Bytes that may be written; below 0 for a write that was larger than what was there.
@@ -147,7 +149,7 @@ struct DeepTokens {
     filled_at: u64,
 }
 
-impl DeepTokens {
+impl WaitingTokens {
     fn refill(&mut self, rate: u64, now: u64) {
         let elapsed = now.saturating_sub(self.filled_at).min(1_000_000);
         self.filled_at = now;
@@ -189,47 +191,54 @@ impl DeviceMember {
         others.map(|(_, claim)| claim).sum()
     }
 
-    /// Limits deep writes to so many bytes a second from now on, or not at all.
-    pub fn set_deep_rate(&self, bytes_per_sec: Option<f64>) {
+    /// The member has written so many bytes to a log on the device.
+    pub fn logged(&self, bytes: u64) {
+        self.scheduler.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Limits writes of the classes that can wait to so many bytes a second from now on, or not at
+    /// all; compactions out of L0 only if `level0` says so.
+    pub fn set_waiting_rate(&self, bytes_per_sec: Option<f64>, level0: bool) {
+        self.level0_waits.store(level0, Ordering::Relaxed);
         let rate = bytes_per_sec.map(|rate| round_down_u64(rate).max(1));
-        let mut deep = self.deep.lock();
-        if deep.rate.is_none() {
-            (deep.credit, deep.filled_at) = (0, now_micros());
+        let mut waiting = self.waiting.lock();
+        if waiting.rate.is_none() {
+            (waiting.credit, waiting.filled_at) = (0, now_micros());
         }
-        match (deep.rate, rate) {
+        match (waiting.rate, rate) {
             (None, Some(_)) => self.scheduler.limited.fetch_add(1, Ordering::Relaxed),
             (Some(_), None) => self.scheduler.limited.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
-        deep.rate = rate;
+        waiting.rate = rate;
         self.limited.store(rate.is_some(), Ordering::Relaxed);
-        drop(deep);
-        self.deep_changed.notify_all();
+        drop(waiting);
+        self.waiting_changed.notify_all();
     }
 
-    /// Waits while deep writes have used up their rate.
-    fn enter_deep(&self, bytes: u64) {
+    /// Waits while writes that can wait have used up their rate.
+    fn enter_waiting(&self, bytes: u64) {
         if !self.limited.load(Ordering::Relaxed) {
             return;
         }
-        let mut deep = self.deep.lock();
-        while let Some(rate) = deep.rate {
-            deep.refill(rate, now_micros());
-            if deep.credit > 0 {
-                deep.credit = deep.credit.saturating_sub_unsigned(bytes);
+        let mut waiting = self.waiting.lock();
+        while let Some(rate) = waiting.rate {
+            waiting.refill(rate, now_micros());
+            if waiting.credit > 0 {
+                waiting.credit = waiting.credit.saturating_sub_unsigned(bytes);
                 return;
             }
-            let missing = deep.credit.unsigned_abs() + 1;
+            let missing = waiting.credit.unsigned_abs() + 1;
             let micros = missing.saturating_mul(1_000_000) / rate.max(1);
             let wait = Duration::from_micros(micros.max(100)).min(LOOK_AGAIN);
-            deep = self.deep_changed.wait_timeout(deep, wait).0;
+            waiting = self.waiting_changed.wait_timeout(waiting, wait).0;
         }
     }
 }
 
 impl Drop for DeviceMember {
     fn drop(&mut self) {
-        self.set_deep_rate(None);
+        self.set_waiting_rate(None, false);
         self.scheduler.state.lock().claims.retain(|(number, _)| *number != self.number);
     }
 }
@@ -255,6 +264,11 @@ impl JobIo {
         })
     }
 
+    /// How soon it has its turn.
+    pub fn class(&self) -> IoClass {
+        self.class
+    }
+
     /// When it began, by `port::time::now_micros`.
     pub fn began_micros(&self) -> u64 {
         self.began_micros
@@ -278,8 +292,14 @@ impl JobIo {
 
     /// About to write `bytes`: waits if the class has to. Suspends.
     pub fn enter(&self, bytes: u64) {
-        if self.class == IoClass::Deep {
-            self.member.enter_deep(bytes);
+        let member = &self.member;
+        let waits = match self.class {
+            IoClass::Flush | IoClass::Merge => false,
+            IoClass::Level0 => member.level0_waits.load(Ordering::Relaxed),
+            IoClass::Deep => true,
+        };
+        if waits {
+            member.enter_waiting(bytes);
         }
     }
 
@@ -330,7 +350,7 @@ impl<'a> JobProgress<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! Members, claims and the rate of deep writes, on simulated time.
+    //! Members, claims and the rate of writes that can wait, on simulated time.
     #![allow(clippy::unwrap_used)]
     use super::*;
     use pumice_port::{sim, thread, time};
@@ -350,9 +370,9 @@ mod tests {
         assert_eq!(one.claimed_elsewhere(), 0.0);
     }
 
-    /// Deep writes keep their rate, urgent ones are not held up, and a lifted limit wakes.
+    /// Writes that can wait keep their rate, others are not held up, and a lifted limit wakes.
     #[test] // The simulation runs it on tasks of its own.
-    fn deep_writes_keep_their_rate_and_others_pass() {
+    fn what_can_wait_keeps_its_rate_and_the_rest_passes() {
         let (report, outcome) = sim::run(&sim::Options::new(1), || {
             let member = DeviceScheduler::of(None).join();
             let write = |class, count: u64| {
@@ -367,16 +387,20 @@ mod tests {
                 (time::now_micros() - began) as f64 / 1e6
             };
             assert!(write(IoClass::Deep, 100) < 0.01, "no rate, no wait");
-            member.set_deep_rate(Some(1e6));
+            member.set_waiting_rate(Some(1e6), false);
             let seconds = write(IoClass::Deep, 50);
             assert!((4.5..5.5).contains(&seconds), "5 MB at 1 MB/s took {seconds}");
             assert!(write(IoClass::Flush, 100) < 0.01);
+            assert!(write(IoClass::Merge, 100) < 0.01);
             assert!(write(IoClass::Level0, 100) < 0.01);
-            member.set_deep_rate(Some(1.0));
+            member.set_waiting_rate(Some(1e6), true);
+            let seconds = write(IoClass::Level0, 20);
+            assert!((1.5..2.5).contains(&seconds), "2 MB at 1 MB/s took {seconds}");
+            member.set_waiting_rate(Some(1.0), false);
             let lifter = Arc::clone(&member);
             let lift = thread::spawn("lift", move || {
                 thread::sleep(Duration::from_secs(2));
-                lifter.set_deep_rate(None);
+                lifter.set_waiting_rate(None, false);
             });
             let seconds = write(IoClass::Deep, 10);
             assert!((1.5..2.5).contains(&seconds), "lifted after 2 s, waited {seconds}");
@@ -423,7 +447,7 @@ mod tests {
             assert!(later < rate / 5.0, "{later} after a minute of rest");
             // While somebody is held back the device seems slower than it is.
             let (held, job) = (device.join(), JobIo::new(&device.join(), IoClass::Flush));
-            held.set_deep_rate(Some(1.0));
+            held.set_waiting_rate(Some(1.0), false);
             device.rate();
             job.wrote(10_000_000);
             thread::sleep(Duration::from_secs(1));

@@ -293,6 +293,8 @@ impl WritableFile for PosixWritableFile {
     }
     fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
         self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes, wait_for_earlier) {
+            // As RocksDB: who wants to wait where the system cannot tell waits for everything.
+            Err(e) if e.raw_os_error() == Some(ENOSYS) && wait_for_earlier => f.sync_data(),
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
         })

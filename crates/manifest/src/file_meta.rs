@@ -143,6 +143,12 @@ impl FileMetaData {
         self.stats.get().copied().unwrap_or_default()
     }
 
+    /// It is known that the file has no range tombstones.
+    #[inline]
+    pub fn has_no_range_deletions(&self) -> bool {
+        self.stats.get().is_some_and(|stats| stats.num_range_deletions == 0)
+    }
+
     /// File size plus a bonus for tombstones: what level scores count.
     pub fn compensated_size(&self) -> u64 {
         match self.compensated.load(Ordering::Relaxed) {

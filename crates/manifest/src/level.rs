@@ -12,6 +12,7 @@ use pumice_base::narrow::{len_u32, saturating_u64};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pumice_base::dbformat;
 use pumice_base::{Comparator, InternalKeyComparator};
@@ -144,6 +145,10 @@ pub struct Level {
     marked: Vec<u32>,
     /// Indices of files with a sequence number above zero.
     unzeroed: Vec<u32>,
+    /// Indices of files that were not known to have no range tombstones.
+    range_deletions: Vec<u32>,
+    /// So many of those in front are known to have none by now.
+    cleared: AtomicUsize,
     total_bytes: u64,
     compensated_bytes: u64,
     max_epoch: u64,
@@ -170,6 +175,9 @@ impl Level {
             }
             if file.largest_seq != 0 {
                 level.unzeroed.push(i);
+            }
+            if !file.has_no_range_deletions() {
+                level.range_deletions.push(i);
             }
             level.total_bytes = level.total_bytes.saturating_add(file.file_size);
             level.compensated_bytes =
@@ -229,6 +237,17 @@ impl Level {
     /// Files that hold a sequence number above zero.
     pub fn unzeroed_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         self.unzeroed.iter().map(|&i| (i as usize, &self.files[i as usize]))
+    }
+
+    /// Some file has range tombstones, or may have: it was not opened yet.
+    pub fn may_have_range_deletions(&self) -> bool {
+        let mut at = self.cleared.load(Relaxed);
+        let clear = |&i: &u32| self.files[i as usize].has_no_range_deletions();
+        if self.range_deletions.get(at).is_some_and(clear) {
+            at += self.range_deletions[at..].iter().take_while(|i| clear(i)).count();
+            self.cleared.store(at, Relaxed);
+        }
+        at < self.range_deletions.len()
     }
 
     /// Index of the file with that number.

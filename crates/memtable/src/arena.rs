@@ -26,6 +26,9 @@ use crate::write_buffer_manager::WriteBufferManager;
 pub(crate) const ALIGN: usize = 8;
 /// Alignment of blocks: a cache line.
 const BLOCK_ALIGN: usize = 64;
+/// The first block of the exclusive writer, as RocksDB's `Arena::kInlineSize`: a memtable that has
+/// taken next to nothing counts as that against a limit that memtables share.
+const FIRST_BLOCK_BYTES: usize = 2048;
 /// Lanes for concurrent writers; a power of two.
 const SHARED_LANES: usize = 8;
 /// Largest block of a shared lane (RocksDB's ConcurrentArena cuts its shards alike).
@@ -193,7 +196,11 @@ impl Arena {
     #[inline(never)]
     fn allocate_slow(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
         let block_bytes = if lane.full_blocks {
-            self.block_bytes
+            if bytes <= FIRST_BLOCK_BYTES / 4 && self.blocks.lock().is_empty() {
+                FIRST_BLOCK_BYTES
+            } else {
+                self.block_bytes
+            }
         } else {
             (self.block_bytes / 8).clamp(4096, SHARED_BLOCK_BYTES_MAX)
         };
@@ -211,7 +218,7 @@ impl Arena {
 
     fn new_block(&self, bytes: usize) -> NonNull<u8> {
         let layout = Layout::from_size_align(bytes, BLOCK_ALIGN).expect("entries are below 9 GiB");
-        // SAFETY: `bytes` is not zero: an entry has a header, a block at least 4096 bytes.
+        // SAFETY: `bytes` is not zero: an entry has a header, a block at least 2048 bytes.
         let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         self.blocks.lock().push(Block { at, layout });
         self.charge(bytes);

@@ -116,7 +116,7 @@ pub struct MemTable {
     comparator: InternalKeyComparator,
     range_dels: RangeDels,
     /// Memory held beyond which the memtable is full.
-    full_bytes: usize,
+    full_bytes: AtomicUsize,
     /// `usize::MAX` for no limit.
     max_range_deletions: usize,
     max_successive_merges: usize,
@@ -139,8 +139,7 @@ impl MemTable {
     /// sequence of at least `earliest_seq`.
     pub fn new(options: MemTableOptions, id: u64, earliest_seq: SequenceNumber) -> Arc<Self> {
         let block = options.block_bytes();
-        let full_bytes =
-            options.write_buffer_bytes.saturating_add(block / 100 * OVER_ALLOCATION_PERCENT);
+        let full_bytes = full_bytes(options.write_buffer_bytes, block);
         let arena = Arena::new(block, options.write_buffer_manager.clone());
         let bloom = Bloom::new(options.bloom);
         if let Some(bloom) = &bloom {
@@ -155,7 +154,7 @@ impl MemTable {
             bloom,
             comparator: options.comparator,
             range_dels: RangeDels::new(),
-            full_bytes,
+            full_bytes: AtomicUsize::new(full_bytes),
             max_range_deletions: match options.max_range_deletions {
                 0 => usize::MAX,
                 limit => limit,
@@ -393,10 +392,23 @@ impl MemTable {
         let arena = self.arena();
         let block = arena.block_bytes();
         let held = arena.allocated();
-        if held + block < self.full_bytes {
+        let full_bytes = self.full_bytes.load(Relaxed);
+        if held + block < full_bytes {
             return false;
         }
-        held > self.full_bytes || arena.unused() < block / 4
+        held > full_bytes || arena.unused() < block / 4
+    }
+
+    /// Changes the size at which the memtable wants to be flushed, bytes; blocks stay as they are.
+    /// One with a filter only gets smaller: the filter was made for no more keys (RocksDB's
+    /// `MemTable::UpdateWriteBufferSize`).
+    pub fn set_write_buffer_bytes(&self, bytes: usize) {
+        let full = full_bytes(bytes, self.arena().block_bytes());
+        if self.bloom.is_none() {
+            self.full_bytes.store(full, Relaxed);
+        } else {
+            self.full_bytes.fetch_min(full, Relaxed);
+        }
     }
 
     /// Nothing will be added any more.
@@ -440,6 +452,11 @@ impl MemTable {
         let mean = self.data_bytes().checked_div(entries).unwrap_or(0);
         (count, count * mean)
     }
+}
+
+/// Memory beyond which a memtable of that size is full.
+fn full_bytes(write_buffer_bytes: usize, block_bytes: usize) -> usize {
+    write_buffer_bytes.saturating_add(block_bytes / 100 * OVER_ALLOCATION_PERCENT)
 }
 
 impl Drop for MemTable {

@@ -28,29 +28,29 @@ pub(crate) struct RawSlice {
 }
 
 macro_rules! functions {
-    ($( $name:ident($($arg:ty),*) $(-> $ret:ty)?; )*) => {
+    ($table:ident; $( $name:ident($($arg:ty),*) $(-> $ret:ty)?; )*) => {
         /// Resolved functions; the field `x` is `rocksdb_x`.
         #[allow(non_snake_case)] // RocksDB's own spelling: writeoptions_disable_WAL.
-        pub(crate) struct Api {
+        pub(crate) struct $table {
             $( pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?, )*
             _library: Library,
         }
 
-        impl Api {
+        impl $table {
             /// Loads the shared library at `path` and resolves every function.
-            pub(crate) fn load(path: &Path) -> Result<Api> {
+            pub(crate) fn load(path: &Path) -> Result<$table> {
                 // SAFETY: loading runs the initialisers of a C++ library that the caller named as
                 // RocksDB's; they touch only their own globals.
                 let library = unsafe { Library::new(path) }.map_err(|reason| {
                     Error::new(format!("cannot load {}: {reason}", path.display()))
                 })?;
-                Ok(Api {
+                Ok($table {
                     $( $name: {
                         let symbol = concat!("rocksdb_", stringify!($name));
                         // SAFETY: the type is c.h's for this name (invariant 1).
                         let found = unsafe { library.get(symbol.as_bytes()) };
                         *found.map_err(|_| Error::new(format!(
-                            "{} has no function {symbol}: it is not a RocksDB 10 C library",
+                            "{} has no function {symbol}: no C library of RocksDB, or an older one",
                             path.display()
                         )))?
                     }, )*
@@ -61,7 +61,11 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use functions;
+
 functions! {
+    Api;
+
     free(*mut c_void);
 
     options_create() -> Object;
@@ -102,6 +106,15 @@ functions! {
     block_based_options_set_block_cache(Object, Object);
     cache_create_hyper_clock(usize, usize) -> Object;
     cache_create_lru(usize) -> Object;
+    hyper_clock_cache_options_create(usize, usize) -> Object;
+    hyper_clock_cache_options_set_num_shard_bits(Object, c_int);
+    hyper_clock_cache_options_destroy(Object);
+    cache_create_hyper_clock_opts(Object) -> Object;
+    lru_cache_options_create() -> Object;
+    lru_cache_options_set_capacity(Object, usize);
+    lru_cache_options_set_num_shard_bits(Object, c_int);
+    lru_cache_options_destroy(Object);
+    cache_create_lru_opts(Object) -> Object;
     cache_destroy(Object);
     cache_get_usage(Object) -> usize;
 
@@ -160,6 +173,7 @@ functions! {
     readoptions_set_total_order_seek(Object, u8);
     readoptions_set_readahead_size(Object, usize);
     readoptions_set_tailing(Object, u8);
+    readoptions_set_read_tier(Object, i32);
     writeoptions_create() -> Object;
     writeoptions_destroy(Object);
     writeoptions_set_sync(Object, u8);

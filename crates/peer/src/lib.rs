@@ -20,6 +20,7 @@
 mod api;
 mod batch;
 mod db;
+mod elder;
 mod iterator;
 mod maintenance;
 mod options;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
+pub use elder::Elder;
 pub use iterator::{DbIterator, Snapshot};
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{
@@ -97,6 +99,19 @@ pub fn installed_library() -> Option<PathBuf> {
     let found = PLACES.iter().map(PathBuf::from).find(|path| path.is_file());
     if found.is_none() {
         eprintln!("SKIPPED: no RocksDB library; `cargo xtask peers` installs it");
+    }
+    found
+}
+
+/// RocksDB 9.8.4, which `cargo xtask peers` brings beside 10.10.1 where it can; `None`, said aloud
+/// on standard error, where it is not.
+pub fn installed_9_8() -> Option<PathBuf> {
+    let name = "librocksdbjni-linux64-9.8.4.so";
+    let places = PLACES.iter().map(|place| Path::new(place).with_file_name(name));
+    let named = std::env::var_os(LIBRARY_VARIABLE).map(|l| Path::new(&l).with_file_name(name));
+    let found = named.into_iter().chain(places).find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: no RocksDB 9.8.4; `cargo xtask peers` brings it");
     }
     found
 }

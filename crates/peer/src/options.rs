@@ -231,6 +231,35 @@ impl Cache {
         Cache { peer: peer.clone(), raw }
     }
 
+    /// A HyperClockCache of 2 to the power of `bits` shards; -1 leaves it to RocksDB.
+    pub fn hyper_clock_sharded(peer: &Peer, capacity: usize, bits: i32) -> Self {
+        let api = &peer.api;
+        // SAFETY: fresh options, destroyed once; the cache does not need them.
+        let raw = unsafe {
+            let options = (api.hyper_clock_cache_options_create)(capacity, 0);
+            (api.hyper_clock_cache_options_set_num_shard_bits)(options, bits);
+            let raw = (api.cache_create_hyper_clock_opts)(options);
+            (api.hyper_clock_cache_options_destroy)(options);
+            raw
+        };
+        Cache { peer: peer.clone(), raw }
+    }
+
+    /// An LRU cache of 2 to the power of `bits` shards; -1 leaves it to RocksDB.
+    pub fn lru_sharded(peer: &Peer, capacity: usize, bits: i32) -> Self {
+        let api = &peer.api;
+        // SAFETY: fresh options, destroyed once; the cache does not need them.
+        let raw = unsafe {
+            let options = (api.lru_cache_options_create)();
+            (api.lru_cache_options_set_capacity)(options, capacity);
+            (api.lru_cache_options_set_num_shard_bits)(options, bits);
+            let raw = (api.cache_create_lru_opts)(options);
+            (api.lru_cache_options_destroy)(options);
+            raw
+        };
+        Cache { peer: peer.clone(), raw }
+    }
+
     /// Bytes in use.
     pub fn usage(&self) -> usize {
         // SAFETY: live object.
@@ -266,6 +295,8 @@ pub struct ReadSettings {
     pub readahead_size: usize,
     /// Iterators see writes that come after their creation.
     pub tailing: bool,
+    /// Read only what is in memory (`kBlockCacheTier`).
+    pub cache_only: bool,
 }
 
 impl Default for ReadSettings {
@@ -280,6 +311,7 @@ impl Default for ReadSettings {
             total_order_seek: false,
             readahead_size: 0,
             tailing: false,
+            cache_only: false,
         }
     }
 }
@@ -314,6 +346,7 @@ impl ReadOptions {
             (api.readoptions_set_total_order_seek)(raw, settings.total_order_seek.into());
             (api.readoptions_set_readahead_size)(raw, settings.readahead_size);
             (api.readoptions_set_tailing)(raw, settings.tailing.into());
+            (api.readoptions_set_read_tier)(raw, settings.cache_only.into());
             if let Some(snapshot) = &settings.snapshot {
                 (api.readoptions_set_snapshot)(raw, snapshot.raw());
             }

@@ -117,7 +117,7 @@ mod tests {
     fn a_test_that_hangs_ends_its_process() {
         const NAME: &str = "testing::tests::a_test_that_hangs_ends_its_process";
         if std::env::var_os("PUMICE_TEST_HANGS").is_some() {
-            super::run(|| crate::thread::sleep(std::time::Duration::from_secs(60)));
+            return super::run(|| crate::thread::sleep(std::time::Duration::from_secs(60)));
         }
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args([NAME, "--exact", "--nocapture"]).env("PUMICE_TEST_HANGS", "1");

@@ -21,7 +21,9 @@ use pumice_env::{FileSystem, RateLimiter, RateLimiterEvents, ReadFileOptions, fi
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
-use pumice_table::{Extractor, Table, TableOptions, TableProperties, TableReadContext, TableStats};
+use pumice_table::{
+    Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
+};
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -107,9 +109,16 @@ impl OpenTables {
         }
     }
 
-    /// Changes the limit; tables open beyond it are closed as others are opened.
+    /// Changes the limit. Tables beyond it are closed, but not those that were opened while there
+    /// was none: their files' metadata keeps them.
     pub fn set_max_open_files(&self, limit: i32) {
         self.max_open_files.store(limit, Ordering::Relaxed);
+        if limit >= 0 {
+            let mut recent = self.recent.lock();
+            let closed = recent.shrink(tables_max(limit));
+            drop(recent);
+            drop(closed);
+        }
     }
 
     /// Forgets the table of a deleted file, which is returned if it was open here.
@@ -133,7 +142,6 @@ impl OpenTables {
     }
 
     fn keep(&self, number: FileNumber, table: &Arc<Table>, limit: usize) {
-        let mut closed = Vec::new();
         let mut recent = self.recent.lock();
         recent.clock += 1;
         let now = recent.clock;
@@ -141,12 +149,27 @@ impl OpenTables {
             recent.by_use.remove(&used);
         }
         recent.by_use.insert(now, number);
-        while recent.by_number.len() > limit {
-            let Some((_, oldest)) = recent.by_use.pop_first() else { break };
-            closed.push(recent.by_number.remove(&oldest));
-        }
+        let closed = recent.shrink(limit);
         drop(recent);
         drop(closed);
+    }
+}
+
+/// Tables that may be open with `max_open_files` at `limit`.
+fn tables_max(limit: i32) -> usize {
+    (limit - RESERVED_FILES).max(1) as usize
+}
+
+impl Recent {
+    /// Takes out the tables that were not used for longest, until `limit` are left; the caller
+    /// drops them without the lock.
+    fn shrink(&mut self, limit: usize) -> Vec<Arc<Table>> {
+        let mut closed = Vec::new();
+        while self.by_number.len() > limit {
+            let Some((_, oldest)) = self.by_use.pop_first() else { break };
+            closed.extend(self.by_number.remove(&oldest).map(|(_, table)| table));
+        }
+        closed
     }
 }
 
@@ -204,6 +227,27 @@ impl TableCache {
         self.table_slow(file, level)
     }
 
+    /// The table of `file` for a read with `options`, whom opening one may be more than it wants.
+    ///
+    /// # Errors
+    /// As [`TableCache::table`]; Incomplete if only memory may be looked at and it is not open.
+    #[inline]
+    pub(crate) fn table_for<'a>(
+        &self,
+        options: &TableReadOptions,
+        file: &'a FileMetaData,
+        level: usize,
+    ) -> Result<TableRef<'a>> {
+        if let Some(table) = kept_table(file) {
+            return Ok(TableRef::Kept(table));
+        }
+        // Who notes what is missing reads it afterwards: then tables are opened at once.
+        if options.cache_only && options.missed.is_none() {
+            return self.opened(file).ok_or_else(unopened);
+        }
+        self.table_slow(file, level)
+    }
+
     /// The table of `file` if it is open: reads nothing.
     pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
         kept_table(file)
@@ -231,8 +275,7 @@ impl TableCache {
             return Ok(TableRef::Held(table));
         }
         let table = self.open_table(file, level)?;
-        let keep = (limit - RESERVED_FILES).max(1) as usize;
-        unlowered(|| self.open.keep(file.number, &table, keep));
+        unlowered(|| self.open.keep(file.number, &table, tables_max(limit)));
         Ok(TableRef::Held(table))
     }
 
@@ -286,7 +329,13 @@ impl TableCache {
             handle,
             file.file_size,
         )?;
-        file.stats.get_or_init(|| file_stats(table.properties()));
+        file.stats.get_or_init(|| {
+            let mut stats = file_stats(table.properties());
+            // Who takes a file to have none asks it no more: the block decides, not its property.
+            let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
+            stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
+            stats
+        });
         Ok(table)
     }
 
@@ -297,6 +346,11 @@ impl TableCache {
             false => self.open.other_levels.clone(),
         }
     }
+}
+
+#[cold]
+fn unopened() -> Error {
+    Error::incomplete("Table not found in table_cache, no_io is set")
 }
 
 /// What the metadata of a file keeps of its table's properties.

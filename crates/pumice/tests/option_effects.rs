@@ -10,7 +10,7 @@ use pumice::{
 };
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
-use pumice_env::{FileSystem, PosixFs};
+use pumice_env::{FileSystem, PosixFs, write_file};
 
 fn on_memory() -> (MemFs, Options) {
     let fs = MemFs::new(3);
@@ -380,4 +380,33 @@ fn many_range_deletions_make_a_memtable_full() {
     assert!(db.get(&ReadOptions::default(), &key(98)).unwrap().is_none());
     assert!(db.get(&ReadOptions::default(), &key(99)).unwrap().is_some());
     db.close().unwrap();
+}
+
+/// A table in which a block is damaged: with `paranoid_checks` the compaction that reads it ends
+/// all writing; without, it is tried again, and everything else goes on.
+#[pumice_test_macros::test]
+fn paranoid_checks_decide_what_damage_stops() {
+    for paranoid in [true, false] {
+        let (fs, mut options) = on_memory();
+        options.db.paranoid_checks = paranoid;
+        options.cf.disable_auto_compactions = true;
+        let db = Db::open(&options, "/db").unwrap();
+        for _ in 0..2 {
+            fill(&db, 1000);
+            db.flush(&FlushOptions::default()).unwrap();
+        }
+        let oldest = db.live_files_metadata().iter().map(|file| file.file_number).min().unwrap();
+        db.close().unwrap();
+        let table = filename::table_file("/db".as_ref(), oldest);
+        let mut bytes = fs.read_file(&table).unwrap();
+        bytes[500] ^= 1;
+        write_file(&fs, &table, &bytes, true).unwrap();
+        let db = Db::open(&options, "/db").unwrap();
+        let compacted = db.compact_range(&CompactRangeOptions::default(), None, None);
+        assert!(compacted.unwrap_err().is_corruption());
+        let written = db.put(&WriteOptions::default(), b"new", b"value");
+        assert_eq!(written.is_err(), paranoid);
+        assert_eq!(db.flush(&FlushOptions::default()).is_err(), paranoid);
+        drop(db.close());
+    }
 }

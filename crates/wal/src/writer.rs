@@ -116,6 +116,10 @@ impl LogWriter {
     pub fn close(&mut self) -> Result<()> {
         self.file.close()
     }
+    /// Changes when records go to the device, see [`BufferedWriter::set_bytes_per_sync`].
+    pub fn set_bytes_per_sync(&mut self, bytes_per_sync: u64, strict: bool) {
+        self.file.set_bytes_per_sync(bytes_per_sync, strict);
+    }
     /// Bytes added so far, headers included.
     pub fn file_size(&self) -> u64 {
         self.file.len()

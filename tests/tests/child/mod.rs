@@ -22,6 +22,8 @@ const JOBS: &[(&str, Job)] = &[
     ("rocksdb-torn", crate::compat::run_torn),
     ("rocksdb-trash", crate::compat::run_trash),
     ("rocksdb-own-options", crate::compat::run_own_options),
+    ("rocksdb-options-round-trip", crate::compat::run_options_round_trip),
+    ("rocksdb-beside", crate::beside::run),
     ("open", crate::errors::run_open),
     ("faults", crate::faults::run),
     ("crash", crate::crash::run),

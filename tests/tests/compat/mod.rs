@@ -12,9 +12,11 @@
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
 //! | `torn` | Pumice, then a crash or damage | both, a small database |
 //! | `own_options` | Pumice with options of its own | 7.8.3 and 10.10.1, by its OPTIONS |
+//! | `options_round_trip` | Pumice, options newer than 7.8 | 7.8.3, 9.8.4, 10.10.1; Pumice |
 //! | `trash` | both, with a paced deletion that a close ends | the other one |
 
 mod debian;
+mod options_round_trip;
 mod own_options;
 mod peer;
 mod torn;
@@ -26,6 +28,7 @@ use pumice_testkit::{Entry, Model};
 
 use crate::stores::Settings;
 
+pub use options_round_trip::run as run_options_round_trip;
 pub use own_options::run as run_own_options;
 pub use peer::{run_continue, run_write};
 pub use torn::run as run_torn;

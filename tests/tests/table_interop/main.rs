@@ -2,6 +2,7 @@
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod cache_tier;
 mod consulted;
 mod fifo;
 mod ingest;
@@ -10,6 +11,7 @@ mod large_values;
 mod levels;
 mod odd_keys;
 mod offpeak;
+mod paranoid;
 mod read_amp;
 mod round_robin;
 mod sampling;

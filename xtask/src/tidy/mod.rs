@@ -6,6 +6,7 @@
 //! | the port seam, unsafe code and unfinished work | `bans` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | no file that no crate reaches | `reach` |
+//! | rows of options name a test, and are read | `proofs` |
 //! | files that the docs name exist | `docs` |
 //!
 //! Exceptions stand in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that
@@ -18,6 +19,7 @@ mod bans;
 mod docs;
 mod floors;
 mod lengths;
+mod proofs;
 mod reach;
 mod source;
 
@@ -76,6 +78,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(docs::check(root)?);
+    violations.extend(proofs::check(&sources));
     let allow_list = std::fs::read_to_string(root.join(ALLOW_FILE))?;
     Ok(apply_allow_list(&allow_list, violations))
 }

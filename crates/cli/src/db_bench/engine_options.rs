@@ -434,3 +434,14 @@ pub fn codec(flag: &str) -> Result<&'static str, String> {
         _ => return Err(format!("Cannot parse compression type '{flag}'")),
     })
 }
+
+/// `cache_numshardbits`, within RocksDB's bounds; -1 for what the cache thinks best.
+///
+/// # Errors
+/// RocksDB makes no cache of so many shards.
+pub fn cache_shard_bits(flags: &Flags) -> Result<i32, String> {
+    match flags.cache_numshardbits {
+        bits @ -1..=19 => Ok(bits),
+        bits => Err(format!("cache_numshardbits={bits}: must be in [-1, 19]")),
+    }
+}

@@ -251,7 +251,7 @@ flag_table! {
     detect_filter_construct_corruption: bool = false, "Check filters after they are built";
     cache_size: i64 = 32 << 20, "Number of bytes to use as a cache of uncompressed data";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
-    cache_numshardbits: i32 = -1, "Number of shards of the block cache is 2 ** cache_numshardbits";
+    cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
     cache_index_and_filter_blocks: bool = false, "Cache index/filter blocks in block cache";
     prepopulate_block_cache: i64 = 0,
         "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";

@@ -41,6 +41,8 @@ impl Pumice {
         if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
             return Err(format!("cache_type {} is not supported yet", flags.cache_type));
         }
+        // The cache has no shards: any number that RocksDB takes gives the same one.
+        engine_options::cache_shard_bits(flags)?;
         options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions {
             capacity: usize::try_from(flags.cache_size).unwrap_or(0),
             ..CacheOptions::default()

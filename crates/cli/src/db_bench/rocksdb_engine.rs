@@ -28,10 +28,11 @@ impl RocksDb {
     pub fn new(library: &Path, flags: &Flags) -> Result<Self> {
         let peer = Peer::load(library).map_err(text)?;
         let mut options = Options::new(&peer);
+        let bits = engine_options::cache_shard_bits(flags)?;
         let bytes = usize::try_from(flags.cache_size).unwrap_or(0);
         let cache = match flags.cache_type.as_str() {
-            "hyper_clock_cache" => Cache::hyper_clock(&peer, bytes, 0),
-            "lru_cache" => Cache::lru(&peer, bytes),
+            "hyper_clock_cache" => Cache::hyper_clock_sharded(&peer, bytes, bits),
+            "lru_cache" => Cache::lru_sharded(&peer, bytes, bits),
             other => return Err(format!("cache_type {other} is not supported yet")),
         };
         options.set_block_cache(&cache);

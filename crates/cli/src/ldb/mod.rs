@@ -47,8 +47,6 @@ struct Command {
     run: fn(&Invocation, &mut Output) -> Result<(), Failure>,
 }
 
-const RANGE: &[&str] = &["from", "to", "max_keys"];
-
 const COMMANDS: &[Command] = &[
     Command {
         name: "put",
@@ -139,7 +137,12 @@ const COMMANDS: &[Command] = &[
         ],
         run: external::ingest_extern_sst,
     },
-    Command { name: "compact", usage: "[--from] [--to]", flags: RANGE, run: admin::compact },
+    Command {
+        name: "compact",
+        usage: "[--from] [--to]",
+        flags: &["from", "to"],
+        run: admin::compact,
+    },
 ];
 
 /// Commands of RocksDB's ldb that are not built yet.

@@ -11,12 +11,19 @@ use crate::options::CompactionStyle;
 impl CompactionWork {
     /// How soon writers wait for it.
     pub(crate) fn io_class(&self) -> IoClass {
-        let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
-        match self.pick.start_level {
-            0 => IoClass::Level0,
-            level if leveled && level == self.base_level => IoClass::Base,
+        match (self.pick.start_level, self.pick.output_level) {
+            (0, 0) => IoClass::Merge,
+            (0, _) => IoClass::Level0,
             _ => IoClass::Deep,
         }
+    }
+
+    /// It is none that compactions out of L0 wait for: those of the level below L0 cannot run
+    /// beside them.
+    pub(crate) fn is_deep(&self) -> bool {
+        let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
+        let start = self.pick.start_level;
+        start != 0 && !(leveled && start == self.base_level)
     }
 }
 

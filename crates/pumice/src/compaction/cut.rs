@@ -11,8 +11,8 @@
 //!
 //! It also ends when compacting it would be too large.
 //!
-//! The rules and their numbers are RocksDB's (#10655, #10998). Pure. Asked once a user key, in
-//! order; a key that passes no bound of a file costs one key comparison.
+//! The rules and their numbers are RocksDB's (`CompactionOutputs::ShouldStopBefore`). Pure. Asked
+//! once a user key, in order; a key that passes no bound of a file costs one key comparison.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ impl OutputCut {
                 if self.comparator.compare(user_key, file.smallest_user_key()).is_lt() {
                     break;
                 }
-                self.overlapped_bytes += file.file_size;
+                self.overlapped_bytes = self.overlapped_bytes.saturating_add(file.file_size);
                 step.boundaries += 1;
             }
             let entered = !std::mem::replace(&mut self.inside, true);
@@ -104,7 +104,8 @@ impl OutputCut {
                 break;
             }
             step.boundaries += 1;
-            step.skipped_bytes += if entered { file.file_size } else { 0 };
+            let skipped = if entered { file.file_size } else { 0 };
+            step.skipped_bytes = step.skipped_bytes.saturating_add(skipped);
             self.at += 1;
             self.inside = false;
         }

@@ -17,6 +17,8 @@
 //!
 //! Thread safety: one owner. It does no I/O of its own; the input may suspend.
 
+mod single_deletion;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,10 +29,9 @@ use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
     Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, SizeLimits, ValueType,
 };
-use pumice_manifest::BeyondCursor;
+use pumice_manifest::{BeyondCursor, Version};
 
 use crate::read::merge::{full_merge, plain_value};
-use crate::read::super_version::LiveVersion;
 
 /// `last_stripe` while no version of the current key was kept.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
@@ -53,11 +54,13 @@ pub(crate) struct CompactionSettings {
     pub beyond: Option<Beyond>,
     /// A merged value beyond them is not written: its operands stay.
     pub limits: SizeLimits,
+    /// A SingleDeletion right above a Deletion is Corruption.
+    pub enforce_single_del_contracts: bool,
 }
 
 /// A version and a place in it, for keys asked in ascending order.
 pub(crate) struct Beyond {
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     pub cursor: BeyondCursor,
 }
 
@@ -310,48 +313,6 @@ impl<I: InternalIterator> CompactionIterator<I> {
             return false;
         }
         self.out = Out::Input;
-        true
-    }
-
-    /// The input is on a single deletion; `hidden` if a newer version of its stripe was kept.
-    fn decide_single_deletion(
-        &mut self,
-        sequence: SequenceNumber,
-        stripe: SequenceNumber,
-        hidden: bool,
-    ) -> bool {
-        self.input.next();
-        match self.next_in_stripe(stripe) {
-            Some(ValueType::Value | ValueType::WideColumnEntity) => {
-                // The pair annihilates. Still older versions stay hidden by the stripe, but a
-                // tombstone right below is now its newest and may hide versions of lower levels.
-                self.counts.entries_in += 1;
-                self.counts.dropped_obsolete += 2;
-                self.input.next();
-                let below = self.next_in_stripe(stripe);
-                if !hidden && matches!(below, Some(ValueType::Deletion | ValueType::SingleDeletion))
-                {
-                    self.last_stripe = NO_STRIPE;
-                }
-                return false;
-            }
-            Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                // The older tombstone says the same and is at least as strong.
-                self.counts.dropped_hidden += 1;
-                if !hidden {
-                    self.last_stripe = NO_STRIPE;
-                }
-                return false;
-            }
-            _ => {}
-        }
-        if sequence <= self.earliest_snapshot && self.nothing_below() {
-            self.counts.dropped_obsolete += 1;
-            return false;
-        }
-        let key = dbformat::internal_key(&self.current, sequence, ValueType::SingleDeletion);
-        self.queue.push_back((key, Vec::new()));
-        self.out = Out::Queued;
         true
     }
 

@@ -11,13 +11,13 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::{IoClass, JobIo};
-use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_manifest::{FileMetaData, Version, VersionEdit};
 use pumice_port::lane::Floor;
 use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
-use crate::compaction::picker::{CompactionPick, CompactionReason};
+use crate::compaction::picker::{CompactionPick, CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
@@ -26,13 +26,12 @@ use crate::db::manual_compaction::ManualTicket;
 use crate::db::{DbInner, DbState};
 use crate::options::CompactionStyle;
 use crate::read::range_del::truncate_to_file;
-use crate::read::super_version::LiveVersion;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
 
 /// A picked compaction.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     pub pick: CompactionPick,
     /// Number in the column family's list of running compactions.
     pub id: u64,
@@ -54,12 +53,15 @@ impl DbInner {
                 self.forward(&mut state, work);
                 continue;
             }
-            let deep = usize::from(work.io_class() == IoClass::Deep);
+            let deep = usize::from(work.is_deep());
+            let merge = usize::from(work.io_class() == IoClass::Merge);
             state.running_compactions += 1;
             state.running_deep += deep;
+            state.running_merges += merge;
             state = self.run_compaction(state, work);
             state.running_compactions -= 1;
             state.running_deep -= deep;
+            state.running_merges -= merge;
         }
         state.compaction_wanted = false;
         worked
@@ -143,10 +145,8 @@ impl DbInner {
         if state.manual.excludes_automatic() {
             return None;
         }
-        // Of several threads one is kept for what writers wait for.
-        let (_, limit) = self.options().background_limits();
-        let upper_only = self.is_adaptive() && limit > 1 && state.running_deep + 1 >= limit;
-        let (work, passed_over) = self.next_automatic(state, upper_only);
+        let reach = self.reach(state);
+        let (work, passed_over) = self.next_automatic(state, reach);
         for id in passed_over {
             self.queue_compaction(state, id);
         }
@@ -158,12 +158,27 @@ impl DbInner {
         work
     }
 
-    /// The most urgent compaction of the first family in the queue that has one, registered as
-    /// running; and the families that may have a deeper one, when only the upper ones may start.
+    /// What may start now: under the adaptive policy one thread of several is kept for what writers
+    /// wait for.
+    fn reach(&self, state: &DbState) -> Reach {
+        let (_, limit) = self.options().background_limits();
+        if !self.is_adaptive() || limit <= 1 {
+            return Reach::All;
+        }
+        let others = state.running_compactions - state.running_merges;
+        match self.may_keep_for_merges() {
+            true if others + 1 >= limit => Reach::Merges,
+            false if state.running_deep + 1 >= limit => Reach::Upper,
+            _ => Reach::All,
+        }
+    }
+
+    /// The most urgent compaction within `reach` of the first family in the queue that has one,
+    /// registered as running; and the families that may have one beyond it.
     fn next_automatic(
         &self,
         state: &mut DbState,
-        upper_only: bool,
+        reach: Reach,
     ) -> (Option<CompactionWork>, Vec<u32>) {
         let freed = self.caught_up_below();
         let mut passed_over = Vec::new();
@@ -178,8 +193,8 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, freed, upper_only) else {
-                passed_over.extend(upper_only.then_some(id));
+            let Some((running, pick)) = cf.plan.pick(&version, freed, reach) else {
+                passed_over.extend((reach != Reach::All).then_some(id));
                 continue;
             };
             let work = CompactionWork {

@@ -15,7 +15,7 @@ use pumice_manifest::{
 
 use crate::compaction::picker::{
     self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
-    PickContext, PriorityCache, RunningCompactions, UniversalRules,
+    PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules,
 };
 use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle, StopStyle};
 
@@ -200,7 +200,7 @@ impl CompactionPlan {
         &mut self,
         version: &Version,
         freed_below: u64,
-        upper_only: bool,
+        reach: Reach,
     ) -> Option<(u64, CompactionPick)> {
         if self.held {
             return None;
@@ -220,10 +220,9 @@ impl CompactionPlan {
             Rules::Universal(universal) => {
                 CompactionPick { score, ..universal.pick(&context, &self.marks)? }
             }
-            Rules::Leveled if upper_only => {
-                picker::pick_upper(&context, &self.scores, &mut self.cache)?
+            Rules::Leveled => {
+                picker::pick(&context, &self.scores, &self.marks, &mut self.cache, reach)?
             }
-            Rules::Leveled => picker::pick(&context, &self.scores, &self.marks, &mut self.cache)?,
         };
         let id = self.running.register(&pick, version.comparator());
         self.rescore(version, freed_below);

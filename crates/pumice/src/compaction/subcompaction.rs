@@ -11,7 +11,7 @@ use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
-use pumice_manifest::{FileMetaData, Level};
+use pumice_manifest::{FileMetaData, Level, Version};
 use pumice_port::lane::{Floor, unlowered};
 use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
@@ -30,7 +30,6 @@ use crate::db::lanes::LaneKind;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
-use crate::read::super_version::LiveVersion;
 
 /// Keys between two looks at the shutdown flag.
 const KEYS_PER_POLL: u32 = 1024;
@@ -39,7 +38,7 @@ const KEYS_PER_POLL: u32 = 1024;
 pub(crate) struct JobContext {
     pub db: Arc<DbInner>,
     pub cf: Arc<CfData>,
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     pub pick: CompactionPick,
     pub base_level: usize,
     pub snapshots: Vec<u64>,
@@ -137,6 +136,7 @@ fn compact(
             version: Arc::clone(&job.version),
         }),
         limits: job.db.limits,
+        enforce_single_del_contracts: job.db.options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
     let mut entries = CompactionIterator::new(input, settings);

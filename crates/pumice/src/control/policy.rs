@@ -48,8 +48,10 @@ pub(crate) struct FamilyInputs {
     pub l0_slowdown: f64,
     /// Here they stop.
     pub l0_stop: f64,
-    /// The compaction of L0 that runs.
+    /// The compaction out of L0 that runs.
     pub l0_job: Option<Relief>,
+    /// The compaction inside L0 that runs.
+    pub l0_merge: Option<Relief>,
     /// Bytes that wait for compaction.
     pub debt_bytes: f64,
     /// From here on writes are to be slowed; 0 never.
@@ -65,23 +67,28 @@ pub(crate) struct FamilyInputs {
 pub(crate) struct Totals {
     /// User bytes let in.
     pub admitted: f64,
+    /// Bytes that were logged on the device of the tables.
+    pub logged: f64,
     /// Bytes that flushes have written.
     pub flush_written: f64,
-    /// Bytes that compactions of L0 have written.
+    /// Bytes that compactions inside L0, and out of it, have written.
+    pub merge_written: f64,
     pub l0_written: f64,
-    /// Bytes that compactions out of the level below L0 have written.
-    pub base_written: f64,
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
-    /// Entries that flushes, and that compactions of L0, are done with.
+    /// Entries that flushes, and those compactions, are done with.
     pub flush_entries: f64,
+    pub merge_entries: f64,
     pub l0_entries: f64,
     /// Memtable bytes that flushes have put into tables, and the files they made of them.
     pub flushed: f64,
     pub flushes: f64,
     /// Seconds that those flushes took, added up.
     pub flush_seconds: f64,
-    /// Files that compactions have taken out of L0, and the seconds they took.
+    /// Files that compactions inside L0 have made fewer, and those out of it have taken away, and
+    /// the seconds they took.
+    pub merge_drained: f64,
+    pub merge_seconds: f64,
     pub l0_drained: f64,
     pub l0_seconds: f64,
 }
@@ -135,10 +142,15 @@ pub(crate) struct Grants {
     pub cap: Option<f64>,
     /// Which stock decides that.
     pub binding: Binding,
-    /// Bytes a second that compactions which can wait, those below the base level, may write; None
-    /// for no limit.
-    pub deep_rate: Option<f64>,
-    /// Bytes a second that flushes and compactions of L0 are going to need.
+    /// Bytes a second that compactions which can wait, all but those inside L0, may write; None for
+    /// no limit.
+    pub waiting_rate: Option<f64>,
+    /// Those out of L0 do not wait now: L0 is nearly full.
+    pub level0_first: bool,
+    /// One compaction thread of several is kept for compactions inside L0; else for those out of L0
+    /// and the level below it.
+    pub merges: bool,
+    /// Bytes a second that what cannot wait is going to need.
     pub claim: f64,
     /// All compaction threads may work; else one does.
     pub all_threads: bool,

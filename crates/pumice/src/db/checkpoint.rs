@@ -187,7 +187,7 @@ struct Staging<'a> {
 impl<'a> Staging<'a> {
     fn new(fs: &'a dyn FileSystem, target: &Path) -> Result<Self> {
         let prefix = staging_prefix(target)?;
-        create_dir_durably(fs, parent_of(target))?;
+        create_dir_durably(fs, parent_of(target), false)?;
         remove_left(fs, target, &prefix);
         let mut tries = 0;
         loop {

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, FileNumber, InternalKeyComparator, SequenceNumber};
 use pumice_filter::RateBalance;
-use pumice_manifest::FileMetaData;
+use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
@@ -28,7 +28,7 @@ use crate::db::compaction_tuning::Deferral;
 use crate::db::counters::CfCounters;
 use crate::db::regulator::Reliefs;
 use crate::options::{ColumnFamilyOptions, MemtableFactory};
-use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::read::super_version::SuperVersion;
 use crate::stats::listener::FlushReason;
 use crate::table_cache::TableCache;
 use crate::write::controller::StallCause;
@@ -60,7 +60,7 @@ pub struct CfData {
 /// How often readers were given a new state, and the versions that somebody still reads.
 struct History {
     super_versions: u64,
-    versions: Vec<Weak<LiveVersion>>,
+    versions: Vec<Weak<Version>>,
 }
 
 impl CfData {
@@ -133,7 +133,7 @@ impl CfData {
         self.tables.store(tables);
     }
 
-    fn installed(&self, version: &Arc<LiveVersion>) {
+    fn installed(&self, version: &Arc<Version>) {
         let mut history = self.history.lock();
         history.super_versions += 1;
         let newest = history.versions.last().map(Weak::as_ptr);
@@ -149,7 +149,7 @@ impl CfData {
     }
 
     /// The versions that somebody still reads, oldest first, the present one last.
-    pub(crate) fn live_versions(&self) -> Vec<Arc<LiveVersion>> {
+    pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
         self.history.lock().versions.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -175,7 +175,7 @@ pub(crate) struct CfState {
     pub mem: Arc<MemTable>,
     /// Oldest first.
     pub imm: VecDeque<ImmutableMemTable>,
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
     pub plan: CompactionPlan,
@@ -199,7 +199,7 @@ impl CfState {
     pub fn new(
         data: Arc<CfData>,
         mem: Arc<MemTable>,
-        version: Arc<LiveVersion>,
+        version: Arc<Version>,
         log_number: FileNumber,
     ) -> Self {
         // Epoch 1 is for files that are ingested behind all others, where that is allowed.
@@ -244,6 +244,11 @@ impl CfState {
         !self.flush_running
             && !self.imm.is_empty()
             && (self.flush_requested || self.imm.len() >= needed)
+    }
+
+    /// A flush is running, or is only a matter of time.
+    pub fn has_flush_to_come(&self) -> bool {
+        self.flush_running || self.wants_flush()
     }
 
     /// The oldest log that may hold entries of the mutable memtable.

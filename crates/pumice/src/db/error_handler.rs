@@ -7,6 +7,8 @@
 //! | Fatal | failed MANIFEST write | as Hard, and files stay | `resume` |
 //! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
 //!
+//! Without `paranoid_checks` damage that a compaction meets is Soft, too.
+//!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
 //! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
 //! should look at it. Nor is the limit of `sst_file_manager`, which somebody has to raise; with a
@@ -74,12 +76,13 @@ impl ErrorState {
     }
 }
 
-/// How bad an error is, by its kind and what it interrupted.
-fn severity(error: &Error, reason: Reason) -> Severity {
+/// How bad an error is, by its kind and what it interrupted; `paranoid` as `paranoid_checks`.
+fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severity {
     if error.severity() == Severity::Unrecoverable {
         return Severity::Unrecoverable; // A panic.
     }
     match error.kind() {
+        ErrorKind::Corruption if reason == Reason::Compaction && !paranoid => Severity::Soft,
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
         // It has not begun.
@@ -120,7 +123,7 @@ impl DbInner {
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
-        let severity = severity(error, reason);
+        let severity = severity(error, reason, self.options().paranoid_checks);
         if severity == Severity::None {
             return;
         }
@@ -335,13 +338,26 @@ mod tests {
     #[pumice_test_macros::test]
     fn aborted_jobs_tell_why() {
         let aborted = Error::aborted("a job");
-        assert_eq!(severity(&aborted, Reason::Flush), Severity::None);
+        assert_eq!(severity(&aborted, Reason::Flush, true), Severity::None);
         let no_memory = aborted.with_subcode(SubCode::MemoryLimit);
-        assert_eq!(severity(&no_memory, Reason::Flush), Severity::Hard);
-        assert_eq!(severity(&no_memory, Reason::Compaction), Severity::Soft);
+        assert_eq!(severity(&no_memory, Reason::Flush, true), Severity::Hard);
+        assert_eq!(severity(&no_memory, Reason::Compaction, true), Severity::Soft);
         for panic in [Error::aborted("a panic"), Error::io_message("a panic")] {
             let panic = panic.with_severity(Severity::Unrecoverable);
-            assert_eq!(severity(&panic, Reason::Compaction), Severity::Unrecoverable);
+            for paranoid in [false, true] {
+                let severity = severity(&panic, Reason::Compaction, paranoid);
+                assert_eq!(severity, Severity::Unrecoverable);
+            }
         }
+    }
+
+    /// Damage that a compaction reads; what a flush or the MANIFEST meets is not about old files.
+    #[pumice_test_macros::test]
+    fn damage_in_a_compaction_stops_writes_only_if_paranoid() {
+        let damage = Error::corruption("a block");
+        assert_eq!(severity(&damage, Reason::Compaction, false), Severity::Soft);
+        assert_eq!(severity(&damage, Reason::Compaction, true), Severity::Unrecoverable);
+        assert_eq!(severity(&damage, Reason::Flush, false), Severity::Unrecoverable);
+        assert_eq!(severity(&damage, Reason::Manifest, false), Severity::Unrecoverable);
     }
 }

@@ -18,13 +18,12 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, filename};
-use pumice_manifest::{FileMetaData, VersionBuilder, VersionEdit};
+use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_wal::LogWriter;
 
 use crate::db::column_family::CfState;
 use crate::db::{DbInner, DbState};
-use crate::read::super_version::LiveVersion;
 
 /// See the module head.
 #[derive(Default)]
@@ -371,13 +370,13 @@ fn recovering() -> Error {
 }
 
 /// The version that `edit` makes of its column family's; None if it touches no file.
-fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<LiveVersion>>> {
+fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
     if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
         return Ok(None);
     }
-    let mut builder = VersionBuilder::new(Arc::clone(&cf.version.version));
+    let mut builder = VersionBuilder::new(Arc::clone(&cf.version));
     builder.apply(edit)?;
-    Ok(Some(Arc::new(LiveVersion::new(builder.build()?))))
+    Ok(Some(builder.build()?))
 }
 
 fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Result<()> {

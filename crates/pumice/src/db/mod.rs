@@ -122,6 +122,9 @@ impl CfMap {
 #[derive(Default)]
 pub(crate) struct DbState {
     pub cfs: BTreeMap<u32, CfState>,
+    /// There has been more than one column family since the open (RocksDB's
+    /// `single_column_family_mode_` is the opposite). Atomic for those who only read the state.
+    pub had_families: AtomicBool,
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
     /// A task waits until failed compactions may be tried again.
@@ -136,8 +139,9 @@ pub(crate) struct DbState {
     pub opened: bool,
     pub running_flushes: usize,
     pub running_compactions: usize,
-    /// Those of them that do not start in L0.
+    /// Those of them that start below the level under L0, and those inside L0.
     pub running_deep: usize,
+    pub running_merges: usize,
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
@@ -332,7 +336,13 @@ impl DbInner {
     /// Recomputes what options decide about logs: their bytes together, and how they are written.
     pub fn refresh_wal_settings(&self, state: &DbState) {
         let configured = self.options().max_total_wal_size;
-        let limit = if configured > 0 {
+        if state.cfs.len() > 1 {
+            state.had_families.store(true, Ordering::Relaxed);
+        }
+        let limit = if !state.had_families.load(Ordering::Relaxed) {
+            // The memtable of a single family is all that holds a log.
+            u64::MAX
+        } else if configured > 0 {
             configured
         } else {
             let budget = |cf: &CfState| {

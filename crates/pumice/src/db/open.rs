@@ -32,7 +32,7 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
-use crate::read::super_version::{LiveVersion, SuperVersion};
+use crate::read::super_version::SuperVersion;
 use crate::stats::ContainedLogger;
 use crate::stats::TableBuilds;
 use crate::stats::db_stats::DbStats;
@@ -275,7 +275,10 @@ fn recover(
             )));
         }
     }
-    found_files::check_tables(fs, path, &recovered)?;
+    // What a torn MANIFEST says is believed only if the tables agree.
+    if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
+        found_files::check_tables(fs, path, &recovered)?;
+    }
     found_files::check_logs(fs, wal_dir, &recovered)?;
     Ok(recovered)
 }
@@ -433,7 +436,7 @@ pub(crate) fn new_family_state(
         options,
     ));
     let mem = new_memtable(options, &icmp, 1, 0, manager);
-    let version = Arc::new(LiveVersion::new(family.version));
+    let version = family.version;
     let first = Arc::new(SuperVersion {
         mem: Arc::clone(&mem),
         imm: Vec::new(),
@@ -468,9 +471,8 @@ impl DbInner {
             self.refresh_tuning(&state);
         }
         let recovered = if exists {
-            let mode = self.options().wal_recovery_mode;
             self.raise_file_number()?;
-            self.replay_logs(mode, None)?
+            self.replay_logs(self.options().replay_mode(), None)?
         } else {
             Recovered::default()
         };
@@ -562,7 +564,7 @@ impl DbInner {
         error_if_wal_exists: bool,
         stamp: Option<Stamp>,
     ) -> Result<()> {
-        let recovered = self.replay_logs(self.options().wal_recovery_mode, stamp)?;
+        let recovered = self.replay_logs(self.options().replay_mode(), stamp)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

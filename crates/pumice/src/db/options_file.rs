@@ -71,6 +71,8 @@ impl DbInner {
             cf.set_options(changed, table, tables);
             self.refresh_tuning(&state);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
+                // The next write notices if it is full by that.
+                family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
                 self.refresh_scores(family);
                 self.update_stall(family);
             }
@@ -95,8 +97,7 @@ impl DbInner {
         let changing = self.options_change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
         check_priority(&changed)?;
-        self.open_tables.set_max_open_files(changed.max_open_files);
-        self.controller.set_max_rate(changed.delayed_write_rate);
+        let (max_open_files, rate) = (changed.max_open_files, changed.delayed_write_rate);
         let (flushes, compactions) = changed.background_limits();
         use pumice_port::pool::Priority;
         self.pools.increase_background_threads(flushes, Priority::High);
@@ -104,6 +105,8 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             self.store_options(changed);
+            // What others see of a change never runs ahead of the options that they read.
+            self.controller.set_max_rate(rate);
             self.refresh_wal_settings(&state);
             self.refresh_tuning(&state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
@@ -117,6 +120,7 @@ impl DbInner {
             self.schedule_background(&mut state);
         }
         self.refresh_lanes();
+        self.open_tables.set_max_open_files(max_open_files);
         drop(changing);
         for (name, value) in changes {
             self.info(format_args!("SetDBOptions() {name}: {value}"));

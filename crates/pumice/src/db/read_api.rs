@@ -22,6 +22,7 @@ use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::super_version::SuperVersion;
 use crate::stats::Ticker;
+use crate::table_cache::TableCache;
 
 fn table_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
@@ -53,6 +54,41 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         missed: None,
         io_priority: options.rate_limiter_priority,
     }
+}
+
+/// Everything that holds entries of a column family, newest first. What can hide them goes into
+/// `range_dels`.
+fn sources(
+    cf: &CfData,
+    tables: &Arc<TableCache>,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    range_dels: &mut RangeDels,
+) -> Result<Vec<Source>> {
+    let mut sources = Vec::with_capacity(4);
+    range_dels.push_memtable(super_version.mem.range_tombstones());
+    if !super_version.mem.is_empty() {
+        sources.push(Source::Mem(super_version.mem.iter()));
+    }
+    for mem in &super_version.imm {
+        range_dels.push_memtable(mem.range_tombstones());
+        sources.push(Source::Mem(mem.iter()));
+    }
+    for (number, level) in super_version.version.levels().iter().enumerate() {
+        if number == 0 {
+            for file in level.files() {
+                let table = tables.table_for(options, file, 0)?;
+                range_dels.push_file(file, &table);
+                sources.push(Source::Table(table.iter(options)));
+            }
+        } else if !level.is_empty() {
+            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
+            let (tables, level) = (Arc::clone(tables), Arc::clone(level));
+            let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
+            sources.push(Source::Level(iter.noting(reached)));
+        }
+    }
+    Ok(sources)
 }
 
 #[cold]
@@ -134,12 +170,8 @@ impl DbInner {
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
         let mut range_dels = RangeDels::new(sequence);
-        range_dels.push(super_version.mem.range_tombstones());
-        for mem in &super_version.imm {
-            range_dels.push(mem.range_tombstones());
-        }
-        range_dels.push(super_version.version.tombstones(&tables, cf.comparator())?);
-        let sources = self.sources(cf, &super_version, &table_options(options))?;
+        let table = table_options(options);
+        let sources = sources(cf, &tables, &super_version, &table, &mut range_dels)?;
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let limits = IteratorLimits {
@@ -156,36 +188,6 @@ impl DbInner {
             super_version,
             options.snapshot.clone(),
         ))
-    }
-
-    /// Everything that holds entries of a column family, newest first.
-    pub(crate) fn sources(
-        &self,
-        cf: &Arc<CfData>,
-        super_version: &SuperVersion,
-        options: &TableReadOptions,
-    ) -> Result<Vec<Source>> {
-        let tables = cf.tables();
-        let mut sources = Vec::with_capacity(4);
-        if !super_version.mem.is_empty() {
-            sources.push(Source::Mem(super_version.mem.iter()));
-        }
-        sources.extend(super_version.imm.iter().map(|mem| Source::Mem(mem.iter())));
-        for (number, level) in super_version.version.levels().iter().enumerate() {
-            if number == 0 {
-                for file in level.files() {
-                    sources.push(Source::Table(tables.table_at(file, 0)?.iter(options)));
-                }
-            } else if !level.is_empty() {
-                sources.push(Source::Level(LevelIterator::new(
-                    Arc::clone(&tables),
-                    cf.icmp.clone(),
-                    Arc::clone(level),
-                    options.clone(),
-                )));
-            }
-        }
-        Ok(sources)
     }
 
     /// Refuses a snapshot of another database.

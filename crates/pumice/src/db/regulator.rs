@@ -50,6 +50,11 @@ pub(crate) struct Reliefs {
 }
 
 impl Reliefs {
+    /// The oldest compaction of L0 of that class.
+    fn level0_job(&self, class: IoClass) -> Option<&(Arc<JobIo>, f64, f64)> {
+        self.level0.iter().find(|(io, ..)| io.class() == class)
+    }
+
     /// The flush has ended, well or not.
     pub fn flush_ended(&mut self) {
         self.flush = None;
@@ -62,6 +67,8 @@ struct Finished {
     flushed_bytes: AtomicU64,
     flushes: AtomicU64,
     flush_micros: AtomicU64,
+    merged_files: AtomicU64,
+    merge_micros: AtomicU64,
     l0_files: AtomicU64,
     l0_micros: AtomicU64,
 }
@@ -80,6 +87,7 @@ struct Law {
     policy: Adaptive,
     ticked_micros: u64,
     admitted: f64,
+    logged: u64,
     history: VecDeque<Tick>,
     /// Since when the present constraint binds.
     bound_since: u64,
@@ -93,6 +101,8 @@ pub(crate) struct Regulator {
     member: Arc<DeviceMember>,
     finished: Finished,
     all_threads: AtomicBool,
+    /// A compaction thread is kept for merges inside L0.
+    merges: AtomicBool,
     law: Mutex<Law>,
     /// Wakes the task before its time; belongs to the state lock.
     wake: Condvar,
@@ -107,6 +117,7 @@ impl Regulator {
             member: DeviceScheduler::of(fs.device(path)).join(),
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
+            merges: AtomicBool::new(false),
             law: Mutex::new(Law::new()),
             wake: Condvar::new(),
             seed_disabled: AtomicBool::new(false),
@@ -126,26 +137,35 @@ impl Regulator {
         self.finished.flush_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// A compaction that took so many files out of L0 ended well.
-    fn drained(&self, io: &JobIo, files: f64) {
+    /// A compaction that made the files of L0 so many fewer ended well.
+    fn drained(&self, io: &JobIo, fewer: f64) {
         let micros = now_micros().saturating_sub(io.began_micros());
-        self.finished.l0_files.fetch_add(round_down_u64(files), Ordering::Relaxed);
-        self.finished.l0_micros.fetch_add(micros, Ordering::Relaxed);
+        let finished = &self.finished;
+        let (files, took) = match io.class() {
+            IoClass::Merge => (&finished.merged_files, &finished.merge_micros),
+            _ => (&finished.l0_files, &finished.l0_micros),
+        };
+        files.fetch_add(round_down_u64(fewer), Ordering::Relaxed);
+        took.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn totals(&self, admitted: u64) -> Totals {
+    fn totals(&self, admitted: u64, logged: u64) -> Totals {
         let finished = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         Totals {
             admitted: admitted as f64,
+            logged: logged as f64,
             flush_written: self.member.written(IoClass::Flush) as f64,
             l0_written: self.member.written(IoClass::Level0) as f64,
-            base_written: self.member.written(IoClass::Base) as f64,
+            merge_written: self.member.written(IoClass::Merge) as f64,
             deep_written: self.member.written(IoClass::Deep) as f64,
             flush_entries: self.member.entries(IoClass::Flush) as f64,
+            merge_entries: self.member.entries(IoClass::Merge) as f64,
             l0_entries: self.member.entries(IoClass::Level0) as f64,
             flushed: finished(&self.finished.flushed_bytes),
             flushes: finished(&self.finished.flushes),
             flush_seconds: finished(&self.finished.flush_micros) / 1e6,
+            merge_drained: finished(&self.finished.merged_files),
+            merge_seconds: finished(&self.finished.merge_micros) / 1e6,
             l0_drained: finished(&self.finished.l0_files),
             l0_seconds: finished(&self.finished.l0_micros) / 1e6,
         }
@@ -179,7 +199,8 @@ impl CfState {
             l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
             l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
             l0_stop: stop,
-            l0_job: self.reliefs.level0.first().map(relief),
+            l0_job: self.reliefs.level0_job(IoClass::Level0).map(relief),
+            l0_merge: self.reliefs.level0_job(IoClass::Merge).map(relief),
             debt_bytes: self.plan.estimated_pending_bytes() as f64,
             soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
             hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
@@ -197,6 +218,11 @@ impl DbInner {
     /// All compaction threads may work, as far as the policy goes.
     pub(crate) fn may_use_all_threads(&self) -> bool {
         self.regulator.all_threads.load(Ordering::Relaxed)
+    }
+
+    /// A compaction thread is kept for merges inside L0.
+    pub(crate) fn may_keep_for_merges(&self) -> bool {
+        self.regulator.merges.load(Ordering::Relaxed)
     }
 
     /// The account of a job's writes; None if nobody goes by it.
@@ -279,7 +305,8 @@ impl DbInner {
             state = self.regulator.wake.wait_timeout(state, within).0;
         }
         self.controller.set_cap(None);
-        self.regulator.member.set_deep_rate(None);
+        self.regulator.member.set_waiting_rate(None, false);
+        self.regulator.merges.store(false, Ordering::Relaxed);
         self.regulator.member.claim(0.0);
         self.use_all_threads(&mut state, false);
         state.regulating = false;
@@ -294,7 +321,7 @@ impl DbInner {
         }
     }
 
-    /// One tick: the policy is asked, and the cap and the rate of deep writes are set.
+    /// One tick: the policy is asked, the cap is set, and the rate of compactions that can wait.
     fn tick_policy(&self, families: Vec<FamilyInputs>, rested: bool) -> Grants {
         let regulator = &self.regulator;
         let mut law = regulator.law.lock();
@@ -304,7 +331,15 @@ impl DbInner {
             let last = law.history.back().map(|tick| tick.grants).unwrap_or_default();
             return Grants { tick_within: TICK_MICROS_MIN as f64 / 1e6, ..last };
         }
-        let totals = regulator.totals(self.stats.bytes_written());
+        // What goes to another directory is on another device, as far as anybody knows.
+        let wal_dir = &self.options().wal_dir;
+        let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.path;
+        let logged = if same_device { self.stats.wal_bytes() } else { 0 };
+        let totals = regulator.totals(self.stats.bytes_written(), logged);
+        // What was logged while nobody looked says nothing about the device's rate.
+        let fresh = if rested { 0 } else { logged.saturating_sub(law.logged) };
+        regulator.member.logged(fresh);
+        law.logged = logged;
         let sum = |of: fn(&FamilyInputs) -> f64| families.iter().map(of).sum::<f64>();
         let mut tick = Tick {
             at_micros: now,
@@ -324,7 +359,8 @@ impl DbInner {
             claimed_elsewhere: regulator.member.claimed_elsewhere(),
         });
         self.controller.set_cap(grants.cap.map(round_down_u64));
-        regulator.member.set_deep_rate(grants.deep_rate);
+        regulator.member.set_waiting_rate(grants.waiting_rate, !grants.level0_first);
+        regulator.merges.store(grants.merges, Ordering::Relaxed);
         regulator.member.claim(grants.claim);
         let before = law.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
         tick.grants = grants;
@@ -355,7 +391,7 @@ impl DbInner {
         let mut text = format!("{}\n", law.why(now));
         text.push_str(
             "seconds ago  admitted MB/s  cap MB/s  bound by                  sealed  L0 files  \
-             pending MB  deep MB/s\n",
+             pending MB  compactions MB/s\n",
         );
         let mut newer = u64::MAX;
         let apart = law.history.iter().rev().filter(|tick| {
@@ -368,7 +404,7 @@ impl DbInner {
                 rate.map_or_else(|| "-".to_string(), |rate| format!("{:.1}", rate / MEGABYTE))
             };
             let line = format_args!(
-                "{:>11.1}  {:>13.1}  {:>8}  {:<24}  {:>6}  {:>8}  {:>10.1}  {:>9}\n",
+                "{:>11.1}  {:>13.1}  {:>8}  {:<24}  {:>6}  {:>8}  {:>10.1}  {:>16}\n",
                 now.saturating_sub(tick.at_micros) as f64 / 1e6,
                 tick.admitted_rate / MEGABYTE,
                 rate(tick.grants.cap),
@@ -376,7 +412,7 @@ impl DbInner {
                 tick.sealed,
                 tick.l0_files,
                 tick.debt_bytes / MEGABYTE,
-                rate(tick.grants.deep_rate),
+                rate(tick.grants.waiting_rate),
             );
             // Text is written to memory.
             text.write_fmt(line).unwrap_or_default();
@@ -391,6 +427,7 @@ impl Law {
             policy: Adaptive::default(),
             ticked_micros: now_micros(),
             admitted: 0.0,
+            logged: 0,
             history: VecDeque::new(),
             bound_since: 0,
             told: Binding::Free,

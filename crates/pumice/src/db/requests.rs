@@ -25,7 +25,7 @@ pub struct ReadOptions {
     pub prefix_same_as_start: bool,
     /// Ignore prefixes even if a prefix extractor is configured.
     pub total_order_seek: bool,
-    /// Read only what is in memory; anything else is `Incomplete`.
+    /// Read only what is in memory; anything else is `Incomplete`, as is a table that is not open.
     pub cache_only: bool,
     /// How urgent reads of table files are to the rate limiter, if that limits reads; None asks it
     /// for nothing.

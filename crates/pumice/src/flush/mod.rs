@@ -54,6 +54,7 @@ pub(crate) fn write_level0(
         end: None,
         beyond: None,
         limits: db.limits,
+        enforce_single_del_contracts: db.options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
     let spec = OutputSpec {

@@ -109,7 +109,9 @@ pub(super) fn examine(
         // Blocks are cached as they are in the file, without the sequence number it will get.
         bounds(cf, &open(db, cf, path, number, true)?, among, true)?;
     }
-    let (path, properties) = (path.to_path_buf(), properties.clone());
+    let (path, mut properties) = (path.to_path_buf(), properties.clone());
+    let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
+    properties.num_range_deletions = properties.num_range_deletions.max(found as u64);
     let bytes = table.file_size();
     Ok(ExternalFile {
         path,

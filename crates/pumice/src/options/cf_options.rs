@@ -15,7 +15,7 @@ use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_st
 use super::fifo::FifoOptions;
 use super::row::option_table;
 use super::universal::UniversalOptions;
-use super::value::{Refusal, at_least, between};
+use super::value::{at_least, between};
 
 /// Levels at most.
 pub const MAX_LEVELS: i32 = 64;
@@ -27,132 +27,172 @@ option_table! {
     pub struct ColumnFamilyOptions;
     fields {
         /// Order of user keys; its name is persisted and checked on open.
-        comparator: Comparator = Comparator::Bytewise, fixed, saved;
+        comparator: Comparator = Comparator::Bytewise, fixed, saved
+            => "table_interop::reverse_order_is_read";
         /// Combines merge operands; None refuses merges.
-        merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved;
+        merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved
+            => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
         /// Prefix of keys for prefix filters and prefix iteration.
-        prefix_extractor: Option<Arc<dyn SliceTransform>> = None, mutable, saved;
+        prefix_extractor: Option<Arc<dyn SliceTransform>> = None, mutable, saved
+            => "filter::seeks_that_stay_with_a_prefix_ask_the_filter";
         /// Kind of memtable.
-        memtable_factory: MemtableFactory = MemtableFactory::default(), fixed, saved;
+        memtable_factory: MemtableFactory = MemtableFactory::default(), fixed, saved
+            => "option_rows::each_kind_of_memtable_holds_the_same";
         /// Options of table files.
-        table_factory: BlockBasedTableOptions = BlockBasedTableOptions::default(), mutable, saved;
+        table_factory: BlockBasedTableOptions = BlockBasedTableOptions::default(), mutable, saved
+            => "options::options_of_tables_reach_the_table_layer";
         /// Bytes of one memtable.
-        write_buffer_size: usize = 64 << 20, mutable, saved, at_least(1);
+        write_buffer_size: usize = 64 << 20, mutable, saved, at_least(1)
+            => "option_rows::memtables_of_all_families_have_a_limit";
         /// Memtables at most, the one written to included; writes stop when all are full.
-        max_write_buffer_number: i32 = 2, mutable, saved, at_least(1);
+        max_write_buffer_number: i32 = 2, mutable, saved, at_least(1)
+            => "controller::causes_follow_the_documented_order";
         /// Memtables that one flush merges at least.
-        min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1);
+        min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1)
+            => "buffer_stall::memtables_that_wait_to_be_merged_are_flushed";
         /// A memtable is full with so many range deletions, too; 0 for however many. Holds for
         /// memtables to come.
-        memtable_max_range_deletions: u32 = 0, mutable, unsaved;
+        memtable_max_range_deletions: u32 = 0, mutable, newer
+            => "option_effects::many_range_deletions_make_a_memtable_full";
         /// A Bloom filter in each memtable, of so large a part of `write_buffer_size` (at most a
         /// quarter) and counted with the memtable's memory: of prefixes, if there is a
         /// `prefix_extractor`. 0 for none. Holds for memtables to come.
-        memtable_prefix_bloom_size_ratio: f64 = 0.0, mutable, saved;
+        memtable_prefix_bloom_size_ratio: f64 = 0.0, mutable, saved
+            => "filter::lookups_of_absent_keys_ask_the_filter_first";
         /// The memtable's filter has whole keys, too (`memtable_prefix_bloom_size_ratio` asks for
         /// it). Holds for memtables to come.
-        memtable_whole_key_filtering: bool = false, mutable, saved;
+        memtable_whole_key_filtering: bool = false, mutable, saved
+            => "filter::lookups_of_absent_keys_ask_the_filter_first";
         /// A merge of a key that has so many operands in a row in the memtable is resolved as it is
         /// written: the log has the operand, the memtable the value, where that needs nothing that
         /// is not in memory. 0 for never. Holds for memtables to come.
-        max_successive_merges: usize = 0, mutable, saved;
+        max_successive_merges: usize = 0, mutable, saved
+            => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
         /// `max_successive_merges` holds even if the write must read tables.
-        strict_max_successive_merges: bool = false, mutable, unsaved;
+        strict_max_successive_merges: bool = false, mutable, newer
+            => "merges::strictly_a_write_reads_what_it_needs";
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
-        arena_block_size: usize = 0, mutable, saved;
+        arena_block_size: usize = 0, mutable, saved
+            => "entrances::an_arena_block_of_any_size_works";
         /// Levels of the tree, L0 included.
-        num_levels: i32 = 7, fixed, saved, between(1, MAX_LEVELS);
+        num_levels: i32 = 7, fixed, saved, between(1, MAX_LEVELS)
+            => "change_level::without_a_target_files_go_to_a_level_that_they_fit_into";
         /// Compression of levels without a setting of their own.
         compression: CompressionType = CompressionType::Snappy, mutable, saved,
-            buildable_compression;
+            buildable_compression => "table_interop::every_table_option_is_read";
         /// Compression level by level; empty uses `compression` for all. With dynamic level
         /// bytes, entry 1 is for the base level.
         compression_per_level: Vec<CompressionType> = Vec::new(), mutable, saved,
-            |list: &Vec<CompressionType>| list.iter().try_for_each(buildable_compression);
+            |list: &Vec<CompressionType>| list.iter().try_for_each(buildable_compression)
+            => "levels::each_level_has_its_codec";
         /// Compression of the bottommost level; kDisableCompressionOption uses the others.
         bottommost_compression: CompressionType = CompressionType::Disable, mutable, saved,
             |kind: &CompressionType| match kind {
                 CompressionType::Disable => Ok(()),
                 other => buildable_compression(other),
-            };
+            } => "levels::the_last_level_has_its_codec_and_parameters";
         /// Parameters of the compression.
-        compression_opts: CompressionOptions = CompressionOptions::default(), mutable, saved;
+        compression_opts: CompressionOptions = CompressionOptions::default(), mutable, saved
+            => "option_effects::what_helpers_write_is_counted_as_if_there_were_none";
         /// Parameters of the bottommost compression, used when `enabled` is set in them.
         bottommost_compression_opts: CompressionOptions = CompressionOptions::default(),
-            mutable, saved;
+            mutable, saved => "levels::the_last_level_has_its_codec_and_parameters";
         /// L0 files that start a compaction.
-        level0_file_num_compaction_trigger: i32 = 4, mutable, saved, at_least(1);
+        level0_file_num_compaction_trigger: i32 = 4, mutable, saved, at_least(1)
+            => "option_rows::automatic_compactions_can_be_switched_off";
         /// L0 files that slow writes down; negative never.
-        level0_slowdown_writes_trigger: i32 = 20, mutable, saved;
+        level0_slowdown_writes_trigger: i32 = 20, mutable, saved
+            => "controller::causes_follow_the_documented_order";
         /// L0 files that stop writes.
-        level0_stop_writes_trigger: i32 = 36, mutable, saved;
+        level0_stop_writes_trigger: i32 = 36, mutable, saved
+            => "events::stalls_are_logged_counted_and_told";
         /// Bytes of a table file at level 1.
-        target_file_size_base: u64 = 64 << 20, mutable, saved, at_least(1);
+        target_file_size_base: u64 = 64 << 20, mutable, saved, at_least(1)
+            => "option_rows::levels_have_their_sizes";
         /// Factor of the file size from level to level.
-        target_file_size_multiplier: i32 = 1, mutable, saved, at_least(1);
+        target_file_size_multiplier: i32 = 1, mutable, saved, at_least(1)
+            => "option_rows::levels_have_their_sizes";
         /// Compactions count all of a file against its target, with index and filter, so that files
         /// hardly exceed it; otherwise only the data blocks.
-        target_file_size_is_upper_bound: bool = false, mutable, unsaved;
+        target_file_size_is_upper_bound: bool = false, mutable, newer
+            => "option_effects::target_sizes_can_be_upper_bounds";
         /// Choose level targets from the bottom up, so that the last level holds most data.
-        level_compaction_dynamic_level_bytes: bool = true, fixed, saved;
+        level_compaction_dynamic_level_bytes: bool = true, fixed, saved
+            => "ages::with_dynamic_levels_old_files_go_down";
         /// Target bytes of the base level.
-        max_bytes_for_level_base: u64 = 256 << 20, mutable, saved, at_least(1);
+        max_bytes_for_level_base: u64 = 256 << 20, mutable, saved, at_least(1)
+            => "option_rows::levels_have_their_sizes";
         /// Factor of the target from level to level.
-        max_bytes_for_level_multiplier: f64 = 10.0, mutable, saved;
+        max_bytes_for_level_multiplier: f64 = 10.0, mutable, saved
+            => "option_rows::levels_have_their_sizes";
         /// Extra factor level by level.
-        max_bytes_for_level_multiplier_additional: Vec<i32> = vec![1; 7], mutable, saved;
+        max_bytes_for_level_multiplier_additional: Vec<i32> = vec![1; 7], mutable, saved
+            => "option_rows::levels_have_their_sizes";
         /// Bytes at most in one compaction; 0 means 25 times target_file_size_base.
-        max_compaction_bytes: u64 = 0, mutable, saved;
+        max_compaction_bytes: u64 = 0, mutable, saved
+            => "simulation::random_trees_stay_correct_and_come_to_rest";
         /// Estimated compaction debt that slows writes down; 0 never.
-        soft_pending_compaction_bytes_limit: u64 = 64 << 30, mutable, saved;
+        soft_pending_compaction_bytes_limit: u64 = 64 << 30, mutable, saved
+            => "controller::causes_follow_the_documented_order";
         /// Estimated compaction debt that stops writes; 0 never.
-        hard_pending_compaction_bytes_limit: u64 = 256 << 30, mutable, saved;
+        hard_pending_compaction_bytes_limit: u64 = 256 << 30, mutable, saved
+            => "controller::causes_follow_the_documented_order";
         /// Compact only on demand.
-        disable_auto_compactions: bool = false, mutable, saved;
+        disable_auto_compactions: bool = false, mutable, saved
+            => "option_rows::automatic_compactions_can_be_switched_off";
         /// Stop automatic compactions while flushes alone drain the `rate_limiter`, which has to be
         /// there. Pumice's own.
-        auto_tuned_compaction: bool = false, mutable, unsaved;
+        auto_tuned_compaction: bool = false, mutable, unsaved
+            => "auto_tuned::policies_and_tuning_change_at_run_time";
         /// Reserve the last level for files that are ingested behind all others.
-        cf_allow_ingest_behind: bool = false, fixed, unsaved;
+        cf_allow_ingest_behind: bool = false, fixed, newer
+            => "behind::automatic_compactions_leave_the_last_level_alone";
         /// How files are merged: leveled, universal or FIFO.
         compaction_style: CompactionStyle = CompactionStyle::Level, fixed, saved,
-            buildable_style;
+            buildable_style => "universal::a_leveled_tree_becomes_universal_and_back";
         /// FIFO compaction: how much is kept, and whether small files are merged.
-        compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved;
+        compaction_options_fifo: FifoOptions = FifoOptions::default(), mutable, saved
+            => "fifo::the_oldest_files_go_once_there_are_too_many_bytes";
         /// Universal compaction: when sorted runs are merged.
         compaction_options_universal: UniversalOptions = UniversalOptions::default(), mutable,
-            saved;
+            saved => "universal::options_change_while_the_database_is_open";
         /// Age in seconds, 0 for none; the default means 30 days. Leveled compaction moves older
         /// data down to the last level with data; FIFO compaction deletes older files. Also in a
         /// database at rest.
-        ttl: u64 = UNSET_SECONDS, mutable, saved;
+        ttl: u64 = UNSET_SECONDS, mutable, saved
+            => "ages::old_data_goes_down_in_a_database_at_rest";
         /// Leveled compaction rewrites files of this age in seconds, those of the last level too;
         /// 0 for never. The default means 30 days with a compaction filter, else never. Universal
         /// compaction rewrites everything, after `ttl` if that is less; the default means 30 days.
         /// Also in a database at rest. FIFO compaction has `ttl`.
-        periodic_compaction_seconds: u64 = UNSET_SECONDS, mutable, saved;
+        periodic_compaction_seconds: u64 = UNSET_SECONDS, mutable, saved
+            => "ages::old_files_are_rewritten_every_period";
         /// Seconds since its creation before a file that has nothing older below it is rewritten
         /// because snapshots no longer need what it holds.
-        bottommost_file_compaction_delay: u32 = 0, mutable, unsaved;
+        bottommost_file_compaction_delay: u32 = 0, mutable, newer
+            => "ages::the_cleaning_of_bottommost_files_can_wait";
         /// Take the blocks of a file that is not needed any more out of the block cache, as long as
         /// at least 0.99 to the power of this less one of those looked for are there; 1 ends at the
         /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not
         /// for databases that share a cache with a copy of themselves.
-        uncache_aggressiveness: u32 = 0, mutable, unsaved;
+        uncache_aggressiveness: u32 = 0, mutable, newer => "uncache::blocks_of_compacted_files_go";
         /// Which file of a level is compacted first.
-        compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved;
+        compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved
+            => "round_robin::cursors_outlive_a_close_and_change_hands";
         /// Versions of a key that an iterator steps over before it seeks instead.
-        max_sequential_skip_in_iterations: u64 = 8, mutable, saved;
-        /// Check the order and overlap of files in every new version; cannot be turned off.
-        force_consistency_checks: bool = true, fixed, saved, must_be_true;
+        max_sequential_skip_in_iterations: u64 = 8, mutable, saved
+            => "option_effects::skips_and_seeks_show_the_same";
         /// Write no filters for the last level: most gets find their key.
-        optimize_filters_for_hits: bool = false, fixed, saved;
+        optimize_filters_for_hits: bool = false, fixed, saved
+            => "levels::the_last_level_has_filters_unless_hits_are_expected";
         /// One of so many data blocks is compressed with LZ4 and with ZSTD as well: what they would
         /// make of the whole table goes into its properties (fast and slow compression estimated
         /// data size). 0 for none.
-        sample_for_compression: u64 = 0, mutable, saved;
+        sample_for_compression: u64 = 0, mutable, saved
+            => "option_effects::samples_estimate_what_other_codecs_would_save";
         /// Read every written table file back and check it.
-        paranoid_file_checks: bool = false, mutable, saved;
+        paranoid_file_checks: bool = false, mutable, saved
+            => "option_effects::paranoid_file_checks_read_the_file_before_it_is_used";
     }
     components {
         /// Drops or rewrites entries while they are compacted.
@@ -164,7 +204,7 @@ option_table! {
         /// Memtable bytes kept for conflict checks of transactions, which are not built.
         "max_write_buffer_size_to_maintain": i64 = "0", fixed, saved;
         /// See max_write_buffer_size_to_maintain (removed in RocksDB 10).
-        "max_write_buffer_number_to_maintain": i32 = "0", fixed, unsaved;
+        "max_write_buffer_number_to_maintain": i32 = "0", fixed, saved;
         /// Huge pages for the memtable.
         "memtable_huge_page_size": u64 = "0", mutable, saved;
         /// Locality of old Bloom filters.
@@ -192,49 +232,51 @@ option_table! {
         /// Blob files, see enable_blob_files.
         "prepopulate_blob_cache": String = "kDisable", mutable, saved;
         /// Placement hint of file systems with temperatures.
-        "last_level_temperature": String = "kUnknown", mutable, unsaved;
+        "last_level_temperature": String = "kUnknown", mutable, saved;
         /// Placement hint of file systems with temperatures.
-        "bottommost_temperature": String = "kUnknown", mutable, unsaved;
+        "bottommost_temperature": String = "kUnknown", mutable, saved;
         /// Placement hint of file systems with temperatures.
-        "default_temperature": String = "kUnknown", fixed, unsaved;
+        "default_temperature": String = "kUnknown", fixed, newer;
         /// Placement hint of file systems with temperatures.
-        "default_write_temperature": String = "kUnknown", mutable, unsaved;
+        "default_write_temperature": String = "kUnknown", mutable, newer;
         /// Flush when scans skip too many hidden entries.
-        "memtable_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
+        "memtable_op_scan_flush_trigger": u32 = "0", mutable, newer;
         /// See memtable_op_scan_flush_trigger.
-        "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, unsaved;
+        "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, newer;
         /// Turned into a field of the write path (removed in RocksDB 10).
-        "check_flush_compaction_key_order": bool = "true", mutable, unsaved;
+        "check_flush_compaction_key_order": bool = "true", mutable, saved;
         /// File sizes follow the next level's boundaries always (removed in RocksDB 10).
-        "level_compaction_dynamic_file_size": bool = "true", mutable, unsaved;
+        "level_compaction_dynamic_file_size": bool = "true", mutable, saved;
         /// Removed in RocksDB 10.
-        "ignore_max_compaction_bytes_for_input": bool = "true", mutable, unsaved;
+        "ignore_max_compaction_bytes_for_input": bool = "true", mutable, saved;
         /// Memtable garbage collection.
-        "experimental_mempurge_threshold": f64 = "0.000000", mutable, unsaved;
+        "experimental_mempurge_threshold": f64 = "0.000000", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "soft_rate_limit": f64 = "0.000000", mutable, unsaved;
+        "soft_rate_limit": f64 = "0.000000", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "hard_rate_limit": f64 = "0.000000", mutable, unsaved;
+        "hard_rate_limit": f64 = "0.000000", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "rate_limit_delay_max_milliseconds": u32 = "100", mutable, unsaved;
+        "rate_limit_delay_max_milliseconds": u32 = "100", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "filter_deletes": bool = "false", mutable, unsaved;
+        "filter_deletes": bool = "false", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "max_mem_compaction_level": i32 = "2", mutable, unsaved;
+        "max_mem_compaction_level": i32 = "2", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "purge_redundant_kvs_while_flush": bool = "true", mutable, unsaved;
+        "purge_redundant_kvs_while_flush": bool = "true", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "verify_checksums_in_compaction": bool = "true", mutable, unsaved;
+        "verify_checksums_in_compaction": bool = "true", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "source_compaction_factor": i32 = "1", mutable, unsaved;
+        "source_compaction_factor": i32 = "1", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "expanded_compaction_factor": i32 = "25", mutable, unsaved;
+        "expanded_compaction_factor": i32 = "25", mutable, saved;
         /// Obsolete since RocksDB 5.
-        "max_grandparent_overlap_factor": i32 = "10", mutable, unsaved;
+        "max_grandparent_overlap_factor": i32 = "10", mutable, saved;
         /// Obsolete since RocksDB 6.
-        "snap_refresh_nanos": u64 = "0", mutable, unsaved;
+        "snap_refresh_nanos": u64 = "0", mutable, saved;
     }
     unsupported {
+        /// Check the order and overlap of files in every new version: always.
+        "force_consistency_checks" accepts ["true", "1"];
         /// Keep large values in blob files (reading them is supported by the format only).
         "enable_blob_files" accepts ["false", "0"];
         /// Change values in the memtable.
@@ -273,12 +315,5 @@ option_table! {
     aliases {
         "block_based_table_factory" => "table_factory";
         "memtable" => "memtable_factory";
-    }
-}
-
-fn must_be_true(value: &bool) -> Result<(), Refusal> {
-    match value {
-        true => Ok(()),
-        false => Err(Refusal::Unsupported("false is not supported by this build".to_string())),
     }
 }

@@ -216,30 +216,16 @@ impl OptionValue for CompressionOptions {
     }
 
     fn format(&self) -> String {
-        let saved = self.format_saved();
-        format!(
-            "{}checksum={};max_compressed_bytes_per_kb={};}}",
-            saved.trim_end_matches('}'),
-            self.checksum,
-            self.max_compressed_bytes_per_kb
-        )
+        compression_text(self, true)
     }
 
-    /// Without `checksum` and `max_compressed_bytes_per_kb`, which RocksDB 7.8 does not know.
     fn format_saved(&self) -> String {
-        format!(
-            "{{window_bits={};level={};strategy={};max_dict_bytes={};zstd_max_train_bytes={};\
-             parallel_threads={};enabled={};max_dict_buffer_bytes={};use_zstd_dict_trainer={};}}",
-            self.window_bits,
-            self.level,
-            self.strategy,
-            self.max_dict_bytes,
-            self.zstd_max_train_bytes,
-            self.parallel_threads,
-            self.enabled,
-            self.max_dict_buffer_bytes,
-            self.use_zstd_dict_trainer
-        )
+        compression_text(self, false)
+    }
+
+    fn has_newer_members(&self) -> bool {
+        let newer = |o: &CompressionOptions| (o.checksum, o.max_compressed_bytes_per_kb);
+        newer(self) != newer(&CompressionOptions::default())
     }
 
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
@@ -250,6 +236,33 @@ impl OptionValue for CompressionOptions {
         let pairs = members(text)?;
         pairs.iter().try_for_each(|(name, value)| update_compression_member(self, name, value))
     }
+}
+
+/// `all`: the members that RocksDB 7.8 does not know, too, though they have their defaults.
+fn compression_text(opts: &CompressionOptions, all: bool) -> String {
+    let standard = CompressionOptions::default();
+    let mut text = format!(
+        "{{window_bits={};level={};strategy={};max_dict_bytes={};zstd_max_train_bytes={};\
+         parallel_threads={};enabled={};max_dict_buffer_bytes={};use_zstd_dict_trainer={};",
+        opts.window_bits,
+        opts.level,
+        opts.strategy,
+        opts.max_dict_bytes,
+        opts.zstd_max_train_bytes,
+        opts.parallel_threads,
+        opts.enabled,
+        opts.max_dict_buffer_bytes,
+        opts.use_zstd_dict_trainer
+    );
+    if all || opts.checksum != standard.checksum {
+        text.push_str(&format!("checksum={};", opts.checksum));
+    }
+    let per_kb = opts.max_compressed_bytes_per_kb;
+    if all || per_kb != standard.max_compressed_bytes_per_kb {
+        text.push_str(&format!("max_compressed_bytes_per_kb={per_kb};"));
+    }
+    text.push('}');
+    text
 }
 
 /// Member names in the order of the colon form.

@@ -1,7 +1,10 @@
 //! The options of a database: one row each.
 //!
 //! Defaults are RocksDB 10.10's. Columns of a row: type, default, `mutable` while the database is
-//! open or `fixed`, `saved` in the OPTIONS file (RocksDB 7.8 knows the name) or `unsaved`, bounds.
+//! open or `fixed`, when it is in the OPTIONS file (`saved`, `newer` than RocksDB 7.8, `unsaved`:
+//! see `Saved`), bounds, and behind `=>` its proof: the test that shows what the option does, as
+//! `file::test`, or `none:` and the reason why no test can. `cargo xtask tidy` looks for the test,
+//! and for code that reads the field.
 
 use std::sync::Arc;
 
@@ -21,115 +24,172 @@ option_table! {
     pub struct DbOptions;
     fields {
         /// Create the database if it does not exist.
-        create_if_missing: bool = false, fixed, saved;
+        create_if_missing: bool = false, fixed, saved
+            => "errors::wrong_options_are_refused_by_name";
         /// Create column families that open names and the database lacks.
-        create_missing_column_families: bool = false, fixed, saved;
+        create_missing_column_families: bool = false, fixed, saved
+            => "option_rows::missing_families_are_created_on_request";
         /// Fail if the database exists.
-        error_if_exists: bool = false, fixed, saved;
-        /// Open table files kept at most; -1 keeps all open.
-        max_open_files: i32 = -1, mutable, saved, at_least(-1);
+        error_if_exists: bool = false, fixed, saved
+            => "two_openers::error_if_exists_holds_against_a_creator_beside";
+        /// Open table files kept at most; -1 keeps all open, those that were opened meanwhile also
+        /// when it is lowered.
+        max_open_files: i32 = -1, mutable, saved, at_least(-1)
+            => "option_rows::open_tables_stay_within_their_limit";
         /// Flush the column families that hold the oldest WAL when all WALs together exceed this
-        /// many bytes; 0 means four times the sum of all memtable budgets.
-        max_total_wal_size: u64 = 0, mutable, saved;
+        /// many bytes; 0 means four times the sum of all memtable budgets. Without effect as long
+        /// as there is only one column family.
+        max_total_wal_size: u64 = 0, mutable, saved
+            => "beside::the_limit_of_all_logs_acts_as_in_rocksdb";
         /// Background jobs (flushes and compactions) at most.
-        max_background_jobs: i32 = 2, mutable, saved, at_least(1);
+        max_background_jobs: i32 = 2, mutable, saved, at_least(1)
+            => "options::background_jobs_split_as_in_rocksdb";
         /// Flushes at most; -1 derives it from max_background_jobs.
-        max_background_flushes: i32 = -1, mutable, saved, at_least(-1);
+        max_background_flushes: i32 = -1, mutable, saved, at_least(-1)
+            => "options::background_jobs_split_as_in_rocksdb";
         /// Compactions at most; -1 derives it from max_background_jobs.
-        max_background_compactions: i32 = -1, mutable, saved, at_least(-1);
+        max_background_compactions: i32 = -1, mutable, saved, at_least(-1)
+            => "options::background_jobs_split_as_in_rocksdb";
         /// Parts at most that one compaction is split into.
-        max_subcompactions: u32 = 1, mutable, saved;
+        max_subcompactions: u32 = 1, mutable, saved => "universal::large_merges_run_in_parts";
         /// Use fsync instead of fdatasync for files.
-        use_fsync: bool = false, fixed, saved;
+        use_fsync: bool = false, fixed, saved => "option_rows::fsync_takes_the_place_of_fdatasync";
         /// Directory of the info log; empty for the database's own.
-        db_log_dir: String = String::new(), fixed, saved;
+        db_log_dir: String = String::new(), fixed, saved
+            => "info_log::a_foreign_directory_gets_a_flattened_name";
         /// Directory of WAL files; empty for the database's own.
-        wal_dir: String = String::new(), fixed, saved;
+        wal_dir: String = String::new(), fixed, saved
+            => "directories::a_new_database_keeps_its_directories";
         /// Start a new info log when it exceeds this many bytes; 0 never does.
-        max_log_file_size: u64 = 0, fixed, saved;
+        max_log_file_size: u64 = 0, fixed, saved => "info_log::a_full_log_rolls";
         /// Start a new info log after this many seconds; 0 never does.
-        log_file_time_to_roll: u64 = 0, fixed, saved;
+        log_file_time_to_roll: u64 = 0, fixed, saved
+            => "option_rows::the_info_log_rolls_by_its_age";
         /// Info logs kept, the present one included.
-        keep_log_file_num: u64 = 1000, fixed, saved, at_least(1);
+        keep_log_file_num: u64 = 1000, fixed, saved, at_least(1)
+            => "info_log::open_puts_the_previous_log_aside";
         /// Start a new MANIFEST when it exceeds this many bytes.
-        max_manifest_file_size: u64 = 1 << 30, mutable, saved, at_least(1);
+        max_manifest_file_size: u64 = 1 << 30, mutable, saved, at_least(1)
+            => "option_rows::a_long_manifest_is_replaced";
         /// Bytes preallocated at a time for the MANIFEST; 0 preallocates nothing.
-        manifest_preallocation_size: u64 = 4 << 20, mutable, saved;
+        manifest_preallocation_size: u64 = 4 << 20, mutable, saved
+            => "option_rows::space_is_reserved_where_that_is_allowed";
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate.
-        allow_fallocate: bool = true, fixed, saved;
+        allow_fallocate: bool = true, fixed, saved
+            => "option_rows::space_is_reserved_where_that_is_allowed";
         /// Seconds at least between dumps of rocksdb.stats into the info log, which happen when
         /// jobs end; 0 never dumps.
-        stats_dump_period_sec: u32 = 600, mutable, saved;
+        stats_dump_period_sec: u32 = 600, mutable, saved
+            => "events::reports_are_dumped_when_due";
         /// Flush memtables when those of all column families together exceed this many bytes;
         /// 0 for no limit. Superseded by `write_buffer_manager`.
-        db_write_buffer_size: u64 = 0, fixed, saved;
+        db_write_buffer_size: u64 = 0, fixed, saved
+            => "option_rows::memtables_of_all_families_have_a_limit";
         /// Largest buffer of a file writer.
-        writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096);
+        writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096)
+            => "option_effects::the_buffer_size_decides_how_often_files_are_written";
         /// Read table files past the page cache (O_DIRECT), those of compactions included.
-        use_direct_reads: bool = false, fixed, saved;
+        use_direct_reads: bool = false, fixed, saved
+            => "direct::a_file_system_without_direct_io_is_refused";
         /// Write table files past the page cache (O_DIRECT).
-        use_direct_io_for_flush_and_compaction: bool = false, fixed, saved;
+        use_direct_io_for_flush_and_compaction: bool = false, fixed, saved
+            => "direct::a_file_system_without_direct_io_is_refused";
         /// Start writing back table files every this many bytes; 0 leaves it to the system.
-        bytes_per_sync: u64 = 0, mutable, saved;
+        bytes_per_sync: u64 = 0, mutable, saved
+            => "option_changes::files_go_to_the_device_step_by_step";
         /// The same for WAL files.
-        wal_bytes_per_sync: u64 = 0, mutable, saved;
+        wal_bytes_per_sync: u64 = 0, mutable, saved
+            => "option_changes::a_change_of_the_step_counts_for_the_log_that_is_written";
         /// Wait at each `bytes_per_sync` or `wal_bytes_per_sync` until what was started before is
         /// on the device, so that a slow device never owes more than about two such steps.
-        strict_bytes_per_sync: bool = false, mutable, saved;
+        strict_bytes_per_sync: bool = false, mutable, saved
+            => "option_changes::a_change_of_the_step_counts_for_the_log_that_is_written";
         /// Paces flushes, compactions, and what asks for it by a priority of its own; possibly
         /// shared by databases. From text (`rate_limiter_bytes_per_sec`) it is one with RocksDB's
         /// defaults at that rate; 0 is none.
-        rate_limiter: Option<Arc<RateLimiter>> = None, fixed, unsaved;
+        rate_limiter: Option<Arc<RateLimiter>> = None, fixed, unsaved
+            => "rate_limit::flushes_are_charged_at_high_and_compactions_at_low";
         /// Deletes table files, and logs beside them, at a rate, and limits what table files may
         /// take; possibly shared by databases. None deletes at once and limits nothing.
-        sst_file_manager: Option<Arc<SstFileManager>> = None, fixed, unsaved;
+        sst_file_manager: Option<Arc<SstFileManager>> = None, fixed, unsaved
+            => "trash::everything_is_tracked";
         /// Bytes per second that writers get while they are slowed down; 0 means the rate of
         /// `rate_limiter`, 16 MiB without one.
-        delayed_write_rate: u64 = 0, mutable, saved;
+        delayed_write_rate: u64 = 0, mutable, saved => "controller::the_rate_follows_the_debt";
         /// What decides how much background work is done. Pumice's own.
-        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved;
+        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved
+            => "adaptive::the_policy_changes_at_run_time";
         /// CPU priority of compactions that can wait: not those out of L0 that writes may soon wait
         /// for, and none that start while writes are slowed or stopped. Flushes are never lowered
         /// by it. Running ones follow at once; up only with a privilege. Pumice's own.
-        background_cpu_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved;
+        background_cpu_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
+            => "lanes::only_compactions_that_can_wait_are_lowered";
         /// I/O priority of the same compactions. Pumice's own.
-        background_io_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved;
+        background_io_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
+            => "lanes::only_compactions_that_can_wait_are_lowered";
+        /// The database opens only if every table is there and has its length, damage in a WAL is
+        /// what `wal_recovery_mode` says, and damage that a compaction meets stops writes. False:
+        /// a table that is missing or damaged is an error where a read needs it, damaged WAL
+        /// records are dropped in every mode, and damage stops only the compactions that meet it.
+        paranoid_checks: bool = true, fixed, saved
+            => "option_effects::paranoid_checks_decide_what_damage_stops";
         /// What recovery does at a damaged WAL record.
-        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved;
+        wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTime, fixed, saved
+            => "corruption::flipped_bytes_are_errors_or_harmless";
         /// Keep recovered data in memory instead of flushing it during open.
-        avoid_flush_during_recovery: bool = false, fixed, saved;
+        avoid_flush_during_recovery: bool = false, fixed, saved
+            => "option_rows::recovered_data_stays_in_memory_on_request";
         /// Do not flush unsaved data (written with disable_wal) on close.
-        avoid_flush_during_shutdown: bool = false, mutable, saved;
+        avoid_flush_during_shutdown: bool = false, mutable, saved
+            => "option_rows::unlogged_writes_are_flushed_by_a_close";
         /// WAL bytes reach the file only by flush_wal, or when the buffer is full.
-        manual_wal_flush: bool = false, fixed, saved;
+        manual_wal_flush: bool = false, fixed, saved
+            => "checkpoint::unflushed_writes_of_a_manually_flushed_log_are_in";
         /// Lowest level of lines written to the info log.
-        info_log_level: InfoLogLevel = InfoLogLevel::Info, fixed, saved;
+        info_log_level: InfoLogLevel = InfoLogLevel::Info, fixed, saved
+            => "info_log::levels_hide_lower_lines";
         /// Bytes of one write group at most.
-        max_write_batch_group_size_bytes: u64 = 1 << 20, fixed, saved, at_least(1);
+        max_write_batch_group_size_bytes: u64 = 1 << 20, fixed, saved, at_least(1)
+            => "queue::groups_are_limited_in_bytes";
         /// Record the database's identity in the MANIFEST.
-        write_dbid_to_manifest: bool = true, fixed, saved;
+        write_dbid_to_manifest: bool = true, fixed, saved
+            => "beside::the_identity_is_where_rocksdb_has_it";
         /// Record the database's identity in the file IDENTITY.
-        write_identity_file: bool = true, fixed, unsaved;
+        write_identity_file: bool = true, fixed, newer
+            => "beside::the_identity_is_where_rocksdb_has_it";
         /// Bytes read ahead by compactions.
-        compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30);
+        compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30)
+            => "option_rows::compactions_read_ahead";
         /// Fail a compaction whose inputs hold another number of entries than recorded.
-        compaction_verify_record_count: bool = true, fixed, unsaved;
+        compaction_verify_record_count: bool = true, fixed, newer
+            => "none: only a table whose properties lie about its entries differs";
         /// Fail a flush that read another number of entries than its memtables hold.
-        flush_verify_memtable_count: bool = true, fixed, saved;
+        flush_verify_memtable_count: bool = true, fixed, saved
+            => "none: only an entry that a memtable loses differs, which none does";
         /// Compare table files' unique ids with the MANIFEST when they are opened.
-        verify_sst_unique_id_in_manifest: bool = true, fixed, saved;
+        verify_sst_unique_id_in_manifest: bool = true, fixed, saved
+            => "option_rows::a_foreign_table_of_the_same_size_is_found";
+        /// A flush or compaction that finds a SingleDelete right above a Delete of its key fails
+        /// with Corruption: keys that are single-deleted may not be deleted in another way.
+        enforce_single_del_contracts: bool = true, fixed, saved
+            => "beside::misused_single_deletes_end_as_in_rocksdb";
         /// `cf_allow_ingest_behind` of all column families.
-        allow_ingest_behind: bool = false, fixed, saved;
+        allow_ingest_behind: bool = false, fixed, saved
+            => "behind::existing_data_wins_by_the_option_of_the_database";
         /// Hours of low load, `HH:mm-HH:mm`: files that would be too old for
         /// `periodic_compaction_seconds` before they come again are rewritten in them. Empty for
         /// none.
-        daily_offpeak_time_utc: String = String::new(), mutable, unsaved;
+        daily_offpeak_time_utc: String = String::new(), mutable, newer
+            => "ages::hours_of_low_load_come_first";
         /// Host name stored in table files; `__hostname__` asks the system.
-        db_host_id: String = "__hostname__".to_string(), fixed, saved;
+        db_host_id: String = "__hostname__".to_string(), fixed, saved
+            => "events::the_log_begins_with_who_and_how";
         /// Automatic attempts to recover from a background error that may pass.
-        max_bgerror_resume_count: i32 = i32::MAX, fixed, saved, at_least(0);
+        max_bgerror_resume_count: i32 = i32::MAX, fixed, saved, at_least(0)
+            => "option_effects::automatic_resume_can_be_switched_off";
         /// Microseconds before each of those attempts.
-        bgerror_resume_retry_interval: u64 = 1_000_000, fixed, saved;
+        bgerror_resume_retry_interval: u64 = 1_000_000, fixed, saved
+            => "option_rows::recovery_from_an_error_is_tried_again_after_its_interval";
     }
     components {
         /// The file system that the database lives on.
@@ -153,8 +213,6 @@ option_table! {
         skipped_options: Vec<String> = Vec::new();
     }
     hints {
-        /// Damage is always an error at once, as with true.
-        "paranoid_checks": bool = "true", fixed, saved;
         /// Obsolete files are known and go when the last reader does; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
         /// The leader of a write group inserts for all of its members.
@@ -192,46 +250,44 @@ option_table! {
         "stats_history_buffer_size": u64 = "1048576", mutable, saved;
         /// Obsolete files are always deleted in the background.
         "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;
-        /// Pumice always reports the misuse of SingleDelete it detects.
-        "enforce_single_del_contracts": bool = "true", fixed, saved;
         /// Keys may appear in the info log.
         "allow_data_in_errors": bool = "false", fixed, saved;
         /// Secondary cache tiers, of which there are none.
         "lowest_used_cache_tier": String = "kNonVolatileBlockTier", fixed, saved;
         /// Closing of inactive WAL files is always done by the writer.
-        "background_close_inactive_wals": bool = "false", fixed, unsaved;
+        "background_close_inactive_wals": bool = "false", fixed, newer;
         /// MANIFEST compaction goes by max_manifest_file_size alone.
-        "max_manifest_space_amp_pct": i32 = "500", mutable, unsaved;
+        "max_manifest_space_amp_pct": i32 = "500", mutable, newer;
         /// Followers are not built; this only tunes them.
-        "follower_refresh_catchup_period_ms": u64 = "10000", fixed, unsaved;
+        "follower_refresh_catchup_period_ms": u64 = "10000", fixed, newer;
         /// See follower_refresh_catchup_period_ms.
-        "follower_catchup_retry_count": u64 = "10", fixed, unsaved;
+        "follower_catchup_retry_count": u64 = "10", fixed, newer;
         /// See follower_refresh_catchup_period_ms.
-        "follower_catchup_retry_wait_ms": u64 = "100", fixed, unsaved;
+        "follower_catchup_retry_wait_ms": u64 = "100", fixed, newer;
         /// Prefix seeks follow ReadOptions alone.
-        "prefix_seek_opt_in_only": bool = "false", fixed, unsaved;
+        "prefix_seek_opt_in_only": bool = "false", fixed, newer;
         /// Placement hint of file systems with temperatures.
-        "metadata_write_temperature": String = "kUnknown", fixed, unsaved;
+        "metadata_write_temperature": String = "kUnknown", fixed, newer;
         /// Placement hint of file systems with temperatures.
-        "wal_write_temperature": String = "kUnknown", fixed, unsaved;
+        "wal_write_temperature": String = "kUnknown", fixed, newer;
         /// Access hint for compaction inputs (removed in RocksDB 10).
-        "access_hint_on_compaction_start": String = "NORMAL", fixed, unsaved;
+        "access_hint_on_compaction_start": String = "NORMAL", fixed, saved;
         /// Buffer of direct reads on Windows (removed in RocksDB 10).
-        "random_access_max_buffer_size": u64 = "1048576", fixed, unsaved;
+        "random_access_max_buffer_size": u64 = "1048576", fixed, saved;
         /// Failing to write the OPTIONS file always fails the operation.
-        "fail_if_options_file_error": bool = "false", fixed, unsaved;
+        "fail_if_options_file_error": bool = "false", fixed, saved;
         /// Listeners cannot be made from text; see the field `listeners`.
         "listeners": Verbatim = "{}", fixed, unsaved;
         /// Obsolete since RocksDB 6.
-        "new_table_reader_for_compaction_inputs": bool = "false", fixed, unsaved;
+        "new_table_reader_for_compaction_inputs": bool = "false", fixed, saved;
         /// Obsolete since RocksDB 6.
-        "skip_log_error_on_recovery": bool = "false", fixed, unsaved;
+        "skip_log_error_on_recovery": bool = "false", fixed, saved;
         /// Obsolete since RocksDB 6.
-        "base_background_compactions": i32 = "-1", mutable, unsaved;
+        "base_background_compactions": i32 = "-1", mutable, saved;
         /// Obsolete since RocksDB 7.
-        "preserve_deletes": bool = "false", fixed, unsaved;
+        "preserve_deletes": bool = "false", fixed, saved;
         /// Obsolete since RocksDB 8.
-        "allow_os_buffer": bool = "true", fixed, unsaved;
+        "allow_os_buffer": bool = "true", fixed, saved;
     }
     unsupported {
         /// Flush several column families as one.

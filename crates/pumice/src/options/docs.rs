@@ -4,13 +4,16 @@
 use super::block_based::BlockBasedTableOptions;
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
-use super::row::{OptionRow, OptionSet, RowKind};
+use super::row::{OptionRow, OptionSet, RowKind, Saved};
 
 /// The page in Markdown.
 pub fn reference_page() -> String {
     let mut out = String::from(
         "# Options\n\nMade from the option tables; do not edit. Names and defaults are RocksDB \
-         10.10's. *Mutable* options can change while the database is open.\n",
+         10.10's. *Mutable* options can change while the database is open. *OPTIONS file*: always \
+         in it, only if it is *set* to another value than the default (RocksDB learnt the name \
+         after 7.8), or never. *Shown by*: the test that shows what the option does, as file and \
+         test.\n",
     );
     section::<DbOptions>(&mut out, "Database options");
     section::<ColumnFamilyOptions>(&mut out, "Column-family options");
@@ -25,17 +28,26 @@ pub fn info_log_lines<S: OptionSet>(options: &S) -> impl Iterator<Item = String>
 }
 
 fn section<S: OptionSet>(out: &mut String, title: &str) {
-    out.push_str(&format!("\n## {title}\n\n| option | type | default | mutable | meaning |\n"));
-    out.push_str("|---|---|---|---|---|\n");
+    out.push_str(&format!(
+        "\n## {title}\n\n| option | type | default | mutable | OPTIONS file | meaning | \
+                           shown by |\n"
+    ));
+    out.push_str("|---|---|---|---|---|---|---|\n");
     let defaults = S::default();
     for row in S::rows().iter().filter(|row| row.is_supported()) {
         let mutable = if row.mutable { "yes" } else { "no" };
         out.push_str(&format!(
-            "| {} | {} | `{}` | {mutable} | {} |\n",
+            "| {} | {} | `{}` | {mutable} | {} | {} | {} |\n",
             row.name,
             row.type_name,
             row.get(&defaults),
-            meaning(row)
+            match row.saved {
+                Saved::Always => "always",
+                Saved::Newer => "set",
+                Saved::Never => "never",
+            },
+            meaning(row),
+            row.proof.unwrap_or_default()
         ));
     }
     short_list(out, "Accepted without effect", &defaults, |k| matches!(k, RowKind::Hint { .. }));

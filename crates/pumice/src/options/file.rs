@@ -7,10 +7,12 @@
 //! [TableOptions/BlockBasedTable "default"]   the default one first
 //! ```
 //!
-//! What is written is for every RocksDB since 7.8: only rows marked `saved`, and a version that
-//! is not above 7.8, because RocksDB refuses unknown names from files of its own or an older
-//! version. What is read is every file that RocksDB 7.8 to 10.10 writes; of a file of a newer one,
-//! what the tables do not know is skipped and noted, except what `on_disk` lists.
+//! RocksDB refuses names that it does not know; where it is asked to ignore them, it does so only
+//! in a file that claims a version above its own. So a file has what every RocksDB since 7.8 knows,
+//! and claims to be of 7.8; what was learnt later is added where it is not the default (`Saved`),
+//! and the file then claims the version whose names the tables have. Pumice's own options and
+//! objects are not written. What is read is every file that RocksDB 7.8 to 10.10 writes; of a file
+//! of a newer one, what the tables do not know is skipped and noted, except what `on_disk` lists.
 //!
 //! Thread safety: pure functions from and to text.
 //!
@@ -27,8 +29,8 @@ use super::on_disk::{self, Concern};
 use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape, trim_comment, unescape};
 
-/// The version that files claim: old enough for every reader.
-const WRITTEN_VERSION: &str = "7.8.0";
+/// The version that files claim with names that every reader knows, and with others.
+const WRITTEN_VERSIONS: [&str; 2] = ["7.8.0", "10.10.0"];
 /// The newest RocksDB, major and minor, whose option names the tables have.
 const KNOWN_VERSION: (u32, u32) = (10, 10);
 /// Version of the file's own syntax.
@@ -76,27 +78,39 @@ pub fn format_options_file(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
 ) -> String {
-    let mut out = String::with_capacity(8 << 10);
-    out.push_str("# This is a RocksDB option file, written by Pumice.\n\n[Version]\n");
-    out.push_str(&format!("  rocksdb_version={WRITTEN_VERSION}\n"));
-    out.push_str(&format!("  options_file_version={FILE_VERSION}\n"));
-    write_section(&mut out, "DBOptions", None, db);
+    let mut sections = Sections { text: String::with_capacity(8 << 10), newer: false };
+    sections.write("DBOptions", None, db);
     for (name, options) in column_families {
-        write_section(&mut out, "CFOptions", Some(name), *options);
-        let section = "TableOptions/BlockBasedTable";
-        write_section(&mut out, section, Some(name), &options.table_factory);
+        sections.write("CFOptions", Some(name), *options);
+        let title = "TableOptions/BlockBasedTable";
+        sections.write(title, Some(name), &options.table_factory);
     }
-    out
+    let version = WRITTEN_VERSIONS[usize::from(sections.newer)];
+    format!(
+        "# This is a RocksDB option file, written by Pumice.\n\n[Version]\n  \
+         rocksdb_version={version}\n  options_file_version={FILE_VERSION}\n{}",
+        sections.text
+    )
 }
 
-fn write_section<S: OptionSet>(out: &mut String, title: &str, name: Option<&str>, options: &S) {
-    match name {
-        Some(name) => out.push_str(&format!("\n[{title} \"{}\"]\n", escape(name))),
-        None => out.push_str(&format!("\n[{title}]\n")),
-    }
-    for row in S::rows() {
-        if let Some(text) = row.saved_text(options) {
-            out.push_str(&format!("  {}={text}\n", row.name));
+struct Sections {
+    text: String,
+    /// There is something that RocksDB 7.8 does not know.
+    newer: bool,
+}
+
+impl Sections {
+    fn write<S: OptionSet>(&mut self, title: &str, name: Option<&str>, options: &S) {
+        match name {
+            Some(name) => self.text.push_str(&format!("\n[{title} \"{}\"]\n", escape(name))),
+            None => self.text.push_str(&format!("\n[{title}]\n")),
+        }
+        let defaults = S::default();
+        for row in S::rows() {
+            if let Some(text) = row.saved_text(options, &defaults) {
+                self.text.push_str(&format!("  {}={text}\n", row.name));
+                self.newer |= row.saves_what_is_newer(options);
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ pub enum RowKind<S: 'static> {
         format: fn(&S) -> String,
         /// The text form for OPTIONS files.
         format_saved: fn(&S) -> String,
+        /// That text has members that RocksDB 7.8 does not know.
+        has_newer_members: fn(&S) -> bool,
     },
     /// Kept and printed, without effect.
     Hint {
@@ -54,6 +56,19 @@ pub enum RowKind<S: 'static> {
     },
 }
 
+/// When an option is written to OPTIONS files, which RocksDB refuses to read if they have a name
+/// that it does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// Always: every RocksDB since 7.8 knows the name. A row without effect: if it is set.
+    Always,
+    /// If it is not the default: RocksDB learnt the name after 7.8. The file then claims to be of
+    /// the version that the tables have, so that older ones may pass over the name.
+    Newer,
+    /// Never: no RocksDB knows the name, or the value is an object.
+    Never,
+}
+
 /// One option.
 pub struct OptionRow<S: 'static> {
     /// RocksDB's name.
@@ -64,8 +79,11 @@ pub struct OptionRow<S: 'static> {
     pub type_name: &'static str,
     /// May change while the database is open.
     pub mutable: bool,
-    /// Written to OPTIONS files: RocksDB 7.8 knows the name.
-    pub saved: bool,
+    /// When it is written to OPTIONS files.
+    pub saved: Saved,
+    /// The test that shows the effect, `file::test`, or `none:` and why there is none; None for
+    /// rows without effect. Tidy checks it.
+    pub proof: Option<&'static str>,
     /// What the row does with a value.
     pub kind: RowKind<S>,
 }
@@ -173,15 +191,25 @@ impl<S: OptionSet> OptionRow<S> {
     }
 
     /// The value to write to an OPTIONS file; None when the row has no place there.
-    pub(super) fn saved_text(&self, options: &S) -> Option<String> {
-        if !self.saved {
-            return None;
+    pub(super) fn saved_text(&self, options: &S, defaults: &S) -> Option<String> {
+        match (self.saved, &self.kind) {
+            (Saved::Never, _) | (_, RowKind::Unsupported { .. }) => None,
+            (_, RowKind::Hint { .. }) => options.hints().get(self.name).cloned(),
+            (Saved::Always, RowKind::Field { format_saved, .. }) => Some(format_saved(options)),
+            (Saved::Newer, RowKind::Field { format_saved, .. }) => {
+                let text = format_saved(options);
+                (text != format_saved(defaults)).then_some(text)
+            }
         }
-        match &self.kind {
-            RowKind::Field { format_saved, .. } => Some(format_saved(options)),
-            RowKind::Hint { .. } => options.hints().get(self.name).cloned(),
-            RowKind::Unsupported { .. } => None,
-        }
+    }
+
+    /// What `saved_text` gives is not for RocksDB 7.8.
+    pub(super) fn saves_what_is_newer(&self, options: &S) -> bool {
+        let members = match &self.kind {
+            RowKind::Field { has_newer_members, .. } => has_newer_members(options),
+            _ => false,
+        };
+        members || self.saved == Saved::Newer
     }
 
     /// Whether the field passes its check; hints and unsupported rows always do.
@@ -286,7 +314,7 @@ macro_rules! option_table {
         fields {
             $( $(#[doc = $doc:literal])+
                $field:ident : $ty:ty = $default:expr, $change:ident, $saved:ident
-               $(, $check:expr)? ; )+
+               $(, $check:expr)? => $proof:literal ; )+
         }
         components {
             $( $(#[doc = $cdoc:literal])+ $cfield:ident : $cty:ty = $cdefault:expr ; )*
@@ -329,12 +357,14 @@ macro_rules! option_table {
                         doc: concat!($($doc, "\n"),+),
                         type_name: <$ty as OptionValue>::TYPE,
                         mutable: $crate::options::row::row_flag!($change),
-                        saved: $crate::options::row::row_flag!($saved),
+                        saved: $crate::options::row::row_saved!($saved),
+                        proof: Some($proof),
                         kind: RowKind::Field {
                             update: |o: &mut $name, text| OptionValue::update(&mut o.$field, text),
                             check: |_o: &$name| { $( ($check)(&_o.$field)?; )? Ok(()) },
                             format: |o: &$name| o.$field.format(),
                             format_saved: |o: &$name| o.$field.format_saved(),
+                            has_newer_members: |o: &$name| o.$field.has_newer_members(),
                         },
                     }, )+
                     $( OptionRow {
@@ -342,7 +372,8 @@ macro_rules! option_table {
                         doc: concat!($($hdoc, "\n"),+),
                         type_name: <$hty as OptionValue>::TYPE,
                         mutable: $crate::options::row::row_flag!($hchange),
-                        saved: $crate::options::row::row_flag!($hsaved),
+                        saved: $crate::options::row::row_saved!($hsaved),
+                        proof: None,
                         kind: RowKind::Hint {
                             default: $hdefault,
                             normalize: |text| Ok(<$hty as OptionValue>::parse(text)?.format()),
@@ -353,7 +384,8 @@ macro_rules! option_table {
                         doc: concat!($($udoc, "\n"),+),
                         type_name: "text",
                         mutable: true,
-                        saved: false,
+                        saved: $crate::options::row::Saved::Never,
+                        proof: None,
                         kind: RowKind::Unsupported { accepts: &[$($accept),+] },
                     }, )*
                 ];
@@ -409,7 +441,7 @@ macro_rules! option_table {
 }
 pub(crate) use option_table;
 
-/// The words of a row's change and saved columns.
+/// The word of a row's change column.
 macro_rules! row_flag {
     (mutable) => {
         true
@@ -417,11 +449,19 @@ macro_rules! row_flag {
     (fixed) => {
         false
     };
-    (saved) => {
-        true
-    };
-    (unsaved) => {
-        false
-    };
 }
 pub(crate) use row_flag;
+
+/// The word of a row's saved column.
+macro_rules! row_saved {
+    (saved) => {
+        $crate::options::row::Saved::Always
+    };
+    (newer) => {
+        $crate::options::row::Saved::Newer
+    };
+    (unsaved) => {
+        $crate::options::row::Saved::Never
+    };
+}
+pub(crate) use row_saved;

@@ -9,6 +9,7 @@ use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
 use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
+use pumice_wal::WalRecoveryMode;
 
 use super::block_based::BlockBasedTableOptions;
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
@@ -48,6 +49,11 @@ impl DbOptions {
         check_all(self)?;
         offpeak(&self.daily_offpeak_time_utc)?;
         self.check_policy()?;
+        if !self.write_dbid_to_manifest && !self.write_identity_file {
+            return Err(Error::invalid_argument(
+                "write_dbid_to_manifest and write_identity_file cannot both be false",
+            ));
+        }
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
@@ -78,6 +84,15 @@ impl DbOptions {
     /// `daily_offpeak_time_utc`; none if it is malformed, which an open database does not have.
     pub fn offpeak(&self) -> Offpeak {
         offpeak(&self.daily_offpeak_time_utc).unwrap_or_default()
+    }
+
+    /// What recovery does at a damaged WAL record.
+    pub(crate) fn replay_mode(&self) -> WalRecoveryMode {
+        match self.paranoid_checks {
+            true => self.wal_recovery_mode,
+            // RocksDB's `RecoverLogFiles` then takes no report of damage.
+            false => WalRecoveryMode::SkipAnyCorrupted,
+        }
     }
 
     /// Flushes and compactions that may run at once (`GetBGJobLimits`): a quarter of

@@ -116,6 +116,12 @@ impl OptionValue for UniversalOptions {
         self.text(false)
     }
 
+    fn has_newer_members(&self) -> bool {
+        let standard = UniversalOptions::default();
+        let newer = |o: &UniversalOptions| (o.reduce_file_locking, o.max_read_amp);
+        newer(self) != newer(&standard)
+    }
+
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
         let pairs = members(text.trim())?;
         pairs.iter().try_for_each(|(name, value)| self.update_member(name, value))

@@ -48,9 +48,15 @@ pub trait OptionValue: Sized {
     /// The text form; `parse(format())` gives the same value.
     fn format(&self) -> String;
 
-    /// The text form for an OPTIONS file: only what RocksDB 7.8 understands.
+    /// The text form for an OPTIONS file: what RocksDB 7.8 understands, and what else is not the
+    /// default.
     fn format_saved(&self) -> String {
         self.format()
+    }
+
+    /// `format_saved` has members that RocksDB 7.8 does not know.
+    fn has_newer_members(&self) -> bool {
+        false
     }
 
     /// Overwrites the value; structures change only the members that `text` names.

@@ -143,7 +143,7 @@ impl<'a> Lookup<'a> {
         file: &FileMetaData,
         (seek_key, hash): (&[u8], u64),
     ) -> Result<()> {
-        let table = cache.table_at(file, level)?;
+        let table = cache.table_for(options, file, level)?;
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {
@@ -236,14 +236,6 @@ pub(crate) fn get_for_merge(
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
     let cache = cf.tables();
-    if options.cache_only {
-        let seek_key = dbformat::seek_key(key, sequence);
-        let levels = super_version.version.levels().iter();
-        let mut files = levels.flat_map(|level| level.candidates(&cf.icmp, &seek_key));
-        if !files.all(|file| cache.opened(file).is_some()) {
-            return Err(Error::incomplete("no blocking io"));
-        }
-    }
     let mut lookup = Lookup::new(cf, key, sequence);
     search(&mut lookup, &cache, super_version, options)?;
     if lookup.entity {

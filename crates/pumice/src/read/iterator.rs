@@ -14,14 +14,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
-use pumice_base::{Comparator, Error, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_port::fiber;
 use pumice_table::Extractor;
 
 use crate::budget;
 use crate::db::Snapshot;
 use crate::db::column_family::CfData;
-use crate::read::merge::{full_merge, plain_value};
+use crate::read::merge::{full_merge, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
@@ -364,7 +364,10 @@ impl DbIterator {
                 continue;
             }
             skips = 0;
-            let hidden = self.range_dels.covers(&self.comparator, key, sequence);
+            let hidden = match self.range_dels.covers(&self.comparator, key, sequence) {
+                Ok(hidden) => hidden,
+                Err(error) => return self.status = Err(error),
+            };
             match ValueType::from_u8(tag) {
                 Some(ValueType::Value) if !hidden => {
                     self.place = self.shown;
@@ -454,8 +457,10 @@ impl DbIterator {
                 break;
             }
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            if self.range_dels.covers(&self.comparator, key, sequence) {
-                break;
+            match self.range_dels.covers(&self.comparator, key, sequence) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => return self.status = Err(error),
             }
             match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {
@@ -537,7 +542,7 @@ impl DbIterator {
             }
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
             if sequence <= self.limits.sequence {
-                let hidden = self.range_dels.covers(&self.comparator, key, sequence);
+                let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
                 match ValueType::from_u8(tag) {
                     _ if hidden => {
                         self.operands.clear();
@@ -579,19 +584,4 @@ impl DbIterator {
         self.status.clone()?;
         Ok(true)
     }
-}
-
-fn unsupported_type(tag: u8, key: &[u8]) -> Error {
-    match ValueType::from_u8(tag) {
-        Some(t) => Error::not_supported(format!("entry of type {t:?} at key {}", hex(key))),
-        None => Error::corruption(format!("entry of unknown type {tag:#x} at key {}", hex(key))),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().take(64).fold(String::from("0x"), |mut text, byte| {
-        write!(text, "{byte:02X}").expect("writing to a String cannot fail");
-        text
-    })
 }

@@ -13,6 +13,7 @@ use pumice_base::{InternalIterator, InternalKeyComparator, Result};
 use pumice_manifest::Level;
 use pumice_table::{Extractor, TableIter, TableReadOptions};
 
+use crate::read::range_del::Reached;
 use crate::table_cache::TableCache;
 
 /// See the module head.
@@ -29,6 +30,8 @@ pub struct LevelIterator {
     /// That of the last target, if it has one.
     prefix: Vec<u8>,
     has_prefix: bool,
+    /// Told of the tables that are opened, unless the level has no range tombstones.
+    reached: Option<Reached>,
 }
 
 impl LevelIterator {
@@ -50,7 +53,13 @@ impl LevelIterator {
             scope: None,
             prefix: Vec::new(),
             has_prefix: false,
+            reached: None,
         }
+    }
+
+    /// The same, noting in `reached` which tables it opens.
+    pub fn noting(self, reached: Option<Reached>) -> Self {
+        LevelIterator { reached, ..self }
     }
 
     /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
@@ -97,8 +106,11 @@ impl LevelIterator {
         self.table = None;
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
-        match self.cache.table_at(file, self.level.number()) {
+        match self.cache.table_for(&self.options, file, self.level.number()) {
             Ok(table) => {
+                if let Some(reached) = &self.reached {
+                    reached.note(&table);
+                }
                 let mut table = table.iter(&self.options);
                 if self.scope.is_some() {
                     table.scope_to_prefix(self.scope.as_ref());

@@ -46,6 +46,22 @@ pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
     }
 }
 
+/// Why an iterator cannot show an entry.
+pub(crate) fn unsupported_type(tag: u8, key: &[u8]) -> Error {
+    match ValueType::from_u8(tag) {
+        Some(t) => Error::not_supported(format!("entry of type {t:?} at key {}", hex(key))),
+        None => Error::corruption(format!("entry of unknown type {tag:#x} at key {}", hex(key))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().take(64).fold(String::from("0x"), |mut text, byte| {
+        write!(text, "{byte:02X}").expect("writing to a String cannot fail");
+        text
+    })
+}
+
 /// The default column of a version 1 wide-column entity; empty if it has none.
 fn default_column(entity: &[u8]) -> Result<&[u8]> {
     let malformed = || Error::corruption("malformed wide-column entity");

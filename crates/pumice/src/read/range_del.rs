@@ -1,47 +1,249 @@
-//! Range tombstones as reads see them.
+//! Range tombstones as an iterator sees them.
 //!
-//! A tombstone hides every older entry in its range, whatever level either is on, so the lists of
-//! all sources are simply asked in turn. Tombstones of table files count only inside the file's
-//! boundaries (format spec section 2.8): keys outside were split off by compaction, and entries
-//! there may have had their sequence zeroed.
+//! A tombstone hides every older entry in its range, whatever level either is on, so all sources
+//! are asked in turn. Tombstones of table files count only inside the file's boundaries (format
+//! spec section 2.8): keys outside were split off by compaction, and entries there may have had
+//! their sequence zeroed.
 //!
-//! Thread safety: immutable.
+//! No table is opened for its tombstones alone. Whoever moves an iterator to a key has its sources
+//! look at every file of every level that the key lies in, between the target of the last seek and
+//! where they stand: so [`Reached`] tells whether tombstones can matter at all, and the table that
+//! is asked for them was opened just before. A level whose files are known to have none is not
+//! even watched, and then `covers` costs one branch.
+//!
+//! Thread safety: one owner at a time (`Send`); [`Reached`] from anywhere.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use pumice_base::dbformat::{MAX_SEQUENCE, sequence_and_type, user_key};
+use pumice_base::dbformat::{self, MAX_SEQUENCE, sequence_and_type, user_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Comparator, SequenceNumber, ValueType};
+use pumice_base::{Comparator, InternalKeyComparator, Result, SequenceNumber, ValueType};
+use pumice_manifest::{FileMetaData, Level};
+use pumice_table::{Table, TableReadOptions};
 
-/// The tombstones visible to one read.
+use crate::table_cache::TableCache;
+
+/// Files by which the span of one answer is widened, on each side.
+const WIDEN_MAX: usize = 8;
+
+/// Set by an iterator of a level when it opens a table that has range tombstones.
 #[derive(Clone, Default)]
+pub struct Reached(Arc<AtomicBool>);
+
+impl Reached {
+    /// `table` is looked at.
+    pub fn note(&self, table: &Table) {
+        if table.range_tombstones_ref().is_some() {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
+type List = Arc<FragmentedTombstones>;
+
+/// The tombstones visible to one iterator.
 pub struct RangeDels {
-    lists: Vec<Arc<FragmentedTombstones>>,
     sequence: SequenceNumber,
+    /// Nothing can be covered.
+    none: bool,
+    memtables: Vec<List>,
+    /// Of L0.
+    files: Vec<(Arc<FileMetaData>, List)>,
+    levels: Vec<LevelDels>,
+    /// With `levels` only: most iterators have none, and allocate nothing here.
+    reached: Option<Reached>,
 }
 
 impl RangeDels {
     /// Tombstones at or below `sequence`.
     pub fn new(sequence: SequenceNumber) -> Self {
-        RangeDels { lists: Vec::new(), sequence }
-    }
-
-    /// Adds a source's tombstones.
-    pub fn push(&mut self, list: Option<Arc<FragmentedTombstones>>) {
-        if let Some(list) = list
-            && !list.is_empty()
-        {
-            self.lists.push(list);
+        RangeDels {
+            sequence,
+            none: true,
+            memtables: Vec::new(),
+            files: Vec::new(),
+            levels: Vec::new(),
+            reached: None,
         }
     }
 
+    /// Adds a memtable's tombstones.
+    pub fn push_memtable(&mut self, list: Option<List>) {
+        if let Some(list) = list.filter(|list| !list.is_empty()) {
+            self.none = false;
+            self.memtables.push(list);
+        }
+    }
+
+    /// Adds those of a file of L0, which is `table`.
+    pub fn push_file(&mut self, file: &Arc<FileMetaData>, table: &Table) {
+        if let Some(list) = table.range_tombstones() {
+            self.none = false;
+            self.files.push((Arc::clone(file), list));
+        }
+    }
+
+    /// Adds a level, whose iterator has to keep what is returned, and to note what it opens; None
+    /// if the level is known to have no tombstones.
+    pub fn push_level(
+        &mut self,
+        tables: &Arc<TableCache>,
+        options: &TableReadOptions,
+        comparator: &InternalKeyComparator,
+        level: &Arc<Level>,
+    ) -> Option<Reached> {
+        if !level.may_have_range_deletions() {
+            return None;
+        }
+        self.none = false;
+        self.levels.push(LevelDels {
+            tables: Arc::clone(tables),
+            cache_only: options.cache_only,
+            comparator: comparator.clone(),
+            level: Arc::clone(level),
+            span: None,
+        });
+        Some(self.reached.get_or_insert_default().clone())
+    }
+
     /// An entry of `key` with `sequence` is deleted by a newer tombstone.
+    ///
+    /// # Errors
+    /// Of opening a table. May suspend.
     #[inline]
-    pub fn covers(&self, comparator: &Comparator, key: &[u8], sequence: SequenceNumber) -> bool {
-        self.lists
-            .iter()
-            .any(|list| list.max_covering_seq(comparator, key, self.sequence) > sequence)
+    pub fn covers(
+        &mut self,
+        comparator: &Comparator,
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<bool> {
+        if self.none {
+            return Ok(false);
+        }
+        self.find(comparator, key, sequence)
+    }
+
+    fn find(
+        &mut self,
+        comparator: &Comparator,
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<bool> {
+        let newest = |list: &List| list.max_covering_seq(comparator, key, self.sequence);
+        let inside = |file: &FileMetaData| inside_file(comparator, key, file);
+        if self.memtables.iter().any(|list| newest(list) > sequence)
+            || self.files.iter().any(|(file, list)| newest(list) > sequence && inside(file))
+        {
+            return Ok(true);
+        }
+        if !self.reached.as_ref().is_some_and(|reached| reached.0.load(Relaxed)) {
+            return Ok(false);
+        }
+        for level in &mut self.levels {
+            if level.newest_over(key, self.sequence)? > sequence {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The tombstones of a sorted level, of one or two of its files at a time.
+struct LevelDels {
+    tables: Arc<TableCache>,
+    cache_only: bool,
+    comparator: InternalKeyComparator,
+    level: Arc<Level>,
+    span: Option<Span>,
+}
+
+/// The keys strictly between two files, `first - 1` and `end`, and what can cover them: the
+/// tombstones of the only file in between, or nothing.
+struct Span {
+    first: usize,
+    end: usize,
+    list: Option<List>,
+}
+
+impl LevelDels {
+    /// The newest sequence at or below `upper` of a tombstone over `key`; 0 if there is none.
+    fn newest_over(&mut self, key: &[u8], upper: SequenceNumber) -> Result<SequenceNumber> {
+        if !self.span.as_ref().is_some_and(|span| self.is_within(key, span)) {
+            return self.search(key, upper);
+        }
+        let Some(Span { first, list: Some(list), .. }) = &self.span else { return Ok(0) };
+        Ok(self.newest_in(&self.level.files()[*first], list, key, upper))
+    }
+
+    fn is_within(&self, key: &[u8], span: &Span) -> bool {
+        let (files, comparator) = (self.level.files(), &self.comparator.user);
+        let before = |file: &Arc<FileMetaData>| {
+            comparator.compare(key, file.smallest_user_key()) == Ordering::Less
+        };
+        let behind = |file: &Arc<FileMetaData>| {
+            comparator.compare(key, file.largest_user_key()) == Ordering::Greater
+        };
+        files.get(span.end).is_none_or(before)
+            && span.first.checked_sub(1).is_none_or(|last| behind(&files[last]))
+    }
+
+    fn newest_in(
+        &self,
+        file: &FileMetaData,
+        list: &List,
+        key: &[u8],
+        upper: SequenceNumber,
+    ) -> SequenceNumber {
+        let comparator = &self.comparator.user;
+        match list.max_covering_seq(comparator, key, upper) {
+            found if found > 0 && inside_file(comparator, key, file) => found,
+            _ => 0,
+        }
+    }
+
+    /// As `newest_over`, where the span does not hold `key`: it moves there.
+    fn search(&mut self, key: &[u8], upper: SequenceNumber) -> Result<SequenceNumber> {
+        self.span = None;
+        let level = Arc::clone(&self.level);
+        let mut target = Vec::with_capacity(key.len() + dbformat::TRAILER_LEN);
+        dbformat::append_internal_key(&mut target, key, MAX_SEQUENCE, 0xff);
+        let start = level.find_file(&self.comparator, &target);
+        let comparator = &self.comparator.user;
+        let mut span = Span { first: start, end: start, list: None };
+        let mut newest = 0;
+        for file in &level.files()[start..] {
+            if comparator.compare(file.smallest_user_key(), key) == Ordering::Greater {
+                break;
+            }
+            span.end += 1;
+            span.list = self.list_of(file)?;
+            if let Some(list) = &span.list {
+                newest = newest.max(self.newest_in(file, list, key, upper));
+            }
+        }
+        // Two files that share the key: what is found holds for this key alone.
+        if span.end - span.first < 2 {
+            if span.list.is_none() {
+                let clear = |file: &&Arc<FileMetaData>| file.has_no_range_deletions();
+                let (before, behind) = level.files().split_at(span.end);
+                span.end += behind.iter().take(WIDEN_MAX).take_while(clear).count();
+                let before = &before[..span.first];
+                span.first -= before.iter().rev().take(WIDEN_MAX).take_while(clear).count();
+            }
+            self.span = Some(span);
+        }
+        Ok(newest)
+    }
+
+    fn list_of(&self, file: &FileMetaData) -> Result<Option<List>> {
+        if file.has_no_range_deletions() {
+            return Ok(None);
+        }
+        let options = TableReadOptions { cache_only: self.cache_only, ..Default::default() };
+        let table = self.tables.table_for(&options, file, self.level.number())?;
+        Ok(table.range_tombstones())
     }
 }
 
@@ -92,11 +294,7 @@ pub(crate) fn truncate_to_file(
 }
 
 /// `key` lies where the tombstones of `file` count; see [`truncate_to_file`].
-pub(crate) fn inside_file(
-    comparator: &Comparator,
-    key: &[u8],
-    file: &pumice_manifest::FileMetaData,
-) -> bool {
+pub(crate) fn inside_file(comparator: &Comparator, key: &[u8], file: &FileMetaData) -> bool {
     if comparator.compare(key, user_key(&file.smallest)) == Ordering::Less {
         return false;
     }

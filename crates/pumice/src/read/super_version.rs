@@ -9,62 +9,10 @@
 //! were ingested between the two (`CfData::ingestions` says so), load both again: writes that came
 //! after the files go to a memtable that the old super version has too, and it lacks the files.
 
-use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Comparator, Result};
 use pumice_manifest::Version;
 use pumice_memtable::MemTable;
-
-use crate::read::range_del::truncate_to_file;
-use crate::table_cache::TableCache;
-
-/// A version with what is derived from its files on first use.
-pub struct LiveVersion {
-    /// The files.
-    pub version: Arc<Version>,
-    tombstones: OnceLock<Option<Arc<FragmentedTombstones>>>,
-}
-
-impl LiveVersion {
-    /// Wraps a version.
-    pub fn new(version: Arc<Version>) -> Self {
-        LiveVersion { version, tombstones: OnceLock::new() }
-    }
-
-    /// The range tombstones of all files, cut to file boundaries; None when there are none.
-    ///
-    /// # Errors
-    /// Of opening a table. May read files and so suspend.
-    pub fn tombstones(
-        &self,
-        cache: &TableCache,
-        comparator: &Comparator,
-    ) -> Result<Option<Arc<FragmentedTombstones>>> {
-        if let Some(found) = self.tombstones.get() {
-            return Ok(found.clone());
-        }
-        let mut all = Vec::new();
-        for (number, level) in self.version.levels().iter().enumerate() {
-            for file in level.files() {
-                if let Some(list) = cache.table_at(file, number)?.range_tombstones() {
-                    truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
-                }
-            }
-        }
-        let list =
-            (!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator)));
-        Ok(self.tombstones.get_or_init(|| list).clone())
-    }
-}
-
-impl Deref for LiveVersion {
-    type Target = Version;
-    fn deref(&self) -> &Version {
-        &self.version
-    }
-}
 
 /// See the module head.
 pub struct SuperVersion {
@@ -73,7 +21,7 @@ pub struct SuperVersion {
     /// Memtables waiting for flush, newest first.
     pub imm: Vec<Arc<MemTable>>,
     /// The table files.
-    pub version: Arc<LiveVersion>,
+    pub version: Arc<Version>,
     /// `CfData::ingestions` when it was made.
     pub ingestions: u64,
 }

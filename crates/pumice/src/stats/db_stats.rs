@@ -125,6 +125,11 @@ impl DbStats {
         self.counters.wal_syncs.load(Relaxed)
     }
 
+    /// Bytes of all records of the WAL.
+    pub fn wal_bytes(&self) -> u64 {
+        self.counters.wal_bytes.load(Relaxed)
+    }
+
     /// Counts bytes that went to the WAL, and its sync.
     #[inline]
     pub fn wal_written(&self, bytes: u64, synced: bool) {

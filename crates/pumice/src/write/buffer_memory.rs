@@ -1,4 +1,4 @@
-//! The memory of memtables under a limit that databases share: sealing the largest ones, waiting.
+//! The memory of memtables under a limit that databases share: sealing the oldest ones, waiting.
 //!
 //! With `allow_stall` a leader waits at the limit, and while it does nobody else of its database
 //! can seal a memtable. So it goes on sealing until what is left fits, has sealed memtables flushed
@@ -72,7 +72,8 @@ impl DbInner {
     /// Seals memtables while those that take writes are over the limit by themselves, and has all
     /// that are sealed flushed; whether there are any. Requires leadership.
     fn free_memory(&self, manager: &WriteBufferManager) -> Result<bool> {
-        while manager.must_flush() && self.switch_largest()? {}
+        // Nobody writes meanwhile, so that one more sealed memtable stops nobody.
+        while manager.must_flush() && self.switch_oldest(true)? {}
         let mut state = self.state.lock();
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
         let sealed: Vec<u32> = sealed
@@ -88,15 +89,24 @@ impl DbInner {
         Ok(!sealed.is_empty())
     }
 
-    /// The write-buffer budget is used up: seals the largest memtable, if one has entries.
-    /// Requires leadership.
-    pub(super) fn switch_largest(&self) -> Result<bool> {
-        let largest = {
+    /// The write-buffer budget is used up: seals the memtable that was made first, of those that
+    /// have entries. Families that have one to be flushed already are passed over, as by RocksDB's
+    /// `HandleWriteBufferManagerFlush`: to seal another would only bring their writers closer to a
+    /// stop. False if none is left. Requires leadership.
+    pub(super) fn switch_oldest_idle(&self) -> Result<bool> {
+        self.switch_oldest(false)
+    }
+
+    /// As `switch_oldest_idle`; with `any` the others come after those.
+    fn switch_oldest(&self, any: bool) -> Result<bool> {
+        let oldest = {
             let state = self.state.lock();
             let candidates = state.cfs.values().filter(|cf| !cf.mem.is_empty());
-            candidates.max_by_key(|cf| cf.mem.memory_bytes()).map(|cf| cf.data.id)
+            let idle = candidates.filter(|cf| any || !cf.has_flush_to_come());
+            idle.min_by_key(|cf| (cf.has_flush_to_come(), cf.mem.earliest_seq()))
+                .map(|cf| cf.data.id)
         };
-        let Some(id) = largest else { return Ok(false) };
+        let Some(id) = oldest else { return Ok(false) };
         self.switch_memtables(&BTreeSet::from([id]), FlushReason::WriteBufferManager)?;
         Ok(true)
     }

@@ -89,7 +89,7 @@ impl DbInner {
         if let Some(manager) = &self.write_buffer_manager
             && manager.should_flush()
         {
-            self.switch_largest()?;
+            self.switch_oldest_idle()?;
         }
         if let Some(manager) = &self.write_buffer_manager
             && manager.should_stall()

@@ -108,8 +108,11 @@ impl Wals {
         self.fs.sync_dir(&self.dir)
     }
 
-    /// How the next log is written.
+    /// How the next log is written; when what is written goes to the device, also in this one.
     pub fn set_writer_options(&mut self, options: WriterOptions) {
+        if let Some(log) = &mut self.current {
+            log.set_bytes_per_sync(options.bytes_per_sync, options.strict_bytes_per_sync);
+        }
         self.writer_options = options;
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 pub mod probe;
+pub mod watched;
 
 use std::sync::Arc;
 

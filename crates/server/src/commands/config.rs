@@ -56,7 +56,17 @@ fn set(call: &mut Call<'_, '_>) -> Outcome<()> {
     }
     let texts: Vec<_> = args.iter().map(|arg| lossy(arg)).collect();
     let pairs: Vec<_> = texts.chunks_exact(2).map(|p| (p[0].as_str(), p[1].as_str())).collect();
-    call.shared.config.change(&pairs).map_err(fail)?;
+    let old = call.shared.config.change(&pairs).map_err(fail)?;
+    let of_tls = pairs.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with("tls-"));
+    if let Some((name, _)) = of_tls
+        && let Err(why) = call.shared.take_over_tls()
+    {
+        call.shared.config.restore(old);
+        return Err(fail(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - Unable to update TLS \
+             configuration: {why}"
+        )));
+    }
     call.shared.settings_changed();
     if let Some((_, password)) = pairs.iter().find(|(n, _)| n.eq_ignore_ascii_case("requirepass")) {
         call.shared.acl.set_default_password(password.as_bytes());

@@ -396,7 +396,7 @@ impl Connection<'_> {
             parser.arguments(bytes, &mut args);
             let now = time::wall_micros() / 1000;
             // Replies before it go first: its own go another way.
-            let listens = args[0].to_ascii_lowercase().ends_with(b"subscribe");
+            let listens = is_about_listening(args[0]);
             self.is_parsed = listens && !self.out.is_empty();
             if self.is_parsed {
                 return Pause::Flush;
@@ -530,6 +530,13 @@ impl Connection<'_> {
         self.ready = 0;
         sent
     }
+}
+
+/// `command` is SUBSCRIBE or one of its kin.
+fn is_about_listening(command: &[u8]) -> bool {
+    const WORD: &[u8] = b"subscribe";
+    let start = command.len().checked_sub(WORD.len());
+    start.is_some_and(|start| command[start..].eq_ignore_ascii_case(WORD))
 }
 
 /// Sends what is put into the outbox until the connection ends, or leaves too much lying.

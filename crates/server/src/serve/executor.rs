@@ -234,7 +234,10 @@ fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began:
         seconds: now / 1000,
     };
     let client = &session.client;
-    shared.slow.measured(&command, || (client.address.clone(), client.name.lock().clone()));
+    shared.slow.measured(&command, |address, name| {
+        address.push_str(&client.address);
+        name.extend_from_slice(&client.name.lock());
+    });
 }
 
 fn begin(keyspace: &Keyspace, access: Access, db: u8, now: u64) -> Outcome<Txn<'_>> {

@@ -27,7 +27,7 @@ pub enum Cover {
     Plain,
     /// TLS.
     #[cfg(feature = "tls")]
-    Tls(std::sync::Arc<rustls::ServerConfig>),
+    Tls(super::tls::Settings),
 }
 
 impl Cover {
@@ -39,7 +39,7 @@ impl Cover {
         match self {
             Cover::Plain => Ok(Link::Plain(socket)),
             #[cfg(feature = "tls")]
-            Cover::Tls(settings) => Ok(Link::Tls(Box::new(Tls::new(settings, socket)?))),
+            Cover::Tls(settings) => Ok(Link::Tls(Box::new(Tls::new(&settings.now(), socket)?))),
         }
     }
 

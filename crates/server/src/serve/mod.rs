@@ -189,7 +189,7 @@ fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
         return Ok(None);
     }
     let addresses = tcp_addresses(config, "bind", "tls-port")?;
-    Ok(Some((addresses, Cover::Tls(tls::settings(config)?))))
+    Ok(Some((addresses, Cover::Tls(tls::Settings::new(tls::settings(config)?)))))
 }
 
 /// There is no such setting.
@@ -197,6 +197,21 @@ fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
 fn for_tls(_: &Config) -> Result<Option<ForTls>, String> {
     Ok(None)
 }
+
+/// From now on CONFIG SET changes what connections to come are made with.
+#[cfg(feature = "tls")]
+fn let_tls_change(shared: &Shared, tls: &Option<ForTls>) {
+    if let Some((_, Cover::Tls(settings))) = tls {
+        let settings = settings.clone();
+        let change = Box::new(move |config: &Config| settings.read_anew(config));
+        // It is set once: a server starts once.
+        drop(shared.tls_changed.set(change));
+    }
+}
+
+/// There are no such settings.
+#[cfg(not(feature = "tls"))]
+fn let_tls_change(_: &Shared, _: &Option<ForTls>) {}
 
 impl Running {
     /// Opens the data, listens and serves. `mode`: how fibers do input and output. Suspends.
@@ -230,6 +245,7 @@ impl Running {
         let tls = for_tls(&config)?;
         let keyspace = open(&config, &runtime, foreign)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
+        let_tls_change(&server.shared, &tls);
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
         let mut running = Running {

@@ -68,6 +68,30 @@ fn read(setting: &str, path: &str) -> Result<Vec<u8>, String> {
     os::read_file(Path::new(path)).map_err(|error| format!("{setting}: {path}: {error}"))
 }
 
+/// Certificates and rules of connections to come; those that there are keep theirs.
+#[derive(Clone)]
+pub struct Settings(Arc<Mutex<Arc<ServerConfig>>>);
+
+impl Settings {
+    /// These, for now.
+    pub fn new(config: Arc<ServerConfig>) -> Settings {
+        Settings(Arc::new(Mutex::new(config)))
+    }
+    /// Those of a connection that begins.
+    pub fn now(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.lock())
+    }
+    /// Reads anew what `config` names. Suspends.
+    ///
+    /// # Errors
+    /// As [`settings`]; then they stay as they are.
+    pub fn read_anew(&self, config: &Config) -> Result<(), String> {
+        let new = settings(config)?;
+        *self.0.lock() = new;
+        Ok(())
+    }
+}
+
 /// What the settings say about TLS. Suspends.
 ///
 /// # Errors

@@ -188,18 +188,23 @@ pub const SETTINGS: &[Setting] = &[
         "Seconds after which a silent client is let go; 0 for never.",
     ),
     #[cfg(feature = "tls")]
-    fixed(
+    mutable(
         "tls-auth-clients",
         Form::Choice(&["yes", "no", "optional"]),
         "yes",
         "Whether clients show a certificate of tls-ca-cert-file; optional: if they have one.",
     ),
     #[cfg(feature = "tls")]
-    fixed("tls-ca-cert-file", Form::Text, "", "Certificates, in PEM, that sign those of clients."),
+    mutable(
+        "tls-ca-cert-file",
+        Form::Text,
+        "",
+        "Certificates, in PEM, that sign those of clients.",
+    ),
     #[cfg(feature = "tls")]
-    fixed("tls-cert-file", Form::Text, "", "The server's certificate and its chain, in PEM."),
+    mutable("tls-cert-file", Form::Text, "", "The server's certificate and its chain, in PEM."),
     #[cfg(feature = "tls")]
-    fixed("tls-key-file", Form::Text, "", "The private key of that certificate, in PEM."),
+    mutable("tls-key-file", Form::Text, "", "The private key of that certificate, in PEM."),
     #[cfg(feature = "tls")]
     fixed("tls-port", Form::Number(0, 65535), "0", "TCP port for TLS; 0 for none."),
     fixed("unixsocket", Form::Text, "", "Path of a socket to listen on; empty for none."),
@@ -378,11 +383,11 @@ impl Config {
         Ok(())
     }
 
-    /// What CONFIG SET does: all of the pairs or none.
+    /// What CONFIG SET does: all of the pairs or none. What they were before.
     ///
     /// # Errors
     /// The reply.
-    pub fn change(&self, pairs: &[(&str, &str)]) -> Result<(), String> {
+    pub fn change(&self, pairs: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
         let mut changes: Vec<(&'static str, String)> = Vec::new();
         for (name, value) in pairs {
             let failed = |why: &str| {
@@ -405,8 +410,14 @@ impl Config {
             }
             changes.push((setting.name, setting.checked(value).map_err(|why| failed(&why))?));
         }
-        self.values.lock().extend(changes);
-        Ok(())
+        let mut values = self.values.lock();
+        let old = |(name, value)| values.insert(name, value).map(|old| (name, old));
+        Ok(changes.into_iter().filter_map(old).collect())
+    }
+
+    /// Takes back what [`Config::change`] has done.
+    pub fn restore(&self, old: Vec<(&'static str, String)>) {
+        self.values.lock().extend(old);
     }
 
     /// Reads a file of lines `name value`; `#` begins a comment.
@@ -466,7 +477,7 @@ mod tests {
             let texts = [
                 config.set(name, value),
                 config.read_file(&format!("{} {value}", name.to_uppercase())),
-                config.change(&[(name, value)]),
+                config.change(&[(name, value)]).map(drop),
             ];
             for text in texts {
                 if cfg!(feature = "tls") {

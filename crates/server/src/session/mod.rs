@@ -24,8 +24,8 @@ pub mod waiters;
 pub mod watch;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::txn::Event;
@@ -136,6 +136,9 @@ impl Session {
     }
 }
 
+/// See [`Shared::tls_changed`]; why they are no good.
+pub type TlsChanged = Box<dyn Fn(&Config) -> Result<(), String> + Send + Sync>;
+
 /// What all connections share.
 pub struct Shared {
     /// The data.
@@ -160,6 +163,8 @@ pub struct Shared {
     pub slow: slowlog::Slow,
     /// A client has asked the server to end.
     pub wants_end: AtomicBool,
+    /// Takes settings of TLS over that have changed, if connections speak it.
+    pub tls_changed: OnceLock<TlsChanged>,
     /// Classes of events that are published.
     notified: pumice_port::sync::Mutex<Arc<str>>,
     notifies: AtomicBool,
@@ -180,6 +185,7 @@ impl Shared {
             stats: stats::Stats::default(),
             slow: slowlog::Slow::default(),
             wants_end: AtomicBool::new(false),
+            tls_changed: OnceLock::new(),
             notified: pumice_port::sync::Mutex::new(Arc::from("")),
             notifies: AtomicBool::new(false),
         };
@@ -203,6 +209,15 @@ impl Shared {
         let any = classes.contains(['K', 'E']);
         *self.notified.lock() = Arc::from(classes.as_str());
         self.notifies.store(any, Ordering::Release);
+    }
+
+    /// Settings of TLS have changed: connections from now on are made with them. Their files are
+    /// read anew. Suspends.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words; then nothing changes for connections.
+    pub fn take_over_tls(&self) -> Result<(), String> {
+        self.tls_changed.get().map_or(Ok(()), |take_over| take_over(&self.config))
     }
 
     /// The connection listens to nothing any more.

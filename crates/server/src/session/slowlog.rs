@@ -23,7 +23,7 @@ const SAMPLES: usize = 160;
 pub const BUCKETS: usize = 24;
 
 /// A command that took long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// Never used twice.
     pub id: u64,
@@ -83,8 +83,8 @@ pub struct Measured<'a> {
     pub seconds: u64,
 }
 
-/// What is kept of arguments; what may hold a secret is not.
-fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
+/// Keeps what is kept of arguments in `kept`, in memory that it has; what may hold a secret is not.
+fn shorten(args: &[&[u8]], kept: &mut Vec<Vec<u8>>) {
     let is = |at: usize, word: &str| {
         args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
     };
@@ -96,22 +96,23 @@ fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
         () => usize::MAX,
     };
     let shown = if args.len() > ARGUMENTS { ARGUMENTS - 1 } else { args.len() };
-    let mut kept = Vec::new();
-    for (at, arg) in args.iter().enumerate().take(shown) {
+    kept.resize(shown + usize::from(shown < args.len()), Vec::new());
+    kept.iter_mut().for_each(Vec::clear);
+    for (at, (arg, kept)) in args.iter().zip(&mut kept[..shown]).enumerate() {
+        if at >= secret_from {
+            kept.extend_from_slice(b"(redacted)");
+            continue;
+        }
+        kept.extend_from_slice(&arg[..arg.len().min(ARGUMENT_BYTES)]);
         let more = arg.len().saturating_sub(ARGUMENT_BYTES);
-        kept.push(match more {
-            _ if at >= secret_from => b"(redacted)".to_vec(),
-            0 => arg.to_vec(),
-            _ => {
-                let text = format!("... ({more} more bytes)");
-                [&arg[..ARGUMENT_BYTES], text.as_bytes()].concat()
-            }
-        });
+        if more > 0 {
+            kept.extend_from_slice(format!("... ({more} more bytes)").as_bytes());
+        }
     }
     if shown < args.len() {
-        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+        let text = format!("... ({} more arguments)", args.len() - shown);
+        kept[shown].extend_from_slice(text.as_bytes());
     }
-    kept
 }
 
 impl Slow {
@@ -131,21 +132,34 @@ impl Slow {
         log.entries.drain(..more);
     }
 
-    /// A command was carried out. `who` says address and name of who asked.
-    pub fn measured(&self, command: &Measured<'_>, who: impl FnOnce() -> (String, Vec<u8>)) {
+    /// Logs a command. Under load all may be slow, by waiting for each other: the entry that goes
+    /// gives its memory to the one that comes.
+    fn note(&self, command: &Measured<'_>, who: impl FnOnce(&mut String, &mut Vec<u8>)) {
+        let most = self.log_entries.load(Ordering::Relaxed) as usize;
+        let mut log = self.log.lock();
+        let id = log.next;
+        log.next += 1;
+        let is_full = log.entries.len() >= most.max(1);
+        let old = if is_full { log.entries.pop_front() } else { None };
+        let mut entry = old.unwrap_or_default();
+        entry.address.clear();
+        entry.name.clear();
+        who(&mut entry.address, &mut entry.name);
+        shorten(command.args, &mut entry.args);
+        (entry.id, entry.seconds, entry.micros) = (id, command.seconds, command.micros);
+        log.entries.push_back(entry);
+        self.trim(&mut log);
+    }
+
+    /// A command was carried out. `who` adds address and name of who asked.
+    pub fn measured(&self, command: &Measured<'_>, who: impl FnOnce(&mut String, &mut Vec<u8>)) {
         let micros = command.micros;
         let bits = (u64::BITS - micros.leading_zeros()) as usize;
         self.counts[bits.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
         let limit = self.log_micros.load(Ordering::Relaxed);
         if command.is_logged && limit >= 0 && micros >= limit as u64 {
-            let (address, name) = who();
-            let mut log = self.log.lock();
-            let (id, seconds) = (log.next, command.seconds);
-            let args = shortened(command.args);
-            log.next += 1;
-            log.entries.push_back(Entry { id, seconds, micros, args, address, name });
-            self.trim(&mut log);
+            self.note(command, who);
         }
         let threshold = self.latency_millis.load(Ordering::Relaxed);
         if threshold > 0 && micros / 1000 >= threshold {
@@ -199,5 +213,52 @@ impl Slow {
         let is = |event: &str| names.iter().any(|name| name.eq_ignore_ascii_case(event.as_bytes()));
         events.retain(|event, _| !names.is_empty() && !is(event));
         before - events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn log(slow: &Slow, args: &[&[u8]], name: &str) -> Entry {
+        let command = Measured { args, is_fast: false, is_logged: true, micros: 7, seconds: 9 };
+        slow.measured(&command, |address, own| {
+            address.push_str(name);
+            own.extend_from_slice(name.as_bytes());
+        });
+        slow.log.lock().entries.back().unwrap().clone()
+    }
+
+    /// Entries get the memory of others, and nothing else of them.
+    #[pumice_test_macros::test]
+    fn an_entry_has_nothing_of_the_one_that_went() {
+        let full = Slow::default();
+        full.log_entries.store(1, Ordering::Relaxed);
+        let long = [b'x'; 200];
+        let many = vec![&b"argument"[..]; 40];
+        let commands: [&[&[u8]]; 6] = [
+            &[b"set", b"key", &long],
+            &[b"AUTH", b"name", b"secret"],
+            &[b"get", b"k"],
+            &many,
+            &[b"ping"],
+            &[b"config", b"set", b"requirepass", b"secret"],
+        ];
+        for (number, args) in commands.iter().enumerate() {
+            let name = &"a name"[..number + 1];
+            let empty = Slow::default();
+            empty.log_entries.store(1, Ordering::Relaxed);
+            let (again, fresh) = (log(&full, args, name), log(&empty, args, name));
+            assert_eq!(again.args, fresh.args);
+            assert_eq!((again.address, again.name), (name.to_string(), name.as_bytes().to_vec()));
+            assert_eq!((again.id, full.len()), (number as u64, 1));
+            assert!(!again.args.concat().windows(6).any(|part| part == b"secret"));
+        }
+        full.log_entries.store(0, Ordering::Relaxed);
+        let command =
+            Measured { args: &many, is_fast: true, is_logged: true, micros: 1, seconds: 1 };
+        full.measured(&command, |_, _| {});
+        assert!(full.is_empty(), "none is kept");
     }
 }

@@ -146,12 +146,12 @@ impl TableIter {
 
     /// Moves to the first entry at or after internal key `target`.
     pub fn seek(&mut self, target: &[u8]) {
-        if self.seek_in_block(target) {
+        if self.seek_in_block(target, Heading::Forward) {
             return;
         }
         self.reset();
         if self.prefix_may_match(target, Heading::Forward) {
-            self.seek_by_index(target);
+            self.seek_by_index(target, Heading::Forward);
         }
     }
 
@@ -159,26 +159,40 @@ impl TableIter {
         !self.has_prefixes || self.table.prefix_may_match(&self.options, target, heading)
     }
 
-    /// `seek` by way of the index, from nowhere.
-    fn seek_by_index(&mut self, target: &[u8]) {
+    /// `seek` by way of the index, from nowhere; with `Backward` it ends at the last entry of the
+    /// block where `target` would be, if that is behind all of them.
+    fn seek_by_index(&mut self, target: &[u8], heading: Heading) {
         let moved = self.enter_target(target);
         self.settle(moved);
         let Some(block) = &self.block else { return };
         self.cursor.seek(block.block(), &self.table.comparator, target);
         if !self.cursor.valid() {
-            self.leave_forward();
-            self.check_side(target, Ordering::Less);
+            self.leave_target(target, heading);
+        }
+    }
+
+    /// All entries of the block in which `target` belongs are before it.
+    fn leave_target(&mut self, target: &[u8], heading: Heading) {
+        match heading {
+            Heading::Forward => {
+                self.leave_forward();
+                self.check_side(target, Ordering::Less);
+            }
+            // A malformed entry ended the search: that is to be told, not passed over.
+            Heading::Backward if self.cursor.damaged() => self.leave_forward(),
+            // What comes next is not needed: it is not even read.
+            Heading::Backward => self.place_last(),
         }
     }
 
     /// Moves to the last entry at or before internal key `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
-        if !self.seek_in_block(target) {
+        if !self.seek_in_block(target, Heading::Backward) {
             self.reset();
             if !self.prefix_may_match(target, Heading::Backward) {
                 return;
             }
-            self.seek_by_index(target);
+            self.seek_by_index(target, Heading::Backward);
         }
         if self.error.is_some() {
             return;
@@ -230,7 +244,7 @@ impl TableIter {
 
     /// A short hop forward inside the current block needs no index search: the target lies behind
     /// the current entry and not behind the block's separator.
-    fn seek_in_block(&mut self, target: &[u8]) -> bool {
+    fn seek_in_block(&mut self, target: &[u8], heading: Heading) -> bool {
         let (true, Some(block)) = (self.valid(), &self.block) else { return false };
         let cmp = &self.table.comparator;
         if cmp.compare(self.cursor.key(), target).is_gt() {
@@ -241,8 +255,7 @@ impl TableIter {
         if inside {
             self.cursor.seek(block.block(), cmp, target);
             if !self.cursor.valid() {
-                self.leave_forward();
-                self.check_side(target, Ordering::Less);
+                self.leave_target(target, heading);
             }
         }
         inside

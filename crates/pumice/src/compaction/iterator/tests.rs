@@ -101,6 +101,7 @@ fn settings(
         beyond: None,
         // Three long values merge into too much.
         limits: SizeLimits::lowered(1 << 10),
+        enforce_single_del_contracts: false,
     }
 }
 
@@ -363,6 +364,38 @@ fn single_deletions_pair_with_one_value_of_their_stripe_only() {
     assert_eq!(compact_bytewise(&pair, &[8], false).entries.len(), 2);
     assert_eq!(compact_bytewise(&pair, &[8], true).entries.len(), 2);
     assert!(compact_bytewise(&pair, &[7 - 1], false).entries.is_empty());
+}
+
+#[pumice_test_macros::test]
+fn a_single_deletion_above_a_deletion_is_reported() {
+    use ValueType::{Deletion, SingleDeletion, Value};
+    let icmp = InternalKeyComparator::new(Comparator::Bytewise);
+    let list = Arc::new(FragmentedTombstones::empty());
+    let pair = [("k", 9, SingleDeletion, ""), ("k", 7, Deletion, "")];
+    let hidden = [("k", 11, Value, "new"), pair[0], pair[1]];
+    let reversed = [("k", 9, Deletion, ""), ("k", 7, SingleDeletion, "")];
+    for (input, snapshots, misused) in [
+        (&pair[..], &[][..], true),
+        (&pair[..], &[8][..], false), // In another stripe nobody is misled.
+        (&hidden[..], &[][..], true),
+        (&reversed[..], &[][..], false),
+    ] {
+        for enforced in [true, false] {
+            let snapshots = snapshots.iter().copied().collect();
+            let settings = CompactionSettings {
+                enforce_single_del_contracts: enforced,
+                ..settings(&icmp, &snapshots, false, &list)
+            };
+            let entries = Entries::new(run_of(input).entries, &icmp);
+            let mut entries = CompactionIterator::new(entries, settings);
+            entries.seek_to_first();
+            while entries.valid() {
+                entries.next();
+            }
+            let misuse = entries.status().is_err_and(|error| error.is_corruption());
+            assert_eq!(misuse, enforced && misused, "{input:?} {snapshots:?}");
+        }
+    }
 }
 
 #[pumice_test_macros::test]

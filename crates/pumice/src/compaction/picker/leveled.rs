@@ -12,24 +12,35 @@ use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
 /// A trivial move takes at most so many files, not to flood the next level.
 const MAX_MOVED_FILES: usize = 4;
 
-/// The most urgent compaction that can run now.
+/// Which compactions may be picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Any.
+    All,
+    /// Those that L0 waits for: out of L0, and out of the level below it, which every compaction of
+    /// L0 rewrites.
+    Upper,
+    /// Those inside L0.
+    Merges,
+}
+
+/// The most urgent compaction within `reach` that can run now.
 pub fn pick(
     ctx: &PickContext<'_>,
     scores: &LevelScores,
     marks: &FileMarks,
     cache: &mut PriorityCache,
+    reach: Reach,
 ) -> Option<CompactionPick> {
-    by_score(ctx, scores, cache, |_| true).or_else(|| by_mark(ctx, marks))
-}
-
-/// The most urgent compaction of those that writers wait for: out of L0, and out of the level below
-/// it, which every compaction of L0 rewrites.
-pub fn pick_upper(
-    ctx: &PickContext<'_>,
-    scores: &LevelScores,
-    cache: &mut PriorityCache,
-) -> Option<CompactionPick> {
-    by_score(ctx, scores, cache, |level| level == 0 || level == ctx.targets.base_level)
+    let upper = |level| level == 0 || level == ctx.targets.base_level;
+    match reach {
+        Reach::All => by_score(ctx, scores, cache, |_| true).or_else(|| by_mark(ctx, marks)),
+        Reach::Upper => by_score(ctx, scores, cache, upper),
+        Reach::Merges => {
+            let pick = inside_level0(ctx, ctx.pick_intra_level0()?)?;
+            Some(CompactionPick { score: scores.score(0), ..pick })
+        }
+    }
 }
 
 /// The first of the `wanted` levels with a score of 1 or more that offers a compaction.
@@ -65,7 +76,8 @@ fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<Compaction
 }
 
 /// A compaction of L0 files: a move, or a merge of a small L0 with itself, or one of the oldest
-/// files with the base level. Only moves may run beside another compaction of L0.
+/// files with the base level. Only moves may run beside another compaction out of L0; a merge of
+/// newer files with themselves stands in the way of nothing.
 fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
         return None;
@@ -79,12 +91,12 @@ fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
         }
     }
     let small = || inside_level0(ctx, ctx.pick_small_level0()?);
-    if ctx.running.level0_busy() {
+    if ctx.running.leaves_level0() {
         return small();
     }
     small().or_else(|| {
         let oldest = ctx.version.files(0).last()?;
-        let inputs = ctx.expand_level0(InputLevel::new(0, vec![oldest.clone()]), base)?;
+        let inputs = ctx.expand_oldest_level0(oldest, base)?;
         ctx.complete(Start::new(CompactionReason::LevelL0FilesNum, base, inputs))
     })
 }

@@ -28,7 +28,7 @@ use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Ver
 
 pub use fifo::FifoRules;
 pub use files::{FilesRequest, pick_files};
-pub use leveled::{pick, pick_upper};
+pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
 pub use running::RunningCompactions;

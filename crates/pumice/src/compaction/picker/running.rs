@@ -103,6 +103,15 @@ impl RunningCompactions {
         self.entries.iter().any(|e| e.inputs.first().is_some_and(|i| i.level == 0))
     }
 
+    /// Some compaction takes files out of L0.
+    pub fn leaves_level0(&self) -> bool {
+        let leaves = |entry: &Entry| {
+            entry.inputs.first().is_some_and(|input| input.level == 0)
+                && entry.output.as_ref().is_none_or(|output| output.level != 0)
+        };
+        self.entries.iter().any(leaves)
+    }
+
     /// Every file being compacted, with its level: what scores leave out.
     pub fn files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         let inputs = self.entries.iter().flat_map(|e| &e.inputs);

@@ -7,6 +7,9 @@ use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
 
+/// A compaction of L0 takes at least so many times what it rewrites of the output level.
+const BATCH_OVER_BASE: u64 = 4;
+
 /// What is known about a pick before its output level is looked at.
 pub(super) struct Start {
     pub reason: CompactionReason,
@@ -76,6 +79,39 @@ impl PickContext<'_> {
         let below = self.version.level(output_level).overlapping_files(&range, self.cmp());
         let busy = |f: &Arc<FileMetaData>| f.is_being_compacted();
         (!expanded.any_busy() && !below.iter().any(busy)).then_some(expanded)
+    }
+
+    /// The oldest L0 file with all that overlap it, transitively, up to those that are being
+    /// merged: newer ones may stay. `None` if a file in the way is being compacted.
+    pub(super) fn expand_oldest_level0(
+        &self,
+        oldest: &Arc<FileMetaData>,
+        output_level: usize,
+    ) -> Option<InputLevel> {
+        let files = self.version.files(0);
+        let newer = files.iter().rposition(|f| f.is_being_compacted()).map_or(0, |at| at + 1);
+        let older = &files[files.len() - self.level0_batch(&files[newer..], output_level)..];
+        let range = UserRange::of_files(self.version.comparator(), std::slice::from_ref(oldest));
+        let mut expanded = self.version.get_overlapping_inputs(0, &range);
+        expanded.retain(|file| older.iter().any(|own| own.number == file.number));
+        let range = UserRange::of_files(self.version.comparator(), &expanded);
+        let below = self.version.level(output_level).overlapping_files(&range, self.cmp());
+        let busy = |f: &Arc<FileMetaData>| f.is_being_compacted();
+        (!expanded.is_empty() && !below.iter().any(busy)).then(|| InputLevel::new(0, expanded))
+    }
+
+    /// How many of these files, oldest last, one compaction into `output_level` takes: no more than
+    /// compactions may have bytes, lest an L0 of merged files leaves in one job that takes minutes,
+    /// but enough to be worth a rewrite of that level.
+    fn level0_batch(&self, files: &[Arc<FileMetaData>], output_level: usize) -> usize {
+        let rewritten = self.version.level_bytes(output_level);
+        let enough = self.options.compaction_limit().max(BATCH_OVER_BASE.saturating_mul(rewritten));
+        let mut bytes = 0u64;
+        let fits = |file: &&Arc<FileMetaData>| {
+            bytes = bytes.saturating_add(file.file_size);
+            bytes <= enough
+        };
+        files.iter().rev().take_while(fits).count().max(1).min(files.len())
     }
 
     /// Adds the files of the output level, grows the start level where that is free, and checks

@@ -14,8 +14,8 @@ use pumice_manifest::{
 };
 
 use super::{
-    CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache,
-    RunningCompactions, UniversalRules, pick, pick_range, pick_upper,
+    CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache, Reach,
+    RunningCompactions, UniversalRules, pick, pick_range,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -102,11 +102,12 @@ impl Tree {
             options: &options,
             running: &self.running,
         };
-        let picked = match command.args.contains_key("upper") {
-            true => pick_upper(&ctx, &scores, &mut self.cache),
-            false => pick(&ctx, &scores, &marks, &mut self.cache),
+        let reach = match |name| command.args.contains_key(name) {
+            has if has("upper") => Reach::Upper,
+            has if has("merges") => Reach::Merges,
+            _ => Reach::All,
         };
-        match picked {
+        match pick(&ctx, &scores, &marks, &mut self.cache, reach) {
             Some(pick) => {
                 self.register(command, &pick);
                 show(&pick)

@@ -14,22 +14,28 @@
 //! share of the running job that is done:
 //!
 //! ```text
-//! cap = throughput * 4 ^ (1 - 2 * filled / goal)
+//! cap = throughput * 4 ^ ((3/4 - filled / goal) / (1/4))
 //! ```
 //!
-//! A burst passes while the stock is empty; half full it takes what it gives, and each job frees
-//! what came in during the one before.
+//! A burst passes while the stock is small; three quarters full it takes what it gives, and each
+//! job frees what came in during the one before.
 //!
 //! The third stock moves steadily; its law is in `debt`.
 //!
-//! While room in memory or L0 is short, or either slows writes, compactions of deeper levels write
-//! what the rest leaves of the device, and never less than a share that grows with the debt. Those
-//! out of the level below L0 are not among them: each compaction of L0 rewrites what is there.
+//! A crest is more than the device can bring to the levels while it lasts, so that has to wait.
+//! The cheapest place to wait is L0, where compactions that merge its newest files keep them few
+//! at the price of one write: deeper, what waits makes the level too large, and each compaction
+//! into it rewrites more. So while writes are near a limit the log, flushes and merges inside L0
+//! come first, and all other compactions write what these leave of the device, in the order of
+//! their scores. A tenth of the device stays free, since a queue in front of it is what writes
+//! would wait in. The more is owed, the more the compactions get at least. Where L0 is nearly full
+//! all the same, what goes out of it comes first, too.
 //!
 //! | part | is |
 //! |---|---|
 //! | this file | the laws of memory and L0, and what follows from all three |
 //! | `debt` | the law of the debt |
+//! | `probe` | whether the device takes more than is known |
 //! | `rates` | averages, and when a job will be done |
 //! | `learned` | what becomes of an admitted byte |
 //!
@@ -38,10 +44,12 @@
 
 mod debt;
 mod learned;
+mod probe;
 mod rates;
 
 use self::debt::{DebtLook, DebtWatch};
 use self::learned::Learned;
+use self::probe::Probe;
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
@@ -51,17 +59,20 @@ const RISE_SECONDS: f64 = 0.5;
 const CAP_MIN: f64 = 16.0 * 1024.0;
 /// A cap so many times above what is written does not bind, and is not given out.
 const LOOSE: f64 = 2.0;
-/// Deeper compactions keep at least this share of the device.
-const DEEP_SHARE_MIN: f64 = 0.1;
-/// What cannot wait is given so much more than it writes, lest what it shares with deeper
-/// compactions be taken for all that it can use; less the more is owed to deeper levels.
-const PUSH: f64 = 0.25;
-/// What it writes is averaged over about so many seconds.
-const URGENT_HORIZON: f64 = 1.0;
+/// Compactions that can wait keep at least this share of the device.
+const WAITING_SHARE_MIN: f64 = 0.1;
+/// So much of the device is given away while nothing is owed, and all when the debt is full.
+const USED_SHARE: f64 = 0.9;
+/// What cannot wait writes so much: an average over about so many seconds.
+const URGENT_HORIZON: f64 = 0.5;
+/// A thread stays kept for merges so many seconds after the last need, lest a long compaction takes
+/// it in between.
+const MERGE_SECONDS: f64 = 5.0;
 /// Share of the room to L0's stop that may be used where it is more than what lies below the goal.
 const GUARD_SHARE: f64 = 0.25;
-/// An empty stock takes so many times its throughput, a full one as much less.
+/// A full stock takes so many times less than its throughput, and this share of a full one as much.
 const LEAN: f64 = 4.0;
+const EVEN: f64 = 0.75;
 /// No more than this share of the room is let in before the next tick.
 const TICK_SHARE: f64 = 0.5;
 /// Ticks are so many seconds apart, or as long as this share of all memory takes to fill; and there
@@ -103,7 +114,7 @@ impl Stock {
     fn limit(&self, tick: f64) -> Limit {
         let room = self.room.max(0.0);
         let lasting = (room / self.left).min(room * TICK_SHARE / tick);
-        let lean = 1.0 - 2.0 * self.filled / self.goal.max(1.0);
+        let lean = (EVEN - self.filled / self.goal.max(1.0)) / (1.0 - EVEN);
         let balanced = self.throughput.map_or(f64::INFINITY, |rate| rate * LEAN.powf(lean));
         Limit { cap: lasting.min(balanced), room_ratio: room / self.to_free.max(1.0) }
     }
@@ -113,12 +124,21 @@ impl Stock {
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
     flush: Drain,
+    merge: Drain,
     level0: Drain,
     debt: DebtWatch,
     learned: Learned,
+    probe: Probe,
     urgent_written: Counter,
-    /// Bytes a second that all but deep compactions write, of late.
+    level0_written: Counter,
+    /// Compactions out of L0 do not wait.
+    level0_first: bool,
+    /// Bytes a second that is written by what cannot wait, of late.
     urgent: Average,
+    /// A thread is kept for merges.
+    merges: bool,
+    /// Seconds since nothing is limited.
+    free_seconds: f64,
     tick_seconds: f64,
     cap: Option<f64>,
 }
@@ -142,21 +162,34 @@ impl Adaptive {
             drained: totals.flushed,
             job_seconds: totals.flush_seconds,
         });
+        let needed = |f: &FamilyInputs| {
+            f.l0_job.is_some() || f.l0_merge.is_some() || f.l0_files >= f.l0_trigger
+        };
+        let needed = inputs.families.iter().any(needed);
+        self.merge.learn(&Look {
+            seconds,
+            rested: inputs.rested,
+            needed,
+            elapsed: oldest(|f| f.l0_merge),
+            written: totals.merge_written,
+            entries: totals.merge_entries,
+            drained: totals.merge_drained,
+            job_seconds: totals.merge_seconds,
+        });
         self.level0.learn(&Look {
             seconds,
             rested: inputs.rested,
-            needed: inputs
-                .families
-                .iter()
-                .any(|f| f.l0_job.is_some() || f.l0_files >= f.l0_trigger),
+            needed,
             elapsed: oldest(|f| f.l0_job),
             written: totals.l0_written,
             entries: totals.l0_entries,
             drained: totals.l0_drained,
             job_seconds: totals.l0_seconds,
         });
-        let urgent = totals.flush_written + totals.l0_written + totals.base_written;
-        let urgent = self.urgent_written.advance(urgent);
+        let level0 = self.level0_written.advance(totals.l0_written);
+        let urgent = totals.logged + totals.flush_written + totals.merge_written;
+        let urgent =
+            self.urgent_written.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
         self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
         let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
         self.debt.learn(&DebtLook {
@@ -164,7 +197,7 @@ impl Adaptive {
             rested: inputs.rested,
             flushed: totals.flushed,
             growth: self.learned.growth(),
-            written: totals.l0_written + totals.base_written + totals.deep_written,
+            written: totals.merge_written + totals.l0_written + totals.deep_written,
             debt: sum(|f| f.debt_bytes),
             soft: sum(|f| f.soft_bytes),
             memtable: memtables.fold(0.0, f64::max),
@@ -200,28 +233,54 @@ impl Adaptive {
         Some(stock.limit(self.tick_seconds))
     }
 
+    /// The relief that L0 of a family gets next: what it is going to free, and in how many seconds.
+    /// While L0 is merged that is soon, whatever runs out of it.
+    fn level0_relief(&self, family: &FamilyInputs) -> Option<(f64, f64)> {
+        let due = family.l0_files >= family.l0_trigger;
+        let waiting = due.then(|| Relief { stock: family.l0_files, ..Relief::default() });
+        let (drain, job) = match self.merges {
+            true => (&self.merge, family.l0_merge),
+            false => (&self.level0, Some(family.l0_job.or(waiting)?)),
+        };
+        let Some(job) = job else {
+            // What is not worth a merge yet will be with a few more files.
+            return due.then_some((0.0, self.tick_seconds));
+        };
+        let left = drain.seconds_left(&job);
+        Some((job.stock * left / (job.elapsed + left), left))
+    }
+
+    /// Files of L0 that its running jobs have done their work for.
+    fn level0_done(&self, family: &FamilyInputs) -> f64 {
+        let jobs = [(&self.merge, family.l0_merge), (&self.level0, family.l0_job)];
+        let done = |(drain, job): (&Drain, Option<Relief>)| {
+            job.map_or(0.0, |job| {
+                job.stock * job.elapsed / (job.elapsed + drain.seconds_left(&job))
+            })
+        };
+        jobs.into_iter().map(done).sum()
+    }
+
     /// What L0 of a family lets in.
     fn level0_limit(&self, family: &FamilyInputs) -> Option<Limit> {
         if !family.compacts {
             return None;
         }
-        let waiting = Relief { stock: family.l0_files, ..Relief::default() };
-        let due = family.l0_files >= family.l0_trigger;
-        let job = family.l0_job.or(due.then_some(waiting))?;
-        let left = self.level0.seconds_left(&job);
-        let to_free = job.stock * left / (job.elapsed + left);
+        let (to_free, left) = self.level0_relief(family)?;
         let file = self.learned.file_bytes().unwrap_or(family.memtable_bytes);
         let user = file / self.learned.growth();
         // What is still in memory becomes files too.
         let files = family.l0_files + (family.sealed_bytes + family.active_bytes) / file;
         let room = (family.l0_slowdown - files).max(GUARD_SHARE * (family.l0_stop - 1.0 - files));
+        let rates = [self.merge.throughput(), self.level0.throughput()];
+        let known = rates.iter().any(Option::is_some);
         let stock = Stock {
-            filled: (files - (job.stock - to_free)) * user,
+            filled: (files - self.level0_done(family)) * user,
             goal: family.l0_slowdown * user,
             room: room * user,
             to_free: to_free * user,
             left,
-            throughput: self.level0.throughput().map(|rate| rate * user),
+            throughput: known.then(|| rates.iter().flatten().sum::<f64>() * user),
         };
         Some(stock.limit(self.tick_seconds))
     }
@@ -263,23 +322,30 @@ impl Adaptive {
         self.cap
     }
 
-    /// What compactions below the base level may write while room is short.
-    fn deep_rate(&self, inputs: &Inputs, binding: Binding) -> Option<f64> {
-        let slows = matches!(binding, Binding::Memtables | Binding::Level0);
-        let short = slows
-            || inputs.families.iter().any(|family| {
-                let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |l| l.room_ratio);
-                // A compaction of L0 that has not begun may wait for a deeper one.
-                let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
-                level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
-            });
-        if !short || inputs.device_rate <= 0.0 {
+    /// Memory or L0 of some family is short, or slows writes.
+    fn is_short(&self, inputs: &Inputs, binding: Binding) -> bool {
+        let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |limit| limit.room_ratio);
+        let short = |family: &FamilyInputs| {
+            // A compaction of L0 that has not begun may wait for a deeper one.
+            let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
+            level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
+        };
+        binding != Binding::Free || inputs.families.iter().any(short)
+    }
+
+    /// What compactions that can wait may write while writes are near a limit, with `owed` of the
+    /// debt.
+    fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
+        let limited = inputs.device_rate > 0.0 && self.is_short(inputs, binding);
+        let known = self.probe.tick(inputs.seconds, limited.then_some(inputs.device_rate));
+        if !limited {
             return None;
         }
-        let owed = inputs.families.iter().map(|f| self.debt.owed(f)).fold(0.0, f64::max);
-        let least = inputs.device_rate * DEEP_SHARE_MIN.max(owed * owed);
-        let urgent = self.urgent.get().unwrap_or(0.0) * (1.0 + PUSH * (1.0 - owed));
-        Some((inputs.device_rate - urgent - inputs.claimed_elsewhere).max(least))
+        let due = if self.level0_first { 0.0 } else { owed * owed };
+        let least = inputs.device_rate * WAITING_SHARE_MIN.max(due);
+        let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
+        let urgent = self.urgent.get().unwrap_or(0.0);
+        Some((known * used - urgent - inputs.claimed_elsewhere).max(least))
     }
 }
 
@@ -297,12 +363,20 @@ impl Policy for Adaptive {
             family.l0_files >= PRESSED_L0 * family.l0_trigger
                 || (family.soft_bytes > 0.0 && family.debt_bytes > PRESSED_DEBT * family.soft_bytes)
         };
-        let claim = self.flush.writes() + self.level0.writes();
+        let owed = inputs.families.iter().map(|f| self.debt.owed(f)).fold(0.0, f64::max);
+        let full = |f: &FamilyInputs| f.l0_files - self.level0_done(f) > EVEN * f.l0_slowdown;
+        self.level0_first = inputs.families.iter().any(full);
+        let waiting_rate = self.waiting_rate(inputs, binding, owed);
+        self.free_seconds =
+            if waiting_rate.is_some() { 0.0 } else { self.free_seconds + inputs.seconds };
+        self.merges = self.free_seconds < MERGE_SECONDS;
         Grants {
             cap,
             binding,
-            deep_rate: self.deep_rate(inputs, binding),
-            claim,
+            waiting_rate,
+            level0_first: self.level0_first,
+            merges: self.merges,
+            claim: self.urgent.get().unwrap_or(0.0),
             all_threads: cap.is_some() || inputs.families.iter().any(pressed),
             tick_within: self.tick_seconds,
         }

@@ -51,6 +51,9 @@ const UNKNOWN_SECONDS: f64 = 1.0;
 /// A job that takes longer than expected is expected to take half of the surplus on top.
 const OVERDUE_SHARE: f64 = 0.5;
 
+/// No job is expected to take more than so many times longer than it has and its like take.
+const PATIENCE: f64 = 8.0;
+
 /// How fast one kind of job makes room.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drain {
@@ -134,11 +137,6 @@ impl Drain {
         (self.window_drained > 0.0).then(|| self.window_drained / self.window_seconds.max(1e-3))
     }
 
-    /// Bytes a second that a running job writes; 0 if unknown.
-    pub fn writes(&self) -> f64 {
-        self.writes.get().unwrap_or(0.0)
-    }
-
     /// Where jobs are on their way: a device has slowed if both entries and bytes show it, as a
     /// write buffer takes up the one and gives the other.
     fn progress_rate(&self) -> Option<f64> {
@@ -158,15 +156,15 @@ impl Drain {
             Some(rate) if job.elapsed > 0.0 => left / rate.max(1.0),
             _ => 0.0,
         };
-        let by_speed = match self.speed.get() {
-            Some(speed) => {
-                let expected = job.stock / speed.max(1e-9);
-                let overdue = (job.elapsed - expected).max(0.0);
-                (expected - job.elapsed).max(OVERDUE_SHARE * overdue)
-            }
-            None if self.progress.get().is_none() => UNKNOWN_SECONDS,
-            None => 0.0,
+        let Some(speed) = self.speed.get() else {
+            let unknown = self.progress.get().is_none();
+            return by_progress.max(if unknown { UNKNOWN_SECONDS } else { 1e-3 });
         };
+        let expected = job.stock / speed.max(1e-9);
+        let overdue = (job.elapsed - expected).max(0.0);
+        let by_speed = (expected - job.elapsed).max(OVERDUE_SHARE * overdue);
+        // Jobs that end between two looks were never seen to progress.
+        let by_progress = by_progress.min(PATIENCE * (job.elapsed + expected));
         by_progress.max(by_speed).max(1e-3)
     }
 }

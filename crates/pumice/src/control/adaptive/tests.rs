@@ -11,9 +11,9 @@ use pumice_base::random::Rng;
 /// Seconds that the policy has to learn what it deals with.
 const SETTLING: usize = 100;
 
-/// What the device can bear for ever: each byte is flushed and compacted.
+/// What the device can bear for ever: each byte is logged, flushed and compacted.
 fn sustainable(device: f64) -> f64 {
-    device / (1.0 + L0_COST + DEEP_COST)
+    device / (2.0 + L0_COST + DEEP_COST)
 }
 
 /// A device and a load that is too much for it.
@@ -147,8 +147,8 @@ fn rests_do_not_count_as_work() {
     }
 }
 
-/// Compactions of L0 that rewrite much of the level below, and deeper ones beside them: before L0
-/// slows writes, what can wait does.
+/// Compactions of L0 that rewrite much of the level below, and deeper ones beside them: what can
+/// wait does, in an L0 that is merged, and the crest passes as it does in no other way.
 #[pumice_test_macros::test]
 fn a_crest_passes_a_base_level_that_is_wide() {
     for (base, share) in [(0.0, 0.99), (10.0, 0.98), (20.0, 0.95)] {
@@ -162,10 +162,20 @@ fn a_crest_passes_a_base_level_that_is_wide() {
         let offered = |t: f64| if t % 70.0 < 50.0 { 4.0 * MB } else { 18.0 * MB };
         let load =
             Load { seconds: 70.0, offered: &offered, device: &|_| 107.0 * MB, full: &|_| false };
-        let outcome = run(&mut Adaptive::default(), shape, &load);
-        let let_in = outcome.by_second[50..70].iter().sum::<f64>() / (20.0 * 18.0 * MB);
-        println!("base {base}: {let_in:.3} of the crest");
+        let crest = |change| {
+            let mut policy = Blind { policy: Adaptive::default(), hide: |_| {}, change };
+            let outcome = run(&mut policy, shape, &load);
+            let let_in = outcome.by_second[50..70].iter().sum::<f64>() / (20.0 * 18.0 * MB);
+            (let_in, outcome)
+        };
+        let (let_in, outcome) = crest(|_| {});
+        let (unmerged, _) = crest(|g| g.merges = false);
+        println!("base {base}: {let_in:.3} of the crest; {unmerged:.3} without merges");
         assert!(let_in > share, "base {base}: {let_in}: {outcome:?}");
+        if base > 0.0 {
+            assert!(outcome.merged > 100.0, "{outcome:?}");
+            assert!(unmerged < let_in - 0.03, "base {base}: {unmerged} without merges");
+        }
     }
 }
 
@@ -288,7 +298,7 @@ impl Policy for Blind {
 #[pumice_test_macros::test]
 fn without_any_of_its_rules_the_policy_fails() {
     type Rule = (&'static str, fn(&mut Inputs), fn(&mut Grants));
-    let rules: [Rule; 6] = [
+    let rules: [Rule; 5] = [
         (
             "memory",
             |i| i.families.iter_mut().for_each(|f| (f.flush_due, f.flush) = (false, None)),
@@ -296,7 +306,11 @@ fn without_any_of_its_rules_the_policy_fails() {
         ),
         (
             "L0",
-            |i| i.families.iter_mut().for_each(|f| (f.l0_files, f.l0_job) = (0.0, None)),
+            |i| {
+                i.families.iter_mut().for_each(|f| {
+                    (f.l0_files, f.l0_job, f.l0_merge) = (0.0, None, None);
+                });
+            },
             |_| {},
         ),
         ("debt", |i| i.families.iter_mut().for_each(|f| f.soft_bytes = 0.0), |_| {}),
@@ -310,8 +324,7 @@ fn without_any_of_its_rules_the_policy_fails() {
             },
             |_| {},
         ),
-        ("all threads", |_| {}, |g| g.all_threads = false),
-        ("a floor for deep work", |_| {}, |g| g.deep_rate = Some(0.0)),
+        ("a floor for what can wait", |_| {}, |g| g.waiting_rate = Some(0.0)),
     ];
     for (name, hide, change) in rules {
         let fails = |seed| {
@@ -322,12 +335,19 @@ fn without_any_of_its_rules_the_policy_fails() {
         };
         assert!((0..60).any(fails), "nobody misses the rule of {name}");
     }
+    // Where a thread takes a quarter of the device at most, one is not enough.
+    let mut peak = draw(&mut Rng::new(0));
+    peak.shape.pace = 0.25 * peak.device;
+    let change: fn(&mut Grants) = |g| g.all_threads = false;
+    let mut one = Blind { policy: Adaptive::default(), hide: |_| {}, change };
+    let (one, all) = (lasting_peak(&mut one, &peak), lasting_peak(&mut Adaptive::default(), &peak));
+    assert!(one.admitted < 0.9 * all.admitted, "{} of {}", one.admitted, all.admitted);
 }
 
 /// The sine of the benchmark on devices that bear its mean, and that do not.
 #[pumice_test_macros::test]
 fn the_sine_is_followed_where_the_device_bears_its_mean() {
-    for (device, fidelity, window) in [(700.0, 0.65, 0.3), (1000.0, 0.93, 0.6), (1200.0, 0.99, 0.9)]
+    for (device, fidelity, window) in [(700.0, 0.6, 0.3), (1000.0, 0.85, 0.5), (1200.0, 0.97, 0.9)]
     {
         let sine = |t: f64| (75.0 * (0.017_942_857 * t + 4.71).sin() + 125.0) * MB;
         let load =

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pumice_port::net::{Direction, Stream};
 use pumice_port::{thread, time};
 use pumice_server::serve::link::{Cover, Link};
+use pumice_server::serve::tls::Settings;
 use rustls::version::TLS13;
 
 use super::super::Scratch;
@@ -15,7 +16,7 @@ use super::{PATIENCE_NANOS, Papers, TlsCaller};
 fn pair(papers: &Papers) -> (Arc<Link>, TlsCaller) {
     let (ours, theirs) = Stream::pair().unwrap();
     ours.set_receive_timeout(Some(PATIENCE_NANOS));
-    let cover = Cover::Tls(papers.of_server("no"));
+    let cover = Cover::Tls(Settings::new(papers.of_server("no")));
     let link = Arc::new(cover.over(ours).unwrap());
     let mut caller = TlsCaller::over(theirs, &papers.of_client("ca", None, &[&TLS13]));
     thread::scope(|scope| {

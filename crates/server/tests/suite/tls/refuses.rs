@@ -48,6 +48,57 @@ fn certificates_decide_who_may_connect() {
     }
 }
 
+/// Connections keep what they were made with; a change that is no good changes nothing.
+#[pumice_test_macros::test]
+fn certificates_are_read_anew_when_they_are_set() {
+    let scratch = Scratch::new("tls-anew");
+    let papers = Papers::make(scratch.path());
+    let running = start_tls(scratch.path(), &papers, "no", &[]);
+    let of = |authority| papers.of_client(authority, None, &[&TLS13]);
+    let to = |authority| TlsCaller::to(address(&running), &of(authority));
+    let mut first = to("ca");
+    assert_eq!(first.line("PING"), "+PONG");
+    let (cert, key) = (papers.certificate("stranger"), papers.key("stranger"));
+    let set = format!("CONFIG SET tls-cert-file {cert} tls-key-file {key}");
+    // The certificate of one and the key of another, and a file that is not there.
+    for (pair, why) in [
+        (format!("tls-cert-file {cert}"), "tls-key-file"),
+        (format!("timeout 5 tls-key-file {cert}.none"), "No such file"),
+        ("tls-ca-cert-file /none tls-auth-clients yes".to_string(), "No such file"),
+    ] {
+        let reply = first.line(&format!("CONFIG SET {pair}"));
+        assert!(reply.starts_with("-ERR CONFIG SET failed (possibly related to"), "{reply}");
+        assert!(reply.contains("Unable to update TLS configuration: "), "{reply}");
+        assert!(reply.contains(why), "{reply}");
+        let config = &running.shared().config;
+        assert_eq!(config.get("tls-cert-file"), papers.certificate("server"));
+        assert_eq!(
+            (config.get("timeout"), config.get("tls-auth-clients")),
+            ("0".into(), "no".into())
+        );
+        assert_eq!(to("ca").line("PING"), "+PONG");
+    }
+    assert_eq!(first.line(&set), "+OK");
+    let why = to("ca").refusal();
+    assert!(why.contains("invalid peer certificate"), "{why}");
+    assert_eq!(to("other").line("PING"), "+PONG");
+    assert_eq!(first.line("PING"), "+PONG", "a connection keeps its keys");
+    // The same names, other files: a renewal.
+    std::fs::copy(papers.certificate("server"), &cert).unwrap();
+    std::fs::copy(papers.key("server"), &key).unwrap();
+    assert_eq!(to("other").line("PING"), "+PONG", "nobody has said so");
+    assert_eq!(first.line(&set), "+OK");
+    assert_eq!(to("ca").line("PING"), "+PONG");
+    // Who may connect changes, too.
+    let ca = papers.certificate("ca");
+    assert_eq!(
+        first.line(&format!("CONFIG SET tls-auth-clients yes tls-ca-cert-file {ca}")),
+        "+OK"
+    );
+    assert!(to("ca").refusal().contains("fatal alert"));
+    running.stop().unwrap();
+}
+
 #[pumice_test_macros::test]
 fn plain_bytes_get_no_plain_bytes() {
     let scratch = Scratch::new("tls-plain");

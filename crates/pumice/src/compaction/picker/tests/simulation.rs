@@ -15,7 +15,7 @@ use pumice_manifest::{
 };
 
 use super::super::{
-    CompactionPick, PickContext, PriorityCache, RunningCompactions, UniversalRules, pick,
+    CompactionPick, PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules, pick,
 };
 
 struct Rng(u64);
@@ -153,7 +153,13 @@ impl Simulation {
         };
         match &self.universal {
             Some(rules) => rules.pick(&ctx, &marks.without_levels()),
-            None => pick(&ctx, &self.scores(), &marks, &mut self.cache),
+            None => {
+                let scores = self.scores();
+                let mut within = |reach| pick(&ctx, &scores, &marks, &mut self.cache, reach);
+                let merge =
+                    if self.next_seq.is_multiple_of(4) { within(Reach::Merges) } else { None };
+                merge.or_else(|| within(Reach::All))
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! A tree on a device, as fluids and steps: what a policy is tried on.
 //!
-//! Bytes are numbers, jobs share the device evenly, and a step of the model is 5 ms. Writes come
-//! at the rate that is asked for, or at the cap, or not at all while one of RocksDB's stop rules
-//! holds. Memory is freed when a flush ends and L0 when its compaction ends, as in the engine.
+//! Bytes are numbers, the log comes first and jobs share the rest of the device evenly, L0 merges
+//! its newest files as the engine does, and a step of the model is 5 ms. Writes come at the rate
+//! that is asked for, or at the cap, or not at all while one of RocksDB's stop rules holds. Memory
+//! is freed when a flush ends and L0 when its compaction ends, as in the engine.
 //!
 //! Thread safety: plain data.
 
@@ -15,8 +16,10 @@ const STEP: f64 = 0.005;
 /// Bytes that compactions of L0, and the deeper ones, write for a flushed byte.
 pub const L0_COST: f64 = 1.6;
 pub const DEEP_COST: f64 = 6.0;
-/// What a deeper compaction takes on at a time.
-const SLICE: f64 = 256.0 * MB;
+/// Memtables that a compaction takes at most (`picker`, where a file is one memtable).
+const JOB_MAX: f64 = 25.0;
+/// Memtables that a deeper compaction takes on at a time.
+const SLICE: f64 = 10.0;
 
 /// What is tried.
 pub struct Load<'a> {
@@ -75,6 +78,8 @@ pub struct Outcome {
     /// Longest time in which a job of a class waited or ran without a byte of progress.
     pub starved_flush: f64,
     pub starved_deep: f64,
+    /// Files of L0 that merges inside it have made fewer.
+    pub merged: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -129,6 +134,8 @@ struct Tree {
     sealed: VecDeque<f64>,
     flush: Option<Job>,
     level0: VecDeque<f64>,
+    /// A merge inside L0, and the first file that it takes.
+    merge: Option<(Job, usize)>,
     l0_job: Option<Job>,
     deep_owed: f64,
     deep: Vec<Job>,
@@ -144,6 +151,7 @@ impl Tree {
             sealed: VecDeque::new(),
             flush: None,
             level0: VecDeque::new(),
+            merge: None,
             l0_job: None,
             deep_owed: 0.0,
             deep: Vec::new(),
@@ -155,6 +163,7 @@ impl Tree {
     /// The jobs fail, and begin again when there is space.
     fn fail_jobs(&mut self) {
         self.flush = None;
+        self.merge = None;
         self.l0_job = None;
         self.deep_owed += self.deep.drain(..).map(|job| job.total).sum::<f64>();
     }
@@ -176,7 +185,7 @@ impl Tree {
 
     /// Nobody looks, as in the engine.
     fn rests(&self) -> bool {
-        let jobs = usize::from(self.l0_job.is_some()) + self.deep.len();
+        let jobs = usize::from(self.merge.is_some()) + self.below();
         self.sealed.is_empty() && jobs == 0 && self.level0.len() < 4
     }
 
@@ -195,6 +204,9 @@ impl Tree {
             l0_slowdown: 20.0,
             l0_stop: 36.0,
             l0_job: self.l0_job.map(|job| job.relief(now, job.count as f64, &self.shape)),
+            l0_merge: self
+                .merge
+                .map(|(job, _)| job.relief(now, job.count as f64 - 1.0, &self.shape)),
             debt_bytes: self.debt(),
             soft_bytes: self.shape.soft,
             hard_bytes: self.shape.hard,
@@ -202,8 +214,38 @@ impl Tree {
         }
     }
 
+    /// Compactions out of L0 and below.
+    fn below(&self) -> usize {
+        usize::from(self.l0_job.is_some()) + self.deep.len()
+    }
+
+    /// Newest files of L0 that no compaction has.
+    fn idle(&self) -> usize {
+        let taken = self.l0_job.map_or(0, |job| job.count);
+        let taken = self.merge.map_or(taken, |(job, first)| first + job.count);
+        self.level0.len() - taken
+    }
+
+    /// The newest files that are worth a merge, as the engine takes them.
+    fn start_merge(&mut self, now: f64) {
+        let idle = self.idle();
+        let (mut bytes, mut take, mut best) = (0.0, 0, f64::INFINITY);
+        for file in self.level0.iter().rev().take(idle) {
+            let cost = if take == 0 { best } else { (bytes + file) / take as f64 };
+            if cost > best || bytes + file > JOB_MAX * self.shape.memtable {
+                break;
+            }
+            (bytes, best, take) = (bytes + file, cost, take + 1);
+        }
+        if take >= 4 && self.level0.len() >= 6 {
+            let first = self.level0.len() - take;
+            self.merge = Some((Job::new(take, bytes, bytes, now), first));
+        }
+    }
+
     fn admit(&mut self, bytes: f64) {
         self.totals.admitted += bytes;
+        self.totals.logged += bytes;
         self.active += bytes;
         if self.active >= self.shape.memtable {
             self.sealed.push_back(self.active);
@@ -212,53 +254,74 @@ impl Tree {
     }
 
     /// Starts what may start.
-    fn schedule(&mut self, now: f64, slots: usize) {
+    fn schedule(&mut self, now: f64, grants: &Grants) {
+        let slots = if grants.all_threads { self.shape.slots } else { 1 };
         if self.flush.is_none() && !self.sealed.is_empty() {
             let bytes: f64 = self.sealed.iter().sum();
             let count = self.sealed.len();
             self.flush = Some(Job::new(count, bytes, bytes * self.shape.left, now));
         }
-        let running = self.deep.len() + usize::from(self.l0_job.is_some());
-        if self.l0_job.is_none() && self.level0.len() >= 4 && running < slots {
-            let bytes: f64 = self.level0.iter().sum();
-            let count = self.level0.len();
+        let merging = usize::from(self.merge.is_some());
+        // One thread is kept for merges, or for what goes out of L0.
+        let kept = usize::from(grants.merges && slots > 1);
+        let free = self.below() + merging.max(kept) < slots;
+        let count = self.merge.map_or(self.level0.len(), |(_, first)| first);
+        if self.l0_job.is_none() && count > 0 && self.level0.len() >= 4 && free {
+            let most = (JOB_MAX * self.shape.memtable).max(4.0 * self.shape.base);
+            let mut taken = 0.0;
+            let fits = |file: &&f64| {
+                taken += **file;
+                taken <= most
+            };
+            let fitting = self.level0.iter().take(count).take_while(fits).count();
+            let count = fitting.max(1);
+            let bytes: f64 = self.level0.iter().take(count).sum();
             let total = bytes * L0_COST + self.shape.base;
             self.l0_job = Some(Job::new(count, bytes, total, now));
         }
-        while self.deep_owed > SLICE / 4.0
-            && self.deep.len() + usize::from(self.l0_job.is_some()) < slots
-            // One thread is kept for L0.
+        let slice = SLICE * self.shape.memtable;
+        while self.deep_owed > slice / 4.0
+            && self.below() + merging.max(kept) < slots
             && self.deep.len() < (slots - 1).max(1)
         {
-            let total = self.deep_owed.min(SLICE);
+            let total = self.deep_owed.min(slice);
             self.deep_owed -= total;
             self.deep.push(Job::new(0, total, total, now));
+        }
+        if self.merge.is_none() && self.below() < slots && (kept > 0 || self.l0_job.is_some()) {
+            self.start_merge(now);
         }
     }
 
     /// Lets jobs write for one step; true what made progress: (flush, deep).
     fn work(&mut self, now: f64, device: f64, grants: &Grants) -> (bool, bool) {
-        let jobs = usize::from(self.flush.is_some())
-            + usize::from(self.l0_job.is_some())
-            + self.deep.len();
-        if jobs == 0 || device <= 0.0 {
+        let level0 = usize::from(grants.level0_first && self.l0_job.is_some());
+        let below = self.below() - level0;
+        let first = usize::from(self.flush.is_some()) + usize::from(self.merge.is_some()) + level0;
+        if below + first == 0 || device <= 0.0 {
             return (false, false);
         }
-        let fair = device / jobs as f64 * self.deep.len() as f64;
-        let deep = fair.min(grants.deep_rate.unwrap_or(f64::INFINITY));
-        let urgent = (device - deep) / (jobs - self.deep.len()).max(1) as f64 * STEP;
+        let fair = device / (below + first) as f64 * below as f64;
+        let waiting = fair.min(grants.waiting_rate.unwrap_or(f64::INFINITY));
+        let urgent = (device - waiting) / first.max(1) as f64 * STEP;
+        let each = waiting * STEP / below.max(1) as f64;
         let moved = self.flush.is_some();
         if let Some(job) = &mut self.flush {
             let (written, entries) = job.advance(urgent, &self.shape, now);
             self.totals.flush_written += written;
             self.totals.flush_entries += entries;
         }
-        if let Some(job) = &mut self.l0_job {
+        if let Some((job, _)) = &mut self.merge {
             let (written, entries) = job.advance(urgent, &self.shape, now);
+            self.totals.merge_written += written;
+            self.totals.merge_entries += entries;
+        }
+        if let Some(job) = &mut self.l0_job {
+            let share = if level0 > 0 { urgent } else { each };
+            let (written, entries) = job.advance(share, &self.shape, now);
             self.totals.l0_written += written;
             self.totals.l0_entries += entries;
         }
-        let each = deep * STEP / self.deep.len().max(1) as f64;
         for job in &mut self.deep {
             self.totals.deep_written += job.advance(each, &self.shape, now).0;
         }
@@ -275,8 +338,17 @@ impl Tree {
             self.totals.flushes += 1.0;
             self.totals.flush_seconds += now - job.began;
         }
+        if let Some((job, first)) = self.merge.take_if(|(job, _)| job.is_over(&shape, now)) {
+            drop(self.level0.drain(first + 1..first + job.count));
+            self.level0[first] = job.bytes;
+            self.totals.merge_drained += job.count as f64 - 1.0;
+            self.totals.merge_seconds += now - job.began;
+        }
         if let Some(job) = self.l0_job.take_if(|job| job.is_over(&shape, now)) {
             drop(self.level0.drain(..job.count));
+            if let Some((_, first)) = &mut self.merge {
+                *first -= job.count;
+            }
             self.deep_owed += job.bytes * DEEP_COST;
             self.totals.l0_drained += job.count as f64;
             self.totals.l0_seconds += now - job.began;
@@ -308,12 +380,14 @@ impl Ticker {
         }
         let mut totals = tree.totals;
         totals.flush_entries = tree.shape.in_steps(totals.flush_entries);
+        totals.merge_entries = tree.shape.in_steps(totals.merge_entries);
         totals.l0_entries = tree.shape.in_steps(totals.l0_entries);
-        let written = totals.flush_written + totals.l0_written + totals.deep_written;
+        let compacted = totals.merge_written + totals.l0_written + totals.deep_written;
+        let written = totals.logged + totals.flush_written + compacted;
         let seconds = now - self.ticked;
         let rate = (written - self.written) / seconds;
         (self.ticked, self.written) = (now, written);
-        let horizon = if self.grants.deep_rate.is_some() { 300.0 } else { 30.0 };
+        let horizon = if self.grants.waiting_rate.is_some() { 300.0 } else { 30.0 };
         tree.device_rate = (tree.device_rate * (1.0 - seconds / horizon)).max(rate);
         self.grants = policy.tick(&Inputs {
             seconds,
@@ -331,6 +405,7 @@ impl Outcome {
         self.admitted += bytes;
         self.max_l0 = self.max_l0.max(tree.level0.len() as f64);
         self.max_debt = self.max_debt.max(tree.debt());
+        self.merged = tree.totals.merge_drained;
         let second = now as usize;
         self.by_second.resize(second + 1, 0.0);
         self.by_second[second] += bytes;
@@ -357,15 +432,21 @@ pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
         if full {
             tree.fail_jobs();
         } else {
-            tree.schedule(now, if grants.all_threads { shape.slots } else { 1 });
+            tree.schedule(now, &grants);
         }
-        let (flushed, deepened) = tree.work(now, (load.device)(now), &grants);
+        let device = ((load.device)(now) - bytes / STEP).max(0.0);
+        let (flushed, deepened) = tree.work(now, device, &grants);
         let waits = |rest: &mut f64, worst: &mut f64, wanted: bool, moved: bool| {
             *rest = if wanted && !moved { *rest + STEP } else { 0.0 };
             *worst = worst.max(*rest);
         };
         waits(&mut flush_rest, &mut outcome.starved_flush, !tree.sealed.is_empty(), flushed);
-        waits(&mut deep_rest, &mut outcome.starved_deep, tree.deep_owed > SLICE, deepened);
+        waits(
+            &mut deep_rest,
+            &mut outcome.starved_deep,
+            tree.deep_owed > SLICE * shape.memtable,
+            deepened,
+        );
         if full || (load.device)(now) <= 0.0 {
             unpayable_until = now + 3.0;
         }

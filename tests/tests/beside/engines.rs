@@ -1,0 +1,119 @@
+//! The two engines behind the calls of a case.
+
+use std::path::Path;
+
+use pumice_peer::{ReadSettings, WriteSettings};
+
+use crate::stores::rocksdb;
+
+/// What a case asks of an engine; errors are texts as RocksDB has them.
+pub trait Engine: Sized {
+    /// A fresh database with families `default`, `family1`, ..
+    fn open(path: &Path, options: &str, families: usize) -> Result<Self, String>;
+    fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String>;
+    fn delete(&mut self, key: &[u8]) -> Result<(), String>;
+    fn single_delete(&mut self, key: &[u8]) -> Result<(), String>;
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
+    fn flush(&mut self, cf: usize) -> Result<(), String>;
+    fn settle(&mut self) -> Result<(), String>;
+    fn tables(&mut self, cf: usize) -> Result<usize, String>;
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn family_name(cf: usize) -> String {
+    if cf == 0 { "default".to_string() } else { format!("family{cf}") }
+}
+
+pub struct Pumice {
+    db: pumice::Db,
+    families: Vec<pumice::ColumnFamily>,
+}
+
+impl Engine for Pumice {
+    fn open(path: &Path, options: &str, families: usize) -> Result<Self, String> {
+        let mut parsed = pumice::Options::default();
+        parsed.db.create_if_missing = true;
+        parsed.set_from_text(options).map_err(text)?;
+        let db = pumice::Db::open(&parsed, path).map_err(text)?;
+        let mut handles = vec![db.default_column_family().clone()];
+        for cf in 1..families {
+            handles.push(db.create_column_family(&parsed.cf, &family_name(cf)).map_err(text)?);
+        }
+        Ok(Pumice { db, families: handles })
+    }
+    fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let write = pumice::WriteOptions::default();
+        self.db.put_cf(&write, &self.families[cf], key, value).map_err(text)
+    }
+    fn delete(&mut self, key: &[u8]) -> Result<(), String> {
+        self.db.delete(&pumice::WriteOptions::default(), key).map_err(text)
+    }
+    fn single_delete(&mut self, key: &[u8]) -> Result<(), String> {
+        self.db.single_delete(&pumice::WriteOptions::default(), key).map_err(text)
+    }
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let found = self.db.get(&pumice::ReadOptions::default(), key).map_err(text)?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+    fn flush(&mut self, cf: usize) -> Result<(), String> {
+        self.db.flush_cfs(&pumice::FlushOptions::default(), &[&self.families[cf]]).map_err(text)
+    }
+    fn settle(&mut self) -> Result<(), String> {
+        self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)
+    }
+    fn tables(&mut self, cf: usize) -> Result<usize, String> {
+        let files = self.db.live_files_metadata();
+        let name = family_name(cf);
+        Ok(files.iter().filter(|file| file.column_family_name == name).count())
+    }
+}
+
+pub struct RocksDb {
+    write: pumice_peer::WriteOptions,
+    read: pumice_peer::ReadOptions,
+    families: Vec<pumice_peer::ColumnFamily>,
+    db: pumice_peer::Db,
+}
+
+impl Engine for RocksDb {
+    fn open(path: &Path, options: &str, families: usize) -> Result<Self, String> {
+        let peer = rocksdb::load()?;
+        let mut parsed = pumice_peer::Options::new(&peer);
+        parsed.set_many(&format!("create_if_missing=true;{options}")).map_err(text)?;
+        let db = pumice_peer::Db::open(&parsed, path).map_err(text)?;
+        let mut handles = vec![db.default_column_family().clone()];
+        for cf in 1..families {
+            handles.push(db.create_column_family(&parsed, &family_name(cf)).map_err(text)?);
+        }
+        let write = pumice_peer::WriteOptions::new(&peer, &WriteSettings::default());
+        let read = pumice_peer::ReadOptions::new(&peer, &ReadSettings::default());
+        Ok(RocksDb { write, read, families: handles, db })
+    }
+    fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String> {
+        self.db.put(&self.write, &self.families[cf], key, value).map_err(text)
+    }
+    fn delete(&mut self, key: &[u8]) -> Result<(), String> {
+        self.db.delete(&self.write, &self.families[0], key).map_err(text)
+    }
+    fn single_delete(&mut self, key: &[u8]) -> Result<(), String> {
+        self.db.single_delete(&self.write, &self.families[0], key).map_err(text)
+    }
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let mut found = Vec::new();
+        let there = self.db.get(&self.read, &self.families[0], key, &mut found).map_err(text)?;
+        Ok(there.then_some(found))
+    }
+    fn flush(&mut self, cf: usize) -> Result<(), String> {
+        self.db.flush(&self.families[cf]).map_err(text)
+    }
+    fn settle(&mut self) -> Result<(), String> {
+        self.db.wait_for_compact(false).map_err(text)
+    }
+    fn tables(&mut self, cf: usize) -> Result<usize, String> {
+        let name = family_name(cf);
+        Ok(self.db.live_files().iter().filter(|file| file.column_family == name).count())
+    }
+}

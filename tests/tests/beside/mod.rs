@@ -1,0 +1,184 @@
+//! The same options and the same calls in Pumice and in RocksDB 10.10.1: the same answers.
+//!
+//! A case is a text of options, a number of column families and a script of calls; an answer is
+//! what the calls return, or what can be seen of their effect from outside (files, logs, texts of
+//! errors). A run of RocksDB is a child process.
+
+mod engines;
+
+use std::path::Path;
+
+use crate::child;
+use crate::stores::temp_folder;
+use engines::{Engine, Pumice, RocksDb};
+
+/// A call; `cf` is the place of a column family.
+#[derive(Clone, Copy, Debug)]
+pub enum Call {
+    Put(usize, u32),
+    Delete(u32),
+    SingleDelete(u32),
+    /// So many puts of 1,000 bytes each into the family.
+    Fill(usize, u32),
+    Flush(usize),
+    /// Lets all flushes and compactions that are due come to an end.
+    Settle,
+    /// Reports the table files of the family.
+    Tables(usize),
+    Get(u32),
+    /// Reports whether the file is in the directory.
+    Exists(&'static str),
+}
+
+use Call::{Delete, Exists, Fill, Flush, Get, Put, Settle, SingleDelete, Tables};
+
+struct Case {
+    name: &'static str,
+    options: &'static str,
+    families: usize,
+    script: &'static [Call],
+}
+
+const MISUSE: &[Call] = &[Put(0, 1), Delete(1), SingleDelete(1), Flush(0), Put(0, 2), Get(1)];
+
+const CASES: &[Case] = &[
+    Case { name: "single delete over delete", options: "", families: 1, script: MISUSE },
+    Case {
+        name: "single delete over delete, tolerated",
+        options: "enforce_single_del_contracts=false",
+        families: 1,
+        script: MISUSE,
+    },
+    Case {
+        name: "a delete between two single deletes",
+        options: "",
+        families: 1,
+        script: &[Put(0, 1), SingleDelete(1), Delete(1), SingleDelete(1), Flush(0), Put(0, 2)],
+    },
+    Case {
+        name: "a single delete below a put, over a delete",
+        options: "",
+        families: 1,
+        script: &[Put(0, 1), Delete(1), SingleDelete(1), Put(0, 1), Flush(0), Put(0, 2)],
+    },
+    Case {
+        name: "delete over single delete, and twice",
+        options: "",
+        families: 1,
+        script: &[
+            Put(0, 1),
+            SingleDelete(1),
+            Delete(1),
+            Put(0, 2),
+            SingleDelete(2),
+            SingleDelete(2),
+            Flush(0),
+            Put(0, 3),
+            Get(1),
+            Get(2),
+        ],
+    },
+    Case {
+        name: "max_total_wal_size of one family",
+        options: "max_total_wal_size=100000",
+        families: 1,
+        script: &[Fill(0, 1000), Settle, Tables(0)],
+    },
+    Case {
+        name: "max_total_wal_size of two families",
+        options: "max_total_wal_size=100000",
+        families: 2,
+        script: &[Put(1, 1), Fill(0, 150), Settle, Tables(1)],
+    },
+    Case {
+        name: "no identity at all",
+        options: "write_dbid_to_manifest=false;write_identity_file=false",
+        families: 1,
+        script: &[Exists("IDENTITY")],
+    },
+    Case {
+        name: "identity in the MANIFEST",
+        options: "write_identity_file=false",
+        families: 1,
+        script: &[Exists("IDENTITY")],
+    },
+    Case {
+        name: "identity in the file",
+        options: "write_dbid_to_manifest=false",
+        families: 1,
+        script: &[Exists("IDENTITY")],
+    },
+];
+
+fn run_case<E: Engine>(case: &Case, path: &Path) -> Vec<String> {
+    let mut engine = match E::open(path, case.options, case.families) {
+        Ok(engine) => engine,
+        Err(text) => return vec![format!("open: {text}")],
+    };
+    let said = |result: Result<String, String>| result.unwrap_or_else(|text| text);
+    let report = |call: &Call| format!("{call:?}: {}", said(answer(&mut engine, call, path)));
+    case.script.iter().map(report).collect()
+}
+
+fn answer<E: Engine>(engine: &mut E, call: &Call, path: &Path) -> Result<String, String> {
+    let key = |n: u32| format!("key{n:06}").into_bytes();
+    match *call {
+        Put(cf, n) => engine.put(cf, &key(n), b"value")?,
+        Delete(n) => engine.delete(&key(n))?,
+        SingleDelete(n) => engine.single_delete(&key(n))?,
+        Fill(cf, count) => {
+            (0..count).try_for_each(|n| engine.put(cf, &key(n), &[b'v'; 1000]))?;
+        }
+        Flush(cf) => engine.flush(cf)?,
+        Settle => engine.settle()?,
+        Tables(cf) => return engine.tables(cf).map(|count| count.to_string()),
+        Get(n) => {
+            return Ok(engine.get(&key(n))?.map_or("none".to_string(), |v| v.len().to_string()));
+        }
+        Exists(name) => return Ok(path.join(name).exists().to_string()),
+    }
+    Ok("ok".to_string())
+}
+
+fn case_named(name: &str) -> Result<&'static Case, String> {
+    CASES.iter().find(|case| case.name == name).ok_or_else(|| format!("no case {name}"))
+}
+
+const ANSWERS: &str = "answers";
+
+/// Child job: RocksDB answers the case of that name.
+pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
+    let answers = run_case::<RocksDb>(case_named(argument)?, &folder.join("rocksdb"));
+    std::fs::write(folder.join(ANSWERS), answers.join("\n")).map_err(|e| e.to_string())
+}
+
+fn compare(names: &[&str]) {
+    for name in names {
+        let folder = temp_folder();
+        child::run("rocksdb-beside", folder.path(), name).unwrap();
+        let theirs = std::fs::read_to_string(folder.path().join(ANSWERS)).unwrap();
+        let ours = run_case::<Pumice>(case_named(name).unwrap(), &folder.path().join("pumice"));
+        assert_eq!(ours.join("\n"), theirs, "{name}");
+    }
+}
+
+#[pumice_test_macros::test]
+fn misused_single_deletes_end_as_in_rocksdb() {
+    compare(&[
+        "single delete over delete",
+        "single delete over delete, tolerated",
+        "a delete between two single deletes",
+        "a single delete below a put, over a delete",
+        "delete over single delete, and twice",
+    ]);
+}
+
+#[pumice_test_macros::test]
+fn the_limit_of_all_logs_acts_as_in_rocksdb() {
+    compare(&["max_total_wal_size of one family", "max_total_wal_size of two families"]);
+}
+
+#[pumice_test_macros::test]
+fn the_identity_is_where_rocksdb_has_it() {
+    compare(&["no identity at all", "identity in the MANIFEST", "identity in the file"]);
+}

@@ -3,8 +3,8 @@
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
 //! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
-//! by a leader; what happens there is queued, in order, and delivered by a background job, which
-//! may be later than `close`.
+//! by a leader. What happens there is queued: errors until their task has let go of all
+//! (`error_handler`), the rest, in order, for a background job, which may be later than `close`.
 
 use pumice_base::narrow::small_i32;
 use std::collections::VecDeque;
@@ -25,12 +25,12 @@ use crate::compaction::job::CompactionWork;
 use crate::compaction::{compression_of, flush_compression};
 use crate::db::DbInner;
 use crate::db::column_family::{CfData, CfState};
-use crate::db::error_handler::Reason;
+use crate::db::error_handler::UntoldError;
 use crate::options::{DbOptions, InfoLogLevel};
 use crate::stats::listener::{
-    BackgroundErrorReason, CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason,
-    MemTableInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
-    WriteStallCondition, WriteStallInfo,
+    CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
+    TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
+    WriteStallInfo,
 };
 use crate::stats::{CompactionStats, EventListener, Logger, cf_stats, event_log};
 use crate::write::controller::{StallCause, StallInputs};
@@ -48,6 +48,8 @@ pub(crate) struct EventState {
     /// See `info_dumps`.
     pub last_dump_micros: AtomicU64,
     deferred: Mutex<Deferred>,
+    /// Errors of tasks that have yet to tell the listeners.
+    pub untold: Mutex<Vec<UntoldError>>,
 }
 
 #[derive(Default)]
@@ -60,7 +62,6 @@ struct Deferred {
 enum DeferredEvent {
     Sealed(MemTableInfo),
     Stall(WriteStallInfo),
-    Error(BackgroundErrorReason, Error),
 }
 
 impl Default for EventState {
@@ -70,11 +71,17 @@ impl Default for EventState {
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
             deferred: Mutex::foreground(Deferred::default()),
+            untold: Mutex::default(),
         }
     }
 }
 
 impl EventState {
+    /// Counts a background error.
+    pub fn background_error(&self) {
+        self.background_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Background errors since the database was opened.
     pub fn background_errors(&self) -> u64 {
         self.background_errors.load(Ordering::Relaxed)
@@ -112,7 +119,7 @@ impl DbInner {
         }
     }
 
-    fn tell(&self, call: impl Fn(&dyn EventListener)) {
+    pub(crate) fn tell(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
             if let Err(error) = thread::contain("A listener", || call(&**listener)) {
                 self.poison(&error);
@@ -146,9 +153,6 @@ impl DbInner {
             match &event {
                 DeferredEvent::Sealed(info) => self.tell(|l| l.on_memtable_sealed(info)),
                 DeferredEvent::Stall(info) => self.tell(|l| l.on_stall_conditions_changed(info)),
-                DeferredEvent::Error(reason, error) => {
-                    self.tell(|l| l.on_background_error(*reason, error));
-                }
             }
         }
     }
@@ -380,19 +384,6 @@ impl DbInner {
         for info in deleted {
             self.tell(|l| l.on_table_file_deleted(info));
         }
-    }
-
-    /// A background job or a write failed with `error`, whose severity says what stops. May be
-    /// called by a leader.
-    pub(crate) fn notify_background_error(&self, reason: Reason, error: &Error) {
-        self.events.background_errors.fetch_add(1, Ordering::Relaxed);
-        let reason = match reason {
-            Reason::Flush => BackgroundErrorReason::Flush,
-            Reason::Compaction => BackgroundErrorReason::Compaction,
-            Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
-            Reason::Manifest => BackgroundErrorReason::ManifestWrite,
-        };
-        self.tell_later(|| DeferredEvent::Error(reason, error.clone()));
     }
 
     /// Writes to `cf` are held back in another way than before. May be called under the state

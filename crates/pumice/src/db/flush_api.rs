@@ -9,6 +9,7 @@ use pumice_base::{Error, Result};
 use pumice_port::time;
 
 use crate::db::compaction_tuning::Deferral;
+use crate::db::error_handler::Reason;
 use crate::db::requests::{FlushOptions, WaitForCompactOptions};
 use crate::db::{DbInner, DbState};
 use crate::write::controller::{StallCause, stall_cause};
@@ -129,10 +130,15 @@ impl DbInner {
 
     /// Hands logged writes to the operating system; durable if `sync`.
     pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.with_errors_told(self.flush_wal_as_leader(sync))
+    }
+
+    /// As `flush_wal`, also for who leads.
+    pub(crate) fn flush_wal_as_leader(&self, sync: bool) -> Result<()> {
         self.check_writable()?;
         let result = if sync { self.sync_wal() } else { self.wal.lock().flush(false) };
         if let Err(error) = &result {
-            self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
+            self.background_error_of_leader(error, Reason::WriteCallback);
         }
         result.and_then(|()| self.check_nothing_held())
     }

@@ -146,9 +146,10 @@ impl DbInner {
         if !planted::is(Bug::IngestDirNotSynced) {
             self.fs.sync_dir(&self.path)?;
         }
-        self.install_ingested(&mut prepared, &mut under_way)?;
-        self.stop_if_too_large();
+        let installed = self.install_ingested(&mut prepared, &mut under_way);
         drop(under_way); // Listeners may do anything.
+        self.with_errors_told(installed)?;
+        self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
             self.remove_moved(request);
@@ -208,7 +209,7 @@ impl DbInner {
         self.flush_overlapping(prepared)?;
         // What was written before must not be lost when the files survive.
         if !planted::is(Bug::IngestLogNotSynced) {
-            self.flush_wal(true)?;
+            self.flush_wal_as_leader(true)?;
         }
         let mut manifest = self.manifest.lock();
         manifest.check_lasting()?;
@@ -224,7 +225,7 @@ impl DbInner {
         if let Err(error) = &result
             && under_way.tried
         {
-            self.background_error(error, Reason::Manifest);
+            self.background_error_of_leader(error, Reason::Manifest);
         }
         result
     }

@@ -14,6 +14,7 @@ use pumice_base::{Error, Result};
 
 use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
 use crate::db::compaction_tuning::Deferral;
+use crate::db::error_handler::Reason;
 use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
@@ -313,7 +314,7 @@ impl DbInner {
         let number = self.new_file_number();
         if let Err(error) = wal.switch(number) {
             drop(wal);
-            self.background_error(&error, crate::db::error_handler::Reason::WriteCallback);
+            self.background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);
         }
         Ok(number)
@@ -338,6 +339,10 @@ impl DbInner {
 
     /// Seals the memtables of `ids` now; a leader of its own. Suspends.
     pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        self.with_errors_told(self.seal_alone(ids))
+    }
+
+    fn seal_alone(&self, ids: &BTreeSet<u32>) -> Result<()> {
         let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);

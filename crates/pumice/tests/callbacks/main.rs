@@ -7,6 +7,7 @@
 mod code;
 #[path = "../common/mod.rs"]
 mod common;
+mod errors;
 mod leader;
 mod life;
 mod listeners;

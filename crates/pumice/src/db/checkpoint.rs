@@ -5,8 +5,9 @@
 //! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
 //! absent. Of several who make one target the first to rename has it.
 //!
-//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`. What is there and
-//! not held was left by a crash, and goes with the next checkpoint to that target.
+//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there before
+//! that and goes after it. What is there and not held was left by a crash, and goes with the next
+//! checkpoint to that target; directories without such a file are anybody's, and stay.
 //!
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
@@ -19,7 +20,7 @@ use pumice_base::{Error, ErrorKind, FileNumber, Result};
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::db::DbInner;
-use crate::db::identity::new_session_id;
+use crate::db::identity::{is_session_id, new_session_id};
 use crate::db::requests::FlushOptions;
 use crate::ingest::transfer;
 use crate::write::switch::all_ids;
@@ -223,8 +224,11 @@ impl Drop for Staging<'_> {
 /// the next one.
 fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
     let Ok(names) = fs.list(parent_of(target)) else { return };
-    for name in names.iter().filter(|name| name.starts_with(prefix)) {
-        let dir = target.with_file_name(name.trim_end_matches(LOCK_EXTENSION));
+    let staging = |name: &String| {
+        let id = name.strip_prefix(prefix)?.strip_suffix(LOCK_EXTENSION)?;
+        is_session_id(id).then(|| target.with_file_name(format!("{prefix}{id}")))
+    };
+    for dir in names.iter().filter_map(staging) {
         let lock_file = lock_of(&dir);
         // Held by whoever still builds.
         let Ok(lock) = fs.lock(&lock_file) else { continue };

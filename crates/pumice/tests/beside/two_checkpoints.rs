@@ -64,16 +64,35 @@ fn what_a_crash_left_goes_with_the_next_checkpoint() {
     let db = Db::open(&options, DIR).unwrap();
     fill(&db, 0..50, "v");
     flush(&db);
-    shared.create_dir_all("/copies/copy.tmp.dead".as_ref()).unwrap();
-    for dir in ["/copies/copy.tmp.dead/000001.sst", "/copies/copy.tmp.dead.lock"] {
-        pumice_env::file_system::write_file(&*shared, dir.as_ref(), b"left", true).unwrap();
-    }
-    // Of a checkpoint that is being made, to this and another target.
-    shared.create_dir_all("/copies/copy.tmp.alive".as_ref()).unwrap();
-    let alive = shared.lock("/copies/copy.tmp.alive.lock".as_ref()).unwrap();
-    shared.create_dir_all("/copies/copy2.tmp.dead".as_ref()).unwrap();
+    let write = |name: &str| {
+        let path = format!("/copies/{name}");
+        pumice_env::file_system::write_file(&*shared, path.as_ref(), b"left", true).unwrap();
+    };
+    let make = |name: &str| {
+        shared.create_dir_all(format!("/copies/{name}").as_ref()).unwrap();
+        write(&format!("{name}/000001.sst"));
+    };
+    make("copy.tmp.000000000000000DEAD0");
+    write("copy.tmp.000000000000000DEAD0.lock");
+    // Of a checkpoint that is being made, of another target, and the user's own.
+    make("copy.tmp.00000000000000ALIVE0");
+    let alive = shared.lock("/copies/copy.tmp.00000000000000ALIVE0.lock".as_ref()).unwrap();
+    make("copy2.tmp.000000000000000DEAD0");
+    write("copy2.tmp.000000000000000DEAD0.lock");
+    make("copy.tmp.000000000000000OWNED");
+    make("copy.tmp.old");
+    write("copy.tmp.old.lock");
     db.checkpoint(COPY).unwrap();
-    let left = ["copy", "copy.tmp.alive", "copy.tmp.alive.lock", "copy2.tmp.dead"];
+    let left = [
+        "copy",
+        "copy.tmp.000000000000000OWNED",
+        "copy.tmp.00000000000000ALIVE0",
+        "copy.tmp.00000000000000ALIVE0.lock",
+        "copy.tmp.old",
+        "copy.tmp.old.lock",
+        "copy2.tmp.000000000000000DEAD0",
+        "copy2.tmp.000000000000000DEAD0.lock",
+    ];
     assert_eq!(names(&shared, "/copies"), left);
     drop(alive);
     drop(db);

@@ -13,7 +13,7 @@ use pumice_port::thread;
 use crate::common::{DIR, SYNC, get, key, options};
 use crate::simulate;
 
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 12;
 const KEYS: usize = 30;
 
 /// Holds a handle, and does something with it at one event.

@@ -18,7 +18,7 @@ use crate::{expect_panics, simulate};
 /// Calls of the life at which the code acts.
 const PLACES: u64 = 1;
 /// Operations that one call of the code makes, of those that leave the others alone.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 6;
 
 /// `PUMICE_CALLBACKS=N`: N times as many places.
 fn places() -> u64 {
@@ -33,22 +33,26 @@ fn new_code() -> Arc<Code> {
 }
 
 /// Calls of each kind in a life.
+fn count(kind: Kind) -> u64 {
+    let code = new_code();
+    let options = options(&code);
+    let db = Db::open(&options, DIR).unwrap();
+    code.tell_hook(kind, u64::MAX, Arc::new(|| ()));
+    let acked = Mutex::new(Acked::default());
+    live(&db, &options, &acked);
+    let calls = code.calm();
+    assert!(acked.lock().failed.is_empty(), "{:?}", acked.lock().failed);
+    db.close().unwrap();
+    assert!(calls > 0, "{kind:?} is not called");
+    calls
+}
+
+/// As `count`, in a simulation.
 fn calls(kind: Kind) -> u64 {
     let counted = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&counted);
-    simulate(1, "counting", move || {
-        let code = new_code();
-        let options = options(&code);
-        let db = Db::open(&options, DIR).unwrap();
-        code.tell_hook(kind, u64::MAX, Arc::new(|| ()));
-        let acked = Mutex::new(Acked::default());
-        live(&db, &options, &acked);
-        *count.lock() = code.calm();
-        assert!(acked.lock().failed.is_empty(), "{:?}", acked.lock().failed);
-        db.close().unwrap();
-    });
+    let into = Arc::clone(&counted);
+    simulate(1, "counting", move || *into.lock() = count(kind));
     let calls = *counted.lock();
-    assert!(calls > 0, "{kind:?} is not called");
     calls
 }
 
@@ -214,7 +218,7 @@ fn code_waits() {
     for kind in KINDS {
         let calls = calls(kind);
         let waited = Arc::new(Mutex::new(0));
-        let tries = 8 * places();
+        let tries = 5 * places();
         for place in 0..tries {
             let (at, all) = (place * calls / tries, Arc::clone(&waited));
             simulate(at, &format!("{kind:?} waits at {at}"), move || blocks(kind, at, &all));
@@ -279,7 +283,7 @@ fn wait_for_lock(options: &pumice::Options) {
 fn code_has_the_last_handle() {
     for kind in KINDS {
         let dropped = Arc::new(Mutex::new(0));
-        for at in 0..12 * places() {
+        for at in 0..8 * places() {
             let all = Arc::clone(&dropped);
             simulate(at, &format!("{kind:?} drops at {at}"), move || {
                 has_the_last(kind, at / 2, &all);
@@ -310,8 +314,8 @@ fn panics(kind: Kind, at: u64) {
 fn code_panics() {
     expect_panics();
     for kind in KINDS {
-        let calls = calls(kind);
-        let tries = 8 * places();
+        let calls = count(kind);
+        let tries = 5 * places();
         (0..tries).for_each(|place| panics(kind, place * calls / tries));
         println!("{kind:?}: {tries} of {calls} calls panicked");
     }

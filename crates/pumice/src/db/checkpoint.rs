@@ -5,9 +5,9 @@
 //! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
 //! absent. Of several who make one target the first to rename has it.
 //!
-//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there before
-//! that and goes after it. What is there and not held was left by a crash, and goes with the next
-//! checkpoint to that target; directories without such a file are anybody's, and stay.
+//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there
+//! before that and goes after it. What is there and not held was left by a crash, and goes with the
+//! next checkpoint to that target; directories without such a file are anybody's, and stay.
 //!
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.

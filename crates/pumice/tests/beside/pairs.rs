@@ -182,8 +182,7 @@ fn beside(first: Operation, second: Operation, at: u64, empty: bool, what: &str)
         }
     });
     check(&fs, &done, empty, what);
-    let was_held = *was_held.lock();
-    was_held
+    *was_held.lock()
 }
 
 /// System calls of an operation that is alone.
@@ -198,8 +197,7 @@ fn calls(operation: Operation, empty: bool) -> u64 {
         drop(operation(&options(&code), 0));
         *count.lock() = code.calm();
     });
-    let calls = *counted.lock();
-    calls
+    *counted.lock()
 }
 
 // Plain #[test]: a simulation is a runtime of its own.

@@ -52,8 +52,7 @@ fn calls(kind: Kind) -> u64 {
     let counted = Arc::new(Mutex::new(0));
     let into = Arc::clone(&counted);
     simulate(1, "counting", move || *into.lock() = count(kind));
-    let calls = *counted.lock();
-    calls
+    *counted.lock()
 }
 
 /// How a call from the code went.

@@ -98,6 +98,11 @@ pub trait FileSystem: Send + Sync {
     fn device(&self, _path: &Path) -> Option<u64> {
         None
     }
+    /// One of this crate's, which calls no code of a program's. A database takes precautions
+    /// against any other: its panics become errors, and its calls to the database are refused.
+    fn is_own(&self) -> bool {
+        false
+    }
 }
 
 /// One read of a batch.

@@ -193,13 +193,34 @@ pub fn holds_logs(fs: &dyn FileSystem, dir: &Path) -> Result<bool> {
 /// # Errors
 /// After a failure CURRENT names either manifest; the caller must not delete the old one.
 pub fn set_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool) -> Result<()> {
+    prepare_current_file(fs, dir, number, sync)?;
+    rename_current_file(fs, dir, number, sync)
+}
+
+/// The first step of [`set_current_file`]: after an error CURRENT is what it was.
+///
+/// # Errors
+/// I/O.
+pub fn prepare_current_file(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    number: u64,
+    sync: bool,
+) -> Result<()> {
     let temp = temp_file(dir, number);
     let content = format!("{}\n", manifest_file_name(number));
     let sync_content = sync && !planted::is(Bug::CurrentNotSynced);
-    let renamed = write_file(fs, &temp, content.as_bytes(), sync_content)
-        .and_then(|()| fs.rename(&temp, &current_file(dir)));
-    if let Err(e) = renamed {
-        // The temporary file is garbage either way and the next open removes it too.
+    // The temporary file is garbage then, and the next open removes it too.
+    write_file(fs, &temp, content.as_bytes(), sync_content).inspect_err(|_| drop(fs.remove(&temp)))
+}
+
+/// The second step of [`set_current_file`]: after an error it is unknown what CURRENT names.
+///
+/// # Errors
+/// I/O.
+pub fn rename_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool) -> Result<()> {
+    let temp = temp_file(dir, number);
+    if let Err(e) = fs.rename(&temp, &current_file(dir)) {
         drop(fs.remove(&temp));
         return Err(e);
     }

@@ -39,6 +39,9 @@ fn at<T>(operation: &str, path: &Path, result: io::Result<T>) -> Result<T> {
 }
 
 impl FileSystem for PosixFs {
+    fn is_own(&self) -> bool {
+        true
+    }
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
         self.open_random_with(path, &ReadFileOptions::default())
     }

@@ -253,6 +253,45 @@ fn an_open_that_fails_leaves_trash_alone() {
     });
 }
 
+/// Tables of a recovery that comes to nothing go at once, whatever the rate; of one that fails
+/// later they stay. Neither is the manager's.
+#[test]
+fn tables_of_an_open_that_fails_are_not_the_managers() {
+    simulate(|| {
+        let disk = MemFs::new(1);
+        let fs = disk.shared();
+        let db = Db::open(&paced(&fs, None), DIR).unwrap();
+        fill(&db, 0..100, &"v".repeat(1000));
+        db.close().unwrap();
+        let files = || {
+            let mut files = names(&fs, DIR);
+            files.retain(|name| !name.starts_with("LOG"));
+            files
+        };
+        let (before, next) = (files(), manager(1, 0));
+        let options = paced(&fs, Some(&next));
+        for (op, glob, tables) in [
+            (FaultOp::Create, "*MANIFEST-*", 0),
+            (FaultOp::Sync, "*MANIFEST-*", 0),
+            (FaultOp::Create, "*OPTIONS*", 1),
+        ] {
+            disk.add_fault(FaultRule::always(op, glob, Fault::Eio));
+            Db::open(&options, DIR).map(drop).unwrap_err();
+            disk.clear_faults();
+            thread::sleep(Duration::from_secs(10));
+            let left = files();
+            assert_eq!(left.iter().filter(|name| name.ends_with(".sst")).count(), tables);
+            assert!(tables > 0 || left == before, "{before:?}, {left:?}");
+            assert!(trash(&fs, DIR).is_empty());
+            assert_eq!((next.total_size(), next.total_trash_size()), (0, 0));
+        }
+        let db = Db::open(&options, DIR).unwrap();
+        assert_eq!(contents(&db).len(), 100);
+        assert_tracked(&fs, &next, &[DIR]);
+        db.close().unwrap();
+    });
+}
+
 /// A checkpoint has no trash, and keeps its tables whole when the database's become trash.
 #[test]
 fn checkpoints_and_trash() {

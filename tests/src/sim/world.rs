@@ -95,6 +95,9 @@ impl Logger for Forgetful {
     fn level(&self) -> InfoLogLevel {
         InfoLogLevel::Info // Told or not, a seed does the same.
     }
+    fn is_plain(&self) -> bool {
+        true
+    }
 }
 
 impl World {

@@ -314,6 +314,9 @@ impl MemFs {
 }
 
 impl FileSystem for MemFs {
+    fn is_own(&self) -> bool {
+        true
+    }
     fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
         Ok(Arc::new(self.open(operation::OPEN_RANDOM, path)?))
     }

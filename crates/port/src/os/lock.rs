@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+/// Files that are removed one after the other while this process locks them.
+const TRIES_MAX: u32 = 100;
+
 type FileIdentity = (u64, u64);
 
 struct Holder {
@@ -48,6 +51,25 @@ pub struct FileLock {
 impl FileLock {
     /// Locks the file at `path`, creating it when missing. Does not wait.
     pub fn acquire(path: &Path) -> Result<FileLock, LockFailure> {
+        Self::acquire_with(path, &mut || ())
+    }
+
+    /// As `acquire`; `opened` runs when the file is open and not yet locked.
+    pub(super) fn acquire_with(
+        path: &Path,
+        opened: &mut dyn FnMut(),
+    ) -> Result<FileLock, LockFailure> {
+        for _ in 0..TRIES_MAX {
+            if let Some(lock) = Self::try_acquire(path, opened)? {
+                return Ok(lock);
+            }
+        }
+        Err(LockFailure::Lock(io::Error::from_raw_os_error(libc::EAGAIN)))
+    }
+
+    /// None if the name was taken from the file before it was locked: who removed it had it locked,
+    /// and the next one to come makes another file.
+    fn try_acquire(path: &Path, opened: &mut dyn FnMut()) -> Result<Option<FileLock>, LockFailure> {
         let mut held = HELD.lock();
         if let Ok(found) = stat(path)
             && let Some(holder) = held.get(&(found.device, found.inode))
@@ -57,12 +79,16 @@ impl FileLock {
         }
         let flags = OpenFlags { write: true, create: true, ..OpenFlags::READ };
         let file = File::open(path, flags).map_err(LockFailure::Open)?;
+        opened();
         file.record_lock(true).map_err(LockFailure::Lock)?;
         let found = file.stat().map_err(LockFailure::Open)?;
         let identity = (found.device, found.inode);
+        if !stat(path).is_ok_and(|named| (named.device, named.inode) == identity) {
+            return Ok(None);
+        }
         let holder = Holder { since_seconds: time::wall_seconds(), thread: super::thread_id() };
         held.insert(identity, holder);
-        Ok(FileLock { file: Some(file), identity })
+        Ok(Some(FileLock { file: Some(file), identity }))
     }
 }
 

@@ -189,6 +189,27 @@ fn a_lock_keeps_other_processes_out() {
     assert!(matches!(FileLock::acquire(&none), Err(LockFailure::Open(_))));
 }
 
+/// Whoever removes a lock file has it locked: who opened it before that must not take the file that
+/// has no name any more, while others make a new one.
+#[test]
+fn a_lock_is_of_the_file_that_has_the_name() {
+    let dir = TempDir::new("renewed-lock");
+    let path = dir.path("LOCK");
+    let mut removed = false;
+    let lock = FileLock::acquire_with(&path, &mut || {
+        if !std::mem::replace(&mut removed, true) {
+            std::fs::remove_file(&path).unwrap();
+        }
+    });
+    assert!(removed);
+    let lock = lock.unwrap();
+    assert!(matches!(FileLock::acquire(&path), Err(LockFailure::HeldHere { .. })));
+    drop(lock);
+    // Not for ever.
+    let endless = FileLock::acquire_with(&path, &mut || std::fs::remove_file(&path).unwrap());
+    assert!(matches!(endless, Err(LockFailure::Lock(_))), "{endless:?}");
+}
+
 #[test]
 fn the_process_knows_itself() {
     assert!(!hostname().is_empty());

@@ -103,7 +103,10 @@ pub(crate) fn run(
     end: Option<Vec<u8>>,
 ) -> Result<SubcompactionResult> {
     let lane = job.db.lanes.of(job.lane);
-    let result = lane.run(&job.floor, || compact(job, start, end));
+    let result = lane.run(&job.floor, || {
+        let _inside = job.db.mark.enter_job(); // Lanes have threads of their own.
+        compact(job, start, end)
+    });
     if let Ok(part) = &result {
         lane.add_cpu_nanos(part.helper_cpu_micros * 1000);
     }

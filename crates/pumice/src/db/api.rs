@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::{Error, Result, SequenceNumber};
 
 use crate::db::column_family::{CfData, ColumnFamily};
+use crate::db::moment::read_settled;
 use crate::db::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Mode};
 use crate::db::requests::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
@@ -38,9 +39,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Err(error) = self.inner.close() {
-            self.inner.info(format_args!("close failed: {error}"));
-        }
+        self.inner.close_for_last_handle();
     }
 }
 
@@ -84,10 +83,13 @@ impl Db {
     }
 
     /// Opens a database for reading: takes no lock, writes nothing, sees the state at this
-    /// moment, logs included. Not all column families need to be named.
+    /// moment, logs included. Not all column families need to be named. Somebody may be writing to
+    /// it: what is seen is what was written up to one moment of the open. Tables that the writer
+    /// deletes later are errors where they are read.
     ///
     /// # Errors
-    /// As [`Db::open`]; Corruption if `error_if_wal_exists` and there are records in a log.
+    /// As [`Db::open`]; TryAgain if a writer changes the files all the time; Corruption if
+    /// `error_if_wal_exists` and there are records in a log.
     pub fn open_read_only(
         options: &DbOptions,
         path: impl AsRef<Path>,
@@ -119,18 +121,20 @@ impl Db {
         path: impl AsRef<Path>,
     ) -> Result<Vec<String>> {
         let fs = &*options.file_system;
-        let number = version_recovery::current_manifest(fs, path.as_ref())?;
-        let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
-        let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
-        manifest_reader::for_each_edit(fs, &manifest, &mut |edit| {
-            if let Some(name) = edit.add_column_family {
-                names.push((edit.column_family, name));
-            } else if edit.drop_column_family {
-                names.retain(|(id, _)| *id != edit.column_family);
-            }
-            Ok(())
-        })?;
-        Ok(names.into_iter().map(|(_, name)| name).collect())
+        read_settled(fs, path.as_ref(), |_| {
+            let number = version_recovery::current_manifest(fs, path.as_ref())?;
+            let manifest = pumice_env::filename::manifest_file(path.as_ref(), number);
+            let mut names = vec![(0, DEFAULT_COLUMN_FAMILY_NAME.to_string())];
+            manifest_reader::for_each_edit(fs, &manifest, &mut |edit| {
+                if let Some(name) = edit.add_column_family {
+                    names.push((edit.column_family, name));
+                } else if edit.drop_column_family {
+                    names.retain(|(id, _)| *id != edit.column_family);
+                }
+                Ok(())
+            })?;
+            Ok(names.into_iter().map(|(_, name)| name).collect())
+        })
     }
 
     /// Deletes a database's files and, if nothing else is left in it, its directory.
@@ -316,7 +320,11 @@ impl Db {
     }
 
     /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn snapshot(&self) -> Snapshot {
+        self.inner().mark.assert_may_lock();
         self.inner().snapshot()
     }
     /// Sequence number of the newest write. Does not suspend.
@@ -344,6 +352,7 @@ impl Db {
     /// # Errors
     /// As [`Db::flush`].
     pub fn flush_all(&self, options: &FlushOptions) -> Result<()> {
+        self.inner().check_caller()?;
         let ids = all_ids(&self.inner().state.lock());
         self.inner().flush_families(options, &ids)
     }
@@ -396,6 +405,9 @@ impl Db {
         if options.close_db { self.close() } else { Ok(()) }
     }
     /// Stops starting background jobs and waits for the running ones.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn pause_background_work(&self) {
         self.inner().pause_background_work();
     }
@@ -407,11 +419,19 @@ impl Db {
         self.inner().continue_background_work()
     }
     /// Keeps all files until [`Db::enable_file_deletions`] was called as often.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn disable_file_deletions(&self) {
+        self.inner().mark.assert_may_lock();
         self.inner().state.lock().deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn enable_file_deletions(&self) {
+        self.inner().mark.assert_may_lock();
         {
             let mut state = self.inner().state.lock();
             state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
@@ -504,7 +524,11 @@ impl Db {
         self.inner().statistics.as_ref()
     }
     /// The table files of all column families.
+    ///
+    /// # Panics
+    /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
+        self.inner().mark.assert_may_lock();
         self.inner().live_files()
     }
     /// Reads every block of every table file and checks it.
@@ -537,7 +561,8 @@ impl Db {
     /// the rest copied.
     ///
     /// # Errors
-    /// InvalidArgument if `path` exists; I/O.
+    /// InvalidArgument if `path` exists, also if it is made by somebody else meanwhile; Aborted in
+    /// code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(path.as_ref())
     }

@@ -114,6 +114,7 @@ impl DbInner {
         count: fn(&mut DbState) -> &mut usize,
         body: impl FnOnce(&Arc<Self>) -> bool,
     ) {
+        let _inside = self.mark.enter_job();
         let worked = thread::contain(what, || body(self));
         if let Err(error) = &worked {
             self.poison(error);
@@ -184,6 +185,9 @@ impl DbInner {
 
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
     pub(crate) fn snapshot_released(&self) {
+        if self.mark.is_locked() {
+            return; // The next one looks.
+        }
         if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
             || self.shutting_down.load(Ordering::Acquire)
         {

@@ -2,7 +2,12 @@
 //!
 //! The copy is the state of one moment during the call: the files of the versions, the MANIFEST up
 //! to the edit that made them, and the logs up to the newest record. It is built beside the target,
-//! in `<target>.tmp`, and renamed when all of it is durable, so that the target is whole or absent.
+//! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
+//! absent. Of several who make one target the first to rename has it.
+//!
+//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there
+//! before that and goes after it. What is there and not held was left by a crash, and goes with the
+//! next checkpoint to that target; directories without such a file are anybody's, and stay.
 //!
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
@@ -12,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, ErrorKind, FileNumber, Result};
-use pumice_env::{create_dir_durably, filename, parent_of};
+use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::db::DbInner;
+use crate::db::identity::{is_session_id, new_session_id};
 use crate::db::requests::FlushOptions;
 use crate::ingest::transfer;
 use crate::write::switch::all_ids;
@@ -25,6 +31,11 @@ const EXDEV: i32 = 18;
 const EPERM: i32 = 1;
 /// "Operation not supported".
 const EOPNOTSUPP: i32 = 95;
+
+/// Names that are tried for such a directory.
+const LOCK_TRIES_MAX: u32 = 10;
+/// Behind the name of a directory in which a checkpoint is built.
+const LOCK_EXTENSION: &str = ".lock";
 
 /// The files of a moment.
 struct Moment {
@@ -56,21 +67,22 @@ impl DbInner {
     /// Makes a checkpoint in the new directory `target`.
     ///
     /// # Errors
-    /// InvalidArgument if `target` exists; Aborted while the database resumes from a failed log;
-    /// the background error; I/O. The target does not exist after an error.
+    /// InvalidArgument if `target` exists, or somebody else has made it meanwhile; Aborted while
+    /// the database resumes from a failed log; the background error; I/O. The target does not exist
+    /// after an error.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         if self.fs.exists(target)? {
             return Err(Error::invalid_argument("Directory exists"));
         }
-        let staging = staging_dir(target)?;
+        let staging = Staging::new(&*self.fs, target)?;
         self.info(format_args!(
             "Started the snapshot process -- creating snapshot in directory {}",
             target.display()
         ));
-        self.remove_staging(&staging)?;
-        let result = self.fill(&staging).and_then(|sequence| {
-            self.fs.rename(&staging, target)?;
+        let result = self.fill(&staging.dir).and_then(|sequence| {
+            staging.become_target(target)?;
             self.fs.sync_dir(parent_of(target))?;
             Ok(sequence)
         });
@@ -82,8 +94,6 @@ impl DbInner {
             }
             Err(error) => {
                 self.info(format_args!("Snapshot failed -- {error}"));
-                // What stays behind is removed by the next try.
-                drop(self.remove_staging(&staging));
                 Err(error)
             }
         }
@@ -165,17 +175,77 @@ impl DbInner {
     fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
         transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
     }
+}
 
-    /// Removes what an earlier try left.
-    fn remove_staging(&self, staging: &Path) -> Result<()> {
-        if !self.fs.exists(staging)? {
-            return Ok(());
+/// The directory in which a checkpoint is built. Nothing of it stays when this is dropped.
+struct Staging<'a> {
+    fs: &'a dyn FileSystem,
+    dir: PathBuf,
+    lock_file: PathBuf,
+    lock: Option<Box<dyn FileLock>>,
+}
+
+impl<'a> Staging<'a> {
+    fn new(fs: &'a dyn FileSystem, target: &Path) -> Result<Self> {
+        let prefix = staging_prefix(target)?;
+        create_dir_durably(fs, parent_of(target), false)?;
+        remove_left(fs, target, &prefix);
+        let mut tries = 0;
+        loop {
+            let dir = target.with_file_name(format!("{prefix}{}", new_session_id()));
+            let lock_file = lock_of(&dir);
+            match fs.lock(&lock_file) {
+                Ok(lock) => return Ok(Staging { fs, dir, lock_file, lock: Some(lock) }),
+                Err(error) if tries == LOCK_TRIES_MAX => return Err(error),
+                // Somebody may just be looking whether it was left.
+                Err(_) => tries += 1,
+            }
         }
-        for name in self.fs.list(staging)? {
-            self.fs.remove(&staging.join(name))?;
-        }
-        self.fs.remove_dir(staging)
     }
+
+    fn become_target(&self, target: &Path) -> Result<()> {
+        self.fs.rename(&self.dir, target).map_err(|error| match self.fs.exists(target) {
+            Ok(true) => Error::invalid_argument("Directory exists"),
+            _ => error,
+        })
+    }
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        // What fails here is removed by the next checkpoint to this target.
+        drop(remove_dir(self.fs, &self.dir));
+        drop(self.fs.remove(&self.lock_file));
+        self.lock = None;
+    }
+}
+
+/// Removes what was left by those that did not come to their end. What cannot be had now is left to
+/// the next one.
+fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
+    let Ok(names) = fs.list(parent_of(target)) else { return };
+    let staging = |name: &String| {
+        let id = name.strip_prefix(prefix)?.strip_suffix(LOCK_EXTENSION)?;
+        is_session_id(id).then(|| target.with_file_name(format!("{prefix}{id}")))
+    };
+    for dir in names.iter().filter_map(staging) {
+        let lock_file = lock_of(&dir);
+        // Held by whoever still builds.
+        let Ok(lock) = fs.lock(&lock_file) else { continue };
+        drop(remove_dir(fs, &dir));
+        drop(fs.remove(&lock_file));
+        drop(lock);
+    }
+}
+
+fn remove_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    if !fs.exists(dir)? {
+        return Ok(());
+    }
+    for name in fs.list(dir)? {
+        fs.remove(&dir.join(name))?;
+    }
+    fs.remove_dir(dir)
 }
 
 /// The two names are on different file systems, or theirs has no links.
@@ -184,17 +254,22 @@ pub(crate) fn is_unlinkable(error: &Error) -> bool {
         || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
 }
 
-/// `<target>.tmp`, beside the target so that the rename is one step.
-fn staging_dir(target: &Path) -> Result<PathBuf> {
-    let Some(name) = target.file_name() else {
+fn lock_of(staging: &Path) -> PathBuf {
+    let mut name = staging.as_os_str().to_os_string();
+    name.push(LOCK_EXTENSION);
+    name.into()
+}
+
+/// What names of directories begin with in which `target` is built: beside it, so that the rename
+/// is one step.
+fn staging_prefix(target: &Path) -> Result<String> {
+    let Some(name) = target.file_name().and_then(std::ffi::OsStr::to_str) else {
         return Err(Error::invalid_argument(format!(
             "invalid checkpoint directory name: {}",
             target.display()
         )));
     };
-    let mut name = name.to_os_string();
-    name.push(".tmp");
-    Ok(target.with_file_name(name))
+    Ok(format!("{name}.tmp."))
 }
 
 #[cfg(test)]

@@ -7,10 +7,13 @@ use std::time::Duration;
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 use pumice_memtable::MemTable;
+use pumice_port::pool::Priority;
+use pumice_port::thread;
 
 use crate::db::DbInner;
 use crate::db::column_family::CfState;
 use crate::db::requests::FlushOptions;
+use crate::stats::listener::TableFileDeletionInfo;
 use crate::write::switch::all_ids;
 
 const POLL: Duration = Duration::from_millis(50);
@@ -38,8 +41,10 @@ impl DbInner {
     ///
     /// # Errors
     /// The first failure of flushing or closing a file, or the background error that keeps unlogged
-    /// writes from being flushed; the database is closed all the same.
+    /// writes from being flushed; the database is closed all the same. Aborted, with nothing done,
+    /// in code that a job calls: it would wait for itself.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        self.mark.check_may_wait()?;
         if self.closing.swap(true, Ordering::AcqRel) {
             return self.wait_closed();
         }
@@ -55,7 +60,37 @@ impl DbInner {
         }
         self.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
-        closing.result.clone()
+        let result = closing.result.clone();
+        drop(closing);
+        if let Some(log) = &self.info_log {
+            log.settle();
+        }
+        result
+    }
+
+    /// The last handle goes. Where a job has it (a listener dropped it, say), which a close waits
+    /// for, another task closes, some time after this call.
+    pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
+        if self.mark.is_inside() {
+            self.close_elsewhere();
+        } else if let Err(error) = self.close() {
+            self.info(format_args!("close failed: {error}"));
+        }
+    }
+
+    fn close_elsewhere(self: &Arc<Self>) {
+        let db = Arc::clone(self);
+        let started = thread::try_spawn("pumice:close", move || db.close_for_last_handle());
+        if started.is_ok() {
+            return;
+        }
+        // A thread of a pool that closed would wait for jobs that wait for that thread.
+        let db = Arc::clone(self);
+        let again = move || {
+            thread::sleep(POLL);
+            db.close_elsewhere();
+        };
+        self.pools.schedule(Priority::Low, "close", Box::new(again));
     }
 
     /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
@@ -141,21 +176,29 @@ impl DbInner {
             }
         }
         if !self.read_only {
-            // The last writer is done once leadership can be had.
-            let _alone = self.exclusive();
-            self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
-            let closed = self.wal_at_rest().close(false);
-            let manifest = self.close_manifest().and(self.check_failed_log());
-            if result.is_ok() {
-                *result = closed.and(manifest);
-            }
-            // What the last jobs made obsolete, while the directory is still ours.
-            self.delete_obsolete_files();
-            self.untrack_tables();
-            self.info(format_args!("Shutdown complete"));
-            *self.lock.lock() = None;
+            let deleted = self.let_go(result);
+            let _inside = self.mark.enter_job(); // Others wait for this close.
+            self.tell_deleted(&deleted);
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
-            *result = self.delete_unreferenced_files();
+            *result = self.delete_unreferenced_files(false);
         }
+    }
+
+    /// Closes the files and gives the directory free; what the listeners are to hear.
+    fn let_go(&self, result: &mut Result<()>) -> Vec<TableFileDeletionInfo> {
+        // The last writer is done once leadership can be had.
+        let _alone = self.exclusive();
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
+        let closed = self.wal_at_rest().close(false);
+        let manifest = self.close_manifest().and(self.check_failed_log());
+        if result.is_ok() {
+            *result = closed.and(manifest);
+        }
+        // What the last jobs made obsolete, while the directory is still ours.
+        let deleted = self.delete_silently();
+        self.untrack_tables();
+        self.info(format_args!("Shutdown complete"));
+        *self.lock.lock() = None;
+        deleted
     }
 }

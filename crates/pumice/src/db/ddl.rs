@@ -7,6 +7,7 @@ use pumice_base::dbformat::COLUMN_FAMILY_ID_MAX;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
+use crate::db::callbacks::has_code;
 use crate::db::column_family::ColumnFamily;
 use crate::db::compaction_tuning::check_tuned;
 use crate::db::error_handler::Reason;
@@ -26,7 +27,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        let handle = self.create_family(&descriptor.sanitized(&self.options())?)?;
+        let handle = self.create_family(&descriptor.sanitized(&self.options(), self.mark)?)?;
         self.write_options_file()?;
         Ok(handle)
     }
@@ -36,8 +37,15 @@ impl DbInner {
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
+        self.with_errors_told(self.create_alone(descriptor))
+    }
+
+    fn create_alone(self: &Arc<Self>, descriptor: &ColumnFamilyDescriptor) -> Result<ColumnFamily> {
         check_tuned(&self.options(), &descriptor.options)?;
-        let _alone = self.exclusive();
+        if has_code(&descriptor.options) {
+            self.runs_code.store(true, Ordering::Relaxed);
+        }
+        let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
@@ -84,7 +92,7 @@ impl DbInner {
         });
         drop(manifest);
         // Still alone: nobody writes before the error stops writes.
-        created.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
+        created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
         self.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily { data, db: Arc::downgrade(self) })
     }
@@ -101,37 +109,39 @@ impl DbInner {
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
-        let full;
-        {
-            let _alone = self.exclusive();
-            // On a full disk it is a way out.
-            let error = self.stopping_error();
-            full = error.as_ref().is_some_and(Error::is_no_space);
-            if let Some(error) = error.filter(|_| !full) {
-                return Err(error);
-            }
-            let mut manifest = self.manifest.lock();
-            if cf.data.is_dropped() {
-                return Err(Error::invalid_argument("Column family already dropped!"));
-            }
-            let edit = VersionEdit {
-                column_family: cf.id(),
-                drop_column_family: true,
-                ..VersionEdit::default()
-            };
-            // Only then: a MANIFEST that starts with this edit must still have the family.
-            let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
-                cf.data.dropped.store(true, Ordering::Release);
-                self.remove_family(state, cf.id());
-            });
-            drop(manifest);
-            // The drop may be durable all the same: no write may be accepted until a new MANIFEST
-            // says otherwise.
-            dropped.inspect_err(|error| self.background_error(error, Reason::Manifest))?;
-        }
+        let full = self.with_errors_told(self.drop_alone(cf))?;
         self.info(format_args!("Dropped column family with id {}", cf.id()));
         // Who resumes writes it again.
         self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })
+    }
+
+    /// Whether the disk is full, on which it is a way out.
+    fn drop_alone(self: &Arc<Self>, cf: &ColumnFamily) -> Result<bool> {
+        let _alone = self.exclusive_here()?;
+        let error = self.stopping_error();
+        let full = error.as_ref().is_some_and(Error::is_no_space);
+        if let Some(error) = error.filter(|_| !full) {
+            return Err(error);
+        }
+        let mut manifest = self.manifest.lock();
+        if cf.data.is_dropped() {
+            return Err(Error::invalid_argument("Column family already dropped!"));
+        }
+        let edit = VersionEdit {
+            column_family: cf.id(),
+            drop_column_family: true,
+            ..VersionEdit::default()
+        };
+        // Only then: a MANIFEST that starts with this edit must still have the family.
+        let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
+            cf.data.dropped.store(true, Ordering::Release);
+            self.remove_family(state, cf.id());
+        });
+        drop(manifest);
+        // The drop may be durable all the same: no write may be accepted until a new MANIFEST says
+        // otherwise.
+        dropped.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
+        Ok(full)
     }
 
     fn remove_family(&self, state: &mut DbState, id: u32) {

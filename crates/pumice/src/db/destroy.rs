@@ -23,13 +23,15 @@ use crate::stats::InfoLog;
 /// IoError if the database is open; the first failure to delete a file, after trying all.
 pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
     let fs = &options.file_system;
-    let names = match fs.list(path) {
-        Ok(names) => names,
+    match fs.list(path) {
+        Ok(_) => {}
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error),
-    };
+    }
     let lock_file = filename::lock_file(path);
     let lock = fs.lock(&lock_file)?;
+    // Somebody may have opened and closed it before this.
+    let names = fs.list(path)?;
     let manager = options.sst_file_manager.as_deref();
     let mut sweep = Sweep { fs, manager, bucket: Arc::default(), failure: None };
     for name in &names {

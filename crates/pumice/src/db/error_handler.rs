@@ -29,10 +29,11 @@ use std::time::Duration;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result, Severity, SubCode};
 use pumice_manifest::VersionEdit;
+use pumice_port::task::{self, TaskRef};
 
 use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
-use crate::stats::listener::FlushReason;
+use crate::stats::listener::{BackgroundErrorReason, FlushReason};
 use crate::write::switch::all_ids;
 
 /// What was being done when a background error happened.
@@ -46,6 +47,24 @@ pub enum Reason {
     WriteCallback,
     /// Writing the MANIFEST.
     Manifest,
+}
+
+impl Reason {
+    fn told(self) -> BackgroundErrorReason {
+        match self {
+            Reason::Flush => BackgroundErrorReason::Flush,
+            Reason::Compaction => BackgroundErrorReason::Compaction,
+            Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
+            Reason::Manifest => BackgroundErrorReason::ManifestWrite,
+        }
+    }
+}
+
+/// What `task` has to tell the listeners.
+pub(crate) struct UntoldError {
+    task: TaskRef,
+    reason: BackgroundErrorReason,
+    error: Error,
 }
 
 /// The present background error.
@@ -119,8 +138,49 @@ fn wait_to_retry(interval: Duration) {
 }
 
 impl DbInner {
-    /// Records a background error and starts what can be done about it.
+    /// Tells the listeners of a background error, records it and starts what can be done about it.
+    /// Requires: no lock held, nor leadership.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
+        self.record_error(error, reason, |told| self.tell_error(told));
+    }
+
+    /// As `background_error`, for who holds leadership: the listeners are told by the same task's
+    /// `with_errors_told`, which has to follow.
+    pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
+        self.record_error(error, reason, |told| self.events.untold.lock().push(told));
+    }
+
+    /// The result of a call that holds nothing any more. Of errors that it met the listeners are
+    /// told before its caller sees them.
+    #[inline]
+    pub(crate) fn with_errors_told<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.tell_own_errors();
+        }
+        result
+    }
+
+    #[cold]
+    fn tell_own_errors(&self) {
+        if self.mark.is_locked() {
+            return; // A call that was refused; the one around it tells.
+        }
+        let me = task::current();
+        loop {
+            let mut untold = self.events.untold.lock();
+            let Some(at) = untold.iter().position(|error| error.task == me) else { return };
+            let error = untold.remove(at);
+            drop(untold);
+            self.tell_error(error);
+        }
+    }
+
+    fn tell_error(&self, told: UntoldError) {
+        let _inside = self.mark.enter_job(); // Jobs may wait for who tells.
+        self.tell(|l| l.on_background_error(told.reason, &told.error));
+    }
+
+    fn record_error(&self, error: &Error, reason: Reason, tell: impl FnOnce(UntoldError)) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
         let severity = severity(error, reason, self.options().paranoid_checks);
@@ -129,7 +189,8 @@ impl DbInner {
         }
         let error = error.with_severity(severity);
         self.info(format_args!("Background error, reason {reason:?}: {error}"));
-        self.notify_background_error(reason, &error);
+        self.events.background_error();
+        tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
             return; // A resume has left that log behind meanwhile.
@@ -224,6 +285,8 @@ impl DbInner {
     /// # Errors
     /// The error itself if it is unrecoverable; the new failure if recovery fails.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        self.check_caller()?;
+        self.mark.check_may_wait()?;
         let full;
         {
             let mut state = self.state.lock();
@@ -264,7 +327,7 @@ impl DbInner {
                 self.warn(format_args!("Unable to persist options: {error}"));
             }
         }
-        result
+        self.with_errors_told(result)
     }
 
     fn try_resume(self: &Arc<Self>) -> Result<()> {

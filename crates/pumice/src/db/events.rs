@@ -2,9 +2,9 @@
 //!
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
-//! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock;
-//! what happens under the state lock is queued, in order, and delivered by a background job, which
-//! may be later than `close`.
+//! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
+//! by a leader. What happens there is queued: errors until their task has let go of all
+//! (`error_handler`), the rest, in order, for a background job, which may be later than `close`.
 
 use pumice_base::narrow::small_i32;
 use std::collections::VecDeque;
@@ -25,12 +25,12 @@ use crate::compaction::job::CompactionWork;
 use crate::compaction::{compression_of, flush_compression};
 use crate::db::DbInner;
 use crate::db::column_family::{CfData, CfState};
-use crate::db::error_handler::Reason;
+use crate::db::error_handler::UntoldError;
 use crate::options::{DbOptions, InfoLogLevel};
 use crate::stats::listener::{
-    BackgroundErrorReason, CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason,
-    MemTableInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
-    WriteStallCondition, WriteStallInfo,
+    CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
+    TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
+    WriteStallInfo,
 };
 use crate::stats::{CompactionStats, EventListener, Logger, cf_stats, event_log};
 use crate::write::controller::{StallCause, StallInputs};
@@ -48,6 +48,8 @@ pub(crate) struct EventState {
     /// See `info_dumps`.
     pub last_dump_micros: AtomicU64,
     deferred: Mutex<Deferred>,
+    /// Errors of tasks that have yet to tell the listeners.
+    pub untold: Mutex<Vec<UntoldError>>,
 }
 
 #[derive(Default)]
@@ -69,11 +71,17 @@ impl Default for EventState {
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
             deferred: Mutex::foreground(Deferred::default()),
+            untold: Mutex::default(),
         }
     }
 }
 
 impl EventState {
+    /// Counts a background error.
+    pub fn background_error(&self) {
+        self.background_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Background errors since the database was opened.
     pub fn background_errors(&self) -> u64 {
         self.background_errors.load(Ordering::Relaxed)
@@ -111,7 +119,7 @@ impl DbInner {
         }
     }
 
-    fn tell(&self, call: impl Fn(&dyn EventListener)) {
+    pub(crate) fn tell(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
             if let Err(error) = thread::contain("A listener", || call(&**listener)) {
                 self.poison(&error);
@@ -119,7 +127,7 @@ impl DbInner {
         }
     }
 
-    /// Queues an event that happens under the state lock.
+    /// Queues an event that happens under a lock or leadership.
     fn tell_later(&self, event: impl FnOnce() -> DeferredEvent) {
         if self.options().listeners.is_empty() {
             return;
@@ -134,6 +142,7 @@ impl DbInner {
     }
 
     fn deliver_deferred(&self) {
+        let _inside = self.mark.enter_job();
         loop {
             let mut deferred = self.events.deferred.lock();
             let Some(event) = deferred.events.pop_front() else {
@@ -358,8 +367,8 @@ impl DbInner {
         }
     }
 
-    /// Table file `number` was removed from disk.
-    pub(crate) fn note_table_deleted(&self, number: FileNumber) {
+    /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
+    pub(crate) fn note_table_deleted(&self, number: FileNumber) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
             job_id: self.events.last_job.load(Ordering::Relaxed),
             file_path: filename::table_file(&self.path, number),
@@ -367,19 +376,14 @@ impl DbInner {
             error: None,
         };
         self.log_event(|log| event_log::table_file_deleted(log, &info));
-        self.tell(|l| l.on_table_file_deleted(&info));
+        info
     }
 
-    /// A background job failed with `error`, whose severity says what stops.
-    pub(crate) fn notify_background_error(&self, reason: Reason, error: &Error) {
-        self.events.background_errors.fetch_add(1, Ordering::Relaxed);
-        let reason = match reason {
-            Reason::Flush => BackgroundErrorReason::Flush,
-            Reason::Compaction => BackgroundErrorReason::Compaction,
-            Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
-            Reason::Manifest => BackgroundErrorReason::ManifestWrite,
-        };
-        self.tell(|l| l.on_background_error(reason, error));
+    /// Tells the listeners of tables that were removed. Requires: no lock held, nor leadership.
+    pub(crate) fn tell_deleted(&self, deleted: &[TableFileDeletionInfo]) {
+        for info in deleted {
+            self.tell(|l| l.on_table_file_deleted(info));
+        }
     }
 
     /// Writes to `cf` are held back in another way than before. May be called under the state

@@ -9,6 +9,7 @@ use pumice_base::{Error, Result};
 use pumice_port::time;
 
 use crate::db::compaction_tuning::Deferral;
+use crate::db::error_handler::Reason;
 use crate::db::requests::{FlushOptions, WaitForCompactOptions};
 use crate::db::{DbInner, DbState};
 use crate::write::controller::{StallCause, stall_cause};
@@ -25,6 +26,9 @@ impl DbInner {
         ids: &BTreeSet<u32>,
     ) -> Result<()> {
         self.check_writable()?;
+        if options.wait || !options.allow_write_stall {
+            self.mark.check_may_wait()?;
+        }
         if !options.allow_write_stall {
             self.wait_until_flush_would_not_stall(ids)?;
         }
@@ -114,6 +118,7 @@ impl DbInner {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_caller()?;
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
@@ -125,10 +130,15 @@ impl DbInner {
 
     /// Hands logged writes to the operating system; durable if `sync`.
     pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.with_errors_told(self.flush_wal_as_leader(sync))
+    }
+
+    /// As `flush_wal`, also for who leads.
+    pub(crate) fn flush_wal_as_leader(&self, sync: bool) -> Result<()> {
         self.check_writable()?;
         let result = if sync { self.sync_wal() } else { self.wal.lock().flush(false) };
         if let Err(error) = &result {
-            self.background_error(error, crate::db::error_handler::Reason::WriteCallback);
+            self.background_error_of_leader(error, Reason::WriteCallback);
         }
         result.and_then(|()| self.check_nothing_held())
     }
@@ -148,6 +158,7 @@ impl DbInner {
         options: &WaitForCompactOptions,
     ) -> Result<()> {
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         if options.flush {
             let ids = all_ids(&self.state.lock());
             self.flush_families(&FlushOptions::default(), &ids)?;
@@ -176,17 +187,20 @@ impl DbInner {
         }
     }
 
-    /// Stops starting background jobs and waits for the running ones.
+    /// Stops starting background jobs and waits for the running ones; not from one of them.
     pub(crate) fn pause_background_work(&self) {
+        self.mark.assert_may_lock();
         let mut state = self.state.lock();
         state.paused += 1;
-        while state.scheduled_flushes > 0 || state.has_compaction_jobs() {
+        while !self.mark.is_inside() && (state.scheduled_flushes > 0 || state.has_compaction_jobs())
+        {
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
 
     /// Ends one `pause_background_work`.
     pub(crate) fn continue_background_work(&self) -> Result<()> {
+        self.check_caller()?;
         let mut state = self.state.lock();
         if state.paused == 0 {
             return Err(Error::invalid_argument("background work is not paused"));

@@ -9,6 +9,7 @@ use std::path::Path;
 use pumice_base::Result;
 use pumice_env::{FileSystem, filename};
 use pumice_port::os::read_random_bytes;
+use pumice_table::SESSION_ID_LEN;
 
 use crate::db::DbInner;
 
@@ -35,6 +36,12 @@ pub(crate) fn new_session_id() -> String {
     let (high, low) = bytes.split_at(8);
     let number = |half: &[u8]| half.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
     pumice_table::session_id([number(high), number(low)])
+}
+
+/// Whether `text` has the form of a session id.
+pub(crate) fn is_session_id(text: &str) -> bool {
+    let in_id = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
+    text.len() == SESSION_ID_LEN && text.as_bytes().iter().all(in_id)
 }
 
 /// The database's identity: the MANIFEST's, else the file's, else a new one.

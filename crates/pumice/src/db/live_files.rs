@@ -98,6 +98,7 @@ impl DbInner {
     /// # Errors
     /// Corruption naming the file and block; I/O.
     pub(crate) fn verify_checksum(&self) -> Result<()> {
+        self.check_caller()?;
         let families = self.cfs.load_full();
         for cf in families.all() {
             let view = cf.super_version.load_full();
@@ -117,6 +118,7 @@ impl DbInner {
         cf: &Arc<CfData>,
         ranges: &[(&[u8], &[u8])],
     ) -> Result<Vec<u64>> {
+        self.check_caller()?;
         let view = cf.super_version.load_full();
         let files: Vec<_> = view.version.all_files().map(|(_, file)| file).collect();
         let mut sizes = Vec::with_capacity(ranges.len());

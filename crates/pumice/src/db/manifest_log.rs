@@ -38,11 +38,17 @@ pub(crate) struct ManifestLog {
     /// What a failed log should have held is in no MANIFEST yet: from `hold` until a change after
     /// `release` is durable.
     pub lacks_failed_log: bool,
+    started: bool,
     /// The database is closed: another process may own the directory.
     closed: bool,
 }
 
 impl ManifestLog {
+    /// A MANIFEST of this open is there, and CURRENT names it.
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
     /// The next change starts a new MANIFEST in place of `number`.
     pub fn replacing(number: FileNumber) -> Self {
         ManifestLog { number, ..ManifestLog::default() }
@@ -274,13 +280,18 @@ impl DbInner {
         let path = filename::manifest_file(&self.path, number);
         let written = self.write_manifest(&path, number, &snapshot, &edits);
         // Nothing names it: it only takes room that the next one may need.
-        let writer = written.inspect_err(|_| self.delete_file(&path))?;
-        if let Err(error) = filename::set_current_file(&*self.fs, &self.path, number, true) {
-            self.state.lock().obsolete.manifest(number);
+        let prepared = written.and_then(|writer| {
+            filename::prepare_current_file(&*self.fs, &self.path, number, true)?;
+            Ok(writer)
+        });
+        let writer = prepared.inspect_err(|_| self.delete_file(&path))?;
+        if let Err(error) = filename::rename_current_file(&*self.fs, &self.path, number, true) {
+            self.state.lock().obsolete.manifest_in_doubt(number);
             return Err(error);
         }
         let old = std::mem::replace(&mut manifest.number, number);
         manifest.writer = Some(writer);
+        manifest.started = true;
         if old != 0 {
             self.state.lock().obsolete.manifest(old);
         }

@@ -18,6 +18,7 @@
 pub(crate) mod api;
 pub(crate) mod async_api;
 pub(crate) mod background;
+pub(crate) mod callbacks;
 pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
@@ -30,6 +31,7 @@ pub(crate) mod error_handler;
 pub(crate) mod events;
 pub(crate) mod file_api;
 pub(crate) mod flush_api;
+pub(crate) mod found_files;
 pub(crate) mod identity;
 pub(crate) mod info_dumps;
 pub(crate) mod lanes;
@@ -38,6 +40,7 @@ pub(crate) mod lock;
 pub(crate) mod manifest_log;
 pub(crate) mod manifest_reader;
 pub(crate) mod manual_compaction;
+pub(crate) mod moment;
 pub(crate) mod obsolete_files;
 pub(crate) mod open;
 pub(crate) mod options_file;
@@ -67,6 +70,7 @@ use pumice_table::BuildStats;
 
 use crate::compaction::expiry::ExpiryWatch;
 use crate::control::tuner::Tuner;
+use crate::db::callbacks::Mark;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::ErrorState;
 use crate::db::events::EventState;
@@ -249,6 +253,10 @@ pub(crate) struct DbInner {
     /// A job that deletes obsolete files is queued and has not started.
     pub purge_scheduled: AtomicBool,
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// For tasks that work for it.
+    pub mark: Mark,
+    /// Code of the user's runs under its locks: calls look whether they come from there.
+    pub runs_code: AtomicBool,
     /// Itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
 }
@@ -278,6 +286,15 @@ impl DbInner {
     pub fn give_up_memory(&self, cf: &CfState) {
         cf.mem.mark_flushed();
         cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
+    }
+
+    /// Refuses calls from code that runs under locks.
+    ///
+    /// # Errors
+    /// Aborted.
+    #[inline]
+    pub fn check_caller(&self) -> Result<()> {
+        if self.runs_code.load(Ordering::Relaxed) { self.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.

@@ -32,6 +32,7 @@ use pumice_table::Table;
 
 use crate::db::manifest_log::EditGroup;
 use crate::db::{DbInner, DbState};
+use crate::stats::listener::TableFileDeletionInfo;
 use crate::table_cache::kept_table;
 
 /// A table that left its version.
@@ -54,11 +55,21 @@ pub(crate) struct ObsoleteFiles {
     /// Files that no edit ever named.
     unnamed: Vec<PathBuf>,
     manifests: Vec<FileNumber>,
+    unsure: bool,
 }
 
 impl ObsoleteFiles {
     /// MANIFEST `number` was replaced, or failed to replace another.
     pub fn manifest(&mut self, number: FileNumber) {
+        self.manifests.push(number);
+    }
+    /// CURRENT may name a MANIFEST that is to go: a failure left it unknown.
+    pub fn may_be_current(&self) -> bool {
+        self.unsure
+    }
+    /// CURRENT may name MANIFEST `number`, or not.
+    pub fn manifest_in_doubt(&mut self, number: FileNumber) {
+        self.unsure = true;
         self.manifests.push(number);
     }
     /// A file that nothing refers to.
@@ -146,6 +157,7 @@ impl DbInner {
         let db = Arc::downgrade(self);
         let job = move || {
             if let Some(db) = db.upgrade() {
+                let _inside = db.mark.enter_job();
                 db.purge_scheduled.swap(false, Ordering::AcqRel);
                 db.delete_obsolete_files();
             }
@@ -153,16 +165,23 @@ impl DbInner {
         self.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
     }
 
-    /// Deletes what may be deleted now. Suspends. Failures are logged; the files are found again
-    /// by the next open.
+    /// Deletes what may be deleted now and tells the listeners. Suspends. Failures are logged; the
+    /// files are found again by the next open. Requires: no lock held, nor leadership.
     pub(crate) fn delete_obsolete_files(&self) {
+        let deleted = self.delete_silently();
+        self.tell_deleted(&deleted);
+    }
+
+    /// As `delete_obsolete_files`; what the listeners are to be told when nothing is held any more.
+    pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
+        let mut deleted = Vec::new();
         if self.read_only {
-            return;
+            return deleted;
         }
         // Held to the end: once the database is closed, its files belong to the next opener.
         let opened = self.lock.lock();
         if opened.is_none() {
-            return;
+            return deleted;
         }
         let mut doomed = Vec::new();
         let mut tables = Vec::new();
@@ -174,7 +193,7 @@ impl DbInner {
                 manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
             let mut state = self.state.lock();
             if state.deletions_disabled > 0 {
-                return;
+                return deleted;
             }
             state.running_deletions += 1;
             counted = RunningDeletion(self);
@@ -196,12 +215,13 @@ impl DbInner {
             }
             let path = filename::table_file(&self.path, number);
             self.delete_file(&path);
-            self.note_table_deleted(number);
+            deleted.push(self.note_table_deleted(number));
         }
         for path in doomed {
             self.delete_file(&path);
         }
         drop(counted);
+        deleted
     }
 
     pub(crate) fn delete_file(&self, path: &Path) {
@@ -216,9 +236,9 @@ impl DbInner {
         }
     }
 
-    /// After an open: deletes every file of ours in the directory that nothing refers to; what
-    /// goes at a rate, once the open has succeeded.
-    pub(crate) fn delete_unreferenced_files(&self) -> Result<()> {
+    /// Deletes every file of ours in the directory that nothing refers to, what is paced once an
+    /// open has succeeded; trash only if `trash`: it is for those who have opened the database.
+    pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {
             let state = self.state.lock();
@@ -242,7 +262,7 @@ impl DbInner {
                     FileType::Wal => dir == wal_dir && number < min_log,
                     FileType::Descriptor => dir == self.path && number < manifest,
                     FileType::Temp => dir == self.path,
-                    FileType::Trash => true,
+                    FileType::Trash => trash,
                     FileType::Options => dir == self.path && number < options_file,
                     _ => false,
                 };

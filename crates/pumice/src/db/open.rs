@@ -19,11 +19,14 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 
+use crate::db::callbacks::{Mark, has_code, mark_code, mark_files};
 use crate::db::column_family::{CfData, CfState, ColumnFamily, new_memtable};
 use crate::db::compaction_tuning;
 use crate::db::events::EventState;
+use crate::db::found_files;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
+use crate::db::moment::{Stamp, read_settled};
 use crate::db::recovery::Recovered;
 use crate::db::regulator::Regulator;
 use crate::db::snapshot::SnapshotList;
@@ -58,11 +61,13 @@ impl ColumnFamilyDescriptor {
         ColumnFamilyDescriptor { name: name.into(), options }
     }
 
-    /// The descriptor with the options the column family will work with.
-    pub(crate) fn sanitized(&self, db: &DbOptions) -> Result<Self> {
+    /// The descriptor with the options the column family will work with in the database `mark`.
+    pub(crate) fn sanitized(&self, db: &DbOptions, mark: Mark) -> Result<Self> {
         let mut options = self.options.clone();
         options.cf_allow_ingest_behind |= db.allow_ingest_behind;
-        Ok(Self::new(self.name.as_str(), options.sanitized()?))
+        let mut options = options.sanitized()?;
+        mark_code(mark, &mut options);
+        Ok(Self::new(self.name.as_str(), options))
     }
 }
 
@@ -80,8 +85,25 @@ pub(crate) fn open(
     descriptors: &[ColumnFamilyDescriptor],
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
-    let (options, descriptors) = sanitize_request(options, descriptors)?;
-    let (options, descriptors) = (&options, &descriptors[..]);
+    let mark = Mark::new();
+    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    match mode {
+        Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
+        // Somebody may be writing.
+        Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
+            open_once(&options, path, &descriptors, mode, mark, Some(stamp))
+        }),
+    }
+}
+
+fn open_once(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+    mark: Mark,
+    stamp: Option<Stamp>,
+) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::db::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = match options.wal_dir.as_str() {
@@ -115,6 +137,7 @@ pub(crate) fn open(
         db_id,
         info_log,
         lock,
+        mark,
     })?;
     let db = Arc::new(inner);
     db.me.get_or_init(|| Arc::downgrade(&db));
@@ -122,12 +145,15 @@ pub(crate) fn open(
     db.tell_dropped();
     match mode {
         Mode::ReadWrite => {
-            db.start_writable(exists, descriptors)?;
+            if let Err(error) = db.start_writable(exists, descriptors) {
+                db.undo_open();
+                return Err(error);
+            }
             if let Some(manager) = &db.write_buffer_manager {
                 manager.add_user(Arc::downgrade(&db) as _);
             }
         }
-        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists)?,
+        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists, stamp)?,
     }
     if !exists {
         check_direct(options, path)?;
@@ -154,6 +180,7 @@ fn not_found(name: &str) -> Error {
 fn sanitize_request(
     options: &DbOptions,
     descriptors: &[ColumnFamilyDescriptor],
+    mark: Mark,
 ) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
     let mut names = BTreeSet::new();
     for descriptor in descriptors {
@@ -170,8 +197,10 @@ fn sanitize_request(
     for descriptor in descriptors {
         compaction_tuning::check_tuned(options, &descriptor.options)?;
     }
-    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options));
-    Ok((options.sanitized()?, families.collect::<Result<_>>()?))
+    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options, mark));
+    let mut sanitized = options.sanitized()?;
+    sanitized.file_system = mark_files(mark, &sanitized.file_system);
+    Ok((sanitized, families.collect::<Result<_>>()?))
 }
 
 /// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
@@ -249,48 +278,10 @@ fn recover(
     }
     // What a torn MANIFEST says is believed only if the tables agree.
     if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
-        check_tables(fs, path, &recovered)?;
+        found_files::check_tables(fs, path, &recovered)?;
     }
-    check_logs(fs, wal_dir, &recovered)?;
+    found_files::check_logs(fs, wal_dir, &recovered)?;
     Ok(recovered)
-}
-
-/// A change of the MANIFEST was dropped because a crash tore it: then nothing has acted on it yet.
-/// Tables that it replaced are there (`check_tables`), and so is the oldest log of those that it
-/// made obsolete: a log is durable by name before the MANIFEST names it.
-fn check_logs(fs: &dyn FileSystem, wal_dir: &Path, recovered: &RecoveredVersions) -> Result<()> {
-    let Some(dropped) = recovered.dropped.as_ref().filter(|dropped| dropped.holed) else {
-        return Ok(());
-    };
-    let log = filename::log_file(wal_dir, recovered.oldest_log());
-    if planted::is(Bug::DamagedManifestCut) || fs.exists(&log)? {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "{} behind offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
-        dropped.manifest.display(),
-        dropped.offset,
-        log.display()
-    )))
-}
-
-/// Every table that the MANIFEST names is there and has its length: a database that lacks a part
-/// is refused before anything is written.
-fn check_tables(fs: &dyn FileSystem, path: &Path, recovered: &RecoveredVersions) -> Result<()> {
-    for family in recovered.families.values() {
-        for file in family.version.levels().iter().flat_map(|level| level.files()) {
-            let table = filename::table_file(path, file.number);
-            let bytes = fs.file_size(&table)?;
-            if bytes != file.file_size {
-                return Err(Error::corruption(format!(
-                    "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
-                    table.display(),
-                    file.file_size
-                )));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn open_info_log(
@@ -300,7 +291,7 @@ fn open_info_log(
     mode: Mode,
 ) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
     match (&options.info_log, mode) {
-        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger(Arc::clone(log))))),
+        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => Ok(None),
         (None, Mode::ReadWrite) => {
             let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;
@@ -320,6 +311,7 @@ struct Assembly<'a> {
     db_id: String,
     info_log: Option<Arc<dyn crate::stats::Logger>>,
     lock: Option<Box<dyn FileLock>>,
+    mark: Mark,
 }
 
 /// The pools of the process, with threads enough for this database.
@@ -387,13 +379,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         queue: WriteQueue::new(group_bytes_max(options)),
         scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
-        wal: Mutex::foreground(Wals::new(
-            Arc::clone(&a.fs),
-            a.wal_dir.to_path_buf(),
-            options.use_fsync,
-            options.manual_wal_flush,
-            Vec::new(),
-        )),
+        wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
         fs: a.fs,
         controller: WriteController::new(options.delayed_write_rate),
         attention: AtomicBool::new(false),
@@ -410,8 +396,21 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
         lock: Mutex::new(a.lock),
+        mark: a.mark,
+        runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
         me: OnceLock::new(),
     })
+}
+
+/// Some code of the user's runs under locks.
+fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
+    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
+}
+
+/// The logs before the first.
+fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
+    let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
+    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, Vec::new())
 }
 
 /// A group becomes one record, whose updates 32 bits count.
@@ -474,7 +473,7 @@ impl DbInner {
         }
         let recovered = if exists {
             self.raise_file_number()?;
-            self.replay_logs(self.options().replay_mode(), false)?
+            self.replay_logs(self.options().replay_mode(), None)?
         } else {
             Recovered::default()
         };
@@ -491,7 +490,7 @@ impl DbInner {
             self.queue_compaction(&mut state, id);
         }
         drop(state);
-        self.delete_unreferenced_files()?;
+        self.delete_unreferenced_files(true)?;
         self.start_background();
         Ok(())
     }
@@ -527,7 +526,10 @@ impl DbInner {
                 .into_iter()
                 .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        self.change_versions(|state| Ok(build(state).into()), |_| ())
+        self.change_versions(
+            |state| Ok(build(state).into()),
+            |state| state.pending_outputs.clear(), // Versions name them now.
+        )
     }
 
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
@@ -558,8 +560,12 @@ impl DbInner {
         Ok(())
     }
 
-    fn start_read_only(self: &Arc<Self>, error_if_wal_exists: bool) -> Result<()> {
-        let recovered = self.replay_logs(self.options().replay_mode(), true)?;
+    fn start_read_only(
+        self: &Arc<Self>,
+        error_if_wal_exists: bool,
+        stamp: Option<Stamp>,
+    ) -> Result<()> {
+        let recovered = self.replay_logs(self.options().replay_mode(), stamp)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

@@ -57,7 +57,7 @@ impl DbInner {
             return Err(Error::column_family_dropped(cf.name.clone()));
         }
         {
-            let _alone = self.exclusive();
+            let _alone = self.exclusive_here()?;
             let changed = cf.options().with_changes(changes)?.sanitized()?;
             check_tuned(&self.options(), &changed)?;
             let table = Arc::new(changed.table_factory.to_table_options()?);

@@ -36,6 +36,7 @@ const OWN_PREFIX: &str = "pumice.";
 impl DbInner {
     /// The property `name` of `cf`, or of the database.
     pub(crate) fn property(&self, cf: &Arc<CfData>, name: &str) -> Option<String> {
+        self.check_caller().ok()?;
         if let Some(name) = name.strip_prefix(OWN_PREFIX) {
             return self.own_property(name);
         }
@@ -56,6 +57,7 @@ impl DbInner {
         cf: &Arc<CfData>,
         name: &str,
     ) -> Option<BTreeMap<String, String>> {
+        self.check_caller().ok()?;
         match name.strip_prefix(PREFIX)? {
             "block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASKED),
             "fast-block-cache-entry-stats" => reports::block_cache_map(cf, StatsAge::ASIDE),

@@ -105,6 +105,7 @@ impl DbInner {
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
         self.check_snapshot(options)?;
+        self.check_caller()?;
         fiber::spend(budget::GET);
         let began = self.regulator.reads.begin();
         let (super_version, sequence) = self.view(cf, options);
@@ -127,7 +128,7 @@ impl DbInner {
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
-        if let Err(error) = self.check_snapshot(options) {
+        if let Err(error) = self.check_snapshot(options).and_then(|()| self.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
         let began = self.regulator.reads.begin();
@@ -167,6 +168,7 @@ impl DbInner {
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
         self.check_snapshot(options)?;
+        self.check_caller()?;
         fiber::spend(budget::ITERATOR);
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);

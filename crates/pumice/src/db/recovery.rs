@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::SequentialFile;
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::MemTable;
@@ -24,6 +25,7 @@ use pumice_table::TableReason;
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::db::column_family::{CfData, new_memtable};
+use crate::db::moment::Stamp;
 use crate::db::version_recovery::check_found;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
@@ -42,6 +44,9 @@ pub(crate) struct Recovered {
     pub in_memory: bool,
 }
 
+/// A log to replay and its bytes; open, where somebody may delete it.
+type Log = (FileNumber, u64, PathBuf, Option<Box<dyn SequentialFile>>);
+
 struct Replay<'a> {
     db: &'a DbInner,
     mode: WalRecoveryMode,
@@ -56,11 +61,17 @@ struct Replay<'a> {
 }
 
 impl DbInner {
-    /// Replays the logs into memtables and L0 files.
+    /// Replays the logs into memtables and L0 files. Of a database that is open for reading all
+    /// logs are opened first: if CURRENT and the MANIFEST are as in `stamp` then, none is missing,
+    /// and whoever writes may delete them.
     ///
     /// # Errors
-    /// Corruption as the recovery mode demands; I/O errors.
-    pub(crate) fn replay_logs(&self, mode: WalRecoveryMode, read_only: bool) -> Result<Recovered> {
+    /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.
+    pub(crate) fn replay_logs(
+        &self,
+        mode: WalRecoveryMode,
+        stamp: Option<Stamp>,
+    ) -> Result<Recovered> {
         let (oldest, mems) = {
             let state = self.state.lock();
             let live = state.cfs.values().map(|cf| cf.log_number).min().unwrap_or(0);
@@ -70,21 +81,42 @@ impl DbInner {
         let mut replay = Replay {
             db: self,
             mode,
-            read_only,
+            read_only: self.read_only,
             found: Recovered::default(),
             mems,
             next: None,
             stopped: false,
             damaged_log: None,
         };
+        let mut logs = Vec::new();
         for (number, path) in self.logs_from(oldest)? {
+            let file = stamp.map(|_| self.fs.open_sequential(&path)).transpose()?;
+            let bytes = self.fs.file_size(&path)?;
+            logs.push((number, bytes, path, file));
+        }
+        if let Some(stamp) = stamp {
+            stamp.check(&*self.fs, &self.path)?;
+            self.check_no_log_between(oldest, &logs)?;
+        }
+        for (number, bytes, path, file) in logs {
             check_found(number, &path)?;
             self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
-            let bytes = self.fs.file_size(&path)?;
             replay.found.logs.push((number, bytes));
-            replay.log(number, path)?;
+            replay.log(number, path, file)?;
         }
         replay.finish()
+    }
+
+    /// A directory that changes while it is listed may show a new log and not the one before.
+    fn check_no_log_between(&self, oldest: FileNumber, listed: &[Log]) -> Result<()> {
+        let Some((newest, ..)) = listed.last() else { return Ok(()) };
+        for (number, path) in self.logs_from(oldest)? {
+            if number < *newest && !listed.iter().any(|(known, ..)| *known == number) {
+                let text = format!("{} has appeared while logs are read", path.display());
+                return Err(Error::new(ErrorKind::TryAgain, text));
+            }
+        }
+        Ok(())
     }
 
     /// The logs with at least that number, ascending.
@@ -104,9 +136,14 @@ impl DbInner {
 }
 
 impl Replay<'_> {
-    fn log(&mut self, number: FileNumber, path: PathBuf) -> Result<()> {
+    fn log(
+        &mut self,
+        number: FileNumber,
+        path: PathBuf,
+        file: Option<Box<dyn SequentialFile>>,
+    ) -> Result<()> {
         self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
-        let file = self.db.fs.open_sequential(&path)?;
+        let file = file.map_or_else(|| self.db.fs.open_sequential(&path), Ok)?;
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
         let mut set_aside = false;
@@ -252,6 +289,8 @@ impl Replay<'_> {
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
         let number = self.db.new_file_number();
+        // If the open fails, it goes (`undo_open`).
+        self.db.state.lock().pending_outputs.insert(number);
         let file =
             write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
         let edit = self.found.edits.entry(id).or_default();

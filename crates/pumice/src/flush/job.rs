@@ -174,6 +174,7 @@ impl DbInner {
             let output = (number, epoch, TableReason::Flush);
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
+                let _inside = self.mark.enter_job(); // Lanes have threads of their own.
                 let before = time::thread_cpu_nanos();
                 let written = write_level0(self, &work.cf, &work.mems, output, io)?;
                 Ok((written, time::thread_cpu_nanos() - before))

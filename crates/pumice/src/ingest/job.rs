@@ -30,6 +30,7 @@ use crate::compaction::picker::InputLevel;
 use crate::db::column_family::{CfData, CfState};
 use crate::db::error_handler::Reason;
 use crate::db::manifest_log::{EditGroup, ManifestLog};
+use crate::db::requests::WriteOptions;
 use crate::db::reserve::Reserved;
 use crate::db::{DbInner, DbState};
 use crate::ingest::checksums::{self, FileChecksum};
@@ -120,9 +121,10 @@ impl Drop for UnderWay<'_> {
             }
         }
         drop(state);
-        self.db.delete_obsolete_files();
+        let deleted = self.db.delete_silently();
         self.db.state.lock().running_ingestions -= 1;
         self.db.changed.notify_all();
+        self.db.tell_deleted(&deleted);
     }
 }
 
@@ -134,6 +136,7 @@ impl DbInner {
     pub(crate) fn ingest(self: &Arc<Self>, requests: &[Request<'_>]) -> Result<()> {
         check_requests(requests)?;
         self.check_writable()?;
+        self.mark.check_may_wait()?;
         let started = time::now_micros();
         let mut under_way = UnderWay::begin(self)?;
         let mut prepared = Vec::with_capacity(requests.len());
@@ -143,7 +146,9 @@ impl DbInner {
         if !planted::is(Bug::IngestDirNotSynced) {
             self.fs.sync_dir(&self.path)?;
         }
-        self.install_ingested(&mut prepared, &mut under_way)?;
+        let installed = self.install_ingested(&mut prepared, &mut under_way);
+        drop(under_way); // Listeners may do anything.
+        self.with_errors_told(installed)?;
         self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
@@ -196,7 +201,7 @@ impl DbInner {
         prepared: &mut [Prepared<'_>],
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
-        let _alone = self.exclusive();
+        let _alone = self.exclusive_here()?;
         self.check_writable()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
@@ -204,7 +209,7 @@ impl DbInner {
         self.flush_overlapping(prepared)?;
         // What was written before must not be lost when the files survive.
         if !planted::is(Bug::IngestLogNotSynced) {
-            self.flush_wal(true)?;
+            self.flush_wal_as_leader(true)?;
         }
         let mut manifest = self.manifest.lock();
         manifest.check_lasting()?;
@@ -220,7 +225,7 @@ impl DbInner {
         if let Err(error) = &result
             && under_way.tried
         {
-            self.background_error(error, Reason::Manifest);
+            self.background_error_of_leader(error, Reason::Manifest);
         }
         result
     }
@@ -254,6 +259,8 @@ impl DbInner {
     /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
     /// seals another. To resume from an error takes leadership too, so any error ends the wait.
     fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        // A job's listener that writes must not wait for who waits for the job.
+        let _stall = self.begin_stall(&WriteOptions::default())?;
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {

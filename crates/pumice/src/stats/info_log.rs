@@ -33,8 +33,17 @@ use crate::options::{DbOptions, InfoLogLevel};
 pub trait Logger: Send + Sync {
     /// Writes one line (or several: `message` may contain line ends).
     fn log(&self, level: InfoLogLevel, message: fmt::Arguments<'_>);
-    /// Lines below this level need not be formatted.
+    /// Lines below this level need not be formatted. Asked when the database is opened and after
+    /// lines.
     fn level(&self) -> InfoLogLevel;
+    /// The logger is quick and calls no database. Its lines are given to it by whoever makes them,
+    /// under whatever lock, by several threads at once; those of any other logger come from a
+    /// thread of its own, a little later, one by one.
+    fn is_plain(&self) -> bool {
+        false
+    }
+    /// Waits for lines that were made and not written, a second at most; not in the logger itself.
+    fn settle(&self) {}
 }
 
 impl dyn Logger {
@@ -89,6 +98,9 @@ impl Logger for NullLogger {
     fn log(&self, _level: InfoLogLevel, _message: fmt::Arguments<'_>) {}
     fn level(&self) -> InfoLogLevel {
         InfoLogLevel::Header
+    }
+    fn is_plain(&self) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,12 @@
 //! Event listeners: what a program can be told about the life of a database.
 //!
-//! Thread safety: listeners are called from background and foreground threads, several at once.
-//! A listener must be quick and must not write to the database it listens to: events are reported
-//! while the job that caused them waits, though never under the database mutex.
+//! Thread safety: listeners are called from background and foreground threads, several at once,
+//! under no lock. A listener should be quick: the job that caused an event waits for it.
+//!
+//! A listener may call the database: reads, properties, and changes of all kinds. A write that
+//! would stall is Incomplete, as with `no_slowdown`. What waits for jobs (flushes that wait,
+//! compactions, ingestions, checkpoints, `resume`, `close`) is Aborted where a job waits for the
+//! listener. A last handle that goes in a listener is closed by another task.
 
 use std::path::PathBuf;
 
@@ -314,8 +318,7 @@ pub trait EventListener: Send + Sync {
     fn on_stall_conditions_changed(&self, _info: &WriteStallInfo) {}
     /// Table files were ingested; called once for each of them.
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
-    /// A background job failed, or a write; writes may stop, by the error's severity. The caller
-    /// may keep all other writers waiting meanwhile: what waits for a write here waits for ever.
+    /// A background job failed, or a write; writes may stop, by the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
     /// The database recovered from a background error.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}

@@ -53,6 +53,7 @@ impl DbInner {
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
         // Errors are for readers: a write does not fail for what it could do without. A panic of
         // the operator would take leadership with it, and all writers would wait for ever.
+        let _marked = self.mark.enter_locked(); // It runs while its writer leads.
         let merged = thread::contain("A merge operator", || {
             // Everything up to here, what this group has written before included, though nobody
             // else may see that yet.

@@ -18,6 +18,7 @@ use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
 use crate::budget;
+use crate::db::error_handler::Reason;
 use crate::db::requests::WriteOptions;
 use crate::db::{CfMap, DbInner};
 use crate::read::super_version::SuperVersion;
@@ -202,7 +203,8 @@ impl DbInner {
             rep = Vec::new();
         }
         scratch.restore(rep);
-        result
+        drop(scratch);
+        self.with_errors_told(result)
     }
 
     fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
@@ -219,6 +221,7 @@ impl DbInner {
         if self.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
+        self.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),
             Some(priority) => self.check_pace(options, priority),
@@ -271,11 +274,11 @@ impl DbInner {
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
-        match self.queue.join(batch) {
+        match self.queue.join(batch, || self.patience()) {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch) => {
                 let result = self.lead(options, Own { rep: &mut batch.rep, large: None });
-                (batch.rep, result)
+                (batch.rep, self.with_errors_told(result))
             }
         }
     }
@@ -379,7 +382,7 @@ impl DbInner {
                 Ok(())
             }
             Err(error) => {
-                self.background_error(&error, crate::db::error_handler::Reason::WriteCallback);
+                self.background_error_of_leader(&error, Reason::WriteCallback);
                 Err(error)
             }
         }

@@ -146,13 +146,19 @@ impl WriteQueue {
     }
 
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
-    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once.
-    pub fn join(&self, batch: QueuedBatch) -> Joined {
+    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
+    /// that would have to wait and is not `patient` is treated as one with `no_slowdown`; one that
+    /// must not wait at all has the error as its answer.
+    pub fn join(&self, mut batch: QueuedBatch, patient: impl FnOnce() -> Result<bool>) -> Joined {
         let at = {
             let mut state = self.state.lock();
             if !state.busy {
                 state.busy = true;
                 return Joined::Leader(batch);
+            }
+            match patient() {
+                Ok(patient) => batch.options.no_slowdown |= !patient,
+                Err(error) => return Joined::Done(batch.rep, Err(error)),
             }
             if state.stalled && batch.options.no_slowdown {
                 return Joined::Done(batch.rep, Err(stalled()));

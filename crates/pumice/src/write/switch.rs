@@ -14,6 +14,7 @@ use pumice_base::{Error, Result};
 
 use crate::db::column_family::{CfState, ImmutableMemTable, new_memtable};
 use crate::db::compaction_tuning::Deferral;
+use crate::db::error_handler::Reason;
 use crate::db::requests::WriteOptions;
 use crate::db::{DbInner, DbState};
 use crate::stats::Ticker;
@@ -37,7 +38,7 @@ impl Drop for Exclusive<'_> {
 }
 
 /// A stall of the leader; over when dropped.
-pub(super) struct Stall<'a>(&'a WriteQueue);
+pub(crate) struct Stall<'a>(&'a WriteQueue);
 
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
@@ -50,9 +51,24 @@ impl DbInner {
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch) {
+        match self.queue.join(batch, || Ok(true)) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
+        }
+    }
+
+    /// As `exclusive`, for calls of the user's: one from a job does not wait for a stall, which may
+    /// be waiting for that job.
+    ///
+    /// # Errors
+    /// Incomplete for such a stall; Aborted from code that runs under locks.
+    pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
+        self.mark.check_may_lock()?;
+        let batch =
+            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        match self.queue.join(batch, || self.patience()) {
+            Joined::Leader(_) => Ok(Exclusive { db: self }),
+            Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
     }
 
@@ -114,7 +130,7 @@ impl DbInner {
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
-        if options.no_slowdown && !self.controller.affords(now(), bytes) {
+        if self.is_in_a_hurry(options) && !self.controller.affords(now(), bytes) {
             return Err(stalled());
         }
         let mut unpaid = self.controller.pay(now(), bytes);
@@ -156,12 +172,24 @@ impl DbInner {
     }
 
     /// From here on until the answer is dropped nobody waits who does not want to.
-    pub(super) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
-        if options.no_slowdown {
+    pub(crate) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+        if self.is_in_a_hurry(options) {
             return Err(stalled());
         }
         self.queue.begin_stall();
         Ok(Stall(&self.queue))
+    }
+
+    /// A write that must not wait for jobs; one from a job would wait for itself.
+    fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
+        options.no_slowdown || self.mark.is_inside()
+    }
+
+    /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
+    /// no turn.
+    pub(super) fn patience(&self) -> Result<bool> {
+        self.mark.check_may_lock()?;
+        Ok(!self.mark.is_inside())
     }
 
     fn wait_while_stopped(&self) -> Result<()> {
@@ -286,7 +314,7 @@ impl DbInner {
         let number = self.new_file_number();
         if let Err(error) = wal.switch(number) {
             drop(wal);
-            self.background_error(&error, crate::db::error_handler::Reason::WriteCallback);
+            self.background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);
         }
         Ok(number)
@@ -311,7 +339,11 @@ impl DbInner {
 
     /// Seals the memtables of `ids` now; a leader of its own. Suspends.
     pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
-        let _alone = self.exclusive();
+        self.with_errors_told(self.seal_alone(ids))
+    }
+
+    fn seal_alone(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }

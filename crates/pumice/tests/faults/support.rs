@@ -27,6 +27,9 @@ impl Logger for NoLog {
     fn level(&self) -> InfoLogLevel {
         InfoLogLevel::Info
     }
+    fn is_plain(&self) -> bool {
+        true
+    }
 }
 
 pub fn key(n: u64) -> Vec<u8> {

@@ -31,6 +31,9 @@ impl pumice::Logger for NoLog {
     fn level(&self) -> pumice::options::InfoLogLevel {
         pumice::options::InfoLogLevel::Fatal
     }
+    fn is_plain(&self) -> bool {
+        true
+    }
 }
 
 fn options_on(fs: &MemFs) -> Options {

@@ -1,10 +1,11 @@
 //! Everything of a user's that a database calls, in one: it can be told to go deep into its stack,
-//! or to panic, in the calls of one kind.
+//! to panic, or to do something at one call, in the calls of one kind.
+#![allow(dead_code)]
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use pumice::options::InfoLogLevel;
 use pumice::stats::listener::{
@@ -16,8 +17,11 @@ use pumice::{
     FilterDecision, Logger, MemFs, MergeOperator, Options, Result, SliceTransform,
 };
 use pumice_env::{
-    FileLock, FileOptions, RandomAccessFile, ReadFileOptions, SequentialFile, WritableFile,
+    FileLock, FileOptions, FileSyncer, RandomAccessFile, ReadFileOptions, SequentialFile,
+    WritableFile,
 };
+use pumice_port::lane::unlowered;
+use pumice_port::sync::Mutex;
 
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,10 @@ pub enum Act {
 
 const NOTHING: usize = usize::MAX;
 const PANIC: usize = usize::MAX - 1;
+const HOOK: usize = usize::MAX - 2;
+
+/// What one call does.
+pub type Hook = Arc<dyn Fn() + Send + Sync>;
 
 /// See the head of this file.
 pub struct Code {
@@ -65,6 +73,9 @@ pub struct Code {
     act: AtomicUsize,
     /// Calls that acted since it was told.
     acted: AtomicU64,
+    /// Lines go to the logger under whatever lock.
+    pub plain: AtomicBool,
+    hook: Mutex<Option<(u64, Hook)>>,
 }
 
 /// Uses `bytes` of stack below `top`.
@@ -80,12 +91,37 @@ fn dig(top: usize, bytes: usize) -> u64 {
 
 impl Code {
     pub fn new() -> Arc<Code> {
+        Self::on(MemFs::new(3))
+    }
+
+    /// With files on `fs`.
+    pub fn on(fs: MemFs) -> Arc<Code> {
         Arc::new(Code {
-            fs: MemFs::new(3),
+            fs,
             kind: AtomicUsize::new(NOTHING),
             act: AtomicUsize::new(0),
             acted: AtomicU64::new(0),
+            plain: AtomicBool::new(true),
+            hook: Mutex::new(None),
         })
+    }
+
+    /// From now on the call `at` of `kind`, counted from 0, does this.
+    pub fn tell_hook(&self, kind: Kind, at: u64, hook: Hook) {
+        *self.hook.lock() = Some((at, hook));
+        self.acted.store(0, SeqCst);
+        self.act.store(HOOK, SeqCst);
+        self.kind.store(kind as usize, SeqCst);
+    }
+
+    /// Lets go of what a hook holds.
+    pub fn forget(&self) {
+        *self.hook.lock() = None;
+    }
+
+    /// What is in the files.
+    pub fn files(&self) -> MemFs {
+        self.fs.clone()
     }
 
     /// From now on calls of `kind` do this.
@@ -108,6 +144,13 @@ impl Code {
         let before = self.acted.fetch_add(1, SeqCst);
         match self.act.load(SeqCst) {
             PANIC => panic!("boom of {kind:?}"),
+            HOOK => {
+                let hook = self.hook.lock().clone();
+                if let Some((_, hook)) = hook.filter(|(at, _)| *at == before) {
+                    // On a lane it may take what locks it likes.
+                    unlowered(|| hook());
+                }
+            }
             // All of them would take minutes: the first ones, and some of the others.
             bytes if before < 10 || before.is_multiple_of(50) => {
                 let top = 0u8;
@@ -192,6 +235,9 @@ impl Logger for Code {
     fn level(&self) -> InfoLogLevel {
         InfoLogLevel::Debug
     }
+    fn is_plain(&self) -> bool {
+        self.plain.load(SeqCst)
+    }
 }
 
 /// Events, each with what it says.
@@ -248,9 +294,13 @@ impl FileSystem for Files {
         let file = self.0.fs.open_random_with(path, options)?;
         Ok(Arc::new(OpenFile { file, code: Arc::clone(&self.0) }))
     }
+    fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
+        self.0.step(Kind::Files);
+        let file = self.0.fs.create(path, options)?;
+        Ok(Box::new(Written { file, code: Arc::clone(&self.0) }))
+    }
     delegate! {
         open_sequential(path: &Path) -> Box<dyn SequentialFile>;
-        create(path: &Path, options: &FileOptions) -> Box<dyn WritableFile>;
         reopen_append(path: &Path) -> Box<dyn WritableFile>;
         reuse(old: &Path, new: &Path) -> Box<dyn WritableFile>;
         read_file(path: &Path) -> Vec<u8>;
@@ -282,6 +332,43 @@ impl RandomAccessFile for OpenFile {
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
         self.file.prefetch(offset, bytes);
+    }
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+struct Written {
+    file: Box<dyn WritableFile>,
+    code: Arc<Code>,
+}
+
+/// Methods of a file that step and then do what the memory's do.
+macro_rules! delegate_changes {
+    ($($method:ident($($arg:ident: $type:ty),*);)*) => {$(
+        fn $method(&mut self, $($arg: $type),*) -> Result<()> {
+            self.code.step(Kind::Files);
+            self.file.$method($($arg),*)
+        }
+    )*};
+}
+
+impl WritableFile for Written {
+    delegate_changes! {
+        append(data: &[u8]);
+        flush();
+        sync();
+        fsync();
+        range_sync(offset: u64, bytes: u64, wait_for_earlier: bool);
+        preallocate(end: u64);
+        truncate(bytes: u64);
+        close();
+    }
+    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
+        self.file.syncer()
     }
     fn len(&self) -> u64 {
         self.file.len()

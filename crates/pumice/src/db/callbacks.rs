@@ -1,0 +1,130 @@
+//! Which tasks work for which database, and so must not wait for it.
+//!
+//! Jobs call code of the user's: listeners, filters, merge operators, comparators. A close waits
+//! for jobs, as flushes and compactions wait for theirs, so that a call of this kind from such code
+//! would wait for itself. Tasks are marked while they work for a database; such calls look there
+//! and are refused, and a last handle that goes there is closed by a task of its own.
+//!
+//! Comparators, prefix extractors and file systems are called with locks held, too, whoever calls
+//! them: from there nothing can be asked of the database ([`Mark::is_locked`]).
+//!
+//! Thread safety: a mark belongs to the task that made it. Invariant: marks go in the reverse order
+//! of their coming (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database
+//! counts as entered: calls are refused that might have worked.
+
+mod code;
+mod files;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice_base::{Error, Result};
+
+pub(crate) use code::{has_code, mark_code};
+pub(crate) use files::mark_files;
+
+/// Marks of one task that are told apart.
+const DEPTH_MAX: usize = 8;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Without a destructor: a handle may go when a thread's variables do.
+struct Marks {
+    depth: Cell<usize>,
+    entered: [Cell<u64>; DEPTH_MAX],
+}
+
+pumice_port::task_local! {
+    static MARKS: Marks =
+        const { Marks { depth: Cell::new(0), entered: [const { Cell::new(0) }; DEPTH_MAX] } };
+}
+
+/// One open database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+/// The task works for a database until this is dropped.
+#[must_use]
+pub(crate) struct Entered(());
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        MARKS.with(|marks| marks.depth.set(marks.depth.get() - 1));
+    }
+}
+
+fn enter(entry: u64) -> Entered {
+    MARKS.with(|marks| {
+        let depth = marks.depth.get();
+        if let Some(slot) = marks.entered.get(depth) {
+            slot.set(entry);
+        }
+        marks.depth.set(depth + 1);
+    });
+    Entered(())
+}
+
+fn any(is: impl Fn(u64) -> bool) -> bool {
+    MARKS.with(|marks| {
+        let depth = marks.depth.get();
+        depth > DEPTH_MAX || marks.entered[..depth].iter().any(|entry| is(entry.get()))
+    })
+}
+
+impl Mark {
+    /// Of a database that is being opened.
+    pub fn new() -> Self {
+        Mark(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+    fn job_entry(self) -> u64 {
+        self.0 * 2
+    }
+    fn locked_entry(self) -> u64 {
+        self.0 * 2 + 1
+    }
+    /// This task does something that others wait for.
+    pub fn enter_job(self) -> Entered {
+        enter(self.job_entry())
+    }
+    /// This task calls code that runs under locks.
+    pub fn enter_locked(self) -> Entered {
+        enter(self.locked_entry())
+    }
+    /// The database waits for this task.
+    pub fn is_inside(self) -> bool {
+        any(|entry| entry == self.job_entry() || entry == self.locked_entry())
+    }
+    /// This task may hold any lock of the database.
+    pub fn is_locked(self) -> bool {
+        any(|entry| entry == self.locked_entry())
+    }
+    /// For calls that wait for jobs.
+    ///
+    /// # Errors
+    /// Aborted where the database waits for this task.
+    pub fn check_may_wait(self) -> Result<()> {
+        if self.is_inside() { Err(refused()) } else { Ok(()) }
+    }
+    /// For calls that take locks.
+    ///
+    /// # Errors
+    /// Aborted where this task may hold them.
+    pub fn check_may_lock(self) -> Result<()> {
+        if self.is_locked() { Err(refused()) } else { Ok(()) }
+    }
+    /// As `check_may_lock`, for calls that have no error to give.
+    ///
+    /// # Panics
+    /// Where the others give an error.
+    pub fn assert_may_lock(self) {
+        assert!(!self.is_locked(), "{}", refused());
+    }
+}
+
+#[cold]
+fn refused() -> Error {
+    Error::aborted("called by code that the database calls and waits for")
+}
+
+#[cfg(test)]
+mod tests;

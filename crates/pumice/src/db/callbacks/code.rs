@@ -1,0 +1,72 @@
+//! Comparators and prefix extractors of the user's, called with a mark: they run under locks.
+//!
+//! Thread safety: as the user's code. What it does not do: contain their panics, which end the call
+//! or the job; those of the library's own are not wrapped.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pumice_base::Comparator;
+use pumice_base::comparator::CustomComparator;
+use pumice_base::extension::SliceTransform;
+use pumice_base::extractor::Extractor;
+
+use super::Mark;
+use crate::options::ColumnFamilyOptions;
+
+struct Marked<T: ?Sized> {
+    mark: Mark,
+    code: Arc<T>,
+}
+
+impl CustomComparator for Marked<dyn CustomComparator> {
+    fn name(&self) -> &str {
+        self.code.name()
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let _marked = self.mark.enter_locked();
+        self.code.compare(a, b)
+    }
+    fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+        let _marked = self.mark.enter_locked();
+        self.code.find_shortest_separator(start, limit);
+    }
+    fn find_short_successor(&self, key: &mut Vec<u8>) {
+        let _marked = self.mark.enter_locked();
+        self.code.find_short_successor(key);
+    }
+}
+
+impl SliceTransform for Marked<dyn SliceTransform> {
+    fn name(&self) -> String {
+        self.code.name()
+    }
+    fn in_domain(&self, key: &[u8]) -> bool {
+        let _marked = self.mark.enter_locked();
+        self.code.in_domain(key)
+    }
+    fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        let _marked = self.mark.enter_locked();
+        self.code.transform(key)
+    }
+}
+
+/// Puts marks around what `options` have of the user's.
+pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
+    if let Comparator::Custom(code) = &options.comparator {
+        let marked = Arc::new(Marked { mark, code: Arc::clone(code) });
+        options.comparator = Comparator::Custom(marked);
+    }
+    if let Some(code) = &options.prefix_extractor
+        && Extractor::by_name(&code.name()).is_none()
+    {
+        options.prefix_extractor = Some(Arc::new(Marked { mark, code: Arc::clone(code) }));
+    }
+}
+
+/// Whether `options` have code that runs under locks.
+pub(crate) fn has_code(options: &ColumnFamilyOptions) -> bool {
+    let custom = |code: &Arc<dyn SliceTransform>| Extractor::by_name(&code.name()).is_none();
+    matches!(options.comparator, Comparator::Custom(_))
+        || options.prefix_extractor.as_ref().is_some_and(custom)
+}

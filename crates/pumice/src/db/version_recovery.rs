@@ -41,6 +41,32 @@ impl RecoveredVersions {
         let logs = self.families.values().map(|family| family.log_number);
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
+
+    /// Refuses what this engine cannot find, and what it could not keep if it wrote: whatever the
+    /// options say, these files are there.
+    ///
+    /// # Errors
+    /// NotSupported: tables in other directories; with `writable`, values in blob files.
+    pub fn check_supported(&self, writable: bool) -> Result<()> {
+        for RecoveredFamily { name, version, .. } in self.families.values() {
+            if let Some((_, file)) = version.all_files().find(|(_, file)| file.path_id != 0) {
+                return Err(Error::not_supported(format!(
+                    "table file {} of column family {name} is in another directory (db_paths, \
+                     cf_paths)",
+                    file.number
+                )));
+            }
+            let linked = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
+            let mut blobs = version.blob_files().keys().copied().chain(linked.filter(|n| *n != 0));
+            if let Some(number) = blobs.next().filter(|_| writable) {
+                return Err(Error::not_supported(format!(
+                    "column family {name} has values in blob files (file {number}): it can only \
+                     be read"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How to interpret a column family while replaying: by name and persisted comparator name.

@@ -4,11 +4,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::{DIR, key, options};
 use pumice::options::BackgroundPolicy;
-use pumice::{Db, MemFs, Options, RateLimiter, RateLimiterOptions, Statistics, WriteOptions};
+use pumice::{
+    Db, IoPriority, MemFs, MergeOperator, Options, RateLimiter, RateLimiterOptions, ReadOptions,
+    Statistics, WriteOptions,
+};
 use pumice_port::thread::sleep;
 use pumice_port::time::now_micros;
 use pumice_port::{sim, thread};
@@ -246,5 +250,84 @@ fn writes_come_back_after_a_full_device() {
         let mean = course.by_second.iter().sum::<u64>() / 60;
         assert!(course.stopped == 0 && mean > 150_000, "mean {mean}: {course:?}");
         db.close().unwrap();
+    });
+}
+
+/// A read that takes as long as it is told to.
+#[derive(Default)]
+struct SlowRead(AtomicU64);
+
+impl MergeOperator for SlowRead {
+    fn name(&self) -> &str {
+        "SlowRead"
+    }
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        sleep(Duration::from_micros(self.0.load(Relaxed)));
+        operands.last().map(|operand| operand.to_vec())
+    }
+}
+
+/// A light load on a device whose reads are slow while compactions write more than three fifths
+/// what it takes. The share of reads that were slow in the last two of three minutes, and the debt
+/// at the end.
+fn slow_reads(target_micros: u64) -> (f64, u64) {
+    let slow = Arc::new(SlowRead::default());
+    let mut options = on_a_slow_device(BackgroundPolicy::Adaptive);
+    let limiter = options.db.rate_limiter.clone().unwrap();
+    options.db.read_latency_target_micros = target_micros;
+    options.cf.merge_operator = Some(Arc::clone(&slow) as Arc<dyn MergeOperator>);
+    let db = Db::open(&options, DIR).unwrap();
+    let written = || {
+        [IoPriority::Low, IoPriority::Mid]
+            .map(|p| limiter.total_bytes_through(Some(p)))
+            .iter()
+            .sum()
+    };
+    let until = now_micros() + 180_000_000;
+    let (mut reads, mut were_slow) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = pumice_base::random::Rng::new(3);
+            while now_micros() < until {
+                let key = key(rng.uniform(20_000) as usize);
+                db.put(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
+                sleep(Duration::from_millis(15));
+            }
+        });
+        scope.spawn(|| {
+            while now_micros() < until {
+                let before: u64 = written();
+                sleep(Duration::from_millis(200));
+                let is_busy = written() - before > 240_000;
+                slow.0.store(if is_busy { 5_000 } else { 50 }, Relaxed);
+            }
+        });
+        while now_micros() < until {
+            db.merge(&WriteOptions::default(), b"read", b"value").unwrap();
+            let before = now_micros();
+            db.get(&ReadOptions::default(), b"read").unwrap().unwrap();
+            if before + 120_000_000 > until {
+                reads += 1;
+                were_slow += u64::from(now_micros() - before > 1_000);
+            }
+            sleep(Duration::from_millis(9));
+        }
+    });
+    let debt = number(&db, "rocksdb.estimate-pending-compaction-bytes");
+    db.close().unwrap();
+    (were_slow as f64 / reads as f64, debt)
+}
+
+/// Compactions that can wait write less while reads take longer than they should, and what has to
+/// be compacted is.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn compactions_make_way_for_reads() {
+    simulate(1, || {
+        let (any, _) = slow_reads(0);
+        let (aimed, debt) = slow_reads(1_000);
+        println!("slow reads: {any:.3}, with a target {aimed:.3}; debt {debt}");
+        assert!(any > 0.1 && aimed < any / 3.0, "{any} of the reads slow, with a target {aimed}");
+        assert!(debt < 8 * MEGABYTE, "{debt} bytes are owed");
     });
 }

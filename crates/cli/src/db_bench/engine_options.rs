@@ -210,6 +210,7 @@ impl List<'_> {
         self.same("disable_auto_compactions", f.disable_auto_compactions);
         self.same_if_given("auto_tuned_compaction", f.auto_tuned_compaction);
         self.same_if_given("background_policy", &f.background_policy);
+        self.same_if_given("read_latency_target_micros", f.read_latency_target_micros);
         self.same_if_given("background_cpu_priority", &f.background_cpu_priority);
         self.same_if_given("background_io_priority", &f.background_io_priority);
         self.same("uncache_aggressiveness", f.uncache_aggressiveness);

@@ -179,6 +179,9 @@ flag_table! {
     background_policy: String = "static",
         "What decides how much background work is done: static, drain_auto_tune, seed_rule, \
         adaptive (Pumice's own)";
+    read_latency_target_micros: u64 = 0,
+        "Compactions make way while more than one read of a hundred takes longer, under \
+        -background_policy=adaptive; 0 is no target (Pumice's own)";
     background_cpu_priority: String = "normal",
         "CPU priority of compactions that can wait: normal, low, idle (Pumice's own)";
     background_io_priority: String = "normal",

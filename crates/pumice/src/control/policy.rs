@@ -91,6 +91,10 @@ pub(crate) struct Totals {
     pub merge_seconds: f64,
     pub l0_drained: f64,
     pub l0_seconds: f64,
+    /// Reads of users that were timed, and those of them that took longer than they should. Both
+    /// stay 0 while nobody said how long a read may take.
+    pub reads: f64,
+    pub slow_reads: f64,
 }
 
 /// See the module head.

@@ -43,6 +43,7 @@ pub(crate) mod open;
 pub(crate) mod options_file;
 pub(crate) mod properties;
 pub(crate) mod read_api;
+mod read_watch;
 pub(crate) mod recovery;
 pub(crate) mod regulator;
 pub mod requests;

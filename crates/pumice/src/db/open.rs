@@ -25,6 +25,7 @@ use crate::db::events::EventState;
 use crate::db::manifest_log::ManifestLog;
 use crate::db::manifest_reader::DroppedTail;
 use crate::db::recovery::Recovered;
+use crate::db::regulator::Regulator;
 use crate::db::snapshot::SnapshotList;
 use crate::db::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::db::{CfMap, DbInner, DbState};
@@ -366,7 +367,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         pools: pools_for(options)?,
         tuner: compaction_tuning::new_tuner(options),
         lanes: crate::db::lanes::Lanes::new(options)?,
-        regulator: crate::db::regulator::Regulator::of(a.fs.as_ref(), a.path),
+        regulator: Regulator::of(a.fs.as_ref(), a.path, options),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),

@@ -98,6 +98,7 @@ impl DbInner {
         let changed = self.options().with_changes(changes)?.sanitized()?;
         check_priority(&changed)?;
         let (max_open_files, rate) = (changed.max_open_files, changed.delayed_write_rate);
+        let read_target = changed.read_latency_target_micros;
         let (flushes, compactions) = changed.background_limits();
         use pumice_port::pool::Priority;
         self.pools.increase_background_threads(flushes, Priority::High);
@@ -107,6 +108,7 @@ impl DbInner {
             self.store_options(changed);
             // What others see of a change never runs ahead of the options that they read.
             self.controller.set_max_rate(rate);
+            self.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);
             self.refresh_tuning(&state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();

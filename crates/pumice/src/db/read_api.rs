@@ -106,9 +106,11 @@ impl DbInner {
     ) -> Result<Option<PinnedSlice>> {
         self.check_snapshot(options)?;
         fiber::spend(budget::GET);
+        let began = self.regulator.reads.begin();
         let (super_version, sequence) = self.view(cf, options);
         let found =
             get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
+        self.regulator.reads.end(began);
         if self.statistics.is_some() {
             self.tick(Ticker::NumberKeysRead, 1);
             if let Ok(Some(value)) = &found {
@@ -128,6 +130,7 @@ impl DbInner {
         if let Err(error) = self.check_snapshot(options) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
+        let began = self.regulator.reads.begin();
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; in one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
@@ -151,6 +154,7 @@ impl DbInner {
         }
         let table = point_options(options);
         let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        self.regulator.reads.end(began);
         self.tick(Ticker::NumberMultigetCalls, 1);
         self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
         answers

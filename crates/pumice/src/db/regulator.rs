@@ -25,8 +25,9 @@ use pumice_port::time::now_micros;
 use crate::control::adaptive::Adaptive;
 use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
 use crate::db::column_family::CfState;
+use crate::db::read_watch::ReadWatch;
 use crate::db::{DbInner, DbState};
-use crate::options::BackgroundPolicy;
+use crate::options::{BackgroundPolicy, DbOptions};
 
 /// Ticks closer than this teach nothing.
 const TICK_MICROS_MIN: u64 = 2_000;
@@ -104,6 +105,8 @@ pub(crate) struct Regulator {
     /// A compaction thread is kept for merges inside L0.
     merges: AtomicBool,
     law: Mutex<Law>,
+    /// How quick reads are.
+    pub reads: ReadWatch,
     /// Wakes the task before its time; belongs to the state lock.
     wake: Condvar,
     /// The last verdict under `background_policy=seed_rule`.
@@ -112,13 +115,16 @@ pub(crate) struct Regulator {
 
 impl Regulator {
     /// For a database in the directory `path`.
-    pub fn of(fs: &dyn FileSystem, path: &Path) -> Self {
+    pub fn of(fs: &dyn FileSystem, path: &Path, options: &DbOptions) -> Self {
+        let reads = ReadWatch::default();
+        reads.set_target(options.read_latency_target_micros);
         Regulator {
             member: DeviceScheduler::of(fs.device(path)).join(),
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
             merges: AtomicBool::new(false),
             law: Mutex::new(Law::new()),
+            reads,
             wake: Condvar::new(),
             seed_disabled: AtomicBool::new(false),
         }
@@ -151,6 +157,7 @@ impl Regulator {
 
     fn totals(&self, admitted: u64, logged: u64) -> Totals {
         let finished = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let (reads, slow_reads) = self.reads.totals();
         Totals {
             admitted: admitted as f64,
             logged: logged as f64,
@@ -168,6 +175,8 @@ impl Regulator {
             merge_seconds: finished(&self.finished.merge_micros) / 1e6,
             l0_drained: finished(&self.finished.l0_files),
             l0_seconds: finished(&self.finished.l0_micros) / 1e6,
+            reads: reads as f64,
+            slow_reads: slow_reads as f64,
         }
     }
 }

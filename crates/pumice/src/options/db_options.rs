@@ -119,6 +119,11 @@ option_table! {
         /// What decides how much background work is done. Pumice's own.
         background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved
             => "adaptive::the_policy_changes_at_run_time";
+        /// Under `background_policy=adaptive`, compactions that can wait write less while more than
+        /// one point read of a hundred takes longer than this, in microseconds; not less than what
+        /// they have to for writes to go on. 0 is no target. Pumice's own.
+        read_latency_target_micros: u64 = 0, mutable, unsaved
+            => "adaptive::compactions_make_way_for_reads";
         /// CPU priority of compactions that can wait: not those out of L0 that writes may soon wait
         /// for, and none that start while writes are slowed or stopped. Flushes are never lowered
         /// by it. Running ones follow at once; up only with a privilege. Pumice's own.

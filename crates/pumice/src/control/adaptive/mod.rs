@@ -31,10 +31,14 @@
 //! would wait in. The more is owed, the more the compactions get at least. Where L0 is nearly full
 //! all the same, what goes out of it comes first, too.
 //!
+//! Who says how long a read may take has compactions that can wait give way to reads as well,
+//! `guard`; not further than the debt allows.
+//!
 //! | part | is |
 //! |---|---|
 //! | this file | the laws of memory and L0, and what follows from all three |
 //! | `debt` | the law of the debt |
+//! | `guard` | how much compactions that can wait may write for reads to be quick |
 //! | `probe` | whether the device takes more than is known |
 //! | `rates` | averages, and when a job will be done |
 //! | `learned` | what becomes of an admitted byte |
@@ -43,11 +47,13 @@
 //! `write`: outer guards that this keeps away from.
 
 mod debt;
+mod guard;
 mod learned;
 mod probe;
 mod rates;
 
 use self::debt::{DebtLook, DebtWatch};
+use self::guard::{ReadGuard, ReadLook};
 use self::learned::Learned;
 use self::probe::Probe;
 use self::rates::{Average, Counter, Drain, Look, weight};
@@ -129,6 +135,7 @@ pub(crate) struct Adaptive {
     debt: DebtWatch,
     learned: Learned,
     probe: Probe,
+    guard: ReadGuard,
     urgent_written: Counter,
     level0_written: Counter,
     /// Compactions out of L0 do not wait.
@@ -333,19 +340,31 @@ impl Adaptive {
         binding != Binding::Free || inputs.families.iter().any(short)
     }
 
-    /// What compactions that can wait may write while writes are near a limit, with `owed` of the
-    /// debt.
+    /// What compactions that can wait may write, with `owed` of the debt: what is left of the
+    /// device while writes are near a limit, and what leaves reads quick.
     fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
-        let limited = inputs.device_rate > 0.0 && self.is_short(inputs, binding);
-        let known = self.probe.tick(inputs.seconds, limited.then_some(inputs.device_rate));
-        if !limited {
-            return None;
-        }
-        let due = if self.level0_first { 0.0 } else { owed * owed };
-        let least = inputs.device_rate * WAITING_SHARE_MIN.max(due);
+        let device_rate = inputs.device_rate;
+        let limited = device_rate > 0.0 && self.is_short(inputs, binding);
+        self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
+        let known = self.probe.tick(inputs.seconds, limited.then_some(device_rate));
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
         let urgent = self.urgent.get().unwrap_or(0.0);
-        Some((known * used - urgent - inputs.claimed_elsewhere).max(least))
+        let left = limited.then_some(known * used - urgent - inputs.claimed_elsewhere);
+        let for_reads = self.guard.tick(&ReadLook {
+            seconds: inputs.seconds,
+            reads: inputs.totals.reads,
+            slow_reads: inputs.totals.slow_reads,
+            written: inputs.totals.deep_written + inputs.totals.l0_written,
+            device_rate,
+        });
+        let due = if self.level0_first { 0.0 } else { owed * owed };
+        let left = left.map(|rate| rate.max(device_rate * WAITING_SHARE_MIN.max(due)));
+        // Reads are slow before writes are: what is owed stays below the soft limit.
+        let soft =
+            |f: &FamilyInputs| if f.soft_bytes > 0.0 { f.debt_bytes / f.soft_bytes } else { 0.0 };
+        let due = inputs.families.iter().map(soft).fold(WAITING_SHARE_MIN, f64::max);
+        let for_reads = for_reads.map(|rate| rate.max(device_rate * due));
+        [left, for_reads].into_iter().flatten().reduce(f64::min)
     }
 }
 
@@ -367,8 +386,6 @@ impl Policy for Adaptive {
         let full = |f: &FamilyInputs| f.l0_files - self.level0_done(f) > EVEN * f.l0_slowdown;
         self.level0_first = inputs.families.iter().any(full);
         let waiting_rate = self.waiting_rate(inputs, binding, owed);
-        self.free_seconds =
-            if waiting_rate.is_some() { 0.0 } else { self.free_seconds + inputs.seconds };
         self.merges = self.free_seconds < MERGE_SECONDS;
         Grants {
             cap,

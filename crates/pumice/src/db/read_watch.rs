@@ -1,0 +1,49 @@
+//! Whether reads of users are as quick as `read_latency_target_micros` wants them.
+//!
+//! Point reads are timed while there is a target: a read then costs two looks at the clock and an
+//! addition to a shared counter more, else a look at the target.
+//!
+//! Thread safety: everything from anywhere. What it does not do: time iterators.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice_port::time::now_micros;
+
+/// See the module head.
+#[derive(Debug, Default)]
+pub(crate) struct ReadWatch {
+    /// How long a read may take; 0 is no target.
+    target_micros: AtomicU64,
+    reads: AtomicU64,
+    slow_reads: AtomicU64,
+}
+
+impl ReadWatch {
+    /// Sets how long a read may take from now on; 0 times none.
+    pub fn set_target(&self, micros: u64) {
+        self.target_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// A read begins: when, if it is to be timed.
+    #[inline]
+    pub fn begin(&self) -> Option<u64> {
+        (self.target_micros.load(Ordering::Relaxed) > 0).then(now_micros)
+    }
+
+    /// The read that began at `began` has its answer.
+    #[inline]
+    pub fn end(&self, began: Option<u64>) {
+        if let Some(began) = began {
+            let took = now_micros().saturating_sub(began);
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            if took > self.target_micros.load(Ordering::Relaxed) {
+                self.slow_reads.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Reads that were timed so far, and how many of them were slow.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.reads.load(Ordering::Relaxed), self.slow_reads.load(Ordering::Relaxed))
+    }
+}

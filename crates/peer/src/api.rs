@@ -136,9 +136,6 @@ functions! {
     sst_file_manager_set_delete_rate_bytes_per_second(Object, i64);
     sst_file_manager_set_max_trash_db_ratio(Object, f64);
     options_set_block_based_table_factory(Object, Object);
-    options_set_db_paths(Object, *const Object, usize);
-    dbpath_create(Text, u64) -> Object;
-    dbpath_destroy(Object);
     options_set_merge_operator(Object, Object);
     mergeoperator_create(
         *mut c_void, Destructor, FullMerge, PartialMerge, FreeValue, NameOf) -> Object;

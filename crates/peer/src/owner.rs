@@ -9,7 +9,7 @@
 //! It does not cover partial merges (operands are kept one by one) nor comparators that have
 //! timestamps of their own making.
 
-use crate::api::{Object, Text};
+use crate::api::Text;
 use crate::{ColumnFamily, Db, Options, Result, WriteOptions, c_string};
 use std::cmp::Ordering;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -63,26 +63,6 @@ impl Options {
             let (call, name) = (compare_keys, name_of::<Compare>);
             let comparator = (api.comparator_create)(state.cast(), keep_state, call, name);
             (api.options_set_comparator)(self.raw, comparator);
-        }
-        Ok(())
-    }
-
-    /// Table files go to the directories of `paths`, each with the bytes that it should hold.
-    ///
-    /// # Errors
-    /// A path has a NUL byte.
-    pub fn set_db_paths(&mut self, paths: &[(&str, u64)]) -> Result<()> {
-        let names = paths.iter().map(|(path, _)| c_string(path)).collect::<Result<Vec<_>>>()?;
-        let api = &self.peer.api;
-        // SAFETY: fresh objects; the options copy the paths.
-        unsafe {
-            let made: Vec<Object> = names
-                .iter()
-                .zip(paths)
-                .map(|(name, (_, bytes))| (api.dbpath_create)(name.as_ptr(), *bytes))
-                .collect();
-            (api.options_set_db_paths)(self.raw, made.as_ptr(), made.len());
-            made.into_iter().for_each(|path| (api.dbpath_destroy)(path));
         }
         Ok(())
     }

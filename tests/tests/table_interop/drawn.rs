@@ -21,7 +21,8 @@ fn options(rng: &mut Rng) -> String {
         "create_if_missing=true;disable_auto_compactions={};merge_operator=stringappend;\
          level0_file_num_compaction_trigger=2;write_buffer_size={};compression=kNoCompression;\
          target_file_size_base={};max_bytes_for_level_base=8192;num_levels={};\
-         level_compaction_dynamic_level_bytes={};max_compaction_bytes={};avoid_flush_during_shutdown={}",
+         level_compaction_dynamic_level_bytes={};max_compaction_bytes={};\
+         avoid_flush_during_shutdown={}",
         !automatic,
         if automatic { 65536 } else { 4 << 20 },
         [700, 3000, 1 << 20][rng.uniform(3) as usize],

@@ -7,9 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pumice_peer::{
-    ColumnFamily, CompactRangeSettings, Db, Options, Peer, WriteBatch, WriteOptions, WriteSettings,
-};
+use pumice_peer::{ColumnFamily, Db, Options, Peer, WriteBatch, WriteOptions, WriteSettings};
 
 /// What a tool may do with a database.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +221,8 @@ pub const ALL: &[Made] = &[
     },
     Made {
         name: "timestamps-unkept",
-        text: "comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false;allow_concurrent_memtable_write=false",
+        text: "comparator=leveldb.BytewiseComparator.u64ts;persist_user_defined_timestamps=false;\
+               allow_concurrent_memtable_write=false",
         timed: &["default"],
         may: [May::Refuse("u64ts"), May::Refuse("u64ts"), May::Refuse("u64ts")],
         ..PLAIN
@@ -322,21 +321,6 @@ pub const ALL: &[Made] = &[
     },
     Made { name: "entities", fill: entity, ..PLAIN },
     Made {
-        name: "paths",
-        own: |o, path| {
-            let elsewhere = path.join("elsewhere");
-            o.set_db_paths(&[(path.to_str().unwrap(), 1), (elsewhere.to_str().unwrap(), 1 << 30)])
-                .unwrap();
-        },
-        // Bytes beyond the first directory's share go to the second.
-        fill: |owner, _| {
-            let settings = CompactRangeSettings { bottommost_level: 2, ..Default::default() };
-            owner.db.compact_range(&owner.families[0], None, None, &settings);
-        },
-        may: [May::Refuse("db_paths"), May::Refuse("db_paths"), May::Refuse("db_paths")],
-        ..PLAIN
-    },
-    Made {
         name: "wal-dir",
         own: |o, path| o.set("wal_dir", path.join("logs").to_str().unwrap()).unwrap(),
         may: [May::Work, May::Untold, May::Untold],
@@ -344,7 +328,8 @@ pub const ALL: &[Made] = &[
     },
     Made {
         name: "hash-memtable",
-        text: "memtable_factory=hash_skiplist;prefix_extractor=fixed:2;allow_concurrent_memtable_write=false",
+        text: "memtable_factory=hash_skiplist;prefix_extractor=fixed:2;\
+               allow_concurrent_memtable_write=false",
         ..PLAIN
     },
     Made {

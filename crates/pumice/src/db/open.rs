@@ -232,8 +232,8 @@ fn recover(
         }
     };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
-    recovered.check_supported(mode == Mode::ReadWrite)?;
     if mode == Mode::ReadWrite {
+        recovered.check_writable()?;
         let opened = |name: &str| descriptors.iter().any(|d| d.name == name);
         let missing: Vec<&str> = recovered
             .families

@@ -42,23 +42,16 @@ impl RecoveredVersions {
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
 
-    /// Refuses what this engine cannot find, and what it could not keep if it wrote: whatever the
-    /// options say, these files are there.
+    /// Refuses to write what this engine could not keep: whatever the options say, blob files are
+    /// there, and RocksDB would find no values without their entries in the MANIFEST.
     ///
     /// # Errors
-    /// NotSupported: tables in other directories; with `writable`, values in blob files.
-    pub fn check_supported(&self, writable: bool) -> Result<()> {
+    /// NotSupported if a column family has values in blob files.
+    pub fn check_writable(&self) -> Result<()> {
         for RecoveredFamily { name, version, .. } in self.families.values() {
-            if let Some((_, file)) = version.all_files().find(|(_, file)| file.path_id != 0) {
-                return Err(Error::not_supported(format!(
-                    "table file {} of column family {name} is in another directory (db_paths, \
-                     cf_paths)",
-                    file.number
-                )));
-            }
             let linked = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
             let mut blobs = version.blob_files().keys().copied().chain(linked.filter(|n| *n != 0));
-            if let Some(number) = blobs.next().filter(|_| writable) {
+            if let Some(number) = blobs.next() {
                 return Err(Error::not_supported(format!(
                     "column family {name} has values in blob files (file {number}): it can only \
                      be read"

@@ -226,7 +226,7 @@ pub fn run(path: &Path, original: &Original, words: &str) -> Ran {
         .spawn()
         .unwrap();
     // Refused before it reads: then nobody is there to take them.
-    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y1 ==> 1\n");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y1 ==> 1\n").ok();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!err.contains("panicked"), "{words}: {err}");

@@ -19,6 +19,41 @@ pub(crate) type Text = *const c_char;
 /// `char **errptr`.
 pub(crate) type ErrorOut = *mut *mut c_char;
 
+/// Callback: the state is not needed any more.
+pub(crate) type Destructor = unsafe extern "C" fn(*mut c_void);
+/// Callback: the name in files.
+pub(crate) type NameOf = unsafe extern "C" fn(*mut c_void) -> Text;
+/// Callback: two keys' order.
+pub(crate) type Compare =
+    unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
+/// Callback: key, the value there is (or null), operands, their lengths and number, whether it
+/// worked, the length of what is returned.
+pub(crate) type FullMerge = unsafe extern "C" fn(
+    *mut c_void,
+    *const u8,
+    usize,
+    *const u8,
+    usize,
+    *const *const u8,
+    *const usize,
+    c_int,
+    *mut u8,
+    *mut usize,
+) -> *mut c_char;
+/// Callback: the same without a value.
+pub(crate) type PartialMerge = unsafe extern "C" fn(
+    *mut c_void,
+    *const u8,
+    usize,
+    *const *const u8,
+    *const usize,
+    c_int,
+    *mut u8,
+    *mut usize,
+) -> *mut c_char;
+/// Callback: a merge's value was copied.
+pub(crate) type FreeValue = unsafe extern "C" fn(*mut c_void, Text, usize);
+
 /// `rocksdb_slice_t`, returned by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -101,6 +136,11 @@ functions! {
     sst_file_manager_set_delete_rate_bytes_per_second(Object, i64);
     sst_file_manager_set_max_trash_db_ratio(Object, f64);
     options_set_block_based_table_factory(Object, Object);
+    options_set_merge_operator(Object, Object);
+    mergeoperator_create(
+        *mut c_void, Destructor, FullMerge, PartialMerge, FreeValue, NameOf) -> Object;
+    options_set_comparator(Object, Object);
+    comparator_create(*mut c_void, Destructor, Compare, NameOf) -> Object;
     block_based_options_create() -> Object;
     block_based_options_destroy(Object);
     block_based_options_set_block_cache(Object, Object);
@@ -135,6 +175,8 @@ functions! {
     column_family_handle_destroy(Object);
 
     put_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    put_cf_with_ts(
+        Object, Object, Object, *const u8, usize, *const u8, usize, *const u8, usize, ErrorOut);
     merge_cf(Object, Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
     delete_cf(Object, Object, Object, *const u8, usize, ErrorOut);
     singledelete_cf(Object, Object, Object, *const u8, usize, ErrorOut);

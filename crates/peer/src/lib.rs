@@ -12,8 +12,8 @@
 //! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
 //! to bytes that RocksDB keeps after a call (read bounds) point to boxed bytes in the same wrapper.
 //!
-//! It does not cover transactions, backups, custom comparators or callbacks; merge operators and
-//! everything else that RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
+//! It does not cover transactions, backups or other callbacks than a merge operator's and a
+//! comparator's; what RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
 
@@ -24,6 +24,7 @@ mod elder;
 mod iterator;
 mod maintenance;
 mod options;
+mod owner;
 mod perf;
 mod sst;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{
     Cache, Options, RateLimiterSettings, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
 };
+pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
 pub use sst::SstFileWriter;
 

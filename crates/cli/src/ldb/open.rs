@@ -1,11 +1,15 @@
 //! Opening the database as it wants to be opened: all its column families, with the options of
 //! its newest OPTIONS file, over which the command line's flags go.
 
+use super::manifest::{ManifestState, current_manifest};
 use super::{Failure, Invocation};
 use crate::db_bench::codec;
 use pumice::options::{FileRules, LoadedOptions, load_latest_options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
+use pumice_base::ErrorKind;
 use pumice_env::PosixFs;
+use pumice_env::filename::table_file;
+use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
 
 /// An open database and the column family that the command is about.
@@ -75,6 +79,9 @@ impl Invocation {
             found.db = loaded.db;
             family_options = loaded.column_families;
         }
+        if access == Access::Write {
+            self.refuse_foreign_tables()?;
+        }
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
         let names = match Db::list_column_families(&found.db, &self.db) {
             Ok(names) => names,
@@ -90,6 +97,29 @@ impl Invocation {
             found.families.push(ColumnFamilyDescriptor::new(name, options));
         }
         Ok(found)
+    }
+
+    /// Refuses to write beside tables that are not block-based, which OPTIONS would have told if
+    /// it was read: their owner could not open what is written here. What is damaged or not there
+    /// is for the engine to say.
+    fn refuse_foreign_tables(&self) -> Result<(), Failure> {
+        let fs = PosixFs::shared();
+        let manifest = current_manifest(&*fs, &self.db);
+        let Ok(state) = manifest.and_then(|path| ManifestState::read(&*fs, &path)) else {
+            return Ok(());
+        };
+        for file in state.files() {
+            let path = table_file(&self.db, file.number);
+            let offset = file.file_size.saturating_sub(FOOTER_LEN as u64);
+            let mut bytes = [0; FOOTER_LEN];
+            let read = fs.open_random(&path).and_then(|file| file.read_at(offset, &mut bytes));
+            let Ok(read) = read else { continue };
+            match Footer::decode(&bytes[..read], offset, &path.display().to_string()) {
+                Err(error) if error.kind() == ErrorKind::NotSupported => return Err(text(error)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// The newest OPTIONS file, if there is one.

@@ -262,6 +262,7 @@ fn recover(
     };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
     if mode == Mode::ReadWrite {
+        recovered.check_writable()?;
         let opened = |name: &str| descriptors.iter().any(|d| d.name == name);
         let missing: Vec<&str> = recovered
             .families

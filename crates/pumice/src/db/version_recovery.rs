@@ -41,6 +41,25 @@ impl RecoveredVersions {
         let logs = self.families.values().map(|family| family.log_number);
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
+
+    /// Refuses to write what this engine could not keep: whatever the options say, blob files are
+    /// there, and RocksDB would find no values without their entries in the MANIFEST.
+    ///
+    /// # Errors
+    /// NotSupported if a column family has values in blob files.
+    pub fn check_writable(&self) -> Result<()> {
+        for RecoveredFamily { name, version, .. } in self.families.values() {
+            let linked = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
+            let mut blobs = version.blob_files().keys().copied().chain(linked.filter(|n| *n != 0));
+            if let Some(number) = blobs.next() {
+                return Err(Error::not_supported(format!(
+                    "column family {name} has values in blob files (file {number}): it can only \
+                     be read"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How to interpret a column family while replaying: by name and persisted comparator name.

@@ -1,0 +1,49 @@
+//! The tools on databases that RocksDB made with what Pumice lacks, or what needs its owner's code.
+//!
+//! Every command of `pumice ldb` that writes is run on a fresh copy of every such database, with
+//! its OPTIONS file, without it, and with `--try_load_options=false`. Either it is refused: then no
+//! byte of the directory changes. Or it is right: then RocksDB, opened by its owner, finds just
+//! what the command was to do; what the command had no need to touch is as it was, byte for byte,
+//! and no row of the OPTIONS file is lost.
+//!
+//! RocksDB 10.10.1 makes them in this process, through its C library. It does not cover databases
+//! whose logs lie elsewhere and whose OPTIONS file is not read: nothing in the directory tells.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod made;
+mod run;
+
+use made::{ALL, May, PLAIN};
+use pumice_peer::Peer;
+use run::{COMMANDS, Case, Directory, Given, Original, rows};
+
+/// Of what may work one run of so many is made, another for each database; all refusals are.
+const ONE_IN: usize = 6;
+
+/// `PUMICE_FOREIGN=all` makes every run, `PUMICE_FOREIGN=NAME` all those on one database.
+#[pumice_test_macros::test]
+fn what_is_not_understood_is_not_touched() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = &Peer::load(library).unwrap();
+    let wanted = std::env::var("PUMICE_FOREIGN").ok();
+    let only = wanted.as_deref().filter(|name| *name != "all");
+    let defaults = &rows(&Original::new(peer, &Directory::new("defaults"), &PLAIN).files);
+    let (mut wrong, mut runs) = (Vec::new(), 0);
+    for made in ALL.iter().filter(|made| only.is_none_or(|name| name == made.name)) {
+        let directory = &Directory::new(made.name);
+        let original = &Original::new(peer, directory, made);
+        let case = Case { peer, directory, made, original, defaults };
+        for given in [Given::Options, Given::NoOptionsFile, Given::NotLoaded] {
+            for command in COMMANDS {
+                runs += 1;
+                let refused = matches!(made.may[given as usize], May::Refuse(_));
+                if refused || wanted.is_some() || runs % ONE_IN == 0 {
+                    wrong.extend(case.check(command, given).err());
+                }
+            }
+        }
+    }
+    assert!(runs > 0, "no such database");
+    assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,405 @@
+//! The same random calls through both engines, range deletions among everything else. Every answer
+//! is compared; then each opens the other's files.
+//!
+//! `PUMICE_DRAWN=N` takes N seeds (16). Skipped aloud where the library is missing.
+
+use std::path::Path;
+
+use pumice_base::random::Rng;
+use pumice_peer::Peer;
+use pumice_testkit::seed;
+
+use super::peer;
+
+const KEYS: u64 = 40;
+const OPERATIONS: u64 = 300;
+
+/// Both engines' options, as text: files of a few entries, so that ranges are cut between them.
+fn options(rng: &mut Rng) -> String {
+    let automatic = rng.one_in(2);
+    let mut text = format!(
+        "create_if_missing=true;disable_auto_compactions={};merge_operator=stringappend;\
+         level0_file_num_compaction_trigger=2;write_buffer_size={};compression=kNoCompression;\
+         target_file_size_base={};max_bytes_for_level_base=8192;num_levels={};\
+         level_compaction_dynamic_level_bytes={};max_compaction_bytes={};\
+         avoid_flush_during_shutdown={}",
+        !automatic,
+        if automatic { 65536 } else { 4 << 20 },
+        [700, 3000, 1 << 20][rng.uniform(3) as usize],
+        [3, 4, 7][rng.uniform(3) as usize],
+        rng.one_in(2),
+        [2000, 1 << 20][rng.uniform(2) as usize],
+        rng.one_in(2),
+    );
+    if rng.one_in(3) {
+        text.push_str(";compaction_style=kCompactionStyleUniversal");
+    }
+    text
+}
+
+fn key(rng: &mut Rng) -> Vec<u8> {
+    let mut key = format!("k{:02}", rng.uniform(KEYS)).into_bytes();
+    // Keys that are another's beginning.
+    if rng.one_in(8) {
+        key.push(0);
+    }
+    key
+}
+
+/// What a call answered: values, or the error's kind. Entries go forwards, then backwards.
+#[derive(PartialEq, Eq, Debug)]
+enum Answer {
+    Done,
+    Value(Option<String>),
+    Entries(Vec<(String, String)>),
+    Error(Kind),
+}
+
+/// An error's text, which is as good as another that begins alike: `Corruption: this` and
+/// `Corruption: that` are both damage.
+#[derive(Eq, Debug)]
+struct Kind(String);
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.split(':').next() == other.0.split(':').next()
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn kind(text: &str) -> Answer {
+    Answer::Error(Kind(text.to_string()))
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Put(Vec<u8>, Vec<u8>),
+    Merge(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Vec<u8>, Vec<u8>),
+    Flush,
+    Compact(Option<Vec<u8>>, Option<Vec<u8>>),
+    Snapshot,
+    Release(usize),
+    /// At a snapshot, or now.
+    Get(Option<usize>, Vec<u8>),
+    /// At a snapshot or now, between bounds, from a key.
+    Walk(Option<usize>, [Option<Vec<u8>>; 2], Vec<u8>),
+    Reopen,
+}
+
+fn call(rng: &mut Rng, snapshots: usize) -> Call {
+    let at = |rng: &mut Rng| match snapshots {
+        0 => None,
+        some => rng.one_in(2).then(|| rng.uniform(some as u64) as usize),
+    };
+    let value = |rng: &mut Rng| {
+        let len = 20 + rng.uniform(100) as usize;
+        let start = format!("{}-", rng.next_u32());
+        start.bytes().chain(std::iter::repeat(b'v')).take(len).collect::<Vec<u8>>()
+    };
+    let maybe = |rng: &mut Rng| rng.one_in(2).then(|| key(rng));
+    match rng.uniform(40) {
+        0..12 => Call::Put(key(rng), value(rng)),
+        12..15 => Call::Merge(key(rng), b"m".to_vec()),
+        15..17 => Call::Delete(key(rng)),
+        17..22 => {
+            // Ends in the wrong order are refused here, but end all writing in RocksDB.
+            let mut ends = [key(rng), key(rng)];
+            ends.sort();
+            let [begin, end] = ends;
+            Call::DeleteRange(begin, end)
+        }
+        22..25 => Call::Flush,
+        25..27 => {
+            let (begin, end) = (maybe(rng), maybe(rng));
+            Call::Compact(begin, end)
+        }
+        27..29 => Call::Snapshot,
+        29 if snapshots > 0 => Call::Release(rng.uniform(snapshots as u64) as usize),
+        30..36 => Call::Get(at(rng), key(rng)),
+        36..39 => Call::Walk(at(rng), [maybe(rng), maybe(rng)], key(rng)),
+        _ if rng.one_in(4) => Call::Reopen,
+        _ => Call::Walk(at(rng), [None, None], key(rng)),
+    }
+}
+
+mod own {
+    //! Pumice.
+
+    use super::{Answer, Call, kind, shown};
+    use pumice::{Db, DbIterator, FlushOptions, Options, ReadOptions, Snapshot, WriteOptions};
+    use std::path::Path;
+
+    pub struct Store {
+        options: Options,
+        db: Db,
+        snapshots: Vec<Snapshot>,
+    }
+
+    fn answer<T>(result: pumice::Result<T>, good: impl FnOnce(T) -> Answer) -> Answer {
+        result.map_or_else(|error| kind(&error.to_string()), good)
+    }
+
+    fn rest(iter: &mut DbIterator, forwards: bool, entries: &mut Vec<(String, String)>) {
+        while iter.valid() {
+            entries.push((shown(iter.key()), shown(iter.value())));
+            if forwards { iter.next() } else { iter.prev() }
+        }
+    }
+
+    impl Store {
+        pub fn open(text: &str, path: &Path) -> Result<Self, String> {
+            let mut options = Options::default();
+            options.set_from_text(text).map_err(|e| e.to_string())?;
+            let db = Db::open(&options, path).map_err(|e| e.to_string())?;
+            Ok(Store { options, db, snapshots: Vec::new() })
+        }
+        pub fn close(self) -> Result<(), String> {
+            drop(self.snapshots);
+            self.db.close().map_err(|e| e.to_string())
+        }
+        pub fn reopen(self, path: &Path) -> Result<Self, String> {
+            let options = self.options.clone();
+            self.close()?;
+            let db = Db::open(&options, path).map_err(|e| e.to_string())?;
+            Ok(Store { options, db, snapshots: Vec::new() })
+        }
+        fn reading(&self, at: &Option<usize>) -> ReadOptions {
+            let snapshot = at.map(|at| self.snapshots[at].clone());
+            ReadOptions { snapshot, ..ReadOptions::default() }
+        }
+        pub fn run(&mut self, call: &Call) -> Answer {
+            let (db, wo) = (&self.db, &WriteOptions::default());
+            let done = |()| Answer::Done;
+            match call {
+                Call::Put(key, value) => answer(db.put(wo, key, value), done),
+                Call::Merge(key, value) => answer(db.merge(wo, key, value), done),
+                Call::Delete(key) => answer(db.delete(wo, key), done),
+                Call::DeleteRange(begin, end) => answer(db.delete_range(wo, begin, end), done),
+                Call::Flush => answer(db.flush(&FlushOptions::default()), done),
+                // RocksDB's C library tells no error of this one.
+                Call::Compact(begin, end) => {
+                    let options = Default::default();
+                    db.compact_range(&options, begin.as_deref(), end.as_deref()).ok();
+                    Answer::Done
+                }
+                Call::Snapshot => {
+                    self.snapshots.push(db.snapshot());
+                    Answer::Done
+                }
+                Call::Release(at) => {
+                    self.snapshots.remove(*at);
+                    Answer::Done
+                }
+                Call::Get(at, key) => answer(db.get(&self.reading(at), key), |value| {
+                    Answer::Value(value.map(|value| shown(&value)))
+                }),
+                Call::Walk(at, [lower, upper], from) => {
+                    let options = ReadOptions {
+                        iterate_lower_bound: lower.clone(),
+                        iterate_upper_bound: upper.clone(),
+                        ..self.reading(at)
+                    };
+                    let walk = || {
+                        let mut entries = Vec::new();
+                        let mut iter = db.iter(&options)?;
+                        iter.seek(from);
+                        rest(&mut iter, true, &mut entries);
+                        iter.status()?;
+                        iter.seek_for_prev(from);
+                        rest(&mut iter, false, &mut entries);
+                        iter.status()?;
+                        iter.seek_to_first();
+                        rest(&mut iter, true, &mut entries);
+                        iter.seek_to_last();
+                        rest(&mut iter, false, &mut entries);
+                        iter.status().map(|()| entries)
+                    };
+                    answer(walk(), Answer::Entries)
+                }
+                Call::Reopen => Answer::Done,
+            }
+        }
+    }
+}
+
+mod rocksdb {
+    //! RocksDB 10.10.1.
+
+    use super::{Answer, Call, kind, shown};
+    use pumice_peer::{
+        CompactRangeSettings, Db, DbIterator, Options, Peer, ReadOptions, ReadSettings, Result,
+        Snapshot, WriteOptions, WriteSettings,
+    };
+    use std::path::Path;
+
+    pub struct Store {
+        peer: Peer,
+        options: Options,
+        db: Db,
+        wo: WriteOptions,
+        snapshots: Vec<Snapshot>,
+    }
+
+    fn answer<T>(result: Result<T>, good: impl FnOnce(T) -> Answer) -> Answer {
+        result.map_or_else(|error| kind(error.message()), good)
+    }
+
+    fn rest(iter: &mut DbIterator, forwards: bool, entries: &mut Vec<(String, String)>) {
+        while iter.valid() {
+            entries.push((shown(iter.key()), shown(iter.value())));
+            if forwards { iter.next() } else { iter.prev() }
+        }
+    }
+
+    impl Store {
+        pub fn open(peer: &Peer, text: &str, path: &Path) -> std::result::Result<Self, String> {
+            let mut options = Options::new(peer);
+            options.set_many(text).map_err(|e| e.to_string())?;
+            let db = Db::open(&options, path).map_err(|e| e.to_string())?;
+            let wo = WriteOptions::new(peer, &WriteSettings::default());
+            Ok(Store { peer: peer.clone(), options, db, wo, snapshots: Vec::new() })
+        }
+        pub fn reopen(self, path: &Path) -> std::result::Result<Self, String> {
+            let Store { peer, options, db, wo, snapshots } = self;
+            drop((snapshots, db));
+            let db = Db::open(&options, path).map_err(|e| e.to_string())?;
+            Ok(Store { peer, options, db, wo, snapshots: Vec::new() })
+        }
+        fn reading(&self, at: &Option<usize>) -> ReadSettings {
+            let snapshot = at.map(|at| self.snapshots[at].clone());
+            ReadSettings { snapshot, ..ReadSettings::default() }
+        }
+        pub fn run(&mut self, call: &Call) -> Answer {
+            let (db, wo) = (&self.db, &self.wo);
+            let cf = db.default_column_family();
+            let done = |()| Answer::Done;
+            match call {
+                Call::Put(key, value) => answer(db.put(wo, cf, key, value), done),
+                Call::Merge(key, value) => answer(db.merge(wo, cf, key, value), done),
+                Call::Delete(key) => answer(db.delete(wo, cf, key), done),
+                Call::DeleteRange(begin, end) => answer(db.delete_range(wo, cf, begin, end), done),
+                Call::Flush => answer(db.flush(cf), done),
+                Call::Compact(begin, end) => {
+                    let settings = CompactRangeSettings::default();
+                    db.compact_range(cf, begin.as_deref(), end.as_deref(), &settings);
+                    Answer::Done
+                }
+                Call::Snapshot => {
+                    self.snapshots.push(db.snapshot());
+                    Answer::Done
+                }
+                Call::Release(at) => {
+                    self.snapshots.remove(*at);
+                    Answer::Done
+                }
+                Call::Get(at, key) => {
+                    let options = ReadOptions::new(&self.peer, &self.reading(at));
+                    let mut value = Vec::new();
+                    let found = db.get(&options, cf, key, &mut value);
+                    answer(found, |found| Answer::Value(found.then(|| shown(&value))))
+                }
+                Call::Walk(at, [lower, upper], from) => {
+                    let settings = ReadSettings {
+                        iterate_lower_bound: lower.clone(),
+                        iterate_upper_bound: upper.clone(),
+                        ..self.reading(at)
+                    };
+                    let options = ReadOptions::new(&self.peer, &settings);
+                    let walk = || {
+                        let mut entries = Vec::new();
+                        let mut iter = db.iter(&options, cf);
+                        iter.seek(from);
+                        rest(&mut iter, true, &mut entries);
+                        iter.status()?;
+                        iter.seek_for_prev(from);
+                        rest(&mut iter, false, &mut entries);
+                        iter.status()?;
+                        iter.seek_to_first();
+                        rest(&mut iter, true, &mut entries);
+                        iter.seek_to_last();
+                        rest(&mut iter, false, &mut entries);
+                        iter.status().map(|()| entries)
+                    };
+                    answer(walk(), Answer::Entries)
+                }
+                Call::Reopen => Answer::Done,
+            }
+        }
+    }
+}
+
+/// One case: the same calls through both, then each with the other's files.
+fn run(peer: &Peer, seed: u64) -> Result<u64, String> {
+    let mut rng = Rng::new(seed);
+    let text = options(&mut rng);
+    let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let paths = ["ours", "theirs"].map(|name| dir.path().join(name));
+    let mut ours = own::Store::open(&text, &paths[0])?;
+    let mut theirs = rocksdb::Store::open(peer, &text, &paths[1])?;
+    let (mut snapshots, mut entries) = (0, 0);
+    for step in 0..OPERATIONS {
+        let call = call(&mut rng, snapshots);
+        if matches!(call, Call::Reopen) {
+            ours = ours.reopen(&paths[0])?;
+            theirs = theirs.reopen(&paths[1])?;
+            snapshots = 0;
+            continue;
+        }
+        match call {
+            Call::Snapshot => snapshots += 1,
+            Call::Release(_) => snapshots -= 1,
+            _ => {}
+        }
+        entries += same(step, &call, ours.run(&call), theirs.run(&call))
+            .map_err(|why| format!("{text}\n{why}"))?;
+    }
+    ours.close()?;
+    drop(theirs);
+    exchange(peer, &text, &paths).map_err(|why| format!("{text}\n{why}"))?;
+    Ok(entries)
+}
+
+fn same(step: u64, call: &Call, ours: Answer, theirs: Answer) -> Result<u64, String> {
+    if ours != theirs {
+        return Err(format!("step {step}: {call:?}\nours   {ours:?}\ntheirs {theirs:?}"));
+    }
+    Ok(match ours {
+        Answer::Entries(entries) => entries.len() as u64,
+        _ => 0,
+    })
+}
+
+/// Each engine opens what the other left, compacts it and shows the same.
+fn exchange(
+    peer: &Peer,
+    text: &str,
+    [ours, theirs]: &[std::path::PathBuf; 2],
+) -> Result<(), String> {
+    let all = Call::Walk(None, [None, None], b"k20".to_vec());
+    let open = |path: &Path| rocksdb::Store::open(peer, text, path);
+    let mut it = own::Store::open(text, theirs)?;
+    let mut its = open(ours)?;
+    for call in [&all, &Call::Compact(None, None), &all] {
+        same(OPERATIONS, call, it.run(call), its.run(call))?;
+    }
+    it.close()
+}
+
+#[pumice_test_macros::test]
+fn range_deletions_answer_as_they_do_there() {
+    let Some(peer) = peer() else { return };
+    let wanted = std::env::var("PUMICE_DRAWN").ok();
+    let count = wanted.map_or_else(|| seed::share(16), |text| text.parse().unwrap());
+    let seeds = seed::wanted().map_or(0..count, |seed| seed..seed + 1);
+    let mut entries = 0;
+    for seed in seeds {
+        let hint = || seed::replay_hint("range_deletions_answer", seed);
+        entries += run(&peer, seed).unwrap_or_else(|why| panic!("{why}\n{}", hint()));
+    }
+    assert!(entries > 100, "nothing was compared");
+}

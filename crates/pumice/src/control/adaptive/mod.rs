@@ -55,7 +55,7 @@ mod rates;
 use self::debt::{DebtLook, DebtWatch};
 use self::guard::{ReadGuard, ReadLook};
 use self::learned::Learned;
-use self::probe::Probe;
+use self::probe::{Probe, ProbeLook};
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
@@ -348,9 +348,10 @@ impl Adaptive {
         let device_rate = inputs.device_rate;
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
-        let held_back =
-            self.cap.is_some_and(|cap| self.learned.admitted_rate() > HELD_BACK_SHARE * cap);
-        let known = self.probe.tick(inputs.seconds, limited.then_some(device_rate), held_back);
+        let admitted = self.learned.admitted_rate();
+        let held_back = self.cap.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
+        let look = ProbeLook { known: device_rate, admitted, held_back };
+        let known = self.probe.tick(inputs.seconds, limited.then_some(look));
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
         let urgent = self.urgent.get().unwrap_or(0.0);
         let left = limited.then_some(known * used - urgent - inputs.claimed_elsewhere);

@@ -3,30 +3,48 @@
 //! What it is known to take is what it has taken, and while compactions are limited to a share of
 //! that it is not asked for more. So they get more for a moment when writes are held back, and
 //! again from time to time: if the device takes it, the next moment brings twice as much more, else
-//! it is left in peace for a while. A question is not free: what a full device makes wait is the
-//! log, so that nobody asks while writes are as fast as they want to be. Until the device was first
-//! seen to take no more than was known, what is known says next to nothing: a database that is
-//! idle, or young, asks little of it.
+//! it is left in peace for a while, a longer one each time. A question is not free: what a full
+//! device makes wait is the log, so that nobody asks while writes are as fast as they want to be.
+//! Until a few questions were denied, what is known says little: a database that is idle, or young,
+//! asks little of its device, and all may ask.
 //!
 //! Thread safety: plain data.
 
-/// Seconds of peace between two questions, and of a question. The rate of the device is measured
-/// over two seconds, and a question has to fill one such span.
-const REST_SECONDS: f64 = 16.0;
+/// Seconds of a question. The rate of the device is measured over two seconds, and a question has
+/// to fill one such span.
 const ASK_SECONDS: f64 = 4.2;
+/// Seconds of peace after a question that was denied: twice as many each time.
+const REST_SECONDS_MIN: f64 = 4.0;
+const REST_SECONDS_MAX: f64 = 64.0;
+/// After so many the device is known well enough for nobody to ask who does not need to.
+const REST_SECONDS_SURE: f64 = 8.0;
 /// What is asked for, over what is known: at first; while no question was ever denied; and how it
 /// grows with each that is not.
-const MORE: f64 = 1.15;
+const MORE: f64 = 1.25;
 const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
-/// The device takes more if what is known has grown so much.
-const GROWN: f64 = 1.03;
+/// The device takes more if what is known has grown so much: less is chance.
+const GROWN: f64 = 1.08;
+/// A question is over when writes come at less than this share of their rate before it: the log
+/// waits, and the device is full.
+const HARM: f64 = 0.85;
 
-/// A question: what was known when it began, and what is asked for over what is known.
+/// A question: what was known and written when it began, and what is asked for over what is known.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     before: f64,
+    admitted: f64,
     more: f64,
+}
+
+/// What a tick shows while compactions are limited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProbeLook {
+    /// Bytes a second that the device is known to take.
+    pub known: f64,
+    /// User bytes a second that are let in, and whether more would come.
+    pub admitted: f64,
+    pub held_back: bool,
 }
 
 /// See the module head.
@@ -38,41 +56,53 @@ pub(super) struct Probe {
     question: Option<Question>,
     /// Seconds since something was limited.
     free: f64,
-    /// Some question was denied.
-    tried: bool,
+    /// Seconds of the present rest, or the last one; 0 before the first.
+    rest: f64,
 }
 
 impl Probe {
-    /// What to take for the rate of the device now, given what is `known`; None: nothing is
-    /// limited, and the device shows what it takes by itself. `held_back`: writes are.
-    pub fn tick(&mut self, seconds: f64, known: Option<f64>, held_back: bool) -> f64 {
-        let Some(known) = known else {
+    /// What to take for the rate of the device now. None: nothing is limited, and the device shows
+    /// what it takes by itself.
+    pub fn tick(&mut self, seconds: f64, look: Option<ProbeLook>) -> f64 {
+        let Some(look) = look else {
             self.free += seconds;
-            if self.free > REST_SECONDS {
+            if self.free > REST_SECONDS_SURE {
                 (self.since, self.question) = (None, None);
             }
             return 0.0;
         };
         self.free = 0.0;
-        let first = if self.tried { MORE } else { MORE_UNTRIED };
-        let since = self.since.map(|since| since + seconds);
-        let (begins, question) = match (since, self.question) {
-            (_, None) => {
-                let rested = since.is_none_or(|since| since >= REST_SECONDS);
-                let asks = rested && (held_back || !self.tried);
-                (asks, asks.then_some(Question { before: known, more: first }))
+        self.since = self.since.map(|since| since + seconds);
+        let since = self.since.unwrap_or(f64::INFINITY);
+        let is_sure = self.rest > REST_SECONDS_SURE;
+        match self.question {
+            None => {
+                if since >= self.rest && (look.held_back || !is_sure) {
+                    self.ask(&look, if self.rest > 0.0 { MORE } else { MORE_UNTRIED });
+                }
             }
-            (Some(since), Some(asked)) if since >= ASK_SECONDS => {
-                let grown = known > asked.before * GROWN;
-                self.tried |= !grown;
-                let more = asked.more * MORE_AGAIN;
-                (true, grown.then_some(Question { before: known, more }))
+            Some(asked) => {
+                if is_sure && look.admitted < HARM * asked.admitted {
+                    self.deny();
+                } else if since >= ASK_SECONDS && look.known > asked.before * GROWN {
+                    self.rest = self.rest.min(REST_SECONDS_MIN);
+                    self.ask(&look, asked.more * MORE_AGAIN);
+                } else if since >= ASK_SECONDS {
+                    self.deny();
+                }
             }
-            (_, question) => (false, question),
-        };
-        self.since = if begins { Some(0.0) } else { since };
-        self.question = question;
-        question.map_or(known, |question| known * question.more)
+        }
+        self.question.map_or(look.known, |question| look.known * question.more)
+    }
+
+    fn ask(&mut self, look: &ProbeLook, more: f64) {
+        self.since = Some(0.0);
+        self.question = Some(Question { before: look.known, admitted: look.admitted, more });
+    }
+
+    fn deny(&mut self) {
+        (self.since, self.question) = (Some(0.0), None);
+        self.rest = (self.rest * 2.0).clamp(REST_SECONDS_MIN, REST_SECONDS_MAX);
     }
 }
 
@@ -83,12 +113,16 @@ mod tests {
 
     const DEVICE: f64 = 100e6;
 
+    fn look(known: f64) -> ProbeLook {
+        ProbeLook { known, admitted: 10e6, held_back: true }
+    }
+
     /// So many seconds, limited; what is known in the end, and the seconds in which more was asked
     /// for than the device takes.
     fn limited(probe: &mut Probe, known: &mut f64, seconds: f64) -> f64 {
         let mut too_much = 0.0;
         for _ in 0..(seconds / 0.1) as usize {
-            let rate = probe.tick(0.1, Some(*known), true);
+            let rate = probe.tick(0.1, Some(look(*known)));
             *known = known.max(rate.min(DEVICE));
             too_much += if rate > DEVICE * 1.01 { 0.1 } else { 0.0 };
         }
@@ -106,7 +140,7 @@ mod tests {
     /// A rate that was forgotten is found again by a few questions, each for twice as much more.
     #[pumice_test_macros::test]
     fn what_is_given_is_asked_for_again() {
-        let (mut probe, mut known) = (Probe { tried: true, ..Probe::default() }, 20e6);
+        let (mut probe, mut known) = (Probe { rest: REST_SECONDS_MAX, ..Probe::default() }, 20e6);
         limited(&mut probe, &mut known, 3.5 * ASK_SECONDS);
         assert_eq!(known, DEVICE);
     }
@@ -114,25 +148,35 @@ mod tests {
     /// Nor is it asked while nobody wants more.
     #[pumice_test_macros::test]
     fn nothing_is_asked_while_writes_are_as_fast_as_they_want() {
-        let mut probe = Probe { tried: true, ..Probe::default() };
+        let mut probe = Probe { rest: REST_SECONDS_MAX, ..Probe::default() };
         for _ in 0..1000 {
-            assert_eq!(probe.tick(0.1, Some(DEVICE), false), DEVICE);
+            let look = ProbeLook { held_back: false, ..look(DEVICE) };
+            assert_eq!(probe.tick(0.1, Some(look)), DEVICE);
         }
-        assert!(probe.tick(0.1, Some(DEVICE), true) > DEVICE);
+        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
     }
 
-    /// A device that takes no more is left in peace four fifths of the time, limited without a
-    /// break or not.
+    /// A device that takes no more is left in peace most of the time, limited without a break or
+    /// not.
     #[pumice_test_macros::test]
     fn a_question_that_is_denied_is_not_repeated_soon() {
-        let (mut probe, mut known) = (Probe { tried: true, ..Probe::default() }, DEVICE);
+        let (mut probe, mut known) = (Probe { rest: REST_SECONDS_MAX, ..Probe::default() }, DEVICE);
         let mut too_much = 0.0;
-        for _ in 0..100 {
+        for _ in 0..500 {
             too_much += limited(&mut probe, &mut known, 2.0);
             for _ in 0..10 {
-                assert_eq!(probe.tick(0.1, None, true), 0.0);
+                assert_eq!(probe.tick(0.1, None), 0.0);
             }
         }
-        assert!((30.0..55.0).contains(&too_much), "{too_much} s of 200");
+        assert!((50.0..100.0).contains(&too_much), "{too_much} s of 1000");
+    }
+
+    /// Where the log waits the question is over.
+    #[pumice_test_macros::test]
+    fn a_question_that_harms_writes_is_withdrawn() {
+        let mut probe = Probe { rest: REST_SECONDS_MAX, ..Probe::default() };
+        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+        let harmed = ProbeLook { admitted: 8e6, ..look(DEVICE) };
+        assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
     }
 }

@@ -432,21 +432,13 @@ mod tests {
             }
             let rate = device.rate();
             assert!((9e6..11e6).contains(&rate), "10 MB/s were {rate}");
+            // Most of the time it is given less than it takes: a minute says nothing.
             thread::sleep(Duration::from_secs(60));
             let later = device.rate();
-            assert!(later < rate / 5.0, "{later} after a minute of rest");
-            // While somebody is held back the device seems slower than it is.
-            let (held, job) = (device.join(), JobIo::new(&device.join(), IoClass::Flush));
-            held.set_waiting_rate(Some(1.0), false);
-            device.rate();
-            job.wrote(10_000_000);
-            thread::sleep(Duration::from_secs(1));
-            let rate = device.rate();
-            thread::sleep(Duration::from_secs(60));
-            assert!(device.rate() > rate / 1.5, "{} of {rate}", device.rate());
-            drop(held);
-            thread::sleep(Duration::from_secs(60));
-            assert!(device.rate() < rate / 5.0, "{} of {rate}", device.rate());
+            assert!(later > rate / 1.5, "{later} of {rate} after a minute of rest");
+            thread::sleep(Duration::from_secs(540));
+            let later = device.rate();
+            assert!(later < rate / 5.0, "{later} of {rate} after ten minutes of rest");
         });
         assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
     }

@@ -306,8 +306,8 @@ fn panics(kind: Kind, at: u64) {
     check(&code, &acked.into_inner(), &what);
 }
 
-// Plain #[test]: it counts in simulations. Those let panics through, so that the rest runs as the
-// tests of the other kind do.
+/// Not in simulations, which let panics through: on what the environment says.
+// Plain #[test]: it counts in simulations, each a runtime of its own.
 #[test]
 fn code_panics() {
     expect_panics();

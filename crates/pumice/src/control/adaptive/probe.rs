@@ -82,7 +82,12 @@ impl Probe {
                 }
             }
             Some(asked) => {
-                if is_sure && look.admitted < HARM * asked.admitted {
+                let slower = look.admitted < HARM * asked.admitted;
+                if slower && !look.held_back {
+                    // No cap slows writes: the log waits for the device.
+                    self.rest = self.rest.max(REST_SECONDS_SURE);
+                    self.deny();
+                } else if slower && is_sure {
                     self.deny();
                 } else if since >= ASK_SECONDS && look.known > asked.before * GROWN {
                     self.rest = self.rest.min(REST_SECONDS_MIN);
@@ -178,5 +183,16 @@ mod tests {
         assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
         let harmed = ProbeLook { admitted: 8e6, ..look(DEVICE) };
         assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
+    }
+
+    /// Also of a device that nobody knows, if no cap explains it; then it is known.
+    #[pumice_test_macros::test]
+    fn a_log_that_waits_tells_that_the_device_is_full() {
+        for held_back in [true, false] {
+            let mut probe = Probe::default();
+            assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+            let harmed = ProbeLook { admitted: 8e6, held_back, ..look(DEVICE) };
+            assert_eq!(probe.tick(0.1, Some(harmed)) > DEVICE, held_back);
+        }
     }
 }

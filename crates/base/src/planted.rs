@@ -82,8 +82,12 @@ bugs! {
     RangeTombstoneIgnoresSnapshot,
     /// Readers may see a sequence number before its entry is in the memtable.
     PublishedBeforeInsert,
-    /// A log is left unsynced when the next one starts.
+    /// With several column families, a log is left unsynced when the next one starts.
     LogNotSyncedAtSwitch,
+    /// A log does not say how long the one before it must be, which is not durable.
+    LogWithoutPredecessor,
+    /// A sync leaves out logs that came before the current one.
+    CompleteLogNotSynced,
     /// A flush releases logs that newer memtables still need.
     FlushReleasesLiveLog,
     /// An obsolete table is deleted while an iterator may still open it.

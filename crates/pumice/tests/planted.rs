@@ -4,6 +4,7 @@
 //! suites find it is their own test (`cargo xtask sim --planted`). Bugs that need two tasks at a
 //! certain moment, a clock that jumps or a ring are left to them: `LEFT_TO_THE_SUITES`.
 //! Needs `--features planted`. One test: there is one switch for the process.
+//! Size: one case for each bug, and the one test that runs them.
 #![cfg(feature = "planted")]
 #![allow(clippy::unwrap_used)]
 
@@ -70,6 +71,8 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::RangeTombstoneIgnoresSnapshot, a_snapshot_survives_a_range_deletion),
     (Bug::PublishedBeforeInsert, a_failed_write_publishes_nothing),
     (Bug::LogNotSyncedAtSwitch, a_second_log_has_no_hole_before_it),
+    (Bug::LogWithoutPredecessor, a_later_log_is_not_believed_without_the_end_of_the_one_before),
+    (Bug::CompleteLogNotSynced, a_sync_write_covers_the_logs_before_its_own),
     (Bug::DeletedWhileRead, an_iterator_keeps_its_files),
     (Bug::GroupPartlyInserted, a_failed_batch_is_absent),
     (Bug::SequencesReused, a_failed_log_is_not_replayed),
@@ -428,14 +431,45 @@ fn a_second_log_has_no_hole_before_it() {
     // Flushing the other family starts a new log; this write stays in the old one only.
     db.put(&WriteOptions::default(), b"second", b"1").unwrap();
     flush(&db);
-    db.put_cf(&SYNC, &cfs[1], b"third", b"1").unwrap();
     let copy = mem.crashed_copy(1, CrashMode::UNSYNCED);
     let mut options = small(&copy);
     options.db.create_missing_column_families = true;
     let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
     let held = |k: &[u8]| db.get_cf(&ReadOptions::default(), &cfs[1], k).unwrap().is_some();
-    assert!(held(b"third"), "a sync write is lost");
-    assert!(held(b"first"), "a hole before a sync write");
+    assert!(get(&db, b"second").is_some(), "a flushed write is lost");
+    assert!(held(b"first"), "a hole before a flushed write");
+}
+
+/// Two logs of one column family, the first unsynced; `second` writes into the later one.
+fn two_logs(second: &WriteOptions) -> (MemFs, Db) {
+    let (fs, db) = fresh();
+    db.put(&WriteOptions::default(), b"first", b"1").unwrap();
+    db.pause_background_work();
+    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.put(second, b"second", b"1").unwrap();
+    (fs, db)
+}
+
+fn a_later_log_is_not_believed_without_the_end_of_the_one_before() {
+    let (fs, db) = two_logs(&WriteOptions::default());
+    let mut found = [0; 3];
+    for seed in 0..60 {
+        let copy = fs.crashed_copy(seed, CrashMode::MIXED);
+        let db = Db::open(&small(&copy), DIR).unwrap();
+        let held = [&b"first"[..], b"second"].map(|k| get(&db, k).is_some());
+        assert!(held[0] || !held[1], "seed {seed}: a hole between two logs");
+        found[held.iter().filter(|held| **held).count()] += 1;
+    }
+    assert!(found.iter().all(|n| *n > 0), "not every prefix was seen: {found:?}");
+    db.continue_background_work().unwrap();
+}
+
+fn a_sync_write_covers_the_logs_before_its_own() {
+    let (fs, db) = two_logs(&SYNC);
+    let (_, copy) = after_power_cut(&fs, CrashMode::UNSYNCED);
+    db.continue_background_work().unwrap();
+    assert!(get(&copy, b"second").is_some(), "a sync write is lost");
+    assert!(get(&copy, b"first").is_some(), "a hole before a sync write");
 }
 
 fn an_iterator_keeps_its_files() {

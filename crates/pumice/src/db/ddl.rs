@@ -53,6 +53,10 @@ impl DbInner {
         if name.is_empty() {
             return Err(Error::invalid_argument("A column family needs a name"));
         }
+        if self.wal.lock().has_unsynced_before() {
+            // With one family a flush may go ahead of logs; with two what it is of may not.
+            self.flush_wal_as_leader(true)?;
+        }
         let mut manifest = self.manifest.lock();
         let id = {
             let mut state = self.state.lock();

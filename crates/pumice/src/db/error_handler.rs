@@ -340,7 +340,7 @@ impl DbInner {
                 // The tail of the failed log is unknown; what it should hold is in memory.
                 self.manifest.lock().hold();
                 let number = self.new_file_number();
-                self.wal_at_rest().switch(number)?;
+                self.wal_at_rest().switch(number, true)?;
             }
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }

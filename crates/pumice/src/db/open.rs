@@ -504,7 +504,7 @@ impl DbInner {
             if recovered.in_memory {
                 wal.keep(&recovered.logs)?;
             }
-            wal.switch(number)?;
+            wal.switch(number, true)?;
         }
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);

@@ -5,9 +5,10 @@
 //! Nothing of this is visible or durable until the caller applies the resulting edits, so a crash
 //! during recovery leaves the database as it was.
 //!
-//! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime only a
-//! record that continues exactly where the intact ones ended is applied, so the result is a prefix
-//! of the history.
+//! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
+//! after the lost end of a log that the next one tells of (`Predecessor`), only a record that
+//! continues exactly where the intact ones ended is applied, so the result is a prefix of the
+//! history.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::db::version_recovery::check_found;
 use crate::db::{DbInner, DbState};
 use crate::flush::write_level0;
 use crate::write::batch::{self, BatchRecord};
+use crate::write::predecessor::Predecessor;
 
 /// What replay found.
 #[derive(Default)]
@@ -55,6 +57,10 @@ struct Replay<'a> {
     mems: BTreeMap<u32, Arc<MemTable>>,
     /// Sequence the next record must have to continue without a gap; None before the first.
     next: Option<SequenceNumber>,
+    /// No log before this one is needed.
+    oldest: FileNumber,
+    /// The log before the one that is read, and where its last intact record ended.
+    before: Option<(FileNumber, u64)>,
     /// Damage was met and nothing has continued since.
     stopped: bool,
     damaged_log: Option<FileNumber>,
@@ -85,6 +91,8 @@ impl DbInner {
             found: Recovered::default(),
             mems,
             next: None,
+            oldest,
+            before: None,
             stopped: false,
             damaged_log: None,
         };
@@ -146,11 +154,16 @@ impl Replay<'_> {
         let file = file.map_or_else(|| self.db.fs.open_sequential(&path), Ok)?;
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
-        let mut set_aside = false;
+        let (mut set_aside, mut intact) = (false, 0);
         loop {
             pumice_port::fiber::maybe_yield();
             match reader.read_record(&mut record) {
-                Ok(Some(_)) => {
+                Ok(Some(info)) => {
+                    intact = info.end;
+                    if let Some(predecessor) = Predecessor::parse(&record) {
+                        self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
+                        continue;
+                    }
                     let applied = self.record(number, &record);
                     set_aside |= !applied.map_err(|e| in_log(&e, &path))?;
                 }
@@ -176,6 +189,26 @@ impl Replay<'_> {
         if set_aside {
             self.found.set_aside.push(number);
         }
+        self.before = Some((number, intact));
+        Ok(())
+    }
+
+    /// A log begins: whether the one before it was read to its end, if it is needed at all.
+    fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
+        let whole = self.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
+        if whole || said.number < self.oldest {
+            return Ok(());
+        }
+        let text =
+            format!("the end of log #{} is lost, which had {} bytes", said.number, said.bytes);
+        match self.mode {
+            WalRecoveryMode::SkipAnyCorrupted => return Ok(()),
+            WalRecoveryMode::AbsoluteConsistency => return Err(Error::corruption(text)),
+            WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
+        }
+        self.db.info(format_args!("{text}: what follows is not applied"));
+        self.stopped = true;
+        self.damaged_log.get_or_insert(said.number);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod buffer_memory;
 pub mod controller;
 pub(crate) mod merge;
 pub(crate) mod path;
+pub(crate) mod predecessor;
 pub(crate) mod queue;
 pub(crate) mod switch;
 pub(crate) mod wal;

@@ -312,7 +312,8 @@ impl DbInner {
             return Ok(wal.number());
         }
         let number = self.new_file_number();
-        if let Err(error) = wal.switch(number) {
+        let several = self.cfs.load().all().nth(1).is_some();
+        if let Err(error) = wal.switch(number, several) {
             drop(wal);
             self.background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);

@@ -1,16 +1,19 @@
 //! The live write-ahead logs of a database.
 //!
 //! One log takes records; older ones stay until the column families that have data in them are
-//! flushed. A log is synced before the next one takes records: after a power loss the surviving
-//! records then never skip a lost one ("no hole", `design/reliability.md` section 2), and a flush
-//! never makes data durable whose predecessors in other column families are not
-//! (docs/decisions/0005).
+//! flushed. After a power loss the surviving records never skip a lost one (no hole), in one of two
+//! ways (docs/decisions/0028). With several column families a log is synced before the next one
+//! takes records, so that a flush never makes data durable whose predecessors in other column
+//! families are not. With one, the next log begins with the length that the old one must have
+//! (`Predecessor`), and the old one is synced only if somebody asks for a sync before its memtable
+//! is flushed.
 //!
 //! Thread safety: `Wals` belongs to the lock `DbInner::wal`. Invariants: (1) `sizes` lists the
 //! logs that recovery would read, ascending, the current one last; (2) after an I/O error the
 //! current writer is never used again: `failed` stays set until a new log is installed; (3) while a
 //! `LogSync` is under way nobody else syncs, replaces or closes the log. The system reports the
-//! failure of a sync once per open file: two at a time, and the wrong one could hear of it.
+//! failure of a sync once per open file: two at a time, and the wrong one could hear of it;
+//! (4) whatever makes the current log durable makes those of `complete` durable first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,11 +24,17 @@ use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
+use super::{batch, predecessor::Predecessor};
+
 /// See the module head.
 pub(crate) struct Wals {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     current: Option<LogWriter>,
+    /// Complete logs that are needed and not durable, ascending.
+    complete: Vec<LogWriter>,
+    /// What the current log has to say before its first record.
+    predecessor: Option<Predecessor>,
     number: FileNumber,
     /// (number, bytes) of every log that may be needed.
     sizes: VecDeque<(FileNumber, u64)>,
@@ -42,8 +51,9 @@ pub(crate) struct Wals {
 
 /// A sync of the current log that its task does without the lock, while others append.
 pub(crate) struct LogSync {
-    syncer: Arc<dyn FileSyncer>,
-    /// What the log holds that will be durable.
+    /// Of the logs that are needed, ascending.
+    syncers: Vec<Arc<dyn FileSyncer>>,
+    /// What the current log holds that will be durable.
     bytes: u64,
     /// Its name is not durable yet.
     directory: Option<(Arc<dyn FileSystem>, PathBuf)>,
@@ -55,7 +65,7 @@ impl LogSync {
     /// # Errors
     /// I/O; `Wals::end_sync` must be told of it.
     pub fn run(&self) -> Result<()> {
-        self.syncer.sync()?;
+        self.syncers.iter().try_for_each(|syncer| syncer.sync())?;
         match &self.directory {
             Some((fs, dir)) => fs.sync_dir(dir),
             None => Ok(()),
@@ -76,6 +86,8 @@ impl Wals {
             fs,
             dir,
             current: None,
+            complete: Vec::new(),
+            predecessor: None,
             number: 0,
             sizes: alive.into(),
             unsynced: false,
@@ -145,23 +157,25 @@ impl Wals {
         self.failed.as_ref()
     }
 
-    /// Starts log `number`. The present log is flushed, synced and closed first, unless it failed:
-    /// then the caller must flush all memtables, since its tail is unknown.
+    /// Starts log `number`. The present log is flushed first, and synced with `durable`, unless it
+    /// failed: then the caller must flush all memtables, since its tail is unknown.
     ///
     /// # Errors
     /// I/O; the present log then counts as failed. Suspends.
-    pub fn switch(&mut self, number: FileNumber) -> Result<()> {
+    pub fn switch(&mut self, number: FileNumber, durable: bool) -> Result<()> {
         if self.closed {
             return Err(Error::shutdown("the database is closed"));
         }
-        if let Some(mut old) = self.current.take()
-            && self.failed.is_none()
-        {
-            let closed = self.finish(&mut old);
-            if let Err(error) = closed {
-                self.failed = Some(error.clone());
-                return Err(error);
+        self.predecessor = None;
+        match self.current.take() {
+            Some(old) if self.failed.is_none() => {
+                if let Err(error) = self.finish(old, durable) {
+                    self.failed = Some(error.clone());
+                    return Err(error);
+                }
             }
+            // All memtables are flushed before anything is written again.
+            _ => self.complete.clear(),
         }
         let path = filename::log_file(&self.dir, number);
         let file = match self.fs.create(&path, &FileOptions::default()) {
@@ -181,13 +195,39 @@ impl Wals {
         Ok(())
     }
 
-    fn finish(&mut self, log: &mut LogWriter) -> Result<()> {
+    fn finish(&mut self, mut log: LogWriter, durable: bool) -> Result<()> {
         log.flush()?;
-        if self.unsynced && !planted::is(Bug::LogNotSyncedAtSwitch) {
-            sync_file(log, self.use_fsync)?;
-            self.sync_dir()?;
+        if !self.unsynced {
+            return log.close();
         }
-        log.close()
+        if durable && !planted::is(Bug::LogNotSyncedAtSwitch) {
+            self.sync_complete()?;
+            sync_file(&mut log, self.use_fsync)?;
+            self.sync_dir()?;
+            return log.close();
+        }
+        if !planted::is(Bug::LogWithoutPredecessor) {
+            let (number, bytes) = (log.log_number(), log.file_size());
+            self.predecessor = Some(Predecessor { number, bytes });
+        }
+        self.complete.push(log);
+        Ok(())
+    }
+
+    /// Makes the complete logs durable; their names are not by that.
+    fn sync_complete(&mut self) -> Result<()> {
+        if planted::is(Bug::CompleteLogNotSynced) {
+            return Ok(());
+        }
+        for log in &mut self.complete {
+            sync_file(log, self.use_fsync)?;
+        }
+        self.complete.drain(..).try_for_each(|mut log| log.close())
+    }
+
+    /// Some log before the current one is needed and not durable.
+    pub fn has_unsynced_before(&self) -> bool {
+        !self.complete.is_empty()
     }
 
     fn sync_dir(&mut self) -> Result<()> {
@@ -217,6 +257,10 @@ impl Wals {
         }
         let log = self.current.as_mut().ok_or_else(|| Error::io_message("no WAL is open"))?;
         let before = log.file_size();
+        if let Some(predecessor) = self.predecessor.take() {
+            let first = parts.first().map_or(0, |part| batch::sequence(part));
+            log.add_record(&predecessor.record(first))?;
+        }
         let beside = sync && planted::is(Bug::FsyncBesideWrite);
         if beside {
             write_beside_sync(log, parts)?
@@ -274,8 +318,11 @@ impl Wals {
         let Some(log) = self.current.as_ref() else { return Ok(None) };
         let directory = (!self.dir_synced && !planted::is(Bug::LogDirNotSynced))
             .then(|| (Arc::clone(&self.fs), self.dir.clone()));
-        let syncer = log.syncer().inspect_err(|error| self.failed = Some(error.clone()))?;
-        let sync = LogSync { syncer, bytes: log.file_size(), directory };
+        let skipped = planted::is(Bug::CompleteLogNotSynced);
+        let complete = self.complete.iter().filter(|_| !skipped);
+        let syncers: Result<_> = complete.chain([log]).map(LogWriter::syncer).collect();
+        let syncers = syncers.inspect_err(|error| self.failed = Some(error.clone()))?;
+        let sync = LogSync { syncers, bytes: log.file_size(), directory };
         self.syncing = true;
         Ok(Some(sync))
     }
@@ -286,6 +333,7 @@ impl Wals {
         match (result, self.current.as_mut()) {
             (Ok(()), log) => {
                 self.dir_synced = true;
+                self.complete.clear();
                 if log.is_some_and(|log| log.file_size() == sync.bytes) {
                     self.unsynced = false;
                 }
@@ -300,6 +348,7 @@ impl Wals {
     }
 
     fn sync(&mut self) -> Result<()> {
+        self.sync_complete()?;
         if let Some(log) = self.current.as_mut() {
             log.flush()?;
             sync_file(log, self.use_fsync)?;
@@ -318,6 +367,7 @@ impl Wals {
             self.sizes.pop_front();
             gone.push(oldest);
         }
+        self.complete.retain(|log| !gone.contains(&log.log_number()));
         gone
     }
 
@@ -326,7 +376,7 @@ impl Wals {
     /// # Errors
     /// I/O.
     pub fn close(&mut self, sync: bool) -> Result<()> {
-        let flushed = self.flush(sync && self.unsynced);
+        let flushed = self.flush(sync && (self.unsynced || self.has_unsynced_before()));
         self.closed = true;
         match self.current.take() {
             Some(mut log) => flushed.and(log.close()),

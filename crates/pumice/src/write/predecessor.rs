@@ -1,0 +1,79 @@
+//! What a log says of the one before it, when that was not durable as the log was started.
+//!
+//! Its first record is then a batch without updates, at the sequence number of the first write:
+//!
+//! ```text
+//! fixed64 sequence ‖ fixed32 0 ‖ LogData(NAME ‖ fixed64 number ‖ fixed64 bytes)
+//! ```
+//!
+//! Recovery takes the records behind it only if log `number` gave all its `bytes`: else a power
+//! loss took the end of that log, and they are what came after it. RocksDB passes annotations
+//! over; its own record of this kind (type 130) is not readable by versions before 9.10.
+//!
+//! Thread safety: plain data.
+
+use pumice_base::coding::{Decoder, put_fixed64};
+use pumice_base::{FileNumber, SequenceNumber};
+
+use super::batch::{self, BatchRecord, WriteBatch};
+
+const NAME: &[u8] = b"pumice.predecessor_log";
+
+/// A closed log and its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Predecessor {
+    pub number: FileNumber,
+    pub bytes: u64,
+}
+
+impl Predecessor {
+    /// The record, before a write of sequence number `next`.
+    pub fn record(self, next: SequenceNumber) -> Vec<u8> {
+        let mut blob = NAME.to_vec();
+        put_fixed64(&mut blob, self.number);
+        put_fixed64(&mut blob, self.bytes);
+        let mut updates = WriteBatch::new();
+        updates.put_log_data(&blob);
+        let mut rep = updates.take_rep();
+        rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(next, 0));
+        rep
+    }
+
+    /// What `record` says, if it is one.
+    pub fn parse(record: &[u8]) -> Option<Self> {
+        if record.len() < batch::HEADER_LEN || batch::count(record) != 0 {
+            return None;
+        }
+        let Some(Ok(BatchRecord::LogData(blob))) = batch::records(record).next() else {
+            return None;
+        };
+        let mut fields = Decoder::new(blob.strip_prefix(NAME)?);
+        let (number, bytes) = (fields.fixed64()?, fields.fixed64()?);
+        fields.is_empty().then_some(Predecessor { number, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn a_record_is_read_back() {
+        let said = Predecessor { number: 7, bytes: 1 << 40 };
+        let record = said.record(123);
+        assert_eq!(Predecessor::parse(&record), Some(said));
+        assert_eq!((batch::sequence(&record), batch::count(&record)), (123, 0));
+        batch::check(&record).unwrap();
+        for cut in 0..record.len() {
+            assert_eq!(Predecessor::parse(&record[..cut]), None, "{cut} bytes");
+        }
+    }
+
+    #[pumice_test_macros::test]
+    fn other_annotations_are_none() {
+        let mut updates = WriteBatch::new();
+        updates.put_log_data(b"an annotation");
+        assert_eq!(Predecessor::parse(&updates.take_rep()), None);
+    }
+}

@@ -167,7 +167,7 @@ impl DirectWritableFile {
             self.buffer[rest..DIRECT_ALIGNMENT].fill(0);
             self.write(DIRECT_ALIGNMENT)?;
             let len = self.len;
-            self.file.with(&operation::truncate(len), |f| f.truncate(len))?;
+            self.file.truncate(len)?;
             self.tail_written = true;
         }
         self.file.set_position(self.len);
@@ -212,6 +212,10 @@ impl WritableFile for DirectWritableFile {
     }
     fn truncate(&mut self, bytes: u64) -> Result<()> {
         self.write_all()?;
+        if bytes == self.len && self.buffered() > 0 {
+            // Writing the tail has cut the file there.
+            return Ok(());
+        }
         self.file.truncate(bytes)?;
         self.start = bytes / BLOCK * BLOCK;
         self.len = bytes;

@@ -262,8 +262,8 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
 fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     let mut options = options(fs, Kind::Impatient);
     options.cf.write_buffer_size = 1 << 20;
-    let db = Db::open(&options, DIR).unwrap();
-    let fill = |family: &ColumnFamily, keys: u32| {
+    let mut db = Db::open(&options, DIR).unwrap();
+    let fill = |db: &Db, family: &ColumnFamily, keys: u32| {
         let mut batch = WriteBatch::new();
         (0..keys).for_each(|n| batch.put_cf(family.id(), &n.to_be_bytes(), b"v"));
         db.write(&WriteOptions::default(), &mut batch).unwrap();
@@ -272,27 +272,33 @@ fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
         let newest = files.filter(|file| file.column_family_name == family.name());
         format!("*{}", newest.map(|file| file.name).max().unwrap())
     };
-    let well = db.default_column_family();
     let sick = db.create_column_family(&options.cf, "sick").unwrap();
-    let path_glob = fill(&sick, 2);
+    let path_glob = fill(&db, &sick, 2);
+    // A job leaves open what it wrote.
+    db.close().unwrap();
+    let descriptors =
+        ["default", "sick"].map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+    let families;
+    (db, families) = Db::open_cf(&options.db, DIR, &descriptors).unwrap();
+    let [well, sick] = &families[..] else { panic!("two families") };
     fs.add_fault(FaultRule { op: Some(op), path_glob, skip: 0, count: u64::MAX, fault });
-    fill(&sick, 2);
+    fill(&db, sick, 2);
     thread::sleep(Duration::from_millis(50));
     assert!(!fs.fault_log().is_empty(), "the fault was not met");
     for round in 0..4 {
         let doomed = db.create_column_family(&options.cf, &format!("doomed{round}")).unwrap();
         // So many keys that a compaction looks whether it is wanted, and slow to read.
-        let path_glob = fill(&doomed, 3000);
+        let path_glob = fill(&db, &doomed, 3000);
         let fault = Fault::Stall(SECOND / 100);
         fs.add_fault(FaultRule { op: Some(FaultOp::Read), path_glob, skip: 0, count: 9, fault });
-        fill(&doomed, 3000);
+        fill(&db, &doomed, 3000);
         thread::sleep(Duration::from_micros(sim::random_below(15_000)));
         db.drop_column_family(&doomed).unwrap();
         // What waits for a disk is done.
         thread::sleep(Duration::from_millis(100));
         let started = time::now_nanos();
-        fill(well, 2);
-        fill(well, 2);
+        fill(&db, well, 2);
+        fill(&db, well, 2);
         let level0 = || db.property_cf(well, "rocksdb.num-files-at-level0").unwrap();
         while level0() != "0" {
             let waited = time::now_nanos() - started;

@@ -125,7 +125,9 @@ fn paranoid_file_checks_read_the_file_before_it_is_used() {
         options.db.max_bgerror_resume_count = 0;
         let db = Db::open(&options, "/db").unwrap();
         fill(&db, 100);
-        fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
+        // The new table is opened in any case, by one read of its end.
+        let rule = FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio);
+        fs.add_fault(FaultRule { skip: 1, ..rule });
         assert_eq!(db.flush(&FlushOptions::default()).is_err(), paranoid);
         fs.clear_faults();
         assert!(db.get(&ReadOptions::default(), &key(7)).unwrap().is_some());
@@ -232,7 +234,7 @@ fn cached_with(prepopulate: &str) -> [u64; 3] {
     let db = Db::open(&options, "/db").unwrap();
     fill(&db, 3000);
     db.flush(&FlushOptions::default()).unwrap();
-    let added = statistics.ticker(Ticker::BlockCacheBytesWrite);
+    let added = statistics.ticker(Ticker::BlockCacheDataBytesInsert);
     for n in 0..3000 {
         assert!(db.get(&ReadOptions::default(), &key(n)).unwrap().is_some());
     }
@@ -253,7 +255,7 @@ fn what_is_flushed_is_in_the_block_cache() {
     let [added, missed, by_compaction] = cached_with("kFlushOnly");
     assert!(added > 300_000 && missed == 0 && by_compaction == 0, "{added} {missed}");
     let [added, missed, _] = cached_with("kDisable");
-    assert!(added < 5000 && missed > 50, "{added} {missed}");
+    assert!(added == 0 && missed > 50, "{added} {missed}");
 }
 
 /// Samples of other codecs are taken by flushes and compactions, from the moment that they are

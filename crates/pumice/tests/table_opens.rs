@@ -68,6 +68,23 @@ fn an_iterator_opens_the_tables_that_it_reaches() {
     assert_eq!(contents(&db).len(), 4010);
 }
 
+/// Jobs open what they wrote, so that the first reader does not wait for it.
+#[pumice_test_macros::test]
+fn readers_find_new_tables_open() {
+    let (db, _, statistics) = many_files(-1);
+    fill(&db, 5000..5001, "flushed");
+    flush(&db);
+    let all = || assert_eq!(contents(&db).len(), 4001);
+    assert_eq!(opens(&statistics, all), 0);
+    // With a limit new tables take a quarter of it at most.
+    let (db, _, statistics) = many_files(50);
+    assert_eq!(opens(&statistics, || seek(&db, 3)), 0);
+    let files = db.live_files_metadata().len() as u64;
+    // Some of the quarter was its inputs'.
+    let opened = opens(&statistics, || assert_eq!(contents(&db).len(), 4000));
+    assert!((files - 10..files).contains(&opened), "{opened} of {files}");
+}
+
 /// Databases of several levels with tombstones in some files of them, read through few open
 /// tables, forwards and backwards, give what a map gives.
 #[pumice_test_macros::test]

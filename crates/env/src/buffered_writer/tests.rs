@@ -10,6 +10,8 @@ enum Call {
     Append(u64),
     RangeSync { offset: u64, bytes: u64, wait: bool },
     Sync,
+    Truncate(u64),
+    Close,
 }
 
 /// A file that notes what is asked of it.
@@ -41,10 +43,12 @@ impl WritableFile for Noted {
     fn preallocate(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
-    fn truncate(&mut self, _: u64) -> Result<()> {
+    fn truncate(&mut self, bytes: u64) -> Result<()> {
+        self.calls.lock().push(Call::Truncate(bytes));
         Ok(())
     }
     fn close(&mut self) -> Result<()> {
+        self.calls.lock().push(Call::Close);
         Ok(())
     }
     fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
@@ -91,6 +95,20 @@ fn files_go_to_the_device_while_they_are_written() {
     let mut expected: Vec<Call> = (1..8).map(step).collect();
     expected.push(Call::Sync);
     assert_eq!(syncs_of(strict), expected);
+}
+
+#[pumice_test_macros::test]
+fn reserved_space_is_given_back_before_the_last_sync() {
+    let options = WriterOptions { preallocation_block_bytes: MIB, ..WriterOptions::default() };
+    for (options, expected) in [
+        (options, vec![Call::Append(5), Call::Truncate(5), Call::Sync, Call::Close]),
+        (WriterOptions::default(), vec![Call::Append(5), Call::Sync, Call::Close]),
+    ] {
+        let (mut writer, calls) = writer(options);
+        writer.append(b"bytes").unwrap();
+        writer.sync_and_close(false).unwrap();
+        assert_eq!(*calls.lock(), expected);
+    }
 }
 
 #[pumice_test_macros::test]

@@ -253,6 +253,7 @@ impl OutputFile {
         if let Some(digest) = self.digest {
             verify(cf, &meta, digest)?;
         }
+        cf.tables().open_new(&meta, self.spec.level)?;
         Ok(WrittenFile { meta: Arc::new(meta), helper_cpu_micros })
     }
 

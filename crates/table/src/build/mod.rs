@@ -189,10 +189,7 @@ impl TableBuilder {
             self.finish()?;
         }
         let writer = &mut self.pipeline.out()?.writer;
-        if sync {
-            writer.sync(use_fsync)?;
-        }
-        writer.close()
+        if sync { writer.sync_and_close(use_fsync) } else { writer.close() }
     }
 
     /// Gives up: closes the file as it is. The caller removes it. May suspend.

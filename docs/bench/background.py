@@ -125,7 +125,7 @@ def commanded(second):
 
 
 def sine_line(row, value_size, seconds):
-    rates = [r * value_size for r in row.rates[:seconds]]
+    rates = [r * (value_size + 16) for r in row.rates[:seconds]]  # as db_bench counts: with the key
     wanted = [commanded(s) for s in range(len(rates))]
     settled = range(5, len(rates))
     rmse = math.sqrt(statistics.mean((rates[s] - wanted[s]) ** 2 for s in settled))

@@ -18,18 +18,18 @@ use pumice_port::time::thread_cpu_nanos;
 use pumice_table::{TableReadOptions, TableReason};
 
 use crate::compaction::cut::OutputCut;
-use crate::compaction::iterator::{
-    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
-};
-use crate::compaction::output::{OutputFile, OutputSpec};
 use crate::compaction::picker::CompactionPick;
-use crate::compaction::tombstones;
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
-use crate::db::lanes::LaneKind;
+use crate::engine::DbInner;
+use crate::engine::lanes::LaneKind;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::table_output::iterator::{
+    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
+};
+use crate::table_output::output::{OutputFile, OutputSpec};
+use crate::table_output::tombstones;
+use crate::version::family::CfData;
 
 /// Keys between two looks at the shutdown flag.
 const KEYS_PER_POLL: u32 = 1024;

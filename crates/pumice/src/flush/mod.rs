@@ -1,12 +1,10 @@
 //! Flush: memtables become one L0 table file.
 //!
-//! `write_level0` is the pure part (memtables in, file out), shared with recovery; `DbInner::flush`
-//! is the background job that picks the memtables and installs the result.
+//! `write_level0` is shared with recovery: memtables in, file out. `engine::flush_job` picks the
+//! memtables and installs the result.
 //!
 //! Thread safety: one flush of a column family at a time (`CfState::flush_running`); flushes of
 //! different column families run in parallel. Suspends on I/O.
-
-pub(crate) mod job;
 
 use std::sync::Arc;
 
@@ -17,14 +15,14 @@ use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
 
-use crate::compaction::flush_compression;
-use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
-use crate::compaction::output::{OutputFile, OutputSpec, WrittenFile};
-use crate::compaction::tombstones::{of_memtables, surviving};
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
+use crate::engine::DbInner;
+use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
+use crate::table_output::tombstones::{of_memtables, surviving};
+use crate::version::family::CfData;
 
 /// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
 /// of them is left to write. Writes count to `io`.

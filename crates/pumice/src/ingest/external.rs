@@ -22,13 +22,13 @@ use pumice_table::properties::{
 };
 use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
 
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
+use crate::engine::DbInner;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::version::family::CfData;
 
 /// A file to be ingested.
-pub(super) struct ExternalFile {
+pub(crate) struct ExternalFile {
     pub path: PathBuf,
     /// Its number in the database.
     pub number: FileNumber,
@@ -77,7 +77,7 @@ fn at_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
 /// RocksDB's, with its texts: Corruption, InvalidArgument, NotSupported, I/O. Beyond RocksDB, keys
 /// out of order: the first and the last are always compared, all of them where every block is
 /// checked.
-pub(super) fn examine(
+pub(crate) fn examine(
     db: &DbInner,
     cf: &CfData,
     options: &IngestExternalFileOptions,

@@ -11,7 +11,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber};
 use pumice_env::{FileOptions, FileSystem};
 
-use crate::db::checkpoint::is_unlinkable;
+use crate::engine::checkpoint::is_unlinkable;
 use crate::ingest::IngestExternalFileOptions;
 
 /// Bytes copied at a time.
@@ -20,7 +20,7 @@ const SEQNO_BYTES: usize = 8;
 
 /// How a file came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transferred {
+pub(crate) enum Transferred {
     Linked,
     Copied,
 }
@@ -30,7 +30,7 @@ pub(super) enum Transferred {
 ///
 /// # Errors
 /// I/O; Corruption if the file is not as long as it was.
-pub(super) fn transfer(
+pub(crate) fn transfer(
     fs: &dyn FileSystem,
     options: &IngestExternalFileOptions,
     use_fsync: bool,
@@ -103,7 +103,7 @@ pub(crate) fn copy(
 ///
 /// # Errors
 /// I/O; the file is then useless.
-pub(super) fn store_seqno(
+pub(crate) fn store_seqno(
     fs: &dyn FileSystem,
     use_fsync: bool,
     path: &Path,

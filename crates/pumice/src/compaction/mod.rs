@@ -6,8 +6,12 @@
 //! | `plan` | a column family's scores, targets and running compactions |
 //! | `cut` | where one output file ends and the next begins |
 //! | `subcompaction` | one key range of a job: merge, filter, write |
+//! | `env` | what it asks of its database |
+//!
+//! The job that picks, runs and installs is `engine::compaction_job`.
 
 pub(crate) mod cut;
+pub(crate) mod env;
 pub(crate) mod picker;
 pub(crate) mod plan;
 pub(crate) mod subcompaction;

@@ -16,21 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::{Error, ErrorKind, FileNumber, Result};
+use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
-use crate::ingest::transfer;
+use crate::ingest::transfer::{self, is_unlinkable};
 use crate::options::requests::FlushOptions;
 use crate::version::identity::{is_session_id, new_session_id};
-
-/// "Cross-device link": the target is on another file system.
-const EXDEV: i32 = 18;
-/// "Operation not permitted": the file system of the target has no hard links.
-const EPERM: i32 = 1;
-/// "Operation not supported".
-const EOPNOTSUPP: i32 = 95;
 
 /// Names that are tried for such a directory.
 const LOCK_TRIES_MAX: u32 = 10;
@@ -248,12 +241,6 @@ fn remove_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     fs.remove_dir(dir)
 }
 
-/// The two names are on different file systems, or theirs has no links.
-pub(crate) fn is_unlinkable(error: &Error) -> bool {
-    error.kind() == ErrorKind::NotSupported
-        || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
-}
-
 fn lock_of(staging: &Path) -> PathBuf {
     let mut name = staging.as_os_str().to_os_string();
     name.push(LOCK_EXTENSION);
@@ -275,7 +262,6 @@ fn staging_prefix(target: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
     use crate::{Db, MemFs, Options, WriteOptions};
 
     /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
@@ -290,7 +276,7 @@ mod tests {
         db.put(&WriteOptions::default(), b"k", b"v").unwrap();
         assert_eq!(inner.note_moment().unwrap().sequence, 1);
         inner.manifest.lock().hold();
-        assert_eq!(inner.note_moment().err().unwrap().kind(), ErrorKind::Aborted);
+        assert_eq!(inner.note_moment().err().unwrap().kind(), pumice_base::ErrorKind::Aborted);
         assert!(inner.manifest.lock().release());
         let error = inner.note_moment().err().unwrap();
         assert!(error.to_string().contains("the MANIFEST failed"), "{error}");

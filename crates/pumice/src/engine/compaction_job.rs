@@ -17,11 +17,11 @@ use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
+use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::{CompactionPick, CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::error_handler::Reason;
 use crate::engine::family_state::CfState;
-use crate::engine::lanes::LaneKind;
 use crate::engine::manual_compaction::ManualTicket;
 use crate::engine::{DbInner, DbState};
 use crate::options::CompactionStyle;
@@ -364,7 +364,7 @@ impl DbInner {
     ) -> Result<Arc<JobContext>> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
         Ok(Arc::new(JobContext {
-            db: Arc::clone(self),
+            env: Arc::clone(self) as Arc<dyn CompactionEnv>,
             cf: Arc::clone(&work.cf),
             version: Arc::clone(&work.version),
             pick: work.pick.clone(),

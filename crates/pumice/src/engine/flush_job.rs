@@ -16,8 +16,8 @@ use pumice_port::lane::Floor;
 use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
+use crate::compaction::env::LaneKind;
 use crate::engine::error_handler::Reason;
-use crate::engine::lanes::LaneKind;
 use crate::engine::manifest_log::EditGroup;
 use crate::engine::{DbInner, DbState};
 use crate::flush::write_level0;
@@ -176,7 +176,7 @@ impl DbInner {
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.mark.enter_job(); // Lanes have threads of their own.
                 let before = time::thread_cpu_nanos();
-                let written = write_level0(self, &work.cf, &work.mems, output, io)?;
+                let written = write_level0(&**self, &work.cf, &work.mems, output, io)?;
                 Ok((written, time::thread_cpu_nanos() - before))
             })
         });

@@ -172,7 +172,7 @@ impl DbInner {
         let mut files = Vec::with_capacity(arg.external_files.len());
         for path in &arg.external_files {
             self.check_writable()?;
-            files.push(examine(self, cf, options, path, under_way.new_number())?);
+            files.push(examine(&*self.fs, cf, options, path, under_way.new_number())?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
         let overlapping = place::any_overlap(&ranges, cf.comparator());

@@ -20,6 +20,7 @@ use pumice_base::Result;
 use pumice_port::lane::{Lane, LanePriority, LaneReport};
 use pumice_port::os::{CpuPriority, IoPriority};
 
+use crate::compaction::env::LaneKind;
 use crate::engine::compaction_job::CompactionWork;
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState};
@@ -27,13 +28,6 @@ use crate::options::{BackgroundPriority, DbOptions};
 
 /// From this share of what slows writes on, compactions out of L0 are urgent.
 const URGENT_PRESSURE: f64 = 0.6;
-
-/// One of the lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LaneKind {
-    Normal,
-    Deferred,
-}
 
 /// See the module head.
 pub(crate) struct Lanes {

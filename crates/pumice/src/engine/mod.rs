@@ -8,7 +8,7 @@
 //! | `wal` | the live logs | yes |
 //!
 //! Lock order: leadership > manifest > state > wal. Readers take none of them: they load a super
-//! version and the last sequence (`read::super_version`).
+//! version and the last sequence (`version::super_version`).
 //!
 //! Invariants: (1) only the holder of `manifest` replaces a version; (2) only a leader replaces a
 //! memtable; (3) a file is deleted only when no version, job or snapshot of the directory can need
@@ -34,6 +34,7 @@ pub(crate) mod found_files;
 pub(crate) mod identity_file;
 pub(crate) mod info_dumps;
 pub(crate) mod ingest_job;
+pub(crate) mod job_env;
 pub(crate) mod lanes;
 pub(crate) mod live_files;
 pub(crate) mod manifest_log;

@@ -290,7 +290,8 @@ fn open_info_log(
         (Some(log), _) => Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => Ok(None),
         (None, Mode::ReadWrite) => {
-            let log = crate::stats::InfoLog::open(Arc::clone(fs), path, options)?;
+            let log =
+                crate::stats::InfoLog::open(Arc::clone(fs), path, &options.info_log_settings())?;
             Ok(Some(Arc::new(log)))
         }
     }

@@ -15,10 +15,10 @@ use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
 
-use crate::engine::DbInner;
 use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::table_output::env::OutputEnv;
 use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
@@ -31,7 +31,7 @@ use crate::version::family::CfData;
 /// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
 /// discard.
 pub(crate) fn write_level0(
-    db: &DbInner,
+    env: &dyn OutputEnv,
     cf: &CfData,
     mems: &[Arc<MemTable>],
     (number, epoch, reason): (FileNumber, u64, TableReason),
@@ -40,7 +40,7 @@ pub(crate) fn write_level0(
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let (tombstones, snapshots) =
-        unlowered(|| (of_memtables(mems, cf.comparator()), db.snapshots.sequences()));
+        unlowered(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
         snapshots: snapshots.clone(),
@@ -51,8 +51,8 @@ pub(crate) fn write_level0(
         tombstones: tombstones.clone(),
         end: None,
         beyond: None,
-        limits: db.limits,
-        enforce_single_del_contracts: db.options().enforce_single_del_contracts,
+        limits: env.limits(),
+        enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
     let spec = OutputSpec {
@@ -68,7 +68,7 @@ pub(crate) fn write_level0(
         target_bytes: 0,
         reason,
     };
-    let mut output = OutputFile::create(db, cf, spec, io)?;
+    let mut output = OutputFile::create(env, cf, spec, io)?;
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
@@ -79,7 +79,7 @@ pub(crate) fn write_level0(
     }
     entries.status()?;
     progress.tell(entries.counts().entries_in);
-    if db.options().flush_verify_memtable_count {
+    if env.db_options().flush_verify_memtable_count {
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
@@ -91,9 +91,9 @@ pub(crate) fn write_level0(
         output.abandon()?;
         return Ok(None);
     }
-    let file = output.finish(db, cf)?;
+    let file = output.finish(env, cf)?;
     if !planted::is(Bug::FlushDirNotSynced) {
-        db.fs.sync_dir(&db.path)?;
+        env.file_system().sync_dir(env.directory())?;
     }
     Ok(Some(file))
 }

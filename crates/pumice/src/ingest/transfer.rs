@@ -8,15 +8,21 @@
 use std::path::Path;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::{FileOptions, FileSystem};
 
-use crate::engine::checkpoint::is_unlinkable;
 use crate::ingest::IngestExternalFileOptions;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 const SEQNO_BYTES: usize = 8;
+
+/// "Cross-device link": the target is on another file system.
+const EXDEV: i32 = 18;
+/// "Operation not permitted": the file system of the target has no hard links.
+const EPERM: i32 = 1;
+/// "Operation not supported".
+const EOPNOTSUPP: i32 = 95;
 
 /// How a file came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,4 +133,10 @@ pub(crate) fn store_seqno(
         file.sync()?
     }
     file.close()
+}
+
+/// The two names are on different file systems, or theirs has no links.
+pub(crate) fn is_unlinkable(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotSupported
+        || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
 }

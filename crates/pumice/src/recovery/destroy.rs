@@ -53,7 +53,7 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
         sweep.remove_from(&wal_dir, &[FileType::Wal, FileType::Trash]);
     }
     if !options.db_log_dir.is_empty() {
-        for file in InfoLog::files(options, path)? {
+        for file in InfoLog::files(&**fs, path, &options.db_log_dir)? {
             sweep.remove(&file);
         }
     }

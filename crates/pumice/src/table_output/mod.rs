@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `iterator` | which entries survive, in flush, recovery and compaction |
 //! | `tombstones` | which range tombstones survive |
+//! | `env` | what the writer of a table asks of its database |
 //! | `output` | one output file |
 
+pub(crate) mod env;
 pub(crate) mod iterator;
 pub(crate) mod output;
 pub(crate) mod tombstones;

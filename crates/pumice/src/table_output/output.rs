@@ -19,11 +19,12 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::lane::unlowered;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
-use crate::engine::DbInner;
 use crate::options::CompactOnDeletionCollectorFactory as Collector;
 use crate::options::{CompactOnDeletionCollector, CompactionStyle as Style};
 use crate::stats::{HistogramKind, Record};
+use crate::table_output::env::OutputEnv;
 use crate::version::family::CfData;
+use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
 /// What a new table is for; decides compression, filter and recorded times.
@@ -72,18 +73,20 @@ impl OutputFile {
     /// # Errors
     /// I/O.
     pub fn create(
-        db: &DbInner,
+        env: &dyn OutputEnv,
         cf: &CfData,
         spec: OutputSpec,
         io: Option<&Arc<JobIo>>,
     ) -> Result<Self> {
         let settings = cf.settings();
         let options = &settings.options;
-        let path = filename::table_file(&db.path, spec.number);
-        let direct = db.options().use_direct_io_for_flush_and_compaction;
+        let path = filename::table_file(env.directory(), spec.number);
+        let db_options = env.db_options();
+        let (db_id, db_session_id) = env.ids();
+        let direct = db_options.use_direct_io_for_flush_and_compaction;
         let file_options = FileOptions { direct, ..FileOptions::default() };
         // The kernel locks the directory, in which writers create logs.
-        let file = unlowered(|| db.fs.create(&path, &file_options))?;
+        let file = unlowered(|| env.file_system().create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) = crate::options::codec::compression_of(
             options,
@@ -107,26 +110,25 @@ impl OutputFile {
             newest_key_time: 0,
             file_creation_time: creation_time,
             original_file_number: spec.number,
-            db_id: db.db_id.clone(),
-            db_session_id: db.session_id.clone(),
-            db_host_id: db.host_id(),
+            db_id: db_id.to_string(),
+            db_session_id: db_session_id.to_string(),
+            db_host_id: host_id(&db_options),
             merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.prefix_extractor.clone(),
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
             reason: spec.reason,
             target_file_size: spec.target_bytes,
             helpers: Some(HelperPool::shared()),
-            time_codec: db.statistics.as_ref().is_some_and(|s| s.wants_detailed_timers()),
+            time_codec: env.statistics().as_ref().is_some_and(|s| s.wants_detailed_timers()),
             stats: cf.tables().receiver(spec.level),
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
             property_collectors: factories.iter().map(|_| Collector::NAME).collect(),
-            limits: db.limits,
+            limits: env.limits(),
         };
-        let priority = db.io_priority(spec.reason);
-        let events = db.job_events(spec.reason);
-        let writer = db.options().paced_table_writer(spec.expected_bytes, priority, events);
+        let (priority, events) = env.pace(spec.reason);
+        let writer = db_options.paced_table_writer(spec.expected_bytes, priority, events);
         let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer });
         Ok(OutputFile {
             spec,
@@ -221,19 +223,20 @@ impl OutputFile {
     /// # Errors
     /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
     /// is then useless and must not be installed.
-    pub fn finish(mut self, db: &DbInner, cf: &CfData) -> Result<WrittenFile> {
+    pub fn finish(mut self, env: &dyn OutputEnv, cf: &CfData) -> Result<WrittenFile> {
         let largest = self.largest(cf);
         self.builder.finish()?;
-        let timer = db.statistics.timer();
-        self.builder.finish_file(true, db.options().use_fsync)?;
+        let timer = env.statistics().timer();
+        self.builder.finish_file(true, env.db_options().use_fsync)?;
         let kind = match self.spec.reason {
             TableReason::Flush | TableReason::Recovery => HistogramKind::TableSyncMicros,
             _ => HistogramKind::CompactionOutfileSyncMicros,
         };
-        timer.stop(&db.statistics, kind);
+        timer.stop(env.statistics(), kind);
         let stats = self.builder.stats();
-        let helper_cpu_micros = unlowered(|| db.count_build(stats));
+        let helper_cpu_micros = unlowered(|| env.built(stats));
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
+        let (db_id, db_session_id) = env.ids();
         let meta = FileMetaData {
             number: self.spec.number,
             file_size: self.builder.file_size(),
@@ -244,7 +247,7 @@ impl OutputFile {
             epoch_number: self.spec.epoch,
             oldest_ancester_time: self.spec.oldest_ancestor_time,
             file_creation_time: self.creation_time,
-            unique_id: unique_id(&db.db_id, &db.session_id, self.spec.number).unwrap_or([0, 0]),
+            unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction: self.collectors.iter().any(|c| c.needs_compaction()),
             ..FileMetaData::default()

@@ -427,7 +427,7 @@ impl Db {
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn disable_file_deletions(&self) {
         self.inner().mark.assert_may_lock();
-        self.inner().state.lock().deletions_disabled += 1;
+        self.inner().state.lock().files.deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
     ///
@@ -437,7 +437,7 @@ impl Db {
         self.inner().mark.assert_may_lock();
         {
             let mut state = self.inner().state.lock();
-            state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
+            state.files.deletions_disabled = state.files.deletions_disabled.saturating_sub(1);
         }
         self.inner().delete_obsolete_files();
     }

@@ -96,7 +96,7 @@ impl DbInner {
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.read_only
             || !state.opened
-            || (state.paused > 0 && !state.saving)
+            || (state.jobs.paused > 0 && !state.jobs.saving)
             || self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
         {
@@ -106,27 +106,31 @@ impl DbInner {
         self.regulate(state);
         let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
         let (flushes, compactions) = self.options().background_limits();
-        while state.scheduled_flushes < flushes.min(state.running_flushes + state.flush_queue.len())
+        while state.jobs.scheduled_flushes
+            < flushes.min(state.jobs.running_flushes + state.jobs.flush_queue.len())
         {
-            state.scheduled_flushes += 1;
+            state.jobs.scheduled_flushes += 1;
             let db = Arc::clone(&me);
-            let job =
-                move || db.run_job("Flush", |s| &mut s.scheduled_flushes, Self::background_flush);
+            let job = move || {
+                db.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush)
+            };
             self.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
         }
-        if state.paused > 0 {
+        if state.jobs.paused > 0 {
             return;
         }
         let allowed = self.compaction_slots(state, compactions);
         let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
-        let automatic = state.compaction_queue.iter().filter(ready).count();
+        let automatic = state.jobs.compaction_queue.iter().filter(ready).count();
         let waiting = automatic + state.manual.waiting();
-        state.compaction_wanted |= waiting > 0;
-        while state.scheduled_compactions < allowed.min(state.running_compactions + waiting) {
-            state.scheduled_compactions += 1;
+        state.jobs.compaction_wanted |= waiting > 0;
+        while state.jobs.scheduled_compactions
+            < allowed.min(state.jobs.running_compactions + waiting)
+        {
+            state.jobs.scheduled_compactions += 1;
             let db = Arc::clone(&me);
             let body = Self::background_compaction;
-            let job = move || db.run_job("Compaction", |s| &mut s.scheduled_compactions, body);
+            let job = move || db.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
             self.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
         }
     }
@@ -148,7 +152,7 @@ impl DbInner {
         *count(&mut state) -= 1;
         // What nothing could be picked from waits for a running job, which looks again itself; what
         // was queued while this one still counted waits for nobody.
-        if worked.unwrap_or(true) || state.compaction_wanted {
+        if worked.unwrap_or(true) || state.jobs.compaction_wanted {
             self.schedule_background(&mut state);
         }
         self.changed.notify_all();
@@ -195,7 +199,7 @@ impl DbInner {
             && cf.wants_compaction()
         {
             cf.compaction_queued = true;
-            state.compaction_queue.push_back(id);
+            state.jobs.compaction_queue.push_back(id);
         }
     }
 

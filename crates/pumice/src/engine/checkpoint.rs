@@ -44,14 +44,14 @@ struct KeepFiles<'a>(&'a DbInner);
 
 impl<'a> KeepFiles<'a> {
     fn new(db: &'a DbInner) -> Self {
-        db.state.lock().deletions_disabled += 1;
+        db.state.lock().files.deletions_disabled += 1;
         KeepFiles(db)
     }
 }
 
 impl Drop for KeepFiles<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().deletions_disabled -= 1;
+        self.0.state.lock().files.deletions_disabled -= 1;
         self.0.delete_obsolete_files();
     }
 }
@@ -140,7 +140,7 @@ impl DbInner {
         let (tables, options) = {
             let state = self.state.lock();
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
-            (files.collect(), state.options_file_number)
+            (files.collect(), state.files.options_file_number)
         };
         let mut wal = self.wal.lock();
         wal.flush(false)?;

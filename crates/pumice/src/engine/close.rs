@@ -99,7 +99,7 @@ impl DbInner {
     fn await_resume(&self) {
         let mut state = self.state.lock();
         if state.errors.is_resuming() {
-            state.saving = true;
+            state.jobs.saving = true;
             self.schedule_background(&mut state);
         }
         while state.errors.is_resuming() {
@@ -132,7 +132,7 @@ impl DbInner {
             if let Some(error) = state.errors.current() {
                 return Err(error.clone());
             }
-            state.saving = true;
+            state.jobs.saving = true;
             all_ids(&state)
         };
         self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
@@ -157,17 +157,17 @@ impl DbInner {
             self.changed.notify_all();
             self.expiry_changed.notify_all();
             self.regulator.wake();
-            while state.scheduled_flushes > 0
+            while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
-                || state.awaiting_retry
-                || state.tuning
-                || state.regulating
-                || state.expiry.waiting
-                || state.running_deletions > 0
-                || state.running_ingestions > 0
+                || state.tasks.awaiting_retry
+                || state.tasks.tuning
+                || state.tasks.regulating
+                || state.tasks.expiry.waiting
+                || state.jobs.running_deletions > 0
+                || state.jobs.running_ingestions > 0
                 || state.errors.is_resuming()
             {
-                if state.bottom_compactions > 0 {
+                if state.jobs.bottom_compactions > 0 {
                     drop(state);
                     self.drop_forwarded();
                     state = self.state.lock();

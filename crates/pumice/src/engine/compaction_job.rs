@@ -1,8 +1,7 @@
 //! A compaction job: picked, moved or run in parts, installed.
 //!
-//! Thread safety: picking and installing happen under the locks of `db`; running holds no lock.
-//! Input files are kept by the version the job holds. Failed jobs leave their outputs to the
-//! deletion of obsolete files and are retried later (`retry`).
+//! Thread safety: picking and installing happen under the engine's locks, running under none; the
+//! version keeps the inputs. The outputs of failed jobs become obsolete; `retry` runs them again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,15 +55,15 @@ impl DbInner {
             }
             let deep = usize::from(work.is_deep());
             let merge = usize::from(work.io_class() == IoClass::Merge);
-            state.running_compactions += 1;
-            state.running_deep += deep;
-            state.running_merges += merge;
+            state.jobs.running_compactions += 1;
+            state.jobs.running_deep += deep;
+            state.jobs.running_merges += merge;
             state = self.run_compaction(state, work);
-            state.running_compactions -= 1;
-            state.running_deep -= deep;
-            state.running_merges -= merge;
+            state.jobs.running_compactions -= 1;
+            state.jobs.running_deep -= deep;
+            state.jobs.running_merges -= merge;
         }
-        state.compaction_wanted = false;
+        state.jobs.compaction_wanted = false;
         worked
     }
 
@@ -105,13 +104,14 @@ impl DbInner {
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
     /// scheduled otherwise: the pool's threads limit it.
     fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
-        state.bottom_compactions += 1;
+        state.jobs.bottom_compactions += 1;
         let db = Arc::clone(self);
         let body = move |db: &Arc<Self>| {
             drop(db.run_compaction(db.state.lock(), work));
             true
         };
-        let job = Box::new(move || db.run_job("Compaction", |s| &mut s.bottom_compactions, body));
+        let job =
+            Box::new(move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body));
         self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
     }
 
@@ -126,7 +126,7 @@ impl DbInner {
         let dropped = self.pools.unschedule(Priority::Bottom, self.job_tag());
         if dropped > 0 {
             let mut state = self.state.lock();
-            state.bottom_compactions -= dropped;
+            state.jobs.bottom_compactions -= dropped;
             state.manual.give_up(&Error::shutdown("the database is closed"));
             self.changed.notify_all();
         }
@@ -136,7 +136,7 @@ impl DbInner {
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
-            || state.paused > 0
+            || state.jobs.paused > 0
         {
             return None;
         }
@@ -166,10 +166,10 @@ impl DbInner {
         if !self.is_adaptive() || limit <= 1 {
             return Reach::All;
         }
-        let others = state.running_compactions - state.running_merges;
+        let others = state.jobs.running_compactions - state.jobs.running_merges;
         match self.may_keep_for_merges() {
             true if others + 1 >= limit => Reach::Merges,
-            false if state.running_deep + 1 >= limit => Reach::Upper,
+            false if state.jobs.running_deep + 1 >= limit => Reach::Upper,
             _ => Reach::All,
         }
     }
@@ -184,10 +184,10 @@ impl DbInner {
         let freed = self.caught_up_below();
         let mut passed_over = Vec::new();
         let due = |state: &DbState| {
-            let mut queue = state.compaction_queue.iter();
+            let mut queue = state.jobs.compaction_queue.iter();
             queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
         };
-        while let Some(id) = due(state).and_then(|at| state.compaction_queue.remove(at)) {
+        while let Some(id) = due(state).and_then(|at| state.jobs.compaction_queue.remove(at)) {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.compaction_queued = false;
             if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
@@ -282,7 +282,7 @@ impl DbInner {
             let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
             for number in &numbers {
                 match &installed {
-                    Ok(()) => _ = state.pending_outputs.remove(number),
+                    Ok(()) => _ = state.files.pending_outputs.remove(number),
                     Err(error) if dropped(error) => self.discard_output(&mut state, *number),
                     Err(_) => self.abandon_output(&mut state, *number),
                 }

@@ -137,13 +137,13 @@ impl DbInner {
     /// Has somebody look while no request does. False if no thread can be had: then nothing may be
     /// deferred.
     fn start_timer(self: &Arc<Self>, state: &mut DbState) -> bool {
-        if state.tuning {
+        if state.tasks.tuning {
             return true;
         }
         let db = Arc::clone(self);
         let task = move || db.watch_drains();
-        state.tuning = pumice_port::thread::try_spawn("pumice:tuner", task).is_ok();
-        state.tuning
+        state.tasks.tuning = pumice_port::thread::try_spawn("pumice:tuner", task).is_ok();
+        state.tasks.tuning
     }
 
     /// Body of the timer's task: ends when nothing is deferred any more.
@@ -172,7 +172,7 @@ impl DbInner {
             }
             state = self.state.lock();
         }
-        state.tuning = false;
+        state.tasks.tuning = false;
         self.changed.notify_all();
     }
 }

@@ -151,8 +151,8 @@ impl DbInner {
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(family) = state.cfs.remove(&id) else { return };
         // No job may ever start for it, so none would take it out.
-        state.flush_queue.retain(|queued| *queued != id);
-        state.compaction_queue.retain(|queued| *queued != id);
+        state.jobs.flush_queue.retain(|queued| *queued != id);
+        state.jobs.compaction_queue.retain(|queued| *queued != id);
         self.controller.forget(family.stall);
         self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;

@@ -35,7 +35,7 @@ impl DbInner {
     /// held. Does not suspend.
     pub(crate) fn watch_expiry(&self, state: &mut DbState) {
         let Some(next) = next_expiry(state, time::wall_seconds) else { return };
-        let watch = &mut state.expiry;
+        let watch = &mut state.tasks.expiry;
         if watch.waiting {
             if next < watch.next {
                 watch.next = next;
@@ -55,8 +55,8 @@ impl DbInner {
         let mut state = self.state.lock();
         while !self.shutting_down.load(Ordering::Acquire) {
             let now = time::wall_seconds();
-            if now < state.expiry.next {
-                let seconds = (state.expiry.next - now).min(LOOK_AGAIN_SECONDS);
+            if now < state.tasks.expiry.next {
+                let seconds = (state.tasks.expiry.next - now).min(LOOK_AGAIN_SECONDS);
                 let wait = Duration::from_secs(seconds);
                 state = self.expiry_changed.wait_timeout(state, wait).0;
                 continue;
@@ -65,11 +65,11 @@ impl DbInner {
             // What is too old by now waits for the compaction that was queued, or for whoever keeps
             // that from running.
             match next_expiry(&state, || now) {
-                Some(next) => state.expiry.next = next,
+                Some(next) => state.tasks.expiry.next = next,
                 None => break,
             }
         }
-        state.expiry.waiting = false;
+        state.tasks.expiry.waiting = false;
         self.changed.notify_all();
     }
 

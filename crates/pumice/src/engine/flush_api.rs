@@ -167,19 +167,19 @@ impl DbInner {
             .then(|| time::now_micros().saturating_add(options.timeout_micros));
         let mut state = self.state.lock();
         loop {
-            if state.paused > 0 && options.abort_on_pause {
+            if state.jobs.paused > 0 && options.abort_on_pause {
                 return Err(Error::aborted("background work is paused"));
             }
             self.check_alive(&state)?;
-            let busy = state.scheduled_flushes > 0
+            let busy = state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
-                || !state.flush_queue.is_empty()
-                || state.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
+                || !state.jobs.flush_queue.is_empty()
+                || state.jobs.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
                 || state.manual.waiting() > 0;
             if !busy {
                 return Ok(());
             }
-            check_hope(&state, state.compaction_queue.iter())?;
+            check_hope(&state, state.jobs.compaction_queue.iter())?;
             if deadline.is_some_and(|d| time::now_micros() >= d) {
                 return Err(Error::new(pumice_base::ErrorKind::TimedOut, "wait_for_compact"));
             }
@@ -191,8 +191,9 @@ impl DbInner {
     pub(crate) fn pause_background_work(&self) {
         self.mark.assert_may_lock();
         let mut state = self.state.lock();
-        state.paused += 1;
-        while !self.mark.is_inside() && (state.scheduled_flushes > 0 || state.has_compaction_jobs())
+        state.jobs.paused += 1;
+        while !self.mark.is_inside()
+            && (state.jobs.scheduled_flushes > 0 || state.has_compaction_jobs())
         {
             state = self.changed.wait_timeout(state, POLL).0;
         }
@@ -202,10 +203,10 @@ impl DbInner {
     pub(crate) fn continue_background_work(&self) -> Result<()> {
         self.check_caller()?;
         let mut state = self.state.lock();
-        if state.paused == 0 {
+        if state.jobs.paused == 0 {
             return Err(Error::invalid_argument("background work is not paused"));
         }
-        state.paused -= 1;
+        state.jobs.paused -= 1;
         self.schedule_background(&mut state);
         Ok(())
     }

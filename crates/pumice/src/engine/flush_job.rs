@@ -65,7 +65,7 @@ impl DbInner {
                 self.background_error(error, Reason::Flush);
             }
             state = self.state.lock();
-            state.running_flushes -= works.len();
+            state.jobs.running_flushes -= works.len();
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                     cf.flush_running = false;
@@ -74,7 +74,7 @@ impl DbInner {
                         cf.flush_requested = false;
                     }
                 }
-                state.pending_outputs.remove(&work.number);
+                state.files.pending_outputs.remove(&work.number);
                 // After a failure too: whoever resumes may have asked while this one still ran.
                 self.queue_flush(&mut state, work.cf.id);
             }
@@ -87,11 +87,11 @@ impl DbInner {
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
         if self.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
-            || (state.paused > 0 && !state.saving)
+            || (state.jobs.paused > 0 && !state.jobs.saving)
         {
             return None;
         }
-        while let Some(id) = state.flush_queue.pop_front() {
+        while let Some(id) = state.jobs.flush_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.flush_queued = false;
             if cf.flush_running || cf.imm.is_empty() || cf.data.is_dropped() {
@@ -111,8 +111,8 @@ impl DbInner {
                 io: self.job_io(IoClass::Flush),
             };
             self.flush_begins(cf, work.io.as_ref());
-            state.pending_outputs.insert(number);
-            state.running_flushes += 1;
+            state.files.pending_outputs.insert(number);
+            state.jobs.running_flushes += 1;
             return Some(work);
         }
         None

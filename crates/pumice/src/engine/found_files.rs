@@ -72,17 +72,17 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             if number != 0 && !installed {
-                state.obsolete.file(log);
+                state.files.obsolete.file(log);
             }
-            for table in std::mem::take(&mut state.pending_outputs) {
-                state.obsolete.file(filename::table_file(&self.path, table));
+            for table in std::mem::take(&mut state.files.pending_outputs) {
+                state.files.obsolete.file(filename::table_file(&self.path, table));
             }
         }
         if installed {
             // As if it had succeeded; what earlier ones left included. The end of the MANIFEST may
             // be unknown: what names files came before.
             drop(self.delete_unreferenced_files(false));
-        } else if !self.state.lock().obsolete.may_be_current() {
+        } else if !self.state.lock().files.obsolete.may_be_current() {
             self.manifest.lock().broken = false;
         }
         self.delete_silently();

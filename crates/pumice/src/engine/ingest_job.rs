@@ -99,14 +99,14 @@ impl<'a> UnderWay<'a> {
     fn begin(db: &'a Arc<DbInner>) -> Result<Self> {
         let mut state = db.state.lock();
         db.check_writable()?;
-        state.running_ingestions += 1;
+        state.jobs.running_ingestions += 1;
         Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
     }
 
     fn new_number(&mut self) -> FileNumber {
         let number = self.db.new_file_number();
         self.numbers.push(number);
-        self.db.state.lock().pending_outputs.insert(number);
+        self.db.state.lock().files.pending_outputs.insert(number);
         number
     }
 }
@@ -116,14 +116,14 @@ impl Drop for UnderWay<'_> {
         let mut state = self.db.state.lock();
         for number in &self.numbers {
             match (self.done, self.tried) {
-                (true, _) => _ = state.pending_outputs.remove(number),
+                (true, _) => _ = state.files.pending_outputs.remove(number),
                 (false, true) => self.db.abandon_output(&mut state, *number),
                 (false, false) => self.db.discard_output(&mut state, *number),
             }
         }
         drop(state);
         let deleted = self.db.delete_silently();
-        self.db.state.lock().running_ingestions -= 1;
+        self.db.state.lock().jobs.running_ingestions -= 1;
         self.db.changed.notify_all();
         self.db.tell_deleted(&deleted);
     }

@@ -63,7 +63,7 @@ impl CompactionEnv for DbInner {
     }
     fn begin_output(&self) -> FileNumber {
         let number = self.new_file_number();
-        unlowered(|| self.state.lock().pending_outputs.insert(number));
+        unlowered(|| self.state.lock().files.pending_outputs.insert(number));
         number
     }
     fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {

@@ -181,7 +181,7 @@ impl DbInner {
             }
         }
         if let Some(min_log) = group.edits.iter().filter_map(|e| e.min_log_number_to_keep).max() {
-            state.min_log_to_keep = state.min_log_to_keep.max(min_log);
+            state.files.min_log_to_keep = state.files.min_log_to_keep.max(min_log);
         }
         self.collect_obsolete(&mut state, &group);
         // A stall that begins ends the deferral of compactions.
@@ -286,14 +286,14 @@ impl DbInner {
         });
         let writer = prepared.inspect_err(|_| self.delete_file(&path))?;
         if let Err(error) = filename::rename_current_file(&*self.fs, &self.path, number, true) {
-            self.state.lock().obsolete.manifest_in_doubt(number);
+            self.state.lock().files.obsolete.manifest_in_doubt(number);
             return Err(error);
         }
         let old = std::mem::replace(&mut manifest.number, number);
         manifest.writer = Some(writer);
         manifest.started = true;
         if old != 0 {
-            self.state.lock().obsolete.manifest(old);
+            self.state.lock().files.obsolete.manifest(old);
         }
         Ok(())
     }
@@ -346,7 +346,7 @@ impl DbInner {
                 files.compact_cursors.push((*level, key.clone()));
             }
             if id == 0 {
-                files.min_log_number_to_keep = Some(state.min_log_to_keep);
+                files.min_log_number_to_keep = Some(state.files.min_log_to_keep);
                 files.max_column_family = Some(state.max_column_family);
             }
             edits.push(files);

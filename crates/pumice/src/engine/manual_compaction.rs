@@ -365,7 +365,7 @@ impl DbInner {
                 self.schedule_background(&mut state);
                 return Err(error);
             }
-            if state.paused > 0 && !state.manual.requests[at].running {
+            if state.jobs.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);
                 self.schedule_background(&mut state);
                 return Err(Error::incomplete("Manual compaction paused")

@@ -359,7 +359,7 @@ impl DbInner {
             && !cf.flush_queued
         {
             cf.flush_queued = true;
-            state.flush_queue.push_back(id);
+            state.jobs.flush_queue.push_back(id);
         }
     }
 }

@@ -124,18 +124,24 @@ pub(crate) struct DbState {
     /// There has been more than one column family since the open (RocksDB's
     /// `single_column_family_mode_` is the opposite). Atomic for those who only read the state.
     pub had_families: AtomicBool,
-    pub flush_queue: VecDeque<u32>,
-    pub compaction_queue: VecDeque<u32>,
-    /// A task waits until failed compactions may be tried again.
-    pub awaiting_retry: bool,
-    /// The timer's task of auto-tuned compaction exists.
-    pub tuning: bool,
-    /// The task of the adaptive policy exists.
-    pub regulating: bool,
-    pub expiry: ExpiryWatch,
     /// The open has succeeded: jobs and tasks may start. Earlier ones would outlive an open that
     /// fails, and keep the directory locked.
     pub opened: bool,
+    pub manual: ManualQueue,
+    pub errors: ErrorState,
+    pub max_column_family: u32,
+    /// How the close went, once it is over.
+    pub closed: Option<Result<()>>,
+    pub jobs: Jobs,
+    pub tasks: Tasks,
+    pub files: Files,
+}
+
+/// Jobs of the pools: what waits for one, and how many there are.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    pub flush_queue: VecDeque<u32>,
+    pub compaction_queue: VecDeque<u32>,
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Those of them that start below the level under L0, and those inside L0.
@@ -153,18 +159,32 @@ pub(crate) struct DbState {
     pub running_ingestions: usize,
     /// Threads that delete obsolete files.
     pub running_deletions: usize,
-    /// Numbers of files being written; they are in no version yet.
-    pub pending_outputs: BTreeSet<FileNumber>,
-    pub manual: ManualQueue,
-    pub obsolete: ObsoleteFiles,
-    pub errors: ErrorState,
     /// `pause_background_work` calls outstanding.
     pub paused: usize,
     /// A close saves what is in no log: flushes run even if background work is paused.
     pub saving: bool,
+}
+
+/// The tasks that exist only while there is something to wait for.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    /// A task waits until failed compactions may be tried again.
+    pub awaiting_retry: bool,
+    /// The timer's task of auto-tuned compaction exists.
+    pub tuning: bool,
+    /// The task of the adaptive policy exists.
+    pub regulating: bool,
+    pub expiry: ExpiryWatch,
+}
+
+/// Files beside the versions: being written, obsolete, and what recovery needs.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// Numbers of files being written; they are in no version yet.
+    pub pending_outputs: BTreeSet<FileNumber>,
+    pub obsolete: ObsoleteFiles,
     /// `disable_file_deletions` calls outstanding.
     pub deletions_disabled: usize,
-    pub max_column_family: u32,
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
@@ -172,18 +192,16 @@ pub(crate) struct DbState {
     pub dropped_tail: Option<DroppedTail>,
     /// What `sst_file_manager` keeps free for this database after a full disk.
     pub disk_buffer: u64,
-    /// How the close went, once it is over.
-    pub closed: Option<Result<()>>,
 }
 
 impl DbState {
     /// A compaction has a thread, or a place in a pool's queue.
     pub fn has_compaction_jobs(&self) -> bool {
-        self.scheduled_compactions + self.bottom_compactions > 0
+        self.jobs.scheduled_compactions + self.jobs.bottom_compactions > 0
     }
     /// The open took back a change of which later bytes had survived than earlier ones.
     pub fn took_change_back(&self) -> bool {
-        self.dropped_tail.as_ref().is_some_and(|tail| tail.holed)
+        self.files.dropped_tail.as_ref().is_some_and(|tail| tail.holed)
     }
 }
 

@@ -83,7 +83,7 @@ struct RunningDeletion<'a>(&'a DbInner);
 
 impl Drop for RunningDeletion<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().running_deletions -= 1;
+        self.0.state.lock().jobs.running_deletions -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -91,10 +91,10 @@ impl Drop for RunningDeletion<'_> {
 impl DbInner {
     /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
     pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
-        let logs = self.wal.lock().release_below(state.min_log_to_keep);
+        let logs = self.wal.lock().release_below(state.files.min_log_to_keep);
         let dir = self.wal_dir();
         for number in logs {
-            state.obsolete.file(filename::log_file(&dir, number));
+            state.files.obsolete.file(filename::log_file(&dir, number));
         }
         for (id, file) in &group.removed {
             // A moved file is still there, on another level.
@@ -117,7 +117,7 @@ impl DbInner {
         uncache: u32,
         dropped: bool,
     ) {
-        state.obsolete.tables.push(ObsoleteTable {
+        state.files.obsolete.tables.push(ObsoleteTable {
             number: file.number,
             dropped,
             file: Arc::downgrade(file),
@@ -135,15 +135,15 @@ impl DbInner {
     /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
     /// the next deletion. Requires: state lock held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
-        state.pending_outputs.remove(&number);
-        state.obsolete.unnamed.push(filename::table_file(&self.path, number));
+        state.files.pending_outputs.remove(&number);
+        state.files.obsolete.unnamed.push(filename::table_file(&self.path, number));
     }
 
     /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
     /// does not name it. Requires: state lock held.
     pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
-        state.pending_outputs.remove(&number);
-        state.obsolete.file(filename::table_file(&self.path, number));
+        state.files.pending_outputs.remove(&number);
+        state.files.obsolete.file(filename::table_file(&self.path, number));
     }
 
     /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
@@ -192,20 +192,20 @@ impl DbInner {
             let unsure =
                 manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
             let mut state = self.state.lock();
-            if state.deletions_disabled > 0 {
+            if state.files.deletions_disabled > 0 {
                 return deleted;
             }
-            state.running_deletions += 1;
+            state.jobs.running_deletions += 1;
             counted = RunningDeletion(self);
-            doomed.append(&mut state.obsolete.unnamed);
+            doomed.append(&mut state.files.obsolete.unnamed);
             let free = |table: &mut ObsoleteTable| {
                 (table.dropped || !unsure)
                     && (table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead))
             };
-            tables.extend(state.obsolete.tables.extract_if(.., free));
+            tables.extend(state.files.obsolete.tables.extract_if(.., free));
             if !unsure {
-                doomed.append(&mut state.obsolete.other);
-                let manifests = std::mem::take(&mut state.obsolete.manifests);
+                doomed.append(&mut state.files.obsolete.other);
+                let manifests = std::mem::take(&mut state.files.obsolete.manifests);
                 doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
             }
         }
@@ -242,11 +242,11 @@ impl DbInner {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {
             let state = self.state.lock();
-            let mut live: BTreeSet<FileNumber> = state.pending_outputs.clone();
+            let mut live: BTreeSet<FileNumber> = state.files.pending_outputs.clone();
             for cf in state.cfs.values() {
                 live.extend(cf.files().map(|f| f.number));
             }
-            (live, state.min_log_to_keep, state.options_file_number)
+            (live, state.files.min_log_to_keep, state.files.options_file_number)
         };
         let wal_dir = self.wal_dir();
         let mut dirs = vec![self.path.clone()];
@@ -271,7 +271,7 @@ impl DbInner {
                     let path = dir.join(&name);
                     match kind {
                         FileType::Table | FileType::Wal | FileType::Trash if paced => {
-                            self.state.lock().obsolete.unnamed.push(path);
+                            self.state.lock().files.obsolete.unnamed.push(path);
                         }
                         _ => self.delete_file(&path),
                     }

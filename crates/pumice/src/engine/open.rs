@@ -31,7 +31,7 @@ use crate::engine::found_files;
 use crate::engine::manifest_log::ManifestLog;
 use crate::engine::recovery::Recovered;
 use crate::engine::regulator::Regulator;
-use crate::engine::{CfMap, DbInner, DbState};
+use crate::engine::{CfMap, DbInner, DbState, Files};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::manifest_reader::DroppedTail;
@@ -364,8 +364,11 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         state: Mutex::foreground(DbState {
             cfs,
             max_column_family: a.recovered.max_column_family,
-            min_log_to_keep: a.recovered.min_log_to_keep,
-            dropped_tail: a.recovered.dropped,
+            files: Files {
+                min_log_to_keep: a.recovered.min_log_to_keep,
+                dropped_tail: a.recovered.dropped,
+                ..Files::default()
+            },
             ..DbState::default()
         }),
         changed: Condvar::new(),
@@ -448,7 +451,7 @@ pub(crate) fn new_family_state(
 
 impl DbInner {
     fn tell_dropped(&self) {
-        let dropped = self.state.lock().dropped_tail.clone();
+        let dropped = self.state.lock().files.dropped_tail.clone();
         let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
         self.info(format_args!(
             "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
@@ -525,7 +528,7 @@ impl DbInner {
         }
         self.change_versions(
             |state| Ok(build(state).into()),
-            |state| state.pending_outputs.clear(), // Versions name them now.
+            |state| state.files.pending_outputs.clear(), // Versions name them now.
         )
     }
 

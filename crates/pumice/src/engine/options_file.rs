@@ -37,9 +37,9 @@ impl DbInner {
         self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
         self.fs.sync_dir(&self.path)?;
         let mut state = self.state.lock();
-        let old = std::mem::replace(&mut state.options_file_number, number);
+        let old = std::mem::replace(&mut state.files.options_file_number, number);
         if old != 0 {
-            state.obsolete.file(filename::options_file(&self.path, old));
+            state.files.obsolete.file(filename::options_file(&self.path, old));
         }
         drop((state, manifest));
         self.delete_obsolete_files();

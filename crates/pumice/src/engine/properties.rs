@@ -266,13 +266,15 @@ fn cache_number(cf: &CfData, name: &str) -> Option<u64> {
 
 fn database_number(state: &DbState, name: &str) -> Option<u64> {
     let number = match name {
-        "is-file-deletions-enabled" => u64::from(state.deletions_disabled == 0),
-        "min-log-number-to-keep" => state.min_log_to_keep,
+        "is-file-deletions-enabled" => u64::from(state.files.deletions_disabled == 0),
+        "min-log-number-to-keep" => state.files.min_log_to_keep,
         "min-obsolete-sst-number-to-keep" => {
-            state.pending_outputs.first().copied().unwrap_or(u64::MAX)
+            state.files.pending_outputs.first().copied().unwrap_or(u64::MAX)
         }
-        "num-running-flushes" => state.running_flushes as u64,
-        "num-running-compactions" => (state.running_compactions + state.bottom_compactions) as u64,
+        "num-running-flushes" => state.jobs.running_flushes as u64,
+        "num-running-compactions" => {
+            (state.jobs.running_compactions + state.jobs.bottom_compactions) as u64
+        }
         _ => return None,
     };
     Some(number)

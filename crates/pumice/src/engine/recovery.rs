@@ -82,7 +82,7 @@ impl DbInner {
             let state = self.state.lock();
             let live = state.cfs.values().map(|cf| cf.log_number).min().unwrap_or(0);
             let mems = state.cfs.iter().map(|(id, cf)| (*id, Arc::clone(&cf.mem))).collect();
-            (live.max(state.min_log_to_keep), mems)
+            (live.max(state.files.min_log_to_keep), mems)
         };
         let mut replay = Replay {
             db: self,
@@ -323,7 +323,7 @@ impl Replay<'_> {
         mem.mark_immutable();
         let number = self.db.new_file_number();
         // If the open fails, it goes (`undo_open`).
-        self.db.state.lock().pending_outputs.insert(number);
+        self.db.state.lock().files.pending_outputs.insert(number);
         let file =
             write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
         let edit = self.found.edits.entry(id).or_default();

@@ -276,7 +276,7 @@ impl DbInner {
         if !self.is_adaptive() || self.read_only {
             return;
         }
-        if state.regulating {
+        if state.tasks.regulating {
             self.regulator.wake();
             return;
         }
@@ -286,7 +286,7 @@ impl DbInner {
         if let Some(db) = self.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
             // Without a thread RocksDB's stop rules hold, and the next chance is soon.
-            state.regulating = thread::try_spawn("pumice:control", task).is_ok();
+            state.tasks.regulating = thread::try_spawn("pumice:control", task).is_ok();
         }
     }
 
@@ -318,7 +318,7 @@ impl DbInner {
         self.regulator.merges.store(false, Ordering::Relaxed);
         self.regulator.member.claim(0.0);
         self.use_all_threads(&mut state, false);
-        state.regulating = false;
+        state.tasks.regulating = false;
         self.changed.notify_all();
     }
 
@@ -481,5 +481,7 @@ impl Law {
 
 /// There is something that writes may have to wait for.
 fn has_work(state: &DbState) -> bool {
-    state.scheduled_flushes > 0 || !state.flush_queue.is_empty() || state.has_compaction_jobs()
+    state.jobs.scheduled_flushes > 0
+        || !state.jobs.flush_queue.is_empty()
+        || state.has_compaction_jobs()
 }

@@ -83,12 +83,12 @@ impl DbInner {
     /// Has somebody start compactions again when it is time. Requires: state lock held.
     pub(crate) fn await_retry(&self, state: &mut DbState) {
         let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
-        if state.awaiting_retry || self.shutting_down.load(Ordering::Acquire) {
+        if state.tasks.awaiting_retry || self.shutting_down.load(Ordering::Acquire) {
             return;
         }
         // Without a thread the next job to be scheduled after that time looks at the queue.
         let task = move || db.resume_compactions();
-        state.awaiting_retry = pumice_port::thread::try_spawn("pumice:retry", task).is_ok();
+        state.tasks.awaiting_retry = pumice_port::thread::try_spawn("pumice:retry", task).is_ok();
     }
 
     /// Body of the task: waits for the time, or for the close of the database.
@@ -106,7 +106,7 @@ impl DbInner {
                 self.schedule_background(&mut state);
             }
         }
-        state.awaiting_retry = false;
+        state.tasks.awaiting_retry = false;
         self.schedule_background(&mut state);
         self.changed.notify_all();
     }

@@ -95,8 +95,8 @@ impl DbInner {
         }
         // A memtable at least, so that a disk that is nearly full does not make many small files.
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
-        state.disk_buffer = budgets.max().unwrap_or(0);
-        manager.reserve_disk_buffer(state.disk_buffer);
+        state.files.disk_buffer = budgets.max().unwrap_or(0);
+        manager.reserve_disk_buffer(state.files.disk_buffer);
     }
 
     /// The close has ended everything: nothing here is the manager's any more but trash.
@@ -104,7 +104,7 @@ impl DbInner {
         let Some(manager) = self.manager() else { return };
         manager.untrack_files_in(&self.path);
         let mut state = self.state.lock();
-        manager.release_disk_buffer(std::mem::take(&mut state.disk_buffer));
+        manager.release_disk_buffer(std::mem::take(&mut state.files.disk_buffer));
     }
 
     /// Table `number` was written.

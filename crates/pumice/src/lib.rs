@@ -68,37 +68,42 @@
 #![warn(missing_docs)]
 
 mod budget;
+mod callbacks;
+mod commit;
 mod compaction;
 mod control;
 mod db;
+mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
 pub mod options;
 mod read;
+mod recovery;
+mod snapshot;
 pub mod stats;
-mod table_cache;
-mod write;
+mod table_output;
+mod version;
 
-pub use db::Snapshot;
+pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use db::api::Db;
 pub use db::async_api::DbFuture;
-pub use db::column_family::ColumnFamily;
 pub use db::file_api::KeyRange;
-pub use db::live_files::LiveFile;
-pub use db::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
-pub use db::requests::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
-};
+pub use engine::live_files::LiveFile;
+pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
+};
+pub use options::requests::{
+    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 pub use options::{BlockBasedTableOptions, Budget, ColumnFamilyOptions, DbOptions, Options};
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
+pub use snapshot::Snapshot;
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
-pub use write::batch::{BatchIter, BatchRecord, WriteBatch};
+pub use version::family::ColumnFamily;
 
 #[doc(hidden)] // For tests, which lower them.
 pub use pumice_base::SizeLimits;

@@ -3,6 +3,7 @@
 //! | rule | where |
 //! |---|---|
 //! | a crate depends only on lower floors and on the edges written down | `floors` |
+//! | a room of the engine names only rooms below it | `rooms` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | no file that no crate reaches | `reach` |
@@ -21,6 +22,7 @@ mod floors;
 mod lengths;
 mod proofs;
 mod reach;
+mod rooms;
 mod source;
 
 use source::Source;
@@ -75,6 +77,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
         let tokens = source.tokens();
         violations.extend(bans::check(source, &tokens));
         violations.extend(lengths::check(source, &tokens));
+        violations.extend(rooms::check(source, &tokens));
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(docs::check(root)?);

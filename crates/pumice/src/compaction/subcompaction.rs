@@ -5,38 +5,36 @@
 
 use pumice_base::narrow::{small_i32, to_usize};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::user_key;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{FileMetaData, Level, Version};
-use pumice_port::lane::{Floor, unlowered};
+use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
 use pumice_table::{TableReadOptions, TableReason};
 
 use crate::compaction::cut::OutputCut;
-use crate::compaction::iterator::{
-    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
-};
-use crate::compaction::output::{OutputFile, OutputSpec};
+use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionPick;
-use crate::compaction::tombstones;
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
-use crate::db::lanes::LaneKind;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::table_output::iterator::{
+    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
+};
+use crate::table_output::output::{OutputFile, OutputSpec};
+use crate::table_output::tombstones;
+use crate::version::family::CfData;
 
 /// Keys between two looks at the shutdown flag.
 const KEYS_PER_POLL: u32 = 1024;
 
 /// What all subcompactions of a job share.
 pub(crate) struct JobContext {
-    pub db: Arc<DbInner>,
+    pub env: Arc<dyn CompactionEnv>,
     pub cf: Arc<CfData>,
     pub version: Arc<Version>,
     pub pick: CompactionPick,
@@ -60,10 +58,7 @@ impl JobContext {
         if self.cf.is_dropped() {
             return Err(Error::column_family_dropped(self.cf.name.clone()));
         }
-        if self.db.shutting_down.load(Ordering::Acquire) {
-            return Err(Error::aborted("compaction cancelled: the database is closing"));
-        }
-        Ok(())
+        self.env.check_open()
     }
 }
 
@@ -102,9 +97,9 @@ pub(crate) fn run(
     start: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
 ) -> Result<SubcompactionResult> {
-    let lane = job.db.lanes.of(job.lane);
+    let lane = job.env.lane(job.lane);
     let result = lane.run(&job.floor, || {
-        let _inside = job.db.mark.enter_job(); // Lanes have threads of their own.
+        let _inside = job.env.enter_job(); // Lanes have threads of their own.
         compact(job, start, end)
     });
     if let Ok(part) = &result {
@@ -135,8 +130,8 @@ fn compact(
             cursor: job.version.beyond_cursor(job.pick.output_level),
             version: Arc::clone(&job.version),
         }),
-        limits: job.db.limits,
-        enforce_single_del_contracts: job.db.options().enforce_single_del_contracts,
+        limits: job.env.limits(),
+        enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
     let input = MergingIterator::new(job.cf.icmp.clone(), sources(job)?);
     let mut entries = CompactionIterator::new(input, settings);
@@ -199,9 +194,9 @@ fn write_entries(
 fn sources(job: &JobContext) -> Result<Vec<Source>> {
     let options = TableReadOptions {
         fill_cache: false,
-        readahead_size: to_usize(job.db.options().compaction_readahead_size),
+        readahead_size: to_usize(job.env.db_options().compaction_readahead_size),
         total_order_seek: true,
-        io_priority: Some(job.db.io_priority(TableReason::Compaction)),
+        io_priority: Some(job.env.pace(TableReason::Compaction).0),
         ..TableReadOptions::default()
     };
     let tables = job.cf.tables();
@@ -271,11 +266,10 @@ impl Writer<'_> {
     }
 
     fn open(&mut self) -> Result<()> {
-        let number = self.job.db.new_file_number();
-        unlowered(|| self.job.db.state.lock().pending_outputs.insert(number));
+        let number = self.job.env.begin_output();
         self.job.outputs.lock().push(number);
         let (job, spec) = (self.job, self.spec(number));
-        self.output = Some(OutputFile::create(&job.db, &job.cf, spec, job.io.as_ref())?);
+        self.output = Some(OutputFile::create(&*job.env, &job.cf, spec, job.io.as_ref())?);
         self.cut.started();
         Ok(())
     }
@@ -331,12 +325,11 @@ impl Writer<'_> {
             output.add_tombstone(&self.job.cf, &tombstone.start, &tombstone.end, tombstone.seq)?;
         }
         self.low = high;
-        let written = output.finish(&self.job.db, &self.job.cf)?;
+        let written = output.finish(&*self.job.env, &self.job.cf)?;
         self.helper_cpu_micros += written.helper_cpu_micros;
-        let (db, meta) = (&self.job.db, &written.meta);
-        unlowered(|| db.track_table(meta.number, meta.file_size));
+        let (number, bytes) = (written.meta.number, written.meta.file_size);
         self.files.push(written.meta);
-        self.job.db.check_space()
+        self.job.env.end_output(number, bytes)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -8,6 +8,7 @@
 //! | `policy` | what a policy of the whole sees at a tick, and what it answers |
 //! | `adaptive` | the policy under which a lasting peak slows writes and never stops them |
 //! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |
+//! | `read_watch` | whether users' reads are as quick as they are to be |
 //! | `tuner` | the rule behind a lock, fed by requests to the rate limiter |
 //!
 //! Thread safety: as each part says.
@@ -15,4 +16,5 @@
 pub(crate) mod adaptive;
 pub(crate) mod drain_rule;
 pub(crate) mod policy;
+pub(crate) mod read_watch;
 pub(crate) mod tuner;

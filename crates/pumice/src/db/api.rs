@@ -11,20 +11,23 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, Result, SequenceNumber};
 
-use crate::db::column_family::{CfData, ColumnFamily};
-use crate::db::moment::read_settled;
-use crate::db::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Mode};
-use crate::db::requests::{
+use crate::commit::batch::WriteBatch;
+use crate::engine::DbInner;
+use crate::engine::memtable_switch::all_ids;
+use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+use crate::engine::write_path::check_range;
+use crate::options::requests::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
 };
-use crate::db::{DbInner, Snapshot, manifest_reader, version_recovery};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
+use crate::recovery::lock::Mode;
+use crate::recovery::moment::read_settled;
+use crate::recovery::{manifest_reader, version_recovery};
+use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
-use crate::write::batch::WriteBatch;
-use crate::write::path::check_range;
-use crate::write::switch::all_ids;
+use crate::version::family::{CfData, ColumnFamily};
 
 /// An open database. See the module head.
 #[derive(Clone)]
@@ -142,7 +145,7 @@ impl Db {
     /// # Errors
     /// IoError if it is open (its lock is held) or a file cannot be deleted.
     pub fn destroy(options: &Options, path: impl AsRef<Path>) -> Result<()> {
-        crate::db::destroy::destroy(&options.db, path.as_ref())
+        crate::recovery::destroy::destroy(&options.db, path.as_ref())
     }
 
     pub(crate) fn inner(&self) -> &Arc<DbInner> {
@@ -150,7 +153,7 @@ impl Db {
     }
 
     fn data<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
-        if !cf.belongs_to(self.inner()) {
+        if !cf.belongs_to(&**self.inner()) {
             return Err(Error::invalid_argument("column family handle of another database"));
         }
         Ok(&cf.data)
@@ -173,7 +176,7 @@ impl Db {
     pub fn column_family(&self, name: &str) -> Option<ColumnFamily> {
         let families = self.inner().cfs.load();
         let data = Arc::clone(families.by_name(name)?);
-        Some(ColumnFamily { data, db: Arc::downgrade(self.inner()) })
+        Some(ColumnFamily::new(data, Arc::downgrade(self.inner())))
     }
 
     /// Sets `key` to `value`.
@@ -424,7 +427,7 @@ impl Db {
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn disable_file_deletions(&self) {
         self.inner().mark.assert_may_lock();
-        self.inner().state.lock().deletions_disabled += 1;
+        self.inner().state.lock().files.deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
     ///
@@ -434,7 +437,7 @@ impl Db {
         self.inner().mark.assert_may_lock();
         {
             let mut state = self.inner().state.lock();
-            state.deletions_disabled = state.deletions_disabled.saturating_sub(1);
+            state.files.deletions_disabled = state.files.deletions_disabled.saturating_sub(1);
         }
         self.inner().delete_obsolete_files();
     }

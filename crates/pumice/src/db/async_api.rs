@@ -24,11 +24,11 @@ use pumice_base::{Error, Result};
 use pumice_port::fiber::Runtime;
 use pumice_port::future::{self, Task};
 
+use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
-use crate::db::column_family::ColumnFamily;
-use crate::db::requests::{ReadOptions, WriteOptions};
+use crate::options::requests::{ReadOptions, WriteOptions};
 use crate::read::pinned::PinnedSlice;
-use crate::write::batch::WriteBatch;
+use crate::version::family::ColumnFamily;
 
 /// The answer of a call under way. Dropping it does not stop the call.
 ///

@@ -11,12 +11,12 @@ use pumice_base::{Error, Result};
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 
 use crate::compaction::picker::{FilesRequest, InputLevel};
-use crate::db::DbInner;
 use crate::db::api::Db;
-use crate::db::column_family::{CfData, ColumnFamily};
-use crate::db::error_handler::Reason;
-use crate::db::requests::CompactFilesOptions;
-use crate::db::reserve::Reserved;
+use crate::engine::DbInner;
+use crate::engine::error_handler::Reason;
+use crate::engine::reserve::Reserved;
+use crate::options::requests::CompactFilesOptions;
+use crate::version::family::{CfData, ColumnFamily};
 
 /// First and last user key; None for an open end.
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);

@@ -1,12 +1,10 @@
 //! Flush: memtables become one L0 table file.
 //!
-//! `write_level0` is the pure part (memtables in, file out), shared with recovery; `DbInner::flush`
-//! is the background job that picks the memtables and installs the result.
+//! `write_level0` is shared with recovery: memtables in, file out. `engine::flush_job` picks the
+//! memtables and installs the result.
 //!
 //! Thread safety: one flush of a column family at a time (`CfState::flush_running`); flushes of
 //! different column families run in parallel. Suspends on I/O.
-
-pub(crate) mod job;
 
 use std::sync::Arc;
 
@@ -17,14 +15,14 @@ use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
 
-use crate::compaction::flush_compression;
-use crate::compaction::iterator::{CompactionIterator, CompactionSettings};
-use crate::compaction::output::{OutputFile, OutputSpec, WrittenFile};
-use crate::compaction::tombstones::{of_memtables, surviving};
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
+use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::table_output::env::OutputEnv;
+use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
+use crate::table_output::tombstones::{of_memtables, surviving};
+use crate::version::family::CfData;
 
 /// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
 /// of them is left to write. Writes count to `io`.
@@ -33,7 +31,7 @@ use crate::read::source::Source;
 /// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
 /// discard.
 pub(crate) fn write_level0(
-    db: &DbInner,
+    env: &dyn OutputEnv,
     cf: &CfData,
     mems: &[Arc<MemTable>],
     (number, epoch, reason): (FileNumber, u64, TableReason),
@@ -42,7 +40,7 @@ pub(crate) fn write_level0(
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let (tombstones, snapshots) =
-        unlowered(|| (of_memtables(mems, cf.comparator()), db.snapshots.sequences()));
+        unlowered(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
         snapshots: snapshots.clone(),
@@ -53,8 +51,8 @@ pub(crate) fn write_level0(
         tombstones: tombstones.clone(),
         end: None,
         beyond: None,
-        limits: db.limits,
-        enforce_single_del_contracts: db.options().enforce_single_del_contracts,
+        limits: env.limits(),
+        enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
     let spec = OutputSpec {
@@ -70,7 +68,7 @@ pub(crate) fn write_level0(
         target_bytes: 0,
         reason,
     };
-    let mut output = OutputFile::create(db, cf, spec, io)?;
+    let mut output = OutputFile::create(env, cf, spec, io)?;
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
@@ -81,7 +79,7 @@ pub(crate) fn write_level0(
     }
     entries.status()?;
     progress.tell(entries.counts().entries_in);
-    if db.options().flush_verify_memtable_count {
+    if env.db_options().flush_verify_memtable_count {
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
@@ -93,9 +91,9 @@ pub(crate) fn write_level0(
         output.abandon()?;
         return Ok(None);
     }
-    let file = output.finish(db, cf)?;
+    let file = output.finish(env, cf)?;
     if !planted::is(Bug::FlushDirNotSynced) {
-        db.fs.sync_dir(&db.path)?;
+        env.file_system().sync_dir(env.directory())?;
     }
     Ok(Some(file))
 }

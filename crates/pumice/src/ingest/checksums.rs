@@ -21,7 +21,7 @@ const CHUNK: usize = 1 << 20;
 
 /// A file's checksum and its function, as they go into the MANIFEST; both empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FileChecksum {
+pub(crate) struct FileChecksum {
     pub value: Vec<u8>,
     pub function: String,
 }
@@ -30,7 +30,7 @@ pub(super) struct FileChecksum {
 ///
 /// # Errors
 /// InvalidArgument.
-pub(super) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
+pub(crate) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
     let (sums, names) = (arg.files_checksums.len(), arg.files_checksum_func_names.len());
     if sums == names && (sums == 0 || sums == arg.external_files.len()) {
         return Ok(());
@@ -47,7 +47,7 @@ pub(super) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
 ///
 /// # Errors
 /// InvalidArgument for a function that is not known; Corruption if the checksum is another; I/O.
-pub(super) fn of_file(
+pub(crate) fn of_file(
     fs: &dyn FileSystem,
     arg: &IngestExternalFileArg,
     at: usize,

@@ -16,19 +16,19 @@ use pumice_base::dbformat::{
     MAX_SEQUENCE, ParsedInternalKey, internal_key, sequence_and_type, user_key,
 };
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::FileSystem;
 use pumice_manifest::{UserRange, is_open_end};
 use pumice_table::properties::{
     EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO,
 };
 use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, unique_id_of};
 
-use crate::db::DbInner;
-use crate::db::column_family::CfData;
 use crate::ingest::IngestExternalFileOptions;
 use crate::ingest::writer::VERSION;
+use crate::version::family::CfData;
 
 /// A file to be ingested.
-pub(super) struct ExternalFile {
+pub(crate) struct ExternalFile {
     pub path: PathBuf,
     /// Its number in the database.
     pub number: FileNumber,
@@ -77,14 +77,14 @@ fn at_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
 /// RocksDB's, with its texts: Corruption, InvalidArgument, NotSupported, I/O. Beyond RocksDB, keys
 /// out of order: the first and the last are always compared, all of them where every block is
 /// checked.
-pub(super) fn examine(
-    db: &DbInner,
+pub(crate) fn examine(
+    fs: &dyn FileSystem,
     cf: &CfData,
     options: &IngestExternalFileOptions,
     path: &Path,
     number: FileNumber,
 ) -> Result<ExternalFile> {
-    let table = open(db, cf, path, number, false)?;
+    let table = open(fs, cf, path, number, false)?;
     let properties = table.properties();
     let stored_seqno = check_properties(cf, options, properties)?;
     let own_sequences = match options.allow_db_generated_files {
@@ -107,7 +107,7 @@ pub(super) fn examine(
     }
     if options.fill_cache && unique_id_of(properties).is_some() {
         // Blocks are cached as they are in the file, without the sequence number it will get.
-        bounds(cf, &open(db, cf, path, number, true)?, among, true)?;
+        bounds(cf, &open(fs, cf, path, number, true)?, among, true)?;
     }
     let (path, mut properties) = (path.to_path_buf(), properties.clone());
     let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
@@ -127,13 +127,13 @@ pub(super) fn examine(
 
 /// Opens the table; `cached` puts what that reads into the block cache, and needs an id of its own.
 fn open(
-    db: &DbInner,
+    fs: &dyn FileSystem,
     cf: &CfData,
     path: &Path,
     number: FileNumber,
     cached: bool,
 ) -> Result<Arc<Table>> {
-    let handle = db.fs.open_random(path)?;
+    let handle = fs.open_random(path)?;
     let bytes = handle.len();
     let mut table_options = (*cf.table_options()).clone();
     if !cached {

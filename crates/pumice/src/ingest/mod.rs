@@ -8,8 +8,8 @@
 //! | `checksums` | of whole files: what the caller gave against what is there |
 //! | `replace` | which files of the tree a replaced key range takes away |
 //! | `place` | level and sequence number, from the tree alone |
-//! | `job` | the call: everything above in order, and the one change of the MANIFEST |
 //!
+//! The call, everything above in order and the one change of the MANIFEST, is `engine::ingest_job`.
 //! Semantics, defaults and error texts are RocksDB 10.10's; docs/ingestion.md says where this
 //! engine promises more.
 //!
@@ -21,22 +21,16 @@
 //! (3) a file enters the MANIFEST only when its bytes and its name are durable; (4) a file never
 //! goes to a level at or below one that holds, or is about to hold, an entry in its range.
 
-mod checksums;
-mod external;
-pub(crate) mod job;
-mod place;
-mod replace;
+pub(crate) mod checksums;
+pub(crate) mod external;
+pub(crate) mod place;
+pub(crate) mod replace;
 pub(crate) mod transfer;
 mod writer;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use pumice_base::{Error, Result};
-
-use crate::db::api::Db;
-use crate::db::column_family::ColumnFamily;
-use crate::ingest::job::Request;
+use crate::version::family::ColumnFamily;
 
 pub use writer::{ExternalSstFileInfo, SstFileWriter};
 
@@ -145,52 +139,5 @@ impl IngestExternalFileArg {
             files_checksum_func_names: Vec::new(),
             atomic_replace_range: None,
         }
-    }
-}
-
-impl Db {
-    /// Adds table files made by [`SstFileWriter`] to the default column family. They overwrite
-    /// what is there, and become visible together. Writes wait while they are added.
-    ///
-    /// # Errors
-    /// InvalidArgument, NotSupported, Corruption and TryAgain with RocksDB's texts for files or
-    /// options that do not fit; I/O errors; ShutdownInProgress; the background error. Then none of
-    /// the files was added, unless the MANIFEST failed: then a reopen decides, for all of them.
-    pub fn ingest_external_file<P: AsRef<Path>>(
-        &self,
-        options: &IngestExternalFileOptions,
-        files: &[P],
-    ) -> Result<()> {
-        self.ingest_external_file_cf(options, self.default_column_family(), files)
-    }
-
-    /// [`Db::ingest_external_file`] into `cf`.
-    ///
-    /// # Errors
-    /// As [`Db::ingest_external_file`].
-    pub fn ingest_external_file_cf<P: AsRef<Path>>(
-        &self,
-        options: &IngestExternalFileOptions,
-        cf: &ColumnFamily,
-        files: &[P],
-    ) -> Result<()> {
-        let files = files.iter().map(|file| file.as_ref().to_path_buf()).collect();
-        self.ingest_external_files(&[IngestExternalFileArg::new(cf, files, options)])
-    }
-
-    /// [`Db::ingest_external_file`] into several column families, each named once: all files of
-    /// all of them are added, or none.
-    ///
-    /// # Errors
-    /// As [`Db::ingest_external_file`].
-    pub fn ingest_external_files(&self, args: &[IngestExternalFileArg]) -> Result<()> {
-        let mut requests = Vec::with_capacity(args.len());
-        for arg in args {
-            if !arg.column_family.belongs_to(self.inner()) {
-                return Err(Error::invalid_argument("column family handle of another database"));
-            }
-            requests.push(Request { cf: Arc::clone(&arg.column_family.data), arg });
-        }
-        self.inner().ingest(&requests)
     }
 }

@@ -18,9 +18,9 @@ use pumice_manifest::{FileMetaData, UserRange, Version};
 use pumice_table::TableReadOptions;
 
 use crate::compaction::picker::RunningCompactions;
-use crate::db::column_family::CfData;
 use crate::ingest::IngestExternalFileOptions;
-use crate::read::super_version::SuperVersion;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
 
 const NOT_WITH_OWN_SEQUENCES: &str = "An ingested file overlaps with existing data in the DB and \
                                       has been assigned a non-zero sequence number, which is not \
@@ -33,7 +33,7 @@ const ABOVE_LAST_REFUSED: &str = "Files cannot be ingested to Lmax. Please make 
                                   other can cause some file to be assigned to non Lmax level.";
 
 /// A column family's tree at the moment of placing.
-pub(super) struct Tree<'a> {
+pub(crate) struct Tree<'a> {
     pub version: &'a Version,
     pub base_level: usize,
     pub running: &'a RunningCompactions,
@@ -41,7 +41,7 @@ pub(super) struct Tree<'a> {
 
 /// The decision about one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub level: usize,
     /// It needs a sequence number of its own.
     pub sequenced: bool,
@@ -49,7 +49,7 @@ pub(super) struct Place {
 
 /// What is the same for all files of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Demand {
+pub(crate) struct Demand {
     /// Every file needs a sequence number.
     pub sequenced: bool,
     /// The level that all files of the batch before are at or below; None for the first batch.
@@ -150,7 +150,7 @@ impl Tree<'_> {
 
 /// Cuts the files, given by their ranges in the order of the call, into batches of neighbours that
 /// do not overlap; gives the number of files of each. One batch if none overlap at all.
-pub(super) fn batches(ranges: &[UserRange<'_>], cmp: &Comparator) -> Vec<usize> {
+pub(crate) fn batches(ranges: &[UserRange<'_>], cmp: &Comparator) -> Vec<usize> {
     if !any_overlap(ranges, cmp) {
         return vec![ranges.len()];
     }
@@ -172,7 +172,7 @@ pub(super) fn batches(ranges: &[UserRange<'_>], cmp: &Comparator) -> Vec<usize> 
 }
 
 /// Two of the ranges share a key.
-pub(super) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
+pub(crate) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
     let mut sorted: Vec<&UserRange<'_>> = ranges.iter().collect();
     sorted.sort_by(|a, b| cmp.compare(a.begin.unwrap_or(b""), b.begin.unwrap_or(b"")));
     sorted.windows(2).any(|pair| pair[0].overlaps(pair[1], cmp))
@@ -182,7 +182,7 @@ pub(super) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
 ///
 /// # Errors
 /// Of reading tables.
-pub(super) fn shallowest_overlap(
+pub(crate) fn shallowest_overlap(
     cf: &CfData,
     version: &Version,
     range: &UserRange<'_>,
@@ -219,7 +219,7 @@ fn file_overlaps(
 }
 
 /// A memtable of `super_version` has an entry or a tombstone in `range`.
-pub(super) fn memtables_overlap(
+pub(crate) fn memtables_overlap(
     cf: &CfData,
     super_version: &SuperVersion,
     range: &UserRange<'_>,
@@ -256,7 +256,7 @@ fn tombstones_overlap(
 ///
 /// # Errors
 /// InvalidArgument or NotSupported.
-pub(super) fn check_demand(options: &IngestExternalFileOptions, overlapping: bool) -> Result<()> {
+pub(crate) fn check_demand(options: &IngestExternalFileOptions, overlapping: bool) -> Result<()> {
     if overlapping && options.ingest_behind {
         return Err(Error::not_supported(
             "Files with overlapping ranges cannot be ingested with ingestion behind mode.",

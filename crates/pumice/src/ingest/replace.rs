@@ -14,7 +14,7 @@ use crate::ingest::{IngestExternalFileOptions, RangeOpt};
 ///
 /// # Errors
 /// NotSupported or InvalidArgument for what RocksDB refuses too.
-pub(super) fn range_of<'a>(
+pub(crate) fn range_of<'a>(
     range: &'a RangeOpt,
     options: &IngestExternalFileOptions,
 ) -> Result<UserRange<'a>> {
@@ -43,7 +43,7 @@ pub(super) fn range_of<'a>(
 ///
 /// # Errors
 /// InvalidArgument.
-pub(super) fn check_inside<'a>(
+pub(crate) fn check_inside<'a>(
     range: &UserRange<'_>,
     files: impl IntoIterator<Item = UserRange<'a>>,
     cmp: &Comparator,
@@ -58,7 +58,7 @@ pub(super) fn check_inside<'a>(
 ///
 /// # Errors
 /// InvalidArgument if a file is only partly inside, or a compaction works there.
-pub(super) fn replaced(tree: &Tree<'_>, range: &UserRange<'_>) -> Result<Vec<InputLevel>> {
+pub(crate) fn replaced(tree: &Tree<'_>, range: &UserRange<'_>) -> Result<Vec<InputLevel>> {
     let cmp = &tree.version.comparator().user;
     let all = range.begin.is_none();
     if all && !tree.running.is_empty() {

@@ -8,19 +8,25 @@
 use std::path::Path;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::{FileOptions, FileSystem};
 
-use crate::db::checkpoint::is_unlinkable;
 use crate::ingest::IngestExternalFileOptions;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 const SEQNO_BYTES: usize = 8;
 
+/// "Cross-device link": the target is on another file system.
+const EXDEV: i32 = 18;
+/// "Operation not permitted": the file system of the target has no hard links.
+const EPERM: i32 = 1;
+/// "Operation not supported".
+const EOPNOTSUPP: i32 = 95;
+
 /// How a file came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transferred {
+pub(crate) enum Transferred {
     Linked,
     Copied,
 }
@@ -30,7 +36,7 @@ pub(super) enum Transferred {
 ///
 /// # Errors
 /// I/O; Corruption if the file is not as long as it was.
-pub(super) fn transfer(
+pub(crate) fn transfer(
     fs: &dyn FileSystem,
     options: &IngestExternalFileOptions,
     use_fsync: bool,
@@ -103,7 +109,7 @@ pub(crate) fn copy(
 ///
 /// # Errors
 /// I/O; the file is then useless.
-pub(super) fn store_seqno(
+pub(crate) fn store_seqno(
     fs: &dyn FileSystem,
     use_fsync: bool,
     path: &Path,
@@ -127,4 +133,10 @@ pub(super) fn store_seqno(
         file.sync()?
     }
     file.close()
+}
+
+/// The two names are on different file systems, or theirs has no links.
+pub(crate) fn is_unlinkable(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotSupported
+        || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))
 }

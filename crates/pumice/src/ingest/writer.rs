@@ -20,10 +20,10 @@ use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FA
 use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 
 use crate::budget;
-use crate::db::column_family::ColumnFamily;
-use crate::db::{events, identity};
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::record_build;
+use crate::version::family::ColumnFamily;
+use crate::version::identity;
 
 /// Version of the files, as RocksDB writes it. Persisted.
 pub(super) const VERSION: u32 = 2;
@@ -122,7 +122,7 @@ impl SstFileWriter {
             original_file_number: 0,
             db_id: DB_ID.to_string(),
             db_session_id: identity::new_session_id(),
-            db_host_id: events::host_id(&options.db),
+            db_host_id: identity::host_id(&options.db),
             merge_operator_name: options.cf.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.cf.prefix_extractor.clone(),
             sample_for_compression: options.cf.sample_for_compression,

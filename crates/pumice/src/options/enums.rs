@@ -1,5 +1,7 @@
 //! Enumerations that only options use, by RocksDB's names.
 
+pub use crate::stats::InfoLogLevel;
+
 use super::value::{OptionValue, Refusal, members, option_enum};
 
 option_enum! {
@@ -90,20 +92,12 @@ option_enum! {
 }
 
 option_enum! {
-    /// Lowest level of info-log lines that are written.
-    pub enum InfoLogLevel {
-        /// Everything.
+    @text InfoLogLevel {
         Debug = "DEBUG_LEVEL",
-        /// Normal operation and above.
-        #[default]
         Info = "INFO_LEVEL",
-        /// Warnings and above.
         Warn = "WARN_LEVEL",
-        /// Errors and above.
         Error = "ERROR_LEVEL",
-        /// Fatal errors and above.
         Fatal = "FATAL_LEVEL",
-        /// Header lines only.
         Header = "HEADER_LEVEL",
     }
 }

@@ -11,6 +11,8 @@
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
+//! | `requests` | what callers pass with a request |
+//! | `codec` | which codec a file is written with |
 //! | `latest` | finding the OPTIONS file of a database |
 //! | `sanitize` | the values an open database works with |
 //! | `docs` | the reference page |
@@ -23,6 +25,7 @@
 pub mod block_based;
 mod budget;
 pub mod cf_options;
+pub(crate) mod codec;
 mod collectors;
 mod component_values;
 pub mod db_options;
@@ -33,6 +36,7 @@ pub mod file;
 mod latest;
 pub mod merge_operators;
 mod on_disk;
+pub mod requests;
 pub mod row;
 mod sanitize;
 mod table_values;

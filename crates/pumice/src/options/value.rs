@@ -203,6 +203,10 @@ macro_rules! option_enum {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[$vmeta])* $variant),+ }
 
+        $crate::options::value::option_enum! { @text $name { $($variant = $text),+ } }
+    };
+    // The text form of an enumeration that is defined elsewhere.
+    (@text $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         impl $name {
             /// RocksDB's name of the member in option text.
             pub fn option_name(self) -> &'static str {

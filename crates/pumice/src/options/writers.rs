@@ -14,6 +14,8 @@ use std::sync::Arc;
 use pumice_base::narrow::to_usize;
 use pumice_env::{IoPriority, RateLimiterEvents, WriterOptions};
 
+use crate::stats::InfoLogSettings;
+
 use super::db_options::DbOptions;
 
 /// Direct writes are multiples of this.
@@ -42,6 +44,17 @@ impl DbOptions {
             rate_events: events,
             rate_alignment: if direct { DIRECT_ALIGNMENT_BYTES } else { 0 },
             ..self.table_writer(expected_bytes)
+        }
+    }
+
+    /// For the file LOG.
+    pub(crate) fn info_log_settings(&self) -> InfoLogSettings {
+        InfoLogSettings {
+            dir: self.db_log_dir.clone(),
+            level: self.info_log_level,
+            max_bytes: self.max_log_file_size,
+            roll_seconds: self.log_file_time_to_roll,
+            keep: usize::try_from(self.keep_log_file_num).unwrap_or(usize::MAX),
         }
     }
 

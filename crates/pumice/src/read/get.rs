@@ -16,11 +16,11 @@ use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
-use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value};
 use crate::read::pinned::PinnedSlice;
-use crate::read::super_version::SuperVersion;
-use crate::table_cache::TableCache;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::TableCache;
 
 /// Where the search for a key stands.
 enum Answer {

@@ -19,13 +19,13 @@ use pumice_port::fiber;
 use pumice_table::Extractor;
 
 use crate::budget;
-use crate::db::Snapshot;
-use crate::db::column_family::CfData;
 use crate::read::merge::{full_merge, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::super_version::SuperVersion;
+use crate::snapshot::Snapshot;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {

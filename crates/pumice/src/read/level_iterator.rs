@@ -14,7 +14,7 @@ use pumice_manifest::Level;
 use pumice_table::{Extractor, TableIter, TableReadOptions};
 
 use crate::read::range_del::Reached;
-use crate::table_cache::TableCache;
+use crate::version::table_cache::TableCache;
 
 /// See the module head.
 pub struct LevelIterator {

@@ -1,4 +1,4 @@
-//! Reading: point lookups, iterators, and the super version they read from.
+//! Reading: point lookups and iterators over a super version.
 
 pub(crate) mod get;
 pub(crate) mod iterator;
@@ -9,4 +9,3 @@ pub(crate) mod multi_get;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
-pub(crate) mod super_version;

@@ -25,11 +25,11 @@ use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
 use crate::budget;
-use crate::db::column_family::CfData;
 use crate::read::get::{self, Attempt};
 use crate::read::pinned::PinnedSlice;
-use crate::read::super_version::SuperVersion;
-use crate::table_cache::TableCache;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::TableCache;
 
 /// Reads in flight at most; more wait for their turn.
 const READS_AT_ONCE: usize = 64;

@@ -23,7 +23,7 @@ use pumice_base::{Comparator, InternalKeyComparator, Result, SequenceNumber, Val
 use pumice_manifest::{FileMetaData, Level};
 use pumice_table::{Table, TableReadOptions};
 
-use crate::table_cache::TableCache;
+use crate::version::table_cache::TableCache;
 
 /// Files by which the span of one answer is widened, on each side.
 const WIDEN_MAX: usize = 8;

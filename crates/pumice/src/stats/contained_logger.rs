@@ -18,7 +18,7 @@ use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::task::{self, TaskRef};
 use pumice_port::{thread, time};
 
-use crate::options::InfoLogLevel;
+use super::InfoLogLevel;
 use crate::stats::Logger;
 
 /// Lines that may wait.

@@ -13,11 +13,11 @@ use std::fmt::Write;
 
 use pumice_base::Error;
 
+use super::InfoLogLevel;
 use super::info_log::Logger;
 use super::listener::{
     CompactionJobInfo, FlushJobInfo, TableFileCreationInfo, TableFileDeletionInfo,
 };
-use crate::options::InfoLogLevel;
 
 /// Mark in front of every event.
 const MARK: &str = "EVENT_LOG_v1";

@@ -27,7 +27,7 @@ use pumice_env::{FileOptions, FileSystem, WritableFile};
 use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
 
-use crate::options::{DbOptions, InfoLogLevel};
+use super::InfoLogLevel;
 
 /// Receiver of info-log lines.
 pub trait Logger: Send + Sync {
@@ -125,22 +125,41 @@ pub struct InfoLog {
     open: Mutex<OpenFile>,
 }
 
+/// What options say about the info log.
+#[derive(Clone, Debug)]
+pub struct InfoLogSettings {
+    /// `db_log_dir`.
+    pub dir: String,
+    /// `info_log_level`.
+    pub level: InfoLogLevel,
+    /// `max_log_file_size`, bytes.
+    pub max_bytes: u64,
+    /// `log_file_time_to_roll`, seconds.
+    pub roll_seconds: u64,
+    /// `keep_log_file_num`.
+    pub keep: usize,
+}
+
 impl InfoLog {
     /// Opens the info log of the database at `db_path` after putting the previous one aside.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn open(fs: Arc<dyn FileSystem>, db_path: &Path, options: &DbOptions) -> Result<Self> {
-        let (dir, name) = location(db_path, &options.db_log_dir);
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        db_path: &Path,
+        settings: &InfoLogSettings,
+    ) -> Result<Self> {
+        let (dir, name) = location(db_path, &settings.dir);
         fs.create_dir_all(&dir)?;
         let log = InfoLog {
             fs,
             dir,
             name,
-            level: options.info_log_level,
-            max_bytes: options.max_log_file_size,
-            roll_micros: options.log_file_time_to_roll.saturating_mul(1_000_000),
-            keep: usize::try_from(options.keep_log_file_num).unwrap_or(usize::MAX).max(1),
+            level: settings.level,
+            max_bytes: settings.max_bytes,
+            roll_micros: settings.roll_seconds.saturating_mul(1_000_000),
+            keep: settings.keep.max(1),
             open: Mutex::foreground(OpenFile {
                 file: None,
                 bytes: 0,
@@ -156,9 +175,9 @@ impl InfoLog {
     ///
     /// # Errors
     /// Those of listing the directory, unless it does not exist.
-    pub fn files(options: &DbOptions, db_path: &Path) -> Result<Vec<PathBuf>> {
-        let (dir, name) = location(db_path, &options.db_log_dir);
-        let names = match options.file_system.list(&dir) {
+    pub fn files(fs: &dyn FileSystem, db_path: &Path, log_dir: &str) -> Result<Vec<PathBuf>> {
+        let (dir, name) = location(db_path, log_dir);
+        let names = match fs.list(&dir) {
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
             names => names?,
         };

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::options::DbOptions;
 use pumice_env::MemFs;
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 
 fn open(fs: &Arc<MemFs>, path: &str, options: &DbOptions) -> Arc<dyn Logger> {
-    Arc::new(InfoLog::open(fs.clone(), Path::new(path), options).unwrap())
+    Arc::new(InfoLog::open(fs.clone(), Path::new(path), &options.info_log_settings()).unwrap())
 }
 
 fn read(fs: &MemFs, path: &str) -> String {
@@ -110,7 +111,9 @@ fn null_logger_formats_nothing() {
 #[pumice_test_macros::test]
 fn a_broken_device_loses_lines_and_nothing_else() {
     let fs = Arc::new(MemFs::new(1));
-    let log = InfoLog::open(fs.clone(), Path::new("/db"), &DbOptions::default()).unwrap();
+    let log =
+        InfoLog::open(fs.clone(), Path::new("/db"), &DbOptions::default().info_log_settings())
+            .unwrap();
     fs.add_fault(FaultRule::always(FaultOp::Write, "*LOG*", Fault::Enospc));
     let sink: &dyn Logger = &log;
     sink.info(format_args!("lost"));

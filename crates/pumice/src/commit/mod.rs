@@ -1,0 +1,7 @@
+//! The way of a write to the log: batches, the write queue, write stalls, the logs.
+
+pub mod batch;
+pub mod controller;
+pub(crate) mod predecessor;
+pub(crate) mod queue;
+pub(crate) mod wal;

@@ -1,0 +1,282 @@
+//! The write queue: who writes now, and who is written along.
+//!
+//! One writer at a time is the leader. It takes the batches that queued up behind it, logs and
+//! applies them together, and hands leadership to the first writer it did not take. A lone writer
+//! becomes leader and leaves again with two short lock sections, no allocation and no wake-up. A
+//! group costs its leader two lock sections and one batch of wake-ups, however large it is.
+//!
+//! | state of an entry | entered by | left by |
+//! |---|---|---|
+//! | Free | the writer that collected its answer | a writer that queues |
+//! | Waiting | a writer that queues | the leader |
+//! | Taken | the leader, which has the batch | the same leader |
+//! | Leader | the parting leader, which hands over | the writer |
+//! | Done | the leader, with the outcome | the writer |
+//!
+//! Thread safety: all methods from anywhere; entries live in a pool under the queue's lock.
+//! Invariants: (1) `busy` is true exactly while there is a leader; (2) an entry in `order` is
+//! Waiting and nobody but a leader takes it out, and a leader parts only through `finish`, so no
+//! waiter is forgotten; (3) the task of an entry is woken after the entry has become Leader or
+//! Done and the lock is free; whoever wakes for another reason looks and waits again.
+
+use std::collections::VecDeque;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, Result};
+use pumice_port::sync::Mutex;
+use pumice_port::task::{self, TaskRef, WaitReason};
+
+use crate::options::requests::WriteOptions;
+
+/// A small leader takes at most this part of a group's bytes along, so that its own latency stays
+/// small.
+const SMALL_LEADER_SHARE: usize = 8;
+
+static WRITE_QUEUE: WaitReason = WaitReason("write queue");
+
+/// A batch handed to the leader.
+pub(crate) struct QueuedBatch {
+    /// Wire form, moved here while the leader has it.
+    pub rep: Vec<u8>,
+    pub options: WriteOptions,
+    /// Not a write: the caller wants to be alone (memtable switch, column family change).
+    pub exclusive: bool,
+}
+
+enum Entry {
+    Free,
+    Waiting(QueuedBatch, TaskRef),
+    Taken(TaskRef),
+    Leader(QueuedBatch),
+    Done(Vec<u8>, Result<()>),
+}
+
+/// How a writer leaves [`WriteQueue::join`].
+pub(crate) enum Joined {
+    /// The caller leads, with its batch.
+    Leader(QueuedBatch),
+    /// A leader wrote the batch, or a stall refused it.
+    Done(Vec<u8>, Result<()>),
+}
+
+/// A batch that a leader carries for another writer.
+pub(crate) struct Follower {
+    entry: usize,
+    pub batch: QueuedBatch,
+}
+
+#[derive(Default)]
+struct State {
+    busy: bool,
+    /// The leader waits in a stall: writers that do not want to wait are refused.
+    stalled: bool,
+    entries: Vec<Entry>,
+    free: Vec<usize>,
+    /// Waiting entries in the order of their arrival.
+    order: VecDeque<usize>,
+}
+
+impl State {
+    fn add(&mut self, batch: QueuedBatch, task: TaskRef) -> usize {
+        let entry = Entry::Waiting(batch, task);
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.entries[at] = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() - 1
+            }
+        };
+        self.order.push_back(at);
+        at
+    }
+
+    /// The answer in entry `at`, which is free from then on; None while there is none.
+    fn collect(&mut self, at: usize) -> Option<Joined> {
+        let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
+            Entry::Leader(batch) => Joined::Leader(batch),
+            Entry::Done(rep, result) => Joined::Done(rep, result),
+            waits => {
+                self.entries[at] = waits;
+                return None;
+            }
+        };
+        self.free.push(at);
+        Some(joined)
+    }
+
+    /// Hands leadership to the first waiter, if there is one, and says whom to wake.
+    fn hand_over(&mut self) -> Option<TaskRef> {
+        let next = self.order.pop_front();
+        self.busy = next.is_some();
+        let next = next?;
+        match std::mem::replace(&mut self.entries[next], Entry::Free) {
+            Entry::Waiting(batch, task) => {
+                self.entries[next] = Entry::Leader(batch);
+                Some(task)
+            }
+            _ => unreachable!("invariant 2"),
+        }
+    }
+}
+
+/// See the module head.
+pub(crate) struct WriteQueue {
+    state: Mutex<State>,
+    group_bytes_max: usize,
+}
+
+impl WriteQueue {
+    /// An empty queue whose leaders write at most `group_bytes_max` bytes together.
+    pub fn new(group_bytes_max: usize) -> Self {
+        WriteQueue { state: Mutex::foreground(State::default()), group_bytes_max }
+    }
+
+    /// Becomes leader if nobody is. Never waits.
+    #[inline]
+    pub fn try_lead(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.busy {
+            return false;
+        }
+        state.busy = true;
+        true
+    }
+
+    /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
+    /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
+    /// that would have to wait and is not `patient` is treated as one with `no_slowdown`; one that
+    /// must not wait at all has the error as its answer.
+    pub fn join(&self, mut batch: QueuedBatch, patient: impl FnOnce() -> Result<bool>) -> Joined {
+        let at = {
+            let mut state = self.state.lock();
+            if !state.busy {
+                state.busy = true;
+                return Joined::Leader(batch);
+            }
+            match patient() {
+                Ok(patient) => batch.options.no_slowdown |= !patient,
+                Err(error) => return Joined::Done(batch.rep, Err(error)),
+            }
+            if state.stalled && batch.options.no_slowdown {
+                return Joined::Done(batch.rep, Err(stalled()));
+            }
+            state.add(batch, task::current())
+        };
+        loop {
+            task::park(&WRITE_QUEUE);
+            if let Some(joined) = self.state.lock().collect(at) {
+                return joined;
+            }
+        }
+    }
+
+    /// Takes followers that may be written with a leader of `leader_bytes` and `options`, in
+    /// arrival order, until one does not fit. Requires leadership; `finish` gives them back.
+    pub fn take_followers(
+        &self,
+        leader_bytes: usize,
+        options: &WriteOptions,
+        out: &mut Vec<Follower>,
+    ) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let extra = self.group_bytes_max / SMALL_LEADER_SHARE;
+        let limit = if leader_bytes <= extra { leader_bytes + extra } else { self.group_bytes_max };
+        let mut bytes = leader_bytes;
+        while let Some(&at) = state.order.front() {
+            let Entry::Waiting(batch, task) = &mut state.entries[at] else { break };
+            // A sync write may not ride with a leader that will not sync, nor a logged write with
+            // an unlogged one; a writer that refuses to wait decides about delays for itself.
+            if batch.exclusive
+                || (batch.options.sync && !options.sync && !planted::is(Bug::SyncFollowerNotSynced))
+                || batch.options.disable_wal != options.disable_wal
+                || batch.options.no_slowdown != options.no_slowdown
+                || batch.options.low_pri != options.low_pri
+                || batch.options.rate_limiter_priority != options.rate_limiter_priority
+                || bytes + batch.rep.len() > limit
+            {
+                break;
+            }
+            bytes += batch.rep.len();
+            let rep = std::mem::take(&mut batch.rep);
+            let batch = QueuedBatch { rep, options: batch.options, exclusive: false };
+            state.entries[at] = Entry::Taken(*task);
+            state.order.pop_front();
+            out.push(Follower { entry: at, batch });
+        }
+    }
+
+    /// The leader parts: `followers` get their batches back with `result`, and the first waiter
+    /// leads next.
+    pub fn finish(&self, followers: Vec<Follower>, result: &Result<()>) {
+        let mut answered = Vec::with_capacity(followers.len());
+        let mut state = self.state.lock();
+        for Follower { entry, batch } in followers {
+            let done = Entry::Done(batch.rep, result.clone());
+            if let Entry::Taken(task) = std::mem::replace(&mut state.entries[entry], done) {
+                answered.push(task);
+            }
+        }
+        let next = if planted::is(Bug::HandoffForgotten) {
+            state.busy = false;
+            None
+        } else {
+            state.hand_over()
+        };
+        drop(state);
+        // The new leader last: those before it may queue again and be in its group.
+        task::unpark_all(answered.into_iter().chain(next));
+    }
+
+    /// The leader parts without followers.
+    #[inline]
+    pub fn leave(&self) {
+        let next = self.state.lock().hand_over();
+        if let Some(task) = next {
+            task.unpark();
+        }
+    }
+
+    /// The leader is going to wait: refuses the writers that do not want to, those in the queue
+    /// and those to come, until [`Self::end_stall`]. Requires leadership.
+    pub fn begin_stall(&self) {
+        let mut refused = Vec::new();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.stalled = true;
+        let entries = &mut state.entries;
+        state.order.retain(|&at| {
+            let Entry::Waiting(batch, task) = &mut entries[at] else { return true };
+            if !batch.options.no_slowdown {
+                return true;
+            }
+            refused.push(*task);
+            entries[at] = Entry::Done(std::mem::take(&mut batch.rep), Err(stalled()));
+            false
+        });
+        drop(guard);
+        task::unpark_all(refused);
+    }
+
+    /// The leader waits.
+    pub fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
+    }
+
+    /// Ends [`Self::begin_stall`].
+    pub fn end_stall(&self) {
+        self.state.lock().stalled = false;
+    }
+}
+
+/// What a write that may not wait gets instead (RocksDB's text).
+#[cold]
+pub(crate) fn stalled() -> Error {
+    Error::incomplete("Write stall")
+}
+
+#[cfg(test)]
+mod tests;

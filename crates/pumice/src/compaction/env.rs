@@ -1,0 +1,34 @@
+//! What a compaction asks of the database it works for, beyond what any writer of tables does.
+//!
+//! Thread safety: an environment is shared by all jobs of a database.
+
+use pumice_base::{FileNumber, Result};
+use pumice_port::lane::Lane;
+
+use crate::callbacks::Entered;
+use crate::table_output::env::OutputEnv;
+
+/// Which lane a job computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LaneKind {
+    Normal,
+    Deferred,
+}
+
+/// See the module head.
+pub(crate) trait CompactionEnv: OutputEnv {
+    /// Where a job of that kind computes.
+    fn lane(&self, kind: LaneKind) -> &Lane;
+    /// Marks the task as one that the database waits for.
+    fn enter_job(&self) -> Entered;
+    /// # Errors
+    /// Aborted when the database closes.
+    fn check_open(&self) -> Result<()>;
+    /// A number for an output. The file is kept until its job ends.
+    fn begin_output(&self) -> FileNumber;
+    /// Output `number` is complete and has `bytes` bytes.
+    ///
+    /// # Errors
+    /// IoError if the database must not grow that much.
+    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()>;
+}

@@ -1,0 +1,214 @@
+//! Which background jobs run when.
+//!
+//! Column families that want a flush or a compaction stand in queues; this hands as many pool jobs
+//! out as the limits allow. A job picks its work itself, under the state lock, when it starts.
+//!
+//! Thread safety: `schedule_background` requires the state lock. It never waits.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_env::IoPriority;
+use pumice_port::pool::Priority;
+use pumice_port::thread;
+use pumice_table::TableReason;
+
+use crate::commit::controller::StallInputs;
+use crate::engine::compaction_tuning::Deferral;
+use crate::engine::family_state::CfState;
+use crate::engine::{DbInner, DbState};
+use crate::snapshot::SnapshotOwner;
+
+impl CfState {
+    /// The numbers that decide the stall state.
+    pub fn stall_inputs(&self, adaptive: bool) -> StallInputs {
+        StallInputs {
+            immutable_memtables: self.imm.len(),
+            l0_files: self.plan.counted_runs(&self.version),
+            pending_bytes: self.plan.estimated_pending_bytes(),
+            thresholds_off: self.deferral == Deferral::Seed,
+            only_stops: adaptive,
+        }
+    }
+
+    /// Automatic compaction may start now, as far as earlier failures and tuning go.
+    pub fn may_compact(&self) -> bool {
+        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
+    }
+
+    /// Automatic compaction has something to do.
+    pub fn wants_compaction(&self) -> bool {
+        !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
+    }
+}
+
+impl SnapshotOwner for DbInner {
+    /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
+    fn snapshot_released(&self) {
+        if self.mark.is_locked() {
+            return; // The next one looks.
+        }
+        if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
+            || self.shutting_down.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let mut state = self.state.lock();
+        self.bottommost_threshold.store(u64::MAX, Ordering::Release);
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                self.refresh_scores(cf);
+            }
+            self.queue_compaction(&mut state, id);
+        }
+        self.schedule_background(&mut state);
+    }
+}
+
+impl DbInner {
+    /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
+    /// writes wait for them. A file keeps what was decided when it was opened.
+    pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
+        let adaptive = self.is_adaptive();
+        let awaited = self.controller.is_stopped() || (!adaptive && self.controller.is_delayed());
+        match reason {
+            _ if awaited => IoPriority::User,
+            TableReason::CompactionLevel0 if adaptive => IoPriority::Mid,
+            TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
+            TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,
+        }
+    }
+
+    /// The database is open: from now on jobs and tasks may start.
+    pub(crate) fn start_background(&self) {
+        let mut state = self.state.lock();
+        state.opened = true;
+        self.track_tables(&mut state);
+        self.schedule_background(&mut state);
+        drop(state);
+        if self.options().sst_file_manager.is_some() {
+            self.delete_obsolete_files(); // What `delete_unreferenced_files` has found.
+        }
+    }
+
+    /// Starts jobs for what stands in the queues. Requires: state lock held.
+    pub(crate) fn schedule_background(&self, state: &mut DbState) {
+        if self.read_only
+            || !state.opened
+            || (state.jobs.paused > 0 && !state.jobs.saving)
+            || self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stopping_jobs().is_some()
+        {
+            return;
+        }
+        self.watch_expiry(state);
+        self.regulate(state);
+        let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let (flushes, compactions) = self.options().background_limits();
+        while state.jobs.scheduled_flushes
+            < flushes.min(state.jobs.running_flushes + state.jobs.flush_queue.len())
+        {
+            state.jobs.scheduled_flushes += 1;
+            let db = Arc::clone(&me);
+            let job = move || {
+                db.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush)
+            };
+            self.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
+        }
+        if state.jobs.paused > 0 {
+            return;
+        }
+        let allowed = self.compaction_slots(state, compactions);
+        let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
+        let automatic = state.jobs.compaction_queue.iter().filter(ready).count();
+        let waiting = automatic + state.manual.waiting();
+        state.jobs.compaction_wanted |= waiting > 0;
+        while state.jobs.scheduled_compactions
+            < allowed.min(state.jobs.running_compactions + waiting)
+        {
+            state.jobs.scheduled_compactions += 1;
+            let db = Arc::clone(&me);
+            let body = Self::background_compaction;
+            let job = move || db.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
+            self.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
+        }
+    }
+
+    /// Runs a job that `count` counts. The jobs contain panics of what they run; one that comes
+    /// from what they pick (a comparator's) or from the engine itself ends the job, and writes.
+    pub(crate) fn run_job(
+        self: &Arc<Self>,
+        what: &str,
+        count: fn(&mut DbState) -> &mut usize,
+        body: impl FnOnce(&Arc<Self>) -> bool,
+    ) {
+        let _inside = self.mark.enter_job();
+        let worked = thread::contain(what, || body(self));
+        if let Err(error) = &worked {
+            self.poison(error);
+        }
+        let mut state = self.state.lock();
+        *count(&mut state) -= 1;
+        // What nothing could be picked from waits for a running job, which looks again itself; what
+        // was queued while this one still counted waits for nobody.
+        if worked.unwrap_or(true) || state.jobs.compaction_wanted {
+            self.schedule_background(&mut state);
+        }
+        self.changed.notify_all();
+        drop(state);
+        self.delete_obsolete_files();
+    }
+
+    /// Compactions that may run: all of the limit under pressure or on request, else one
+    /// (`spec/seed-features.md` 2.1).
+    fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
+        let pressed = |cf: &CfState| {
+            if cf.plan.is_fifo() {
+                return false; // Many files are normal, and one job deletes as many as needed.
+            }
+            if cf.deferral == Deferral::Seed {
+                return false; // Nothing compacts it, and its thresholds are off.
+            }
+            let options = cf.data.options();
+            let trigger = i64::from(options.level0_file_num_compaction_trigger);
+            let slowdown = i64::from(options.level0_slowdown_writes_trigger);
+            let l0 = cf.plan.counted_runs(&cf.version) as i64;
+            let soft = options.soft_pending_compaction_bytes_limit;
+            let pending = cf.plan.estimated_pending_bytes();
+            l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
+                || (soft > 0 && pending >= soft / 4)
+        };
+        if self.is_adaptive() {
+            let all = self.may_use_all_threads() || self.controller.is_stopped();
+            self.compaction_behind.store(all, Ordering::Release);
+            return if all || state.manual.waiting() > 0 { limit } else { 1 };
+        }
+        let behind = self.controller.is_stopped()
+            || self.controller.is_delayed()
+            || state.cfs.values().any(pressed);
+        self.compaction_behind.store(behind, Ordering::Release);
+        if behind || state.manual.waiting() > 0 { limit } else { 1 }
+    }
+
+    /// Queues column family `id` for compaction if it wants one. Requires: state lock held.
+    pub(crate) fn queue_compaction(&self, state: &mut DbState, id: u32) {
+        if let Some(cf) = state.cfs.get_mut(&id)
+            && !cf.compaction_queued
+            && !cf.data.is_dropped()
+            && cf.wants_compaction()
+        {
+            cf.compaction_queued = true;
+            state.jobs.compaction_queue.push_back(id);
+        }
+    }
+
+    /// Recomputes level scores after a version, snapshot or option change. State lock held.
+    pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
+        let freed = self.caught_up_below();
+        let version = Arc::clone(&cf.version);
+        let offpeak = self.options().offpeak();
+        cf.plan.refresh(&version, &cf.data.options(), offpeak, freed);
+        self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,113 @@
+//! The memory of memtables under a limit that databases share: sealing the oldest ones, waiting.
+//!
+//! With `allow_stall` a leader waits at the limit, and while it does nobody else of its database
+//! can seal a memtable. So it goes on sealing until what is left fits, has sealed memtables flushed
+//! that wait to be merged with others, and asks the other databases of the manager, which may have
+//! nobody who writes. When nothing of all that is left to flush it does not wait.
+//!
+//! Thread safety: everything here needs leadership of the write queue but `relieve`, which takes it
+//! if it can be had at once. Suspends.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use pumice_base::Result;
+use pumice_memtable::{BufferUser, StallWaiter, WriteBufferManager};
+use pumice_port::sync::Event;
+
+use crate::engine::DbInner;
+use crate::engine::memtable_switch::{Exclusive, STOP_POLL};
+use crate::options::requests::WriteOptions;
+use crate::stats::listener::FlushReason;
+
+/// A writer that waits for the write buffer manager.
+#[derive(Default)]
+struct BufferStall(Event);
+
+impl StallWaiter for BufferStall {
+    fn resume(&self) {
+        self.0.set();
+    }
+}
+
+impl BufferUser for DbInner {
+    fn relieve(&self) -> bool {
+        let Some(manager) = &self.write_buffer_manager else { return false };
+        if self.read_only || self.check_waiting().is_err() {
+            return false;
+        }
+        if !self.queue.try_lead() {
+            // Who leads looks at the limit itself, or somebody asks again; who is stalled has.
+            return !self.queue.is_stalled();
+        }
+        let _alone = Exclusive { db: self };
+        self.free_memory(manager).unwrap_or(false)
+    }
+}
+
+impl DbInner {
+    /// Waits until flushes have brought the memory of all memtables below the shared limit, or
+    /// cannot.
+    pub(super) fn wait_for_buffer_memory(
+        &self,
+        options: &WriteOptions,
+        manager: &WriteBufferManager,
+    ) -> Result<()> {
+        let _stall = self.begin_stall(options)?;
+        self.stats.add_buffer_manager_stop();
+        let me: Weak<dyn BufferUser> = self.me.get().cloned().unwrap_or_default();
+        while manager.should_stall() {
+            self.check_waiting()?;
+            let own = self.free_memory(manager)?;
+            if !(own || manager.relieve_others(&me)) {
+                break;
+            }
+            let resumed = Arc::new(BufferStall::default());
+            manager.begin_stall(Arc::clone(&resumed) as Arc<dyn StallWaiter>);
+            resumed.0.wait_timeout(STOP_POLL);
+        }
+        Ok(())
+    }
+
+    /// Seals memtables while those that take writes are over the limit by themselves, and has all
+    /// that are sealed flushed; whether there are any. Requires leadership.
+    fn free_memory(&self, manager: &WriteBufferManager) -> Result<bool> {
+        // Nobody writes meanwhile, so that one more sealed memtable stops nobody.
+        while manager.must_flush() && self.switch_oldest(true)? {}
+        let mut state = self.state.lock();
+        let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
+        let sealed: Vec<u32> = sealed
+            .map(|cf| {
+                cf.flush_requested = true;
+                cf.data.id
+            })
+            .collect();
+        for id in &sealed {
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+        Ok(!sealed.is_empty())
+    }
+
+    /// The write-buffer budget is used up: seals the memtable that was made first, of those that
+    /// have entries. Families that have one to be flushed already are passed over, as by RocksDB's
+    /// `HandleWriteBufferManagerFlush`: to seal another would only bring their writers closer to a
+    /// stop. False if none is left. Requires leadership.
+    pub(super) fn switch_oldest_idle(&self) -> Result<bool> {
+        self.switch_oldest(false)
+    }
+
+    /// As `switch_oldest_idle`; with `any` the others come after those.
+    fn switch_oldest(&self, any: bool) -> Result<bool> {
+        let oldest = {
+            let state = self.state.lock();
+            let candidates = state.cfs.values().filter(|cf| !cf.mem.is_empty());
+            let idle = candidates.filter(|cf| any || !cf.has_flush_to_come());
+            idle.min_by_key(|cf| (cf.has_flush_to_come(), cf.mem.earliest_seq()))
+                .map(|cf| cf.data.id)
+        };
+        let Some(id) = oldest else { return Ok(false) };
+        self.switch_memtables(&BTreeSet::from([id]), FlushReason::WriteBufferManager)?;
+        Ok(true)
+    }
+}

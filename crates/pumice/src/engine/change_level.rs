@@ -1,0 +1,173 @@
+//! `CompactRangeOptions::change_level`: all files of a level go to another one as they are.
+//!
+//! The mover holds the compactions of its column family back and waits for those that run, so that
+//! none ends after the move that was picked before. What is moved where is then decided under the
+//! MANIFEST lock, under which ingestions choose their places, too. Other column families are not
+//! touched.
+//!
+//! Thread safety: from any thread; several movers of a column family follow each other. Suspends.
+//! Invariant: a file that is being compacted or reserved stays where it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, ErrorKind, Result};
+use pumice_manifest::VersionEdit;
+
+use crate::engine::error_handler::Reason;
+use crate::engine::family_state::CfState;
+use crate::engine::manifest_log::EditGroup;
+use crate::engine::{DbInner, DbState};
+use crate::version::family::CfData;
+
+/// Who waits looks again this often even if nobody woke it.
+const POLL: Duration = Duration::from_millis(200);
+
+/// No compaction of a column family starts until it is dropped.
+struct HeldBack<'a> {
+    db: &'a DbInner,
+    family: u32,
+}
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        let mut state = self.db.state.lock();
+        if let Some(family) = state.cfs.get_mut(&self.family) {
+            family.plan.unhold();
+        }
+        self.db.queue_compaction(&mut state, self.family);
+        self.db.schedule_background(&mut state);
+        self.db.changed.notify_all();
+    }
+}
+
+impl DbInner {
+    /// Moves the files of level `from` to `target`, or (negative) up, as long as the levels are
+    /// empty and their target sizes hold the files.
+    ///
+    /// # Errors
+    /// InvalidArgument, NotSupported or Aborted with RocksDB's texts if the files cannot go there;
+    /// the background error; I/O errors of the MANIFEST.
+    pub(crate) fn change_level(&self, cf: &CfData, from: usize, target: i32) -> Result<()> {
+        if planted::is(Bug::StaleMove) {
+            let edit = self.state.lock().cfs.get(&cf.id).map(|f| move_edit(f, from, target));
+            let edit = edit.ok_or_else(|| dropped(cf))??;
+            return self.install_move(|_| Ok(edit));
+        }
+        let held = self.hold_back(cf)?;
+        let moved = loop {
+            self.wait_uncompacted(cf)?;
+            let moved = self.install_move(|state| {
+                let family = state.cfs.get(&cf.id).ok_or_else(|| dropped(cf))?;
+                let edit = move_edit(family, from, target)?;
+                if edit.is_some() {
+                    self.info(format_args!("[{}] Moving files of level {from}", cf.name));
+                }
+                Ok(edit)
+            });
+            // An ingestion has come in since: its places are reserved for another moment.
+            if !moved.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy) {
+                break moved;
+            }
+        };
+        if moved.is_err() && planted::is(Bug::FailedMoveHolds) {
+            std::mem::forget(held);
+        }
+        moved
+    }
+
+    /// Keeps new compactions of `cf` back, once nobody else does.
+    fn hold_back(&self, cf: &CfData) -> Result<HeldBack<'_>> {
+        let mut state = self.state.lock();
+        loop {
+            self.check_alive(&state)?;
+            let family = state.cfs.get_mut(&cf.id).ok_or_else(|| dropped(cf))?;
+            if !family.plan.is_held() {
+                family.plan.hold();
+                return Ok(HeldBack { db: self, family: cf.id });
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Waits until nothing of `cf` is being compacted or reserved.
+    fn wait_uncompacted(&self, cf: &CfData) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let family = state.cfs.get(&cf.id).ok_or_else(|| dropped(cf))?;
+            if family.plan.running().is_empty() {
+                return Ok(());
+            }
+            self.check_alive(&state)?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Applies what `build` makes of the state. That it refuses is no error of the database.
+    fn install_move(
+        &self,
+        build: impl FnOnce(&mut DbState) -> Result<Option<VersionEdit>>,
+    ) -> Result<()> {
+        let mut refused = None;
+        let built = |state: &mut DbState| match build(state) {
+            Ok(edit) => Ok(EditGroup::from(edit.into_iter().collect::<Vec<_>>())),
+            Err(error) => {
+                refused = Some(error);
+                Ok(EditGroup::default())
+            }
+        };
+        let moved = self.change_versions(built, |_| ());
+        moved.inspect_err(|error| self.background_error(error, Reason::Compaction))?;
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+#[cold]
+fn dropped(cf: &CfData) -> Error {
+    Error::column_family_dropped(cf.name.clone())
+}
+
+/// The edit that moves the files of `from`; None if there is nothing to move.
+fn move_edit(family: &CfState, from: usize, target: i32) -> Result<Option<VersionEdit>> {
+    let version = &family.version;
+    let to = match usize::try_from(target) {
+        Ok(target) => target,
+        // The lowest level number such that everything between is empty and could hold the files.
+        Err(_) => {
+            let bytes = version.level_bytes(from);
+            let fits = |level: &usize| {
+                version.level(*level).is_empty() && family.plan.target_bytes(*level) >= bytes
+            };
+            (1..from).rev().take_while(fits).last().unwrap_or(from)
+        }
+    };
+    if to >= version.num_levels() {
+        return Err(Error::invalid_argument("Target level exceeds number of levels"));
+    }
+    if to + 1 == version.num_levels() && family.data.options().cf_allow_ingest_behind {
+        return Err(Error::invalid_argument("Target level is reserved for ingestion behind"));
+    }
+    let source = version.level(from);
+    if to == from || source.is_empty() {
+        return Ok(None);
+    }
+    let mut between = if to < from { to..from } else { from + 1..to + 1 };
+    if between.any(|level| !version.level(level).is_empty()) {
+        return Err(Error::not_supported(
+            "Levels between source and target are not empty for a move.",
+        ));
+    }
+    if to == 0 && source.len() > 1 {
+        return Err(Error::aborted("Moving more than one file from non-L0 to L0 is not supported"));
+    }
+    if !family.plan.running().is_empty() && !planted::is(Bug::StaleMove) {
+        return Err(Error::busy("the tree is being compacted"));
+    }
+    let mut edit = VersionEdit { column_family: family.data.id, ..VersionEdit::default() };
+    for file in source.files() {
+        edit.deleted_files.push((from, file.number));
+        edit.new_files.push((to, Arc::clone(file)));
+    }
+    Ok(Some(edit))
+}

@@ -1,0 +1,288 @@
+//! Checkpoints: a copy of the database that shares its table files.
+//!
+//! The copy is the state of one moment during the call: the files of the versions, the MANIFEST up
+//! to the edit that made them, and the logs up to the newest record. It is built beside the target,
+//! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
+//! absent. Of several who make one target the first to rename has it.
+//!
+//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there
+//! before that and goes after it. What is there and not held was left by a crash, and goes with the
+//! next checkpoint to that target; directories without such a file are anybody's, and stay.
+//!
+//! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
+//! copying. No file is deleted meanwhile. Suspends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, FileNumber, Result};
+use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
+
+use crate::engine::DbInner;
+use crate::engine::memtable_switch::all_ids;
+use crate::ingest::transfer::{self, is_unlinkable};
+use crate::options::requests::FlushOptions;
+use crate::version::identity::{is_session_id, new_session_id};
+
+/// Names that are tried for such a directory.
+const LOCK_TRIES_MAX: u32 = 10;
+/// Behind the name of a directory in which a checkpoint is built.
+const LOCK_EXTENSION: &str = ".lock";
+
+/// The files of a moment.
+struct Moment {
+    tables: Vec<FileNumber>,
+    manifest: (FileNumber, u64),
+    options: FileNumber,
+    logs: Vec<(FileNumber, u64)>,
+    sequence: u64,
+}
+
+/// Allows deletions again when dropped.
+struct KeepFiles<'a>(&'a DbInner);
+
+impl<'a> KeepFiles<'a> {
+    fn new(db: &'a DbInner) -> Self {
+        db.state.lock().files.deletions_disabled += 1;
+        KeepFiles(db)
+    }
+}
+
+impl Drop for KeepFiles<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().files.deletions_disabled -= 1;
+        self.0.delete_obsolete_files();
+    }
+}
+
+impl DbInner {
+    /// Makes a checkpoint in the new directory `target`.
+    ///
+    /// # Errors
+    /// InvalidArgument if `target` exists, or somebody else has made it meanwhile; Aborted while
+    /// the database resumes from a failed log; the background error; I/O. The target does not exist
+    /// after an error.
+    pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        if self.fs.exists(target)? {
+            return Err(Error::invalid_argument("Directory exists"));
+        }
+        let staging = Staging::new(&*self.fs, target)?;
+        self.info(format_args!(
+            "Started the snapshot process -- creating snapshot in directory {}",
+            target.display()
+        ));
+        let result = self.fill(&staging.dir).and_then(|sequence| {
+            staging.become_target(target)?;
+            self.fs.sync_dir(parent_of(target))?;
+            Ok(sequence)
+        });
+        match result {
+            Ok(sequence) => {
+                self.info(format_args!("Snapshot DONE. All is good"));
+                self.info(format_args!("Snapshot sequence number: {sequence}"));
+                Ok(())
+            }
+            Err(error) => {
+                self.info(format_args!("Snapshot failed -- {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies a moment into `staging`, durably; returns its sequence number.
+    fn fill(self: &Arc<Self>, staging: &Path) -> Result<u64> {
+        let _keep = KeepFiles::new(self);
+        let ids = all_ids(&self.state.lock());
+        // Only shortens the logs to copy, so that opening the checkpoint is fast.
+        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)?;
+        let moment = self.note_moment()?;
+        create_dir_durably(&*self.fs, staging, false)?;
+        let mut linking = true;
+        for &number in &moment.tables {
+            let from = filename::table_file(&self.path, number);
+            self.link_or_copy(&from, &filename::table_file(staging, number), &mut linking)?;
+        }
+        let (manifest, bytes) = moment.manifest;
+        let from = filename::manifest_file(&self.path, manifest);
+        self.copy(&from, &filename::manifest_file(staging, manifest), bytes)?;
+        if moment.options != 0 {
+            let from = filename::options_file(&self.path, moment.options);
+            let bytes = self.fs.file_size(&from)?;
+            self.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
+        }
+        let wal_dir = self.wal_dir();
+        for &(number, bytes) in &moment.logs {
+            let from = filename::log_file(&wal_dir, number);
+            self.copy(&from, &filename::log_file(staging, number), bytes)?;
+        }
+        // The last file makes it a database; this also makes all the names durable.
+        filename::set_current_file(&*self.fs, staging, manifest, true)?;
+        Ok(moment.sequence)
+    }
+
+    /// The files that make up the present state. Under the MANIFEST lock no version changes and so
+    /// no log becomes unnecessary.
+    fn note_moment(&self) -> Result<Moment> {
+        let manifest = self.manifest.lock();
+        if manifest.broken {
+            return Err(Error::io_message("the MANIFEST failed; resume the database first"));
+        }
+        if manifest.held {
+            // The MANIFEST lacks what was flushed since, and the failed log may hold what was
+            // refused.
+            return Err(Error::aborted("the database is recovering from a failed log"));
+        }
+        let path = filename::manifest_file(&self.path, manifest.number);
+        let manifest_bytes = self.fs.file_size(&path)?;
+        let (tables, options) = {
+            let state = self.state.lock();
+            let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
+            (files.collect(), state.files.options_file_number)
+        };
+        let mut wal = self.wal.lock();
+        wal.flush(false)?;
+        Ok(Moment {
+            tables,
+            manifest: (manifest.number, manifest_bytes),
+            options,
+            logs: wal.live(),
+            sequence: self.last_sequence.load(Ordering::Acquire),
+        })
+    }
+
+    /// Gives a table file a second name, or copies it once links have turned out impossible.
+    pub(super) fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
+        if *linking {
+            match self.fs.link(from, to) {
+                Err(error) if is_unlinkable(&error) => *linking = false,
+                result => return result,
+            }
+        }
+        self.copy(from, to, self.fs.file_size(from)?)
+    }
+
+    /// Copies the first `bytes` bytes of a file, durably.
+    fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+        transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
+    }
+}
+
+/// The directory in which a checkpoint is built. Nothing of it stays when this is dropped.
+struct Staging<'a> {
+    fs: &'a dyn FileSystem,
+    dir: PathBuf,
+    lock_file: PathBuf,
+    lock: Option<Box<dyn FileLock>>,
+}
+
+impl<'a> Staging<'a> {
+    fn new(fs: &'a dyn FileSystem, target: &Path) -> Result<Self> {
+        let prefix = staging_prefix(target)?;
+        create_dir_durably(fs, parent_of(target), false)?;
+        remove_left(fs, target, &prefix);
+        let mut tries = 0;
+        loop {
+            let dir = target.with_file_name(format!("{prefix}{}", new_session_id()));
+            let lock_file = lock_of(&dir);
+            match fs.lock(&lock_file) {
+                Ok(lock) => return Ok(Staging { fs, dir, lock_file, lock: Some(lock) }),
+                Err(error) if tries == LOCK_TRIES_MAX => return Err(error),
+                // Somebody may just be looking whether it was left.
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    fn become_target(&self, target: &Path) -> Result<()> {
+        self.fs.rename(&self.dir, target).map_err(|error| match self.fs.exists(target) {
+            Ok(true) => Error::invalid_argument("Directory exists"),
+            _ => error,
+        })
+    }
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        // What fails here is removed by the next checkpoint to this target.
+        drop(remove_dir(self.fs, &self.dir));
+        drop(self.fs.remove(&self.lock_file));
+        self.lock = None;
+    }
+}
+
+/// Removes what was left by those that did not come to their end. What cannot be had now is left to
+/// the next one.
+fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
+    let Ok(names) = fs.list(parent_of(target)) else { return };
+    let staging = |name: &String| {
+        let id = name.strip_prefix(prefix)?.strip_suffix(LOCK_EXTENSION)?;
+        is_session_id(id).then(|| target.with_file_name(format!("{prefix}{id}")))
+    };
+    for dir in names.iter().filter_map(staging) {
+        let lock_file = lock_of(&dir);
+        // Held by whoever still builds.
+        let Ok(lock) = fs.lock(&lock_file) else { continue };
+        drop(remove_dir(fs, &dir));
+        drop(fs.remove(&lock_file));
+        drop(lock);
+    }
+}
+
+fn remove_dir(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    if !fs.exists(dir)? {
+        return Ok(());
+    }
+    for name in fs.list(dir)? {
+        fs.remove(&dir.join(name))?;
+    }
+    fs.remove_dir(dir)
+}
+
+fn lock_of(staging: &Path) -> PathBuf {
+    let mut name = staging.as_os_str().to_os_string();
+    name.push(LOCK_EXTENSION);
+    name.into()
+}
+
+/// What names of directories begin with in which `target` is built: beside it, so that the rename
+/// is one step.
+fn staging_prefix(target: &Path) -> Result<String> {
+    let Some(name) = target.file_name().and_then(std::ffi::OsStr::to_str) else {
+        return Err(Error::invalid_argument(format!(
+            "invalid checkpoint directory name: {}",
+            target.display()
+        )));
+    };
+    Ok(format!("{name}.tmp."))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{Db, MemFs, Options, WriteOptions};
+
+    /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
+    /// back from that, or was when it was started anew, is part of no copy.
+    #[pumice_test_macros::test]
+    fn what_the_manifest_lacks_is_in_no_copy() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let inner = db.inner();
+        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        assert_eq!(inner.note_moment().unwrap().sequence, 1);
+        inner.manifest.lock().hold();
+        assert_eq!(inner.note_moment().err().unwrap().kind(), pumice_base::ErrorKind::Aborted);
+        assert!(inner.manifest.lock().release());
+        let error = inner.note_moment().err().unwrap();
+        assert!(error.to_string().contains("the MANIFEST failed"), "{error}");
+        // The next change makes a MANIFEST that is whole.
+        db.flush(&crate::FlushOptions::default()).unwrap();
+        assert_eq!(inner.note_moment().unwrap().tables.len(), 1);
+        db.close().unwrap();
+    }
+}

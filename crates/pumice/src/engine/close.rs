@@ -1,0 +1,204 @@
+//! Closing a database: finish or stop background work, save what was never logged, let go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::Result;
+use pumice_base::planted::{self, Bug};
+use pumice_memtable::MemTable;
+use pumice_port::pool::Priority;
+use pumice_port::thread;
+
+use crate::engine::DbInner;
+use crate::engine::family_state::CfState;
+use crate::engine::memtable_switch::all_ids;
+use crate::options::requests::FlushOptions;
+use crate::stats::listener::TableFileDeletionInfo;
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// The close that is under way. When it is dropped, by a panic too, those that wait for it go on.
+struct Closing<'a> {
+    db: &'a DbInner,
+    result: Result<()>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        // Those that were on their way in meanwhile.
+        self.db.shutting_down.store(true, Ordering::Release);
+        self.db.state.lock().closed = Some(self.result.clone());
+        self.db.changed.notify_all();
+    }
+}
+
+impl DbInner {
+    /// Closes the database; further calls wait for that and say how it went. From the first moment
+    /// on nothing is written, and writers that wait in a stall fail. Running jobs are finished or
+    /// cancelled, queued ones dropped. Unlogged writes are flushed, even if background work is
+    /// paused, unless `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
+    ///
+    /// # Errors
+    /// The first failure of flushing or closing a file, or the background error that keeps unlogged
+    /// writes from being flushed; the database is closed all the same. Aborted, with nothing done,
+    /// in code that a job calls: it would wait for itself.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        self.mark.check_may_wait()?;
+        if self.closing.swap(true, Ordering::AcqRel) {
+            return self.wait_closed();
+        }
+        let mut closing = Closing { db: self, result: Ok(()) };
+        self.attention.store(true, Ordering::Release);
+        {
+            let _state = self.state.lock();
+            self.changed.notify_all();
+        }
+        self.await_resume();
+        if !self.read_only && !self.options().avoid_flush_during_shutdown {
+            closing.result = self.save_unlogged();
+        }
+        self.shutting_down.store(true, Ordering::Release);
+        self.stop(&mut closing.result);
+        let result = closing.result.clone();
+        drop(closing);
+        if let Some(log) = &self.info_log {
+            log.settle();
+        }
+        result
+    }
+
+    /// The last handle goes. Where a job has it (a listener dropped it, say), which a close waits
+    /// for, another task closes, some time after this call.
+    pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
+        if self.mark.is_inside() {
+            self.close_elsewhere();
+        } else if let Err(error) = self.close() {
+            self.info(format_args!("close failed: {error}"));
+        }
+    }
+
+    fn close_elsewhere(self: &Arc<Self>) {
+        let db = Arc::clone(self);
+        let started = thread::try_spawn("pumice:close", move || db.close_for_last_handle());
+        if started.is_ok() {
+            return;
+        }
+        // A thread of a pool that closed would wait for jobs that wait for that thread.
+        let db = Arc::clone(self);
+        let again = move || {
+            thread::sleep(POLL);
+            db.close_elsewhere();
+        };
+        self.pools.schedule(Priority::Low, "close", Box::new(again));
+    }
+
+    /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
+    /// let finish, or what it flushed would be lost with its log. None begins any more. Its flushes
+    /// run even if background work is paused, or it would not end.
+    fn await_resume(&self) {
+        let mut state = self.state.lock();
+        if state.errors.is_resuming() {
+            state.jobs.saving = true;
+            self.schedule_background(&mut state);
+        }
+        while state.errors.is_resuming() {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// The error of a log that failed, if what it should have held is in no table either.
+    fn check_failed_log(&self) -> Result<()> {
+        let lacks = self.manifest.lock().lacks_failed_log;
+        match self.stopping_error() {
+            Some(error) if lacks => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Flushes what may be in no log.
+    fn save_unlogged(self: &Arc<Self>) -> Result<()> {
+        // Who wrote before the close began has told by then.
+        drop(self.exclusive());
+        let last = self.last_unlogged.load(Ordering::Relaxed);
+        let may_hold = |mem: &MemTable| !mem.is_empty() && mem.first_seq() <= last;
+        let ids = {
+            let mut state = self.state.lock();
+            let unsaved =
+                |cf: &CfState| may_hold(&cf.mem) || cf.imm.iter().any(|m| may_hold(&m.mem));
+            if last == 0 || !state.cfs.values().any(unsaved) {
+                return Ok(());
+            }
+            if let Some(error) = state.errors.current() {
+                return Err(error.clone());
+            }
+            state.jobs.saving = true;
+            all_ids(&state)
+        };
+        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
+    }
+
+    /// Waits for the task that closes the database. Jobs and listeners must not: it waits for them.
+    fn wait_closed(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(result) = &state.closed {
+                return result.clone();
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Stops everything without flushing.
+    fn stop(self: &Arc<Self>, result: &mut Result<()>) {
+        self.attention.store(true, Ordering::Release);
+        {
+            let mut state = self.state.lock();
+            self.changed.notify_all();
+            self.expiry_changed.notify_all();
+            self.regulator.wake();
+            while state.jobs.scheduled_flushes > 0
+                || state.has_compaction_jobs()
+                || state.tasks.awaiting_retry
+                || state.tasks.tuning
+                || state.tasks.regulating
+                || state.tasks.expiry.waiting
+                || state.jobs.running_deletions > 0
+                || state.jobs.running_ingestions > 0
+                || state.errors.is_resuming()
+            {
+                if state.jobs.bottom_compactions > 0 {
+                    drop(state);
+                    self.drop_forwarded();
+                    state = self.state.lock();
+                }
+                state = self.changed.wait_timeout(state, POLL).0;
+            }
+        }
+        if !self.read_only {
+            let deleted = self.let_go(result);
+            let _inside = self.mark.enter_job(); // Others wait for this close.
+            self.tell_deleted(&deleted);
+        } else if planted::is(Bug::ReadOnlyCloseDeletes) {
+            *result = self.delete_unreferenced_files(false);
+        }
+    }
+
+    /// Closes the files and gives the directory free; what the listeners are to hear.
+    fn let_go(&self, result: &mut Result<()>) -> Vec<TableFileDeletionInfo> {
+        // The last writer is done once leadership can be had.
+        let _alone = self.exclusive();
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
+        let closed = self.wal_at_rest().close(false);
+        let manifest = self.close_manifest().and(self.check_failed_log());
+        if result.is_ok() {
+            *result = closed.and(manifest);
+        }
+        // What the last jobs made obsolete, while the directory is still ours.
+        let deleted = self.delete_silently();
+        self.untrack_tables();
+        self.info(format_args!("Shutdown complete"));
+        *self.lock.lock() = None;
+        deleted
+    }
+}

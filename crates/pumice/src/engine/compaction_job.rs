@@ -1,0 +1,600 @@
+//! A compaction job: picked, moved or run in parts, installed.
+//!
+//! Thread safety: picking and installing happen under the engine's locks, running under none; the
+//! version keeps the inputs. The outputs of failed jobs become obsolete; `retry` runs them again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
+use pumice_env::{IoClass, JobIo};
+use pumice_manifest::{FileMetaData, Version, VersionEdit};
+use pumice_port::lane::Floor;
+use pumice_port::pool::Priority;
+use pumice_port::sync::{Mutex, MutexGuard};
+use pumice_port::{thread, time};
+
+use crate::compaction::env::{CompactionEnv, LaneKind};
+use crate::compaction::picker::{CompactionPick, CompactionReason, Reach};
+use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
+use crate::engine::error_handler::Reason;
+use crate::engine::family_state::CfState;
+use crate::engine::manual_compaction::ManualTicket;
+use crate::engine::{DbInner, DbState};
+use crate::options::CompactionStyle;
+use crate::read::range_del::truncate_to_file;
+use crate::stats::{CompactionStats, HistogramKind, Ticker};
+use crate::version::family::CfData;
+
+/// A picked compaction.
+pub(crate) struct CompactionWork {
+    pub cf: Arc<CfData>,
+    pub version: Arc<Version>,
+    pub pick: CompactionPick,
+    /// Number in the column family's list of running compactions.
+    pub id: u64,
+    pub base_level: usize,
+    pub max_subcompactions: usize,
+    pub manual: Option<ManualTicket>,
+    /// The account of its writes.
+    pub io: Option<Arc<JobIo>>,
+}
+
+impl DbInner {
+    /// Runs one due compaction after the other. Body of a pool job; whether there was one.
+    pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        let mut worked = false;
+        while let Some(work) = self.pick_compaction(&mut state) {
+            worked = true;
+            if self.is_for_bottom(&work) {
+                self.forward(&mut state, work);
+                continue;
+            }
+            let deep = usize::from(work.is_deep());
+            let merge = usize::from(work.io_class() == IoClass::Merge);
+            state.jobs.running_compactions += 1;
+            state.jobs.running_deep += deep;
+            state.jobs.running_merges += merge;
+            state = self.run_compaction(state, work);
+            state.jobs.running_compactions -= 1;
+            state.jobs.running_deep -= deep;
+            state.jobs.running_merges -= merge;
+        }
+        state.jobs.compaction_wanted = false;
+        worked
+    }
+
+    /// Runs a picked compaction without the lock.
+    fn run_compaction<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, DbState>,
+        mut work: CompactionWork,
+    ) -> MutexGuard<'a, DbState> {
+        self.account(&mut state, &mut work);
+        let lane = self.lane_of(&state, &work);
+        drop(state);
+        let compacted = thread::contain("Compaction", || self.compact(&work, lane));
+        let result = compacted.and_then(|result| result);
+        if let Err(error) = &result {
+            // First: who waited for the compaction finds the database in the state that it left.
+            self.background_error(error, Reason::Compaction);
+        }
+        let mut state = self.state.lock();
+        self.compaction_ended(&mut state, &work, &result);
+        state
+    }
+
+    /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
+    /// it takes longest, and nobody waits for it.
+    fn is_for_bottom(&self, work: &CompactionWork) -> bool {
+        let pick = &work.pick;
+        let rewrites = !pick.is_trivial_move && !pick.is_deletion;
+        let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
+        let last = work.version.num_levels() - 1 - reserved;
+        rewrites
+            && pick.output_level > 0
+            && pick.output_level == last
+            && self.pools.background_threads(Priority::Bottom) > 0
+            && self.pools.start_first(Priority::Bottom).is_ok()
+    }
+
+    /// Hands a picked compaction to the bottom pool. It does not count to those that may be
+    /// scheduled otherwise: the pool's threads limit it.
+    fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
+        state.jobs.bottom_compactions += 1;
+        let db = Arc::clone(self);
+        let body = move |db: &Arc<Self>| {
+            drop(db.run_compaction(db.state.lock(), work));
+            true
+        };
+        let job =
+            Box::new(move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body));
+        self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
+    }
+
+    /// Tells this database's queued jobs from those of others.
+    fn job_tag(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// Takes back what the bottom pool has not begun: it may have no thread any more. For the close
+    /// of the database.
+    pub(crate) fn drop_forwarded(&self) {
+        let dropped = self.pools.unschedule(Priority::Bottom, self.job_tag());
+        if dropped > 0 {
+            let mut state = self.state.lock();
+            state.jobs.bottom_compactions -= dropped;
+            state.manual.give_up(&Error::shutdown("the database is closed"));
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next compaction to run, manual ones first; registered as running.
+    fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stopping_jobs().is_some()
+            || state.jobs.paused > 0
+        {
+            return None;
+        }
+        if let Some(work) = self.pick_manual(state) {
+            return Some(work);
+        }
+        if state.manual.excludes_automatic() {
+            return None;
+        }
+        let reach = self.reach(state);
+        let (work, passed_over) = self.next_automatic(state, reach);
+        for id in passed_over {
+            self.queue_compaction(state, id);
+        }
+        if let Some(work) = &work {
+            // There may be more to do elsewhere in the tree.
+            self.queue_compaction(state, work.cf.id);
+            self.schedule_background(state);
+        }
+        work
+    }
+
+    /// What may start now: under the adaptive policy one thread of several is kept for what writers
+    /// wait for.
+    fn reach(&self, state: &DbState) -> Reach {
+        let (_, limit) = self.options().background_limits();
+        if !self.is_adaptive() || limit <= 1 {
+            return Reach::All;
+        }
+        let others = state.jobs.running_compactions - state.jobs.running_merges;
+        match self.may_keep_for_merges() {
+            true if others + 1 >= limit => Reach::Merges,
+            false if state.jobs.running_deep + 1 >= limit => Reach::Upper,
+            _ => Reach::All,
+        }
+    }
+
+    /// The most urgent compaction within `reach` of the first family in the queue that has one,
+    /// registered as running; and the families that may have one beyond it.
+    fn next_automatic(
+        &self,
+        state: &mut DbState,
+        reach: Reach,
+    ) -> (Option<CompactionWork>, Vec<u32>) {
+        let freed = self.caught_up_below();
+        let mut passed_over = Vec::new();
+        let due = |state: &DbState| {
+            let mut queue = state.jobs.compaction_queue.iter();
+            queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
+        };
+        while let Some(id) = due(state).and_then(|at| state.jobs.compaction_queue.remove(at)) {
+            let Some(cf) = state.cfs.get_mut(&id) else { continue };
+            cf.compaction_queued = false;
+            if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
+                continue;
+            }
+            let version = Arc::clone(&cf.version);
+            let Some((running, pick)) = cf.plan.pick(&version, freed, reach) else {
+                passed_over.extend((reach != Reach::All).then_some(id));
+                continue;
+            };
+            let work = CompactionWork {
+                cf: Arc::clone(&cf.data),
+                version,
+                pick,
+                id: running,
+                base_level: cf.plan.base_level(),
+                max_subcompactions: self.options().max_subcompactions.max(1) as usize,
+                manual: None,
+                io: None,
+            };
+            return (Some(work), passed_over);
+        }
+        (None, passed_over)
+    }
+
+    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
+        let freed = self.caught_up_below();
+        if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+            let version = Arc::clone(&cf.version);
+            cf.plan.finished(&version, work.id, freed);
+            if let Some(io) = &work.io {
+                self.level0_ended(cf, io, result.is_ok());
+            }
+            self.update_stall(cf);
+            match result {
+                Ok(()) => {
+                    cf.compaction_retry.succeeded();
+                    state.errors.compaction_found_no_space = false;
+                }
+                Err(error) => cf.compaction_retry.failed(error),
+            }
+        }
+        if result.is_err() {
+            self.await_retry(state);
+        }
+        if let Some(ticket) = &work.manual {
+            state.manual.piece_done(ticket, result.clone());
+        }
+        self.queue_compaction(state, work.cf.id);
+        self.changed.notify_all();
+    }
+
+    fn compact(self: &Arc<Self>, work: &CompactionWork, lane: LaneKind) -> Result<()> {
+        if work.pick.is_trivial_move {
+            return self.move_files(work);
+        }
+        if work.pick.is_deletion {
+            return self.drop_files(work);
+        }
+        // Moves and deletions need none.
+        let _room = self.reserve_room(work)?;
+        let started = time::now_micros();
+        let job = self.note_compaction_begin(work);
+        let result = self.rewrite(work, lane, job, started);
+        if let Err(error) = &result {
+            self.note_compaction_failed(job, work, error);
+        }
+        result
+    }
+
+    fn rewrite(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+        lane: LaneKind,
+        job: u64,
+        started_micros: u64,
+    ) -> Result<()> {
+        let context = self.job_context(work, lane)?;
+        let written = self.run_parts(work, &context);
+        let numbers = std::mem::take(&mut *context.outputs.lock());
+        let (files, part) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                let mut state = self.state.lock();
+                numbers.iter().for_each(|number| self.discard_output(&mut state, *number));
+                return Err(error);
+            }
+        };
+        let installed = self.install(work, &files);
+        {
+            let mut state = self.state.lock();
+            let dropped = |e: &Error| e.kind() == ErrorKind::ColumnFamilyDropped;
+            for number in &numbers {
+                match &installed {
+                    Ok(()) => _ = state.files.pending_outputs.remove(number),
+                    Err(error) if dropped(error) => self.discard_output(&mut state, *number),
+                    Err(_) => self.abandon_output(&mut state, *number),
+                }
+            }
+        }
+        installed?;
+        if let Some(ticket) = &work.manual {
+            self.state.lock().manual.wrote(ticket, &numbers);
+        }
+        let micros = time::now_micros() - started_micros;
+        let counts = self.count_compaction(work, &files, &part, micros);
+        self.note_compaction_end(job, work, &files, &counts, part.parts);
+        Ok(())
+    }
+
+    /// Files change level without being read.
+    fn move_files(&self, work: &CompactionWork) -> Result<()> {
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        let mut bytes = 0;
+        let moved = |(level, _): &(usize, &Arc<FileMetaData>)| *level != work.pick.output_level;
+        for (level, file) in work.pick.input_files().filter(moved) {
+            edit.deleted_files.push((level, file.number));
+            edit.new_files.push((work.pick.output_level, Arc::clone(file)));
+            bytes += file.file_size;
+        }
+        self.add_cursor(work, &mut edit);
+        self.change_inputs(work, edit)?;
+        self.info(format_args!(
+            "[{}] Moved {} files to level-{} {bytes} bytes",
+            work.cf.name,
+            work.pick.input_files().filter(moved).count(),
+            work.pick.output_level
+        ));
+        work.cf.stats.moved(work.pick.output_level, bytes);
+        Ok(())
+    }
+
+    /// FIFO compaction: the oldest files leave the tree.
+    fn drop_files(&self, work: &CompactionWork) -> Result<()> {
+        let started = time::now_micros();
+        let job = self.note_compaction_begin(work);
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        edit.deleted_files.extend(work.pick.input_files().map(|(level, f)| (level, f.number)));
+        let count = edit.deleted_files.len();
+        if let Err(error) = self.change_inputs(work, edit) {
+            self.note_compaction_failed(job, work, &error);
+            return Err(error);
+        }
+        if let Some(ticker) = match work.pick.reason {
+            CompactionReason::FifoMaxSize => Some(Ticker::FifoMaxSizeCompactions),
+            CompactionReason::FifoTtl => Some(Ticker::FifoTtlCompactions),
+            _ => None,
+        } {
+            self.tick(ticker, 1);
+        }
+        self.info(format_args!(
+            "[{}] Deleted {count} files of level {}, {} bytes",
+            work.cf.name,
+            work.pick.start_level,
+            work.pick.input_bytes()
+        ));
+        let micros = time::now_micros() - started;
+        let counts = CompactionStats { count: 1, micros, ..CompactionStats::default() };
+        work.cf.stats.compacted(work.pick.output_level, &counts);
+        self.note_compaction_end(job, work, &[], &counts, 0);
+        Ok(())
+    }
+
+    fn add_cursor(&self, work: &CompactionWork, edit: &mut VersionEdit) {
+        if let Some(cursor) = &work.pick.next_cursor {
+            edit.compact_cursors.push((work.pick.start_level, cursor.clone()));
+        }
+    }
+
+    fn job_context(
+        self: &Arc<Self>,
+        work: &CompactionWork,
+        lane: LaneKind,
+    ) -> Result<Arc<JobContext>> {
+        let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
+        Ok(Arc::new(JobContext {
+            env: Arc::clone(self) as Arc<dyn CompactionEnv>,
+            cf: Arc::clone(&work.cf),
+            version: Arc::clone(&work.version),
+            pick: work.pick.clone(),
+            base_level: work.base_level,
+            snapshots: self.compaction_snapshots(),
+            tombstones: input_tombstones(work)?,
+            oldest_ancestor_time: oldest_time(work),
+            expected_bytes: input_bytes.min(work.pick.max_output_file_size),
+            io: work.io.clone(),
+            lane,
+            floor: Floor::of_caller(),
+            outputs: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// What must stay readable as it is.
+    fn compaction_snapshots(&self) -> Vec<SequenceNumber> {
+        if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { self.snapshots.sequences() }
+    }
+
+    /// Runs the parts of a job, each on its own thread, and joins their results.
+    /// The output files are durable after that.
+    fn run_parts(
+        &self,
+        work: &CompactionWork,
+        job: &Arc<JobContext>,
+    ) -> Result<(Vec<Arc<FileMetaData>>, SubcompactionResult)> {
+        let mut bounds = vec![None];
+        bounds.extend(split_points(work).into_iter().map(Some));
+        bounds.push(None);
+        let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
+        let mut handles = Vec::new();
+        // Parts that no thread could be had for are done here, behind the first.
+        let mut own = vec![ranges[0].clone()];
+        for range in &ranges[1..] {
+            let (job, (start, end)) = (Arc::clone(job), range.clone());
+            let part = move || subcompaction::run(&job, start, end);
+            match thread::try_spawn("pumice:sub", part) {
+                Ok(handle) => handles.push(handle),
+                Err(_) => own.push(range.clone()),
+            }
+        }
+        let run = |(start, end)| {
+            thread::contain("Compaction", || subcompaction::run(job, start, end))
+                .and_then(|result| result)
+        };
+        let mut results: Vec<_> = own.into_iter().map(run).collect();
+        for handle in handles {
+            results.push(handle.join().and_then(|result| result));
+        }
+        let mut files = Vec::new();
+        let mut sum = SubcompactionResult::default();
+        for result in results {
+            let part = result?;
+            files.extend(part.files);
+            sum.cpu_micros += part.cpu_micros;
+            sum.parts += part.parts;
+            sum.counts.entries_in += part.counts.entries_in;
+            sum.counts.dropped_hidden += part.counts.dropped_hidden;
+            sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
+            sum.counts.dropped_range_deleted += part.counts.dropped_range_deleted;
+            sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
+        }
+        if !planted::is(Bug::CompactionDirNotSynced) {
+            self.fs.sync_dir(&self.path)?;
+        }
+        self.verify_entry_count(work, &sum)?;
+        if work.cf.is_dropped() {
+            return Err(Error::column_family_dropped(work.cf.name.clone()));
+        }
+        Ok((files, sum))
+    }
+
+    /// What was read must be what the inputs' properties say they hold.
+    fn verify_entry_count(&self, work: &CompactionWork, sum: &SubcompactionResult) -> Result<()> {
+        if !self.options().compaction_verify_record_count {
+            return Ok(());
+        }
+        let mut expected = 0u64;
+        for (_, file) in work.pick.input_files() {
+            let Some(stats) = file.stats.get() else { return Ok(()) };
+            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
+            expected = expected.saturating_add(points);
+        }
+        if expected != sum.counts.entries_in {
+            return Err(Error::corruption(format!(
+                "Compaction number of input keys does not match number of keys processed. \
+                 Expected {expected} but processed {}.",
+                sum.counts.entries_in
+            )));
+        }
+        Ok(())
+    }
+
+    fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
+        let mut edit = VersionEdit { column_family: work.cf.id, ..VersionEdit::default() };
+        for (level, file) in work.pick.input_files() {
+            edit.deleted_files.push((level, file.number));
+        }
+        for file in files {
+            edit.new_files.push((work.pick.output_level, Arc::clone(file)));
+        }
+        self.add_cursor(work, &mut edit);
+        self.change_inputs(work, edit)
+    }
+
+    /// Applies an edit that takes the inputs of `work` from where they were when it was picked.
+    /// They are still there: whoever else changes the tree leaves alone what is being compacted.
+    fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
+        debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
+        self.change_versions(|_| Ok(edit.into()), |_| ())
+    }
+
+    fn count_compaction(
+        &self,
+        work: &CompactionWork,
+        files: &[Arc<FileMetaData>],
+        part: &SubcompactionResult,
+        micros: u64,
+    ) -> CompactionStats {
+        let bytes_at = |same: bool| -> u64 {
+            let inputs = work.pick.input_files();
+            let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
+            at.map(|(_, file)| file.file_size).sum()
+        };
+        let counts = &part.counts;
+        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
+        let job = CompactionStats {
+            count: 1,
+            micros,
+            cpu_micros: part.cpu_micros,
+            bytes_read_non_output_levels: bytes_at(false),
+            bytes_read_output_level: bytes_at(true),
+            bytes_written: files.iter().map(|f| f.file_size).sum(),
+            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
+            bytes_moved: 0,
+            num_input_records: counts.entries_in,
+            num_dropped_records: counts.dropped_hidden
+                + counts.dropped_obsolete
+                + counts.dropped_range_deleted
+                + counts.dropped_by_filter,
+        };
+        work.cf.stats.compacted(work.pick.output_level, &job);
+        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
+        self.tick(Ticker::CompactReadBytes, read);
+        self.tick(Ticker::CompactWriteBytes, job.bytes_written);
+        let by_reason = match work.pick.reason {
+            CompactionReason::FilesMarkedForCompaction => {
+                Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
+            }
+            CompactionReason::PeriodicCompaction => {
+                Some((Ticker::CompactReadBytesPeriodic, Ticker::CompactWriteBytesPeriodic))
+            }
+            CompactionReason::Ttl => {
+                Some((Ticker::CompactReadBytesTtl, Ticker::CompactWriteBytesTtl))
+            }
+            _ => None,
+        };
+        if let Some((read_ticker, write_ticker)) = by_reason {
+            self.tick(read_ticker, read);
+            self.tick(write_ticker, job.bytes_written);
+        }
+        self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
+        self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
+        self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
+        self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
+        self.tick(Ticker::CompactionCpuTotalTime, job.cpu_micros);
+        self.measure(HistogramKind::CompactionTime, micros);
+        self.measure(HistogramKind::CompactionCpuTime, job.cpu_micros);
+        let inputs = work.pick.input_files().count() as u64;
+        self.measure(HistogramKind::NumFilesInSingleCompaction, inputs);
+        if part.parts > 1 {
+            self.measure(HistogramKind::NumSubcompactionsScheduled, part.parts as u64);
+        }
+        job
+    }
+
+    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
+    pub(crate) fn caught_up_below(&self) -> u64 {
+        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
+    }
+}
+
+/// All range tombstones of the inputs, cut to their files' bounds.
+fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
+    let comparator = work.cf.comparator();
+    let tables = work.cf.tables();
+    let mut all = Vec::new();
+    for (level, file) in work.pick.input_files() {
+        if let Some(list) = tables.table_at(file, level)?.range_tombstones() {
+            truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
+        }
+    }
+    Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
+}
+
+/// Since when the oldest input's data is in the tree, as far as that is known; else now.
+fn oldest_time(work: &CompactionWork) -> u64 {
+    let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
+    times.filter(|time| *time > 0).min().unwrap_or_else(time::wall_seconds)
+}
+
+/// User keys that cut the inputs into parts of about equal bytes.
+fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
+    let parts = work.max_subcompactions;
+    let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
+    let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
+    // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
+    if parts < 2 || !worthwhile || work.pick.output_level == 0 {
+        return Vec::new();
+    }
+    let comparator = work.cf.comparator();
+    let mut starts: Vec<(&[u8], u64)> = work
+        .pick
+        .input_files()
+        .map(|(_, file)| (file.smallest_user_key(), file.file_size))
+        .collect();
+    starts.sort_by(|a, b| comparator.compare(a.0, b.0));
+    let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
+    let share = total / parts as u64 + 1;
+    let mut points: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0;
+    let mut last = starts.first().map(|(key, _)| *key).unwrap_or_default();
+    for (key, size) in &starts {
+        let fresh = comparator.compare(key, last).is_gt();
+        if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
+            points.push(key.to_vec());
+            last = key;
+        }
+        bytes += size;
+    }
+    points
+}

@@ -1,0 +1,198 @@
+//! Auto-tuned compaction in a database: who is tuned, and what a verdict does.
+//!
+//! - Guarded: column families with `auto_tuned_compaction`. Stall thresholds stay on. Compaction is
+//!   enabled again by a verdict, by a timer when nothing drains, and as soon as the family slows or
+//!   stops writes; compactions are then scheduled at once.
+//! - Seed: all column families under `background_policy=seed_rule`. While compaction is disabled
+//!   neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the next
+//!   version to be installed obeys.
+//!
+//! Thread safety: `Deferral` belongs to the state lock. `switch_compactions` takes it; the caller
+//! holds no lock.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+use pumice_env::RateLimiterEvents;
+use pumice_port::time;
+use pumice_table::TableReason;
+
+use crate::control::drain_rule::{Drainer, Verdict};
+use crate::control::tuner::{CompactionSwitch, JobEvents, Tuner};
+use crate::engine::family_state::CfState;
+use crate::engine::{DbInner, DbState};
+use crate::options::{BackgroundPolicy, ColumnFamilyOptions, DbOptions};
+use crate::stats::Ticker;
+
+/// Automatic compactions of a column family make way for flushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Deferral {
+    #[default]
+    None,
+    Guarded,
+    Seed,
+}
+
+/// Refuses a family that wants to be tuned by a limiter that is not there.
+pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
+    if family.auto_tuned_compaction && options.rate_limiter.is_none() {
+        return Err(Error::invalid_argument(
+            "auto_tuned_compaction: needs a rate_limiter, whose use it goes by",
+        ));
+    }
+    Ok(())
+}
+
+/// The tuner of a database with these options.
+pub(crate) fn new_tuner(options: &DbOptions) -> Option<Arc<Tuner>> {
+    let limiter = options.rate_limiter.as_ref()?;
+    Some(Arc::new(Tuner::new(limiter.refill_period_us())))
+}
+
+impl CfState {
+    /// In which form the family is tuned; `None` if it is not.
+    fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
+        match policy {
+            BackgroundPolicy::SeedRule => Deferral::Seed,
+            BackgroundPolicy::Static | BackgroundPolicy::DrainAutoTune
+                if self.data.options().auto_tuned_compaction =>
+            {
+                Deferral::Guarded
+            }
+            _ => Deferral::None,
+        }
+    }
+}
+
+impl DbInner {
+    /// Receiver of what a job's requests to the rate limiter come to.
+    pub(crate) fn job_events(&self, reason: TableReason) -> Option<Arc<dyn RateLimiterEvents>> {
+        let db = self.me.get().and_then(Weak::upgrade);
+        let (Some(tuner), Some(db)) = (&self.tuner, db) else {
+            return self.options().rate_events();
+        };
+        let job = match reason {
+            TableReason::CompactionLevel0 | TableReason::Compaction => Drainer::Compaction,
+            TableReason::Flush | TableReason::Recovery | TableReason::Other => Drainer::Flush,
+        };
+        Some(Arc::new(JobEvents {
+            statistics: self.statistics.clone(),
+            tuner: Arc::clone(tuner),
+            switch: db,
+            job,
+        }))
+    }
+
+    /// Column families or options have changed: counts drains if somebody is tuned.
+    pub(crate) fn refresh_tuning(&self, state: &DbState) {
+        let Some(tuner) = &self.tuner else { return };
+        let policy = self.options().background_policy;
+        let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
+        tuner.set_active(tuned);
+        if policy != BackgroundPolicy::SeedRule {
+            self.regulator.seed_disabled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Brings a family's deferral up to date with the options and, in the seed's form, with the
+    /// last verdict. Requires: state lock held.
+    pub(crate) fn refresh_deferral(&self, cf: &mut CfState) {
+        cf.deferral = match cf.tuned(self.options().background_policy) {
+            Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
+            Deferral::Seed if self.regulator.seed_disabled.load(Ordering::Relaxed) => {
+                Deferral::Seed
+            }
+            _ => Deferral::None,
+        };
+    }
+
+    fn switch_guarded(self: &Arc<Self>, verdict: Verdict) {
+        let policy = self.options().background_policy;
+        let mut state = self.state.lock();
+        if verdict == Verdict::Disable && !self.start_timer(&mut state) {
+            return;
+        }
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            let Some(cf) = state.cfs.get_mut(&id) else { continue };
+            if cf.tuned(policy) != Deferral::Guarded {
+                continue;
+            }
+            let before = cf.deferral;
+            // Not while writes already wait for compactions.
+            let defer = verdict == Verdict::Disable && !cf.stall.is_for_compaction();
+            cf.deferral = if defer { Deferral::Guarded } else { Deferral::None };
+            if cf.deferral != before {
+                let word = if defer { "disabled" } else { "enabled" };
+                self.info(format_args!("[{}] Automatic compaction {word}", cf.data.name));
+            }
+            self.queue_compaction(&mut state, id);
+        }
+        self.schedule_background(&mut state);
+        self.changed.notify_all();
+    }
+
+    /// Has somebody look while no request does. False if no thread can be had: then nothing may be
+    /// deferred.
+    fn start_timer(self: &Arc<Self>, state: &mut DbState) -> bool {
+        if state.tasks.tuning {
+            return true;
+        }
+        let db = Arc::clone(self);
+        let task = move || db.watch_drains();
+        state.tasks.tuning = pumice_port::thread::try_spawn("pumice:tuner", task).is_ok();
+        state.tasks.tuning
+    }
+
+    /// Body of the timer's task: ends when nothing is deferred any more.
+    fn watch_drains(self: Arc<Self>) {
+        let Some(tuner) = &self.tuner else { return };
+        let interval = tuner.interval_micros();
+        let deferred =
+            |state: &DbState| state.cfs.values().any(|cf| cf.deferral == Deferral::Guarded);
+        let mut state = self.state.lock();
+        let mut next = time::now_micros().saturating_add(interval);
+        loop {
+            if self.shutting_down.load(Ordering::Acquire) || !deferred(&state) {
+                break;
+            }
+            let now = time::now_micros();
+            if now < next {
+                let wait = Duration::from_micros(next - now);
+                state = self.changed.wait_timeout(state, wait).0;
+                continue;
+            }
+            next = now.saturating_add(interval);
+            drop(state);
+            match tuner.look_at_rest() {
+                None | Some(Verdict::Hold) => {}
+                Some(verdict) => self.switch_compactions(verdict),
+            }
+            state = self.state.lock();
+        }
+        state.tasks.tuning = false;
+        self.changed.notify_all();
+    }
+}
+
+impl CompactionSwitch for DbInner {
+    fn switch_compactions(&self, verdict: Verdict) {
+        if verdict == Verdict::Hold {
+            return;
+        }
+        let disable = verdict == Verdict::Disable;
+        if disable {
+            self.tick(Ticker::CompactionDisabledCount, 1);
+        }
+        if self.options().background_policy == BackgroundPolicy::SeedRule {
+            // As the original: the next change of the tree sees it, and schedules.
+            self.regulator.seed_disabled.store(disable, Ordering::Relaxed);
+            return;
+        }
+        if let Some(me) = self.me.get().and_then(Weak::upgrade) {
+            me.switch_guarded(verdict);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Creating and dropping column families.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::dbformat::COLUMN_FAMILY_ID_MAX;
+use pumice_base::{Error, InternalKeyComparator, Result};
+use pumice_manifest::{Version, VersionEdit};
+
+use crate::callbacks::has_code;
+use crate::engine::compaction_tuning::check_tuned;
+use crate::engine::error_handler::Reason;
+use crate::engine::manifest_log::EditGroup;
+use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
+use crate::engine::{CfMap, DbInner, DbState};
+use crate::recovery::version_recovery::RecoveredFamily;
+use crate::version::family::ColumnFamily;
+
+impl DbInner {
+    /// Creates a column family and records it in MANIFEST and OPTIONS.
+    ///
+    /// # Errors
+    /// InvalidArgument if the name is taken or the options are impossible; the background error;
+    /// I/O.
+    pub(crate) fn create_column_family(
+        self: &Arc<Self>,
+        descriptor: &ColumnFamilyDescriptor,
+    ) -> Result<ColumnFamily> {
+        self.check_writable()?;
+        let handle = self.create_family(&descriptor.sanitized(&self.options(), self.mark)?)?;
+        self.write_options_file()?;
+        Ok(handle)
+    }
+
+    /// As `create_column_family`, without the OPTIONS file.
+    pub(crate) fn create_family(
+        self: &Arc<Self>,
+        descriptor: &ColumnFamilyDescriptor,
+    ) -> Result<ColumnFamily> {
+        self.with_errors_told(self.create_alone(descriptor))
+    }
+
+    fn create_alone(self: &Arc<Self>, descriptor: &ColumnFamilyDescriptor) -> Result<ColumnFamily> {
+        check_tuned(&self.options(), &descriptor.options)?;
+        if has_code(&descriptor.options) {
+            self.runs_code.store(true, Ordering::Relaxed);
+        }
+        let _alone = self.exclusive_here()?;
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
+        let name = descriptor.name.as_str();
+        if name.is_empty() {
+            return Err(Error::invalid_argument("A column family needs a name"));
+        }
+        if self.wal.lock().has_unsynced_before() {
+            // With one family a flush may go ahead of logs; with two what it is of may not.
+            self.flush_wal_as_leader(true)?;
+        }
+        let mut manifest = self.manifest.lock();
+        let id = {
+            let mut state = self.state.lock();
+            if state.cfs.values().any(|cf| cf.data.name == name) {
+                return Err(Error::invalid_argument("Column family already exists"));
+            }
+            if state.max_column_family >= COLUMN_FAMILY_ID_MAX {
+                return Err(Error::aborted("no id is left for a column family"));
+            }
+            state.max_column_family += 1;
+            state.max_column_family
+        };
+        let comparator = descriptor.options.comparator.clone();
+        let log_number = self.wal.lock().number();
+        let family = RecoveredFamily {
+            name: name.to_string(),
+            log_number,
+            version: Version::empty(
+                InternalKeyComparator::new(comparator.clone()),
+                descriptor.options.num_levels as usize,
+            ),
+        };
+        let manager = self.write_buffer_manager.clone();
+        let family = new_family_state(&self.open_tables, manager, id, descriptor, family)?;
+        let data = Arc::clone(&family.data);
+        let edit = VersionEdit {
+            column_family: id,
+            add_column_family: Some(name.to_string()),
+            comparator: Some(comparator.name().to_string()),
+            log_number: Some(log_number),
+            max_column_family: Some(id),
+            ..VersionEdit::default()
+        };
+        let created = self.apply_edits(&mut manifest, EditGroup::from(edit), |state| {
+            state.cfs.insert(id, family);
+            self.publish_families(state);
+        });
+        drop(manifest);
+        // Still alone: nobody writes before the error stops writes.
+        created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
+        self.info(format_args!("Created column family [{name}] (ID {id})"));
+        Ok(ColumnFamily::new(data, Arc::downgrade(self)))
+    }
+
+    /// Drops a column family. Its data stays readable through handles and iterators that exist;
+    /// its files go with the last of them.
+    ///
+    /// # Errors
+    /// InvalidArgument for the default column family or one already dropped; the background error,
+    /// unless the disk is full; Aborted if then the MANIFEST has failed as well, which must have
+    /// room for a record; I/O.
+    pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
+        self.check_writable()?;
+        if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
+            return Err(Error::invalid_argument("Can't drop default column family"));
+        }
+        let full = self.with_errors_told(self.drop_alone(cf))?;
+        self.info(format_args!("Dropped column family with id {}", cf.id()));
+        // Who resumes writes it again.
+        self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })
+    }
+
+    /// Whether the disk is full, on which it is a way out.
+    fn drop_alone(self: &Arc<Self>, cf: &ColumnFamily) -> Result<bool> {
+        let _alone = self.exclusive_here()?;
+        let error = self.stopping_error();
+        let full = error.as_ref().is_some_and(Error::is_no_space);
+        if let Some(error) = error.filter(|_| !full) {
+            return Err(error);
+        }
+        let mut manifest = self.manifest.lock();
+        if cf.data.is_dropped() {
+            return Err(Error::invalid_argument("Column family already dropped!"));
+        }
+        let edit = VersionEdit {
+            column_family: cf.id(),
+            drop_column_family: true,
+            ..VersionEdit::default()
+        };
+        // Only then: a MANIFEST that starts with this edit must still have the family.
+        let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
+            cf.data.dropped.store(true, Ordering::Release);
+            self.remove_family(state, cf.id());
+        });
+        drop(manifest);
+        // The drop may be durable all the same: no write may be accepted until a new MANIFEST says
+        // otherwise.
+        dropped.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
+        Ok(full)
+    }
+
+    fn remove_family(&self, state: &mut DbState, id: u32) {
+        let Some(family) = state.cfs.remove(&id) else { return };
+        // No job may ever start for it, so none would take it out.
+        state.jobs.flush_queue.retain(|queued| *queued != id);
+        state.jobs.compaction_queue.retain(|queued| *queued != id);
+        self.controller.forget(family.stall);
+        self.give_up_memory(&family);
+        let uncache = family.data.options().uncache_aggressiveness;
+        for file in family.files() {
+            self.table_left(state, file, uncache, true);
+        }
+        self.publish_families(state);
+        self.refresh_wal_settings(state);
+    }
+
+    fn publish_families(&self, state: &DbState) {
+        let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
+        self.cfs.store(Arc::new(CfMap::new(families)));
+        self.refresh_wal_settings(state);
+        self.refresh_tuning(state);
+    }
+}

@@ -1,0 +1,424 @@
+//! Background errors: what they stop, and how the database recovers from them.
+//!
+//! | severity | from | effect | cleared by |
+//! |---|---|---|---|
+//! | Soft | read or space failure of a compaction | its family's compaction pauses | the next try |
+//! | Hard | failed flush, full disk, failed log write, space limit | writes stop | `resume` |
+//! | Fatal | failed MANIFEST write | as Hard, and files stay | `resume` |
+//! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
+//!
+//! Without `paranoid_checks` damage that a compaction meets is Soft, too.
+//!
+//! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
+//! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
+//! should look at it. Nor is the limit of `sst_file_manager`, which somebody has to raise; with a
+//! manager, a full disk is not tried before as much is free as the manager keeps for that. A file
+//! that failed to sync is never used again: `resume` flushes the memtables to new files, starts a
+//! new log and records in the MANIFEST that the old one is not needed.
+//!
+//! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
+//! whose tail is unknown is never followed by records.
+//!
+//! Thread safety: `ErrorState` belongs to the state lock. Lock order as in `db`.
+
+use pumice_base::narrow::saturating_u64;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, ErrorKind, Result, Severity, SubCode};
+use pumice_manifest::VersionEdit;
+use pumice_port::task::{self, TaskRef};
+
+use crate::engine::manifest_log::EditGroup;
+use crate::engine::memtable_switch::all_ids;
+use crate::engine::{DbInner, DbState};
+use crate::stats::listener::{BackgroundErrorReason, FlushReason};
+
+/// What was being done when a background error happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A flush.
+    Flush,
+    /// A compaction.
+    Compaction,
+    /// Writing the log or the memtable.
+    WriteCallback,
+    /// Writing the MANIFEST.
+    Manifest,
+}
+
+impl Reason {
+    fn told(self) -> BackgroundErrorReason {
+        match self {
+            Reason::Flush => BackgroundErrorReason::Flush,
+            Reason::Compaction => BackgroundErrorReason::Compaction,
+            Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
+            Reason::Manifest => BackgroundErrorReason::ManifestWrite,
+        }
+    }
+}
+
+/// What `task` has to tell the listeners.
+pub(crate) struct UntoldError {
+    task: TaskRef,
+    reason: BackgroundErrorReason,
+    error: Error,
+}
+
+/// The present background error.
+#[derive(Default)]
+pub(crate) struct ErrorState {
+    error: Option<Error>,
+    resuming: bool,
+    /// What failed during the `resume` that is under way.
+    failed_again: Option<Error>,
+    /// A job that tries to resume is scheduled or running.
+    retrying: bool,
+    /// The disk was full for a compaction, and none has ended well since.
+    pub compaction_found_no_space: bool,
+}
+
+impl ErrorState {
+    /// The error, if there is one.
+    pub fn current(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+    /// The error because of which flushes and compactions must not start.
+    pub fn stopping_jobs(&self) -> Option<&Error> {
+        if self.resuming { self.failed_again.as_ref() } else { self.error.as_ref() }
+    }
+    /// `resume` is under way.
+    pub fn is_resuming(&self) -> bool {
+        self.resuming
+    }
+}
+
+/// How bad an error is, by its kind and what it interrupted; `paranoid` as `paranoid_checks`.
+fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severity {
+    if error.severity() == Severity::Unrecoverable {
+        return Severity::Unrecoverable; // A panic.
+    }
+    match error.kind() {
+        ErrorKind::Corruption if reason == Reason::Compaction && !paranoid => Severity::Soft,
+        ErrorKind::Corruption => Severity::Unrecoverable,
+        ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
+        // It has not begun.
+        ErrorKind::CompactionTooLarge => Severity::None,
+        // Somebody wants it no more; a lack of memory is no such reason.
+        ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
+        _ if error.subcode() == SubCode::SpaceLimit => Severity::Hard,
+        _ if reason == Reason::Compaction => Severity::Soft,
+        _ if reason == Reason::Manifest => Severity::Fatal,
+        _ => Severity::Hard,
+    }
+}
+
+/// Trying again may help without anybody looking at the device.
+fn heals(error: &Error, reason: Reason) -> bool {
+    if planted::is(Bug::NoSpaceForGood) && error.is_no_space() {
+        return false;
+    }
+    error.severity() < Severity::Unrecoverable
+        && error.subcode() != SubCode::SpaceLimit
+        && (error.is_no_space() || reason != Reason::WriteCallback)
+}
+
+/// Sleeps between two automatic attempts to resume.
+fn wait_to_retry(interval: Duration) {
+    if planted::is(Bug::ClockJumpStopsResume) {
+        let until = pumice_port::time::wall_micros() + saturating_u64(interval.as_micros());
+        while pumice_port::time::wall_micros() < until {
+            pumice_port::thread::sleep(interval / 10);
+        }
+    } else {
+        pumice_port::thread::sleep(interval);
+    }
+}
+
+impl DbInner {
+    /// Tells the listeners of a background error, records it and starts what can be done about it.
+    /// Requires: no lock held, nor leadership.
+    pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
+        self.record_error(error, reason, |told| self.tell_error(told));
+    }
+
+    /// As `background_error`, for who holds leadership: the listeners are told by the same task's
+    /// `with_errors_told`, which has to follow.
+    pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
+        self.record_error(error, reason, |told| self.events.untold.lock().push(told));
+    }
+
+    /// The result of a call that holds nothing any more. Of errors that it met the listeners are
+    /// told before its caller sees them.
+    #[inline]
+    pub(crate) fn with_errors_told<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.tell_own_errors();
+        }
+        result
+    }
+
+    #[cold]
+    fn tell_own_errors(&self) {
+        if self.mark.is_locked() {
+            return; // A call that was refused; the one around it tells.
+        }
+        let me = task::current();
+        loop {
+            let mut untold = self.events.untold.lock();
+            let Some(at) = untold.iter().position(|error| error.task == me) else { return };
+            let error = untold.remove(at);
+            drop(untold);
+            self.tell_error(error);
+        }
+    }
+
+    fn tell_error(&self, told: UntoldError) {
+        let _inside = self.mark.enter_job(); // Jobs may wait for who tells.
+        self.tell(|l| l.on_background_error(told.reason, &told.error));
+    }
+
+    fn record_error(&self, error: &Error, reason: Reason, tell: impl FnOnce(UntoldError)) {
+        let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
+        let reason = if broken_manifest { Reason::Manifest } else { reason };
+        let severity = severity(error, reason, self.options().paranoid_checks);
+        if severity == Severity::None {
+            return;
+        }
+        let error = error.with_severity(severity);
+        self.info(format_args!("Background error, reason {reason:?}: {error}"));
+        self.events.background_error();
+        tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
+        let mut state = self.state.lock();
+        if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
+            return; // A resume has left that log behind meanwhile.
+        }
+        if reason == Reason::Compaction && error.is_no_space() {
+            state.errors.compaction_found_no_space = true;
+        }
+        if severity >= Severity::Hard {
+            let worse = state.errors.error.as_ref().is_none_or(|e| e.severity() < severity);
+            if worse {
+                state.errors.error = Some(error.clone());
+            }
+            if state.errors.resuming {
+                state.errors.failed_again.get_or_insert_with(|| error.clone());
+            }
+            self.attention.store(true, Ordering::Release);
+            if heals(&error, reason) {
+                self.schedule_resume(&mut state);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Memory no longer is what the log says: nothing may be written until reopening.
+    pub(crate) fn poison(&self, error: &Error) {
+        let error = error.with_severity(Severity::Unrecoverable);
+        let mut state = self.state.lock();
+        if state.errors.resuming {
+            // It must not clear what it does not cure.
+            state.errors.failed_again = Some(error.clone());
+        }
+        state.errors.error = Some(error);
+        self.attention.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// The error that stops writes, if any.
+    pub(crate) fn stopping_error(&self) -> Option<Error> {
+        self.state.lock().errors.current().cloned()
+    }
+
+    /// Starts the automatic attempts to resume, unless they are under way. State lock held.
+    fn schedule_resume(&self, state: &mut DbState) {
+        let Some(me) = self.me.get().filter(|_| !state.errors.retrying) else { return };
+        let options = self.options();
+        if options.max_bgerror_resume_count == 0 {
+            return;
+        }
+        state.errors.retrying = true;
+        let (db, attempts) = (Weak::clone(me), options.max_bgerror_resume_count);
+        let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
+        let job = move || {
+            let mut left = attempts;
+            while left > 0 {
+                wait_to_retry(interval);
+                let Some(db) = db.upgrade() else { return };
+                if db.closing.load(Ordering::Acquire) {
+                    return;
+                }
+                if db.may_resume() {
+                    if db.resumed_or_hopeless() {
+                        return;
+                    }
+                    left -= 1;
+                }
+            }
+            if let Some(db) = db.upgrade() {
+                db.state.lock().errors.retrying = false;
+            }
+        };
+        // A thread of its own: it sleeps most of the time, maybe for days.
+        if let Err(error) = pumice_port::thread::try_spawn("pumice:resume", job) {
+            state.errors.retrying = false; // The next error tries to start one again.
+            self.warn(format_args!("No thread to resume from a background error: {error}"));
+        }
+    }
+
+    /// One automatic attempt; whether no other is needed. In the same step it is noted that nobody
+    /// retries any more: the next error must start a new series.
+    fn resumed_or_hopeless(self: &Arc<Self>) -> bool {
+        drop(self.resume());
+        let mut state = self.state.lock();
+        let errors = &mut state.errors;
+        let over = errors.error.as_ref().is_none_or(|e| e.severity() >= Severity::Unrecoverable);
+        errors.retrying = !over;
+        over
+    }
+
+    /// Clears a recoverable background error: new log, flush of everything, new MANIFEST if the
+    /// old one failed. Suspends.
+    ///
+    /// # Errors
+    /// The error itself if it is unrecoverable; the new failure if recovery fails.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        self.check_caller()?;
+        self.mark.check_may_wait()?;
+        let full;
+        {
+            let mut state = self.state.lock();
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
+            let Some(error) = state.errors.error.clone() else { return Ok(()) };
+            if error.severity() >= Severity::Unrecoverable {
+                return Err(error);
+            }
+            if state.errors.resuming {
+                return Err(Error::busy("Recovery in progress"));
+            }
+            full = error.is_no_space();
+            state.errors.resuming = true;
+            state.errors.failed_again = None;
+        }
+        let mut result = self.try_resume();
+        let mut state = self.state.lock();
+        state.errors.resuming = false;
+        if let Some(error) = state.errors.failed_again.take() {
+            result = result.and(Err(error));
+        }
+        match &result {
+            Ok(()) => state.errors.error = None,
+            Err(error) if error.is_corruption() => {
+                state.errors.error = Some(error.with_severity(Severity::Unrecoverable));
+            }
+            Err(_) => {}
+        }
+        self.schedule_background(&mut state);
+        self.changed.notify_all();
+        drop(state);
+        if result.is_ok() {
+            self.info(format_args!("Successfully resumed DB"));
+            self.delete_obsolete_files();
+            if full && let Err(error) = self.write_options_file() {
+                self.warn(format_args!("Unable to persist options: {error}"));
+            }
+        }
+        self.with_errors_told(result)
+    }
+
+    fn try_resume(self: &Arc<Self>) -> Result<()> {
+        let ids = all_ids(&self.state.lock());
+        {
+            let _alone = self.exclusive();
+            self.replace_broken_manifest()?;
+            let failed = self.wal_at_rest().failure().is_some();
+            if failed {
+                // The tail of the failed log is unknown; what it should hold is in memory.
+                self.manifest.lock().hold();
+                let number = self.new_file_number();
+                self.wal_at_rest().switch(number, true)?;
+            }
+            self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
+        }
+        self.flush_all_now(&ids)?;
+        let _alone = self.exclusive();
+        self.leave_failed_log()
+    }
+
+    /// Before anything is flushed that a failed MANIFEST would not take: each try would leave
+    /// tables behind that cannot be deleted. What is held back is not recorded anyway. Requires
+    /// leadership.
+    fn replace_broken_manifest(&self) -> Result<()> {
+        let failed = self.wal_at_rest().failure().is_some();
+        let manifest = self.manifest.lock();
+        let replace = manifest.broken && !manifest.held && !failed;
+        drop(manifest);
+        if replace { self.leave_failed_log() } else { Ok(()) }
+    }
+
+    /// Records that no column family needs a log before the present one, unless it has unflushed
+    /// data. Even if nothing was flushed: the failed log must not be replayed, since what comes
+    /// next takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
+    ///
+    /// A memtable that was sealed before the failure names the failed log as the one to go on with,
+    /// so its flush alone does not release that log.
+    /// Requires leadership.
+    fn leave_failed_log(&self) -> Result<()> {
+        // To the end: a change of somebody else must not start the next MANIFEST, which would make
+        // what was held back durable without the numbers of the logs.
+        let mut manifest = self.manifest.lock();
+        let present = self.wal.lock().number();
+        let mut edits = Vec::new();
+        for cf in self.state.lock().cfs.values().filter(|cf| !cf.data.is_dropped()) {
+            let flushed = cf.mem.is_empty() && cf.imm.is_empty();
+            let number = if flushed { cf.log_number.max(present) } else { cf.log_number };
+            let log_number = (!planted::is(Bug::SequencesReused)).then_some(number);
+            let column_family = cf.data.id;
+            edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
+        }
+        let held = manifest.release();
+        let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
+        if left.is_err() && held {
+            // Nor must one after this.
+            manifest.hold();
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What nobody wants any more is no error of the database; a panic and a lack of memory are,
+    /// or whoever flushes would try for ever.
+    #[pumice_test_macros::test]
+    fn aborted_jobs_tell_why() {
+        let aborted = Error::aborted("a job");
+        assert_eq!(severity(&aborted, Reason::Flush, true), Severity::None);
+        let no_memory = aborted.with_subcode(SubCode::MemoryLimit);
+        assert_eq!(severity(&no_memory, Reason::Flush, true), Severity::Hard);
+        assert_eq!(severity(&no_memory, Reason::Compaction, true), Severity::Soft);
+        for panic in [Error::aborted("a panic"), Error::io_message("a panic")] {
+            let panic = panic.with_severity(Severity::Unrecoverable);
+            for paranoid in [false, true] {
+                let severity = severity(&panic, Reason::Compaction, paranoid);
+                assert_eq!(severity, Severity::Unrecoverable);
+            }
+        }
+    }
+
+    /// Damage that a compaction reads; what a flush or the MANIFEST meets is not about old files.
+    #[pumice_test_macros::test]
+    fn damage_in_a_compaction_stops_writes_only_if_paranoid() {
+        let damage = Error::corruption("a block");
+        assert_eq!(severity(&damage, Reason::Compaction, false), Severity::Soft);
+        assert_eq!(severity(&damage, Reason::Compaction, true), Severity::Unrecoverable);
+        assert_eq!(severity(&damage, Reason::Flush, false), Severity::Unrecoverable);
+        assert_eq!(severity(&damage, Reason::Manifest, false), Severity::Unrecoverable);
+    }
+}

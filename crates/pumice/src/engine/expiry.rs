@@ -1,0 +1,98 @@
+//! Files whose time is over, in a database where nothing else happens.
+//!
+//! Whoever changes files or options looks for what is too old; at rest nobody would. One task waits
+//! for the next moment at which a file gets too old (`ttl`, `periodic_compaction_seconds`), and has
+//! its column family looked at again. The task exists only while there is such a moment. RocksDB
+//! 10.10 looks every 12 hours, and then only at column families with `periodic_compaction_seconds`.
+//!
+//! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
+//! time to time, in case the wall clock was set.
+//!
+//! Thread safety: [`ExpiryWatch`] belongs to the state lock.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pumice_port::time;
+
+use crate::engine::{DbInner, DbState};
+
+/// The longest wait, for the case that the wall clock was set.
+const LOOK_AGAIN_SECONDS: u64 = 600;
+
+/// See the module head.
+#[derive(Default)]
+pub(crate) struct ExpiryWatch {
+    /// The task that waits exists.
+    pub waiting: bool,
+    /// What it waits for, seconds since 1970.
+    next: u64,
+}
+
+impl DbInner {
+    /// Files or options changed: has the next file that gets too old watched. Requires: state lock
+    /// held. Does not suspend.
+    pub(crate) fn watch_expiry(&self, state: &mut DbState) {
+        let Some(next) = next_expiry(state, time::wall_seconds) else { return };
+        let watch = &mut state.tasks.expiry;
+        if watch.waiting {
+            if next < watch.next {
+                watch.next = next;
+                self.expiry_changed.notify_all();
+            }
+            return;
+        }
+        let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
+        watch.next = next;
+        // Without a thread the next change looks, which is what there was before.
+        let task = move || db.expire();
+        watch.waiting = pumice_port::thread::try_spawn("pumice:expiry", task).is_ok();
+    }
+
+    /// Body of the task.
+    fn expire(self: Arc<Self>) {
+        let mut state = self.state.lock();
+        while !self.shutting_down.load(Ordering::Acquire) {
+            let now = time::wall_seconds();
+            if now < state.tasks.expiry.next {
+                let seconds = (state.tasks.expiry.next - now).min(LOOK_AGAIN_SECONDS);
+                let wait = Duration::from_secs(seconds);
+                state = self.expiry_changed.wait_timeout(state, wait).0;
+                continue;
+            }
+            self.look_for_expired(&mut state);
+            // What is too old by now waits for the compaction that was queued, or for whoever keeps
+            // that from running.
+            match next_expiry(&state, || now) {
+                Some(next) => state.tasks.expiry.next = next,
+                None => break,
+            }
+        }
+        state.tasks.expiry.waiting = false;
+        self.changed.notify_all();
+    }
+
+    /// Queues the column families with files that are too old.
+    fn look_for_expired(&self, state: &mut DbState) {
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(&id)
+                && cf.plan.expires_at(&cf.version).is_some()
+            {
+                self.refresh_scores(cf);
+                self.queue_compaction(state, id);
+            }
+        }
+        self.schedule_background(state);
+    }
+}
+
+/// The next moment after `now` at which a file gets too old. The clock is read only if need be.
+fn next_expiry(state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
+    let moments = state.cfs.values().filter(|cf| !cf.data.is_dropped());
+    let mut moments = moments.filter_map(|cf| cf.plan.expires_at(&cf.version)).peekable();
+    moments.peek()?;
+    let now = now();
+    moments.filter(|at| *at > now).min()
+}

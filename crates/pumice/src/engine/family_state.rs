@@ -1,0 +1,124 @@
+//! The part of a column family under the state lock.
+//!
+//! Thread safety: `CfState` belongs to the state lock. Invariant: `CfData::super_version` always
+//! equals (mem, imm, version) of its `CfState`; both change together, in [`CfState::publish`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::FileNumber;
+use pumice_manifest::{FileMetaData, Version};
+use pumice_memtable::MemTable;
+
+use crate::commit::controller::StallCause;
+use crate::compaction::plan::CompactionPlan;
+use crate::engine::compaction_tuning::Deferral;
+use crate::engine::regulator::Reliefs;
+use crate::engine::retry::CompactionRetry;
+use crate::stats::listener::FlushReason;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+/// A memtable that waits for its flush.
+pub(crate) struct ImmutableMemTable {
+    pub mem: Arc<MemTable>,
+    /// The WAL that was current when the memtable was sealed: once the memtable is in a table
+    /// file, logs below this number hold nothing of this column family.
+    pub next_log: FileNumber,
+    /// Why it was sealed.
+    pub reason: FlushReason,
+}
+
+/// The part of a column family under the state lock.
+pub(crate) struct CfState {
+    pub data: Arc<CfData>,
+    pub mem: Arc<MemTable>,
+    /// Oldest first.
+    pub imm: VecDeque<ImmutableMemTable>,
+    pub version: Arc<Version>,
+    /// Logs below this number hold nothing unflushed of this column family.
+    pub log_number: FileNumber,
+    pub plan: CompactionPlan,
+    pub next_epoch: u64,
+    pub next_mem_id: u64,
+    /// Someone waits for a flush, however few memtables there are.
+    pub flush_requested: bool,
+    pub flush_running: bool,
+    pub flush_queued: bool,
+    pub compaction_queued: bool,
+    pub compaction_retry: CompactionRetry,
+    /// Automatic compactions make way for flushes.
+    pub deferral: Deferral,
+    /// Jobs under way that make room for writes, as the adaptive policy sees them.
+    pub reliefs: Reliefs,
+    pub stall: StallCause,
+}
+
+impl CfState {
+    /// Wraps what recovery or creation made.
+    pub fn new(
+        data: Arc<CfData>,
+        mem: Arc<MemTable>,
+        version: Arc<Version>,
+        log_number: FileNumber,
+    ) -> Self {
+        // Epoch 1 is for files that are ingested behind all others, where that is allowed.
+        let reserved = u64::from(data.options().cf_allow_ingest_behind);
+        let next_epoch = 1 + version.max_epoch_number().max(reserved);
+        let plan = CompactionPlan::new(&version, &data.options(), 0);
+        CfState {
+            data,
+            mem,
+            imm: VecDeque::new(),
+            version,
+            log_number,
+            plan,
+            next_epoch,
+            next_mem_id: 2,
+            flush_requested: false,
+            flush_running: false,
+            flush_queued: false,
+            compaction_queued: false,
+            compaction_retry: CompactionRetry::default(),
+            deferral: Deferral::None,
+            reliefs: Reliefs::default(),
+            stall: StallCause::None,
+        }
+    }
+
+    /// Publishes (mem, imm, version) to readers.
+    pub fn publish(&self) {
+        self.data.installed(&self.version);
+        let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
+        self.data.super_version.store(Arc::new(SuperVersion {
+            mem: Arc::clone(&self.mem),
+            imm,
+            version: Arc::clone(&self.version),
+            ingestions: self.data.ingestions.load(Ordering::Relaxed),
+        }));
+    }
+
+    /// A flush should start: enough memtables wait, or somebody asked and one waits.
+    pub fn wants_flush(&self) -> bool {
+        let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
+        !self.flush_running
+            && !self.imm.is_empty()
+            && (self.flush_requested || self.imm.len() >= needed)
+    }
+
+    /// A flush is running, or is only a matter of time.
+    pub fn has_flush_to_come(&self) -> bool {
+        self.flush_running || self.wants_flush()
+    }
+
+    /// The oldest log that may hold entries of the mutable memtable.
+    pub fn first_log_of_mem(&self) -> FileNumber {
+        self.imm.back().map_or(self.log_number, |sealed| sealed.next_log)
+    }
+
+    /// Numbers of all files of the current version.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        self.version.levels().iter().flat_map(|level| level.files().iter())
+    }
+}

@@ -1,0 +1,234 @@
+//! Flush, log flush and waiting, as users call them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+use pumice_port::time;
+
+use crate::commit::controller::{StallCause, stall_cause};
+use crate::engine::compaction_tuning::Deferral;
+use crate::engine::error_handler::Reason;
+use crate::engine::memtable_switch::all_ids;
+use crate::engine::{DbInner, DbState};
+use crate::options::requests::{FlushOptions, WaitForCompactOptions};
+
+/// Waiters look again this often even if nobody woke them.
+const POLL: Duration = Duration::from_millis(200);
+
+impl DbInner {
+    /// Flushes the memtables of `ids`.
+    pub(crate) fn flush_families(
+        self: &Arc<Self>,
+        options: &FlushOptions,
+        ids: &BTreeSet<u32>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        if options.wait || !options.allow_write_stall {
+            self.mark.check_may_wait()?;
+        }
+        if !options.allow_write_stall {
+            self.wait_until_flush_would_not_stall(ids)?;
+        }
+        self.request_flush(ids, true);
+        self.seal_now(ids)?;
+        self.request_flush(ids, true);
+        if options.wait {
+            self.wait_flushed(ids)?;
+            self.check_nothing_held()?;
+        }
+        Ok(())
+    }
+
+    /// While a failed log is being left behind, what flushes and syncs promise holds only when all
+    /// of it is done (`ManifestLog::hold`).
+    fn check_nothing_held(&self) -> Result<()> {
+        let Some(error) = self.stopping_error() else { return Ok(()) };
+        let manifest = self.manifest.lock();
+        if manifest.held || manifest.broken { Err(error) } else { Ok(()) }
+    }
+
+    /// Flushes what is already sealed, and waits.
+    pub(crate) fn flush_all_now(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
+        self.request_flush(ids, true);
+        self.wait_flushed(ids)
+    }
+
+    fn request_flush(&self, ids: &BTreeSet<u32>, on: bool) {
+        let mut state = self.state.lock();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(id)
+                && !(cf.imm.is_empty() && cf.mem.is_empty())
+            {
+                cf.flush_requested = on;
+            }
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+    }
+
+    /// Waits until the memtables that are sealed now are in table files.
+    fn wait_flushed(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let mut state = self.state.lock();
+        let newest = |state: &DbState, id: &u32| {
+            state.cfs.get(id).and_then(|cf| cf.imm.back().map(|m| m.mem.id()))
+        };
+        let goal: Vec<(u32, u64)> =
+            ids.iter().filter_map(|id| newest(&state, id).map(|mem| (*id, mem))).collect();
+        loop {
+            let pending = goal.iter().any(|(id, mem)| {
+                let family = state.cfs.get(id);
+                family.and_then(|cf| cf.imm.front()).is_some_and(|m| m.mem.id() <= *mem)
+            });
+            if !pending {
+                return Ok(());
+            }
+            self.check_alive(&state)?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// A flush seals a memtable: waits while that alone would stall writes.
+    fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let adaptive = self.is_adaptive();
+            let causes = ids.iter().map(|id| (id, cause_once_sealed(&state, *id, adaptive)));
+            let stops: Vec<_> = causes.filter(|(_, cause)| cause.is_stop()).collect();
+            if stops.is_empty() {
+                return Ok(());
+            }
+            self.check_alive(&state)?;
+            let compacting = stops.iter().filter(|(_, cause)| cause.waits_for_compaction());
+            check_hope(&state, compacting.map(|(id, _)| *id))?;
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        match state.errors.stopping_jobs() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_caller()?;
+        if self.read_only {
+            return Err(Error::not_supported("Not supported operation in read only mode."));
+        }
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        Ok(())
+    }
+
+    /// Hands logged writes to the operating system; durable if `sync`.
+    pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
+        self.with_errors_told(self.flush_wal_as_leader(sync))
+    }
+
+    /// As `flush_wal`, also for who leads.
+    pub(crate) fn flush_wal_as_leader(&self, sync: bool) -> Result<()> {
+        self.check_writable()?;
+        let result = if sync { self.sync_wal() } else { self.wal.lock().flush(false) };
+        if let Err(error) = &result {
+            self.background_error_of_leader(error, Reason::WriteCallback);
+        }
+        result.and_then(|()| self.check_nothing_held())
+    }
+
+    /// Makes the log durable. Writers that do not sync go on meanwhile.
+    fn sync_wal(&self) -> Result<()> {
+        let Some(sync) = self.wal_at_rest().begin_sync()? else { return Ok(()) };
+        let result = sync.run();
+        self.wal.lock().end_sync(&sync, &result);
+        self.wal_synced.notify_all();
+        result
+    }
+
+    /// Waits until no flush or compaction runs or is due.
+    pub(crate) fn wait_for_compact(
+        self: &Arc<Self>,
+        options: &WaitForCompactOptions,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        if options.flush {
+            let ids = all_ids(&self.state.lock());
+            self.flush_families(&FlushOptions::default(), &ids)?;
+        }
+        let deadline = (options.timeout_micros > 0)
+            .then(|| time::now_micros().saturating_add(options.timeout_micros));
+        let mut state = self.state.lock();
+        loop {
+            if state.jobs.paused > 0 && options.abort_on_pause {
+                return Err(Error::aborted("background work is paused"));
+            }
+            self.check_alive(&state)?;
+            let busy = state.jobs.scheduled_flushes > 0
+                || state.has_compaction_jobs()
+                || !state.jobs.flush_queue.is_empty()
+                || state.jobs.compaction_queue.iter().any(|id| !is_off_for_good(&state, *id))
+                || state.manual.waiting() > 0;
+            if !busy {
+                return Ok(());
+            }
+            check_hope(&state, state.jobs.compaction_queue.iter())?;
+            if deadline.is_some_and(|d| time::now_micros() >= d) {
+                return Err(Error::new(pumice_base::ErrorKind::TimedOut, "wait_for_compact"));
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Stops starting background jobs and waits for the running ones; not from one of them.
+    pub(crate) fn pause_background_work(&self) {
+        self.mark.assert_may_lock();
+        let mut state = self.state.lock();
+        state.jobs.paused += 1;
+        while !self.mark.is_inside()
+            && (state.jobs.scheduled_flushes > 0 || state.has_compaction_jobs())
+        {
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+    }
+
+    /// Ends one `pause_background_work`.
+    pub(crate) fn continue_background_work(&self) -> Result<()> {
+        self.check_caller()?;
+        let mut state = self.state.lock();
+        if state.jobs.paused == 0 {
+            return Err(Error::invalid_argument("background work is not paused"));
+        }
+        state.jobs.paused -= 1;
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+}
+
+/// Why writes would be slowed or stopped if the family's memtable were sealed while others wait.
+fn cause_once_sealed(state: &DbState, id: u32, adaptive: bool) -> StallCause {
+    let Some(cf) = state.cfs.get(&id).filter(|cf| !cf.mem.is_empty() && !cf.imm.is_empty()) else {
+        return StallCause::None;
+    };
+    let mut inputs = cf.stall_inputs(adaptive);
+    inputs.immutable_memtables += 1;
+    stall_cause(&inputs, &cf.data.options())
+}
+
+/// Nothing that a waiter could wait for starts the family's compactions again.
+fn is_off_for_good(state: &DbState, id: u32) -> bool {
+    state.cfs.get(&id).is_some_and(|cf| cf.deferral == Deferral::Seed)
+}
+
+/// The error of compactions of `families` that it is no use to wait for (`CompactionRetry`).
+fn check_hope<'a>(state: &DbState, families: impl Iterator<Item = &'a u32>) -> Result<()> {
+    let mut families = families.filter_map(|id| state.cfs.get(id));
+    families.find_map(|cf| cf.compaction_retry.hopeless()).map_or(Ok(()), |e| Err(e.clone()))
+}

@@ -1,0 +1,246 @@
+//! The background job of a flush.
+//!
+//! All memtables that wait when the job starts become one file; they leave the column family in
+//! the same step that installs the file, so a reader sees either them or it. While the database
+//! resumes from an error, the files of all column families are installed in one step.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{FileNumber, Result};
+use pumice_env::{IoClass, JobIo};
+use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_memtable::MemTable;
+use pumice_port::lane::Floor;
+use pumice_port::{thread, time};
+use pumice_table::TableReason;
+
+use crate::compaction::env::LaneKind;
+use crate::engine::error_handler::Reason;
+use crate::engine::manifest_log::EditGroup;
+use crate::engine::{DbInner, DbState};
+use crate::flush::write_level0;
+use crate::stats::listener::FlushReason;
+use crate::stats::{CompactionStats, HistogramKind, Ticker};
+use crate::version::family::CfData;
+
+/// What a flush works on.
+struct FlushWork {
+    cf: Arc<CfData>,
+    mems: Vec<Arc<MemTable>>,
+    next_log: FileNumber,
+    number: FileNumber,
+    epoch: u64,
+    reason: FlushReason,
+    /// The account of its writes.
+    io: Option<Arc<JobIo>>,
+}
+
+/// What became of a flush's memtables.
+struct WrittenTable {
+    job: u64,
+    file: Option<Arc<FileMetaData>>,
+    micros: u64,
+    cpu_micros: u64,
+}
+
+impl DbInner {
+    /// Runs queued flushes until the queue is empty. Body of a pool job; true, since who waits for
+    /// room wants to be looked at.
+    pub(crate) fn background_flush(self: &Arc<Self>) -> bool {
+        let mut state = self.state.lock();
+        while let Some(first) = self.pick_flush(&mut state) {
+            let mut works = vec![first];
+            // After a failed log memory is the only place that has all there was: a crash must not
+            // leave some families with it and some without.
+            while state.errors.is_resuming()
+                && let Some(next) = self.pick_flush(&mut state)
+            {
+                works.push(next);
+            }
+            drop(state);
+            let flushed = thread::contain("Flush", || self.flush(&works)).and_then(|done| done);
+            if let Err(error) = &flushed {
+                self.background_error(error, Reason::Flush);
+            }
+            state = self.state.lock();
+            state.jobs.running_flushes -= works.len();
+            for work in &works {
+                if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+                    cf.flush_running = false;
+                    cf.reliefs.flush_ended();
+                    if cf.imm.is_empty() {
+                        cf.flush_requested = false;
+                    }
+                }
+                state.files.pending_outputs.remove(&work.number);
+                // After a failure too: whoever resumes may have asked while this one still ran.
+                self.queue_flush(&mut state, work.cf.id);
+            }
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// The next flush to do; marks it running.
+    fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
+        if self.shutting_down.load(Ordering::Acquire)
+            || state.errors.stopping_jobs().is_some()
+            || (state.jobs.paused > 0 && !state.jobs.saving)
+        {
+            return None;
+        }
+        while let Some(id) = state.jobs.flush_queue.pop_front() {
+            let Some(cf) = state.cfs.get_mut(&id) else { continue };
+            cf.flush_queued = false;
+            if cf.flush_running || cf.imm.is_empty() || cf.data.is_dropped() {
+                continue;
+            }
+            cf.flush_running = true;
+            let epoch = cf.next_epoch;
+            cf.next_epoch += 1;
+            let number = self.new_file_number();
+            let work = FlushWork {
+                cf: Arc::clone(&cf.data),
+                mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
+                next_log: cf.imm.back().map_or(0, |m| m.next_log),
+                number,
+                epoch,
+                reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
+                io: self.job_io(IoClass::Flush),
+            };
+            self.flush_begins(cf, work.io.as_ref());
+            state.files.pending_outputs.insert(number);
+            state.jobs.running_flushes += 1;
+            return Some(work);
+        }
+        None
+    }
+
+    /// Writes the tables of `works` and installs them in one step.
+    fn flush(self: &Arc<Self>, works: &[FlushWork]) -> Result<()> {
+        let mut written = Vec::with_capacity(works.len());
+        for work in works {
+            match self.write_table(work) {
+                Ok(table) => written.push(table),
+                Err(error) => {
+                    self.discard_outputs(&works[..written.len()]);
+                    return Err(error);
+                }
+            }
+        }
+        // No family is dropped between the two: who drops one changes the MANIFEST, too.
+        let mut live = Vec::new();
+        let applied = self.change_versions(
+            |state| {
+                for (work, table) in works.iter().zip(&written) {
+                    if !work.cf.is_dropped() {
+                        live.push((work, table));
+                    } else if table.file.is_some() {
+                        self.discard_output(state, work.number);
+                    }
+                }
+                let edits = live.iter().map(|(work, table)| self.edit(work, table));
+                Ok(EditGroup::from(edits.collect::<Vec<_>>()))
+            },
+            |state| {
+                for work in works.iter().filter(|work| !work.cf.is_dropped()) {
+                    self.release_memtables(state, work);
+                }
+            },
+        );
+        if let Err(error) = applied {
+            let mut state = self.state.lock();
+            works.iter().for_each(|work| self.abandon_output(&mut state, work.number));
+            return Err(error);
+        }
+        for (work, table) in live {
+            let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
+            self.count_flush(work, bytes, table.micros, table.cpu_micros);
+            let file = table.file.as_deref();
+            self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
+        }
+        self.stop_if_too_large();
+        Ok(())
+    }
+
+    fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
+        let (started, lane) = (time::now_micros(), self.lanes.of(LaneKind::Normal));
+        let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
+        let (number, epoch) = (work.number, work.epoch);
+        // Here too, so that a panic of the user's code leaves no file behind.
+        let written = thread::contain("Flush", || {
+            let output = (number, epoch, TableReason::Flush);
+            let io = work.io.as_ref();
+            lane.run(&Floor::of_caller(), || {
+                let _inside = self.mark.enter_job(); // Lanes have threads of their own.
+                let before = time::thread_cpu_nanos();
+                let written = write_level0(&**self, &work.cf, &work.mems, output, io)?;
+                Ok((written, time::thread_cpu_nanos() - before))
+            })
+        });
+        let written = written.and_then(|written: Result<_>| written);
+        if !matches!(written, Ok((Some(_), _))) {
+            self.discard_output(&mut self.state.lock(), work.number);
+        }
+        let (written, cpu_nanos) = written?;
+        if let Some(written) = &written {
+            self.track_table(number, written.meta.file_size);
+        }
+        let micros = time::now_micros() - started;
+        let helped = written.as_ref().map_or(0, |w| w.helper_cpu_micros);
+        lane.add_cpu_nanos(helped * 1000);
+        let cpu_micros = cpu_nanos / 1000 + helped;
+        Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
+    }
+
+    fn edit(&self, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
+        let released = if planted::is(Bug::FlushReleasesLiveLog) {
+            self.wal.lock().number()
+        } else {
+            work.next_log
+        };
+        VersionEdit {
+            column_family: work.cf.id,
+            log_number: Some(released),
+            new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
+            ..VersionEdit::default()
+        }
+    }
+
+    fn discard_outputs(&self, works: &[FlushWork]) {
+        let mut state = self.state.lock();
+        for work in works {
+            self.discard_output(&mut state, work.number);
+        }
+    }
+
+    /// The memtables are in the new file: lets go of them and of logs that only they needed.
+    fn release_memtables(&self, state: &mut DbState, work: &FlushWork) {
+        if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+            for mem in &work.mems {
+                if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
+                    cf.imm.pop_front();
+                    mem.mark_flushed();
+                }
+            }
+            // At the same moment: no look sees the memtables in both places, or in none.
+            self.flush_released(cf);
+        }
+        self.queue_compaction(state, work.cf.id);
+        self.schedule_background(state);
+    }
+
+    fn count_flush(&self, work: &FlushWork, bytes: u64, micros: u64, cpu_micros: u64) {
+        work.cf.stats.flushed(&CompactionStats {
+            count: 1,
+            micros,
+            cpu_micros,
+            bytes_written: bytes,
+            ..CompactionStats::default()
+        });
+        self.tick(Ticker::FlushWriteBytes, bytes);
+        self.measure(HistogramKind::FlushTime, micros);
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether the files that the MANIFEST names are there, and what goes when an open fails.
+//!
+//! Thread safety: the checks are free functions and write nothing; an open is undone by the task
+//! that opened, before anybody else has the database.
+
+use std::path::Path;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, Result};
+use pumice_env::{FileSystem, filename};
+
+use crate::engine::DbInner;
+use crate::recovery::version_recovery::RecoveredVersions;
+
+/// A change of the MANIFEST was dropped because a crash tore it: then nothing has acted on it yet.
+/// Tables that it replaced are there (`check_tables`), and so is the oldest log of those that it
+/// made obsolete: a log is durable by name before the MANIFEST names it.
+pub(crate) fn check_logs(
+    fs: &dyn FileSystem,
+    wal_dir: &Path,
+    recovered: &RecoveredVersions,
+) -> Result<()> {
+    let Some(dropped) = recovered.dropped.as_ref().filter(|dropped| dropped.holed) else {
+        return Ok(());
+    };
+    let log = filename::log_file(wal_dir, recovered.oldest_log());
+    if planted::is(Bug::DamagedManifestCut) || fs.exists(&log)? {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "{} behind offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
+        dropped.manifest.display(),
+        dropped.offset,
+        log.display()
+    )))
+}
+
+/// Every table that the MANIFEST names is there and has its length: a database that lacks a part
+/// is refused before anything is written.
+pub(crate) fn check_tables(
+    fs: &dyn FileSystem,
+    path: &Path,
+    recovered: &RecoveredVersions,
+) -> Result<()> {
+    for family in recovered.families.values() {
+        for file in family.version.levels().iter().flat_map(|level| level.files()) {
+            let table = filename::table_file(path, file.number);
+            let bytes = fs.file_size(&table)?;
+            if bytes != file.file_size {
+                return Err(Error::corruption(format!(
+                    "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
+                    table.display(),
+                    file.file_size
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl DbInner {
+    /// The open has failed: removes what it wrote and nothing names. An open that is tried again
+    /// and again does not fill the disk. After a failure that may have changed CURRENT all stays.
+    pub(crate) fn undo_open(&self) {
+        let installed = self.manifest.lock().is_started();
+        drop(self.close_manifest());
+        let (number, log) = {
+            let mut wal = self.wal.lock();
+            drop(wal.close(false)); // It has no record.
+            (wal.number(), filename::log_file(wal.dir(), wal.number()))
+        };
+        {
+            let mut state = self.state.lock();
+            if number != 0 && !installed {
+                state.files.obsolete.file(log);
+            }
+            for table in std::mem::take(&mut state.files.pending_outputs) {
+                state.files.obsolete.file(filename::table_file(&self.path, table));
+            }
+        }
+        if installed {
+            // As if it had succeeded; what earlier ones left included. The end of the MANIFEST may
+            // be unknown: what names files came before.
+            drop(self.delete_unreferenced_files(false));
+        } else if !self.state.lock().files.obsolete.may_be_current() {
+            self.manifest.lock().broken = false;
+        }
+        self.delete_silently();
+    }
+}

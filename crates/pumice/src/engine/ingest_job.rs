@@ -1,0 +1,590 @@
+//! The ingestion of a call's files, from the first look at them to the one change of the MANIFEST.
+//!
+//! Checking and copying happen beside everything else. Then, as leader of the writers and with the
+//! MANIFEST lock: flush memtables that overlap, make the log durable (so that the ingestion is a
+//! point of the history that a crash cannot leave a hole before), choose levels and sequence
+//! numbers, install.
+//!
+//! Thread safety: from any thread; lock order leadership > manifest > state > wal. Suspends.
+//!
+//! Invariants: (1) from the choice of places to the installed version the MANIFEST lock keeps the
+//! tree, reservations keep new compactions, and `ClosedSnapshots` keeps new snapshots away;
+//! (2) a sequence number that may be in a MANIFEST is never given to a write; (3) a file is removed
+//! from the directory only if no MANIFEST can name it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, FileNumber, Result, SequenceNumber};
+use pumice_env::filename;
+use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
+use pumice_port::sync::MutexGuard;
+use pumice_port::time;
+use pumice_table::unique_id_of;
+
+use crate::compaction::picker::InputLevel;
+use crate::engine::error_handler::Reason;
+use crate::engine::family_state::CfState;
+use crate::engine::manifest_log::{EditGroup, ManifestLog};
+use crate::engine::reserve::Reserved;
+use crate::engine::write_path::no_sequence;
+use crate::engine::{DbInner, DbState};
+use crate::ingest::checksums::{self, FileChecksum};
+use crate::ingest::external::{ExternalFile, examine};
+use crate::ingest::place::{self, Demand, Place, Tree};
+use crate::ingest::replace;
+use crate::ingest::transfer::{self, Transferred};
+use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
+use crate::options::CompactionStyle;
+use crate::options::requests::WriteOptions;
+use crate::stats::CompactionStats;
+use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
+use crate::version::family::CfData;
+use crate::version::table_cache::file_stats;
+
+/// Who waits looks again this often even if nobody woke it.
+const POLL: Duration = Duration::from_millis(200);
+/// Epoch of files that go behind all others.
+const BEHIND_EPOCH: u64 = 1;
+
+/// The files for one column family.
+pub(crate) struct Request<'a> {
+    pub cf: Arc<CfData>,
+    pub arg: &'a IngestExternalFileArg,
+}
+
+/// A request whose files have been checked and brought in.
+struct Prepared<'a> {
+    cf: &'a Arc<CfData>,
+    options: &'a IngestExternalFileOptions,
+    files: Vec<Incoming>,
+    /// What of the tree the files replace.
+    replaces: Option<UserRange<'a>>,
+    /// The files of the tree that go for it, once that is known.
+    replaced: Vec<InputLevel>,
+    /// Numbers of files in each batch, see `place`.
+    batches: Vec<usize>,
+}
+
+struct Incoming {
+    external: ExternalFile,
+    transferred: Transferred,
+    checksum: FileChecksum,
+    placed: Placed,
+}
+
+/// Where a file went.
+#[derive(Clone, Copy)]
+struct Placed {
+    level: usize,
+    sequence: SequenceNumber,
+    epoch: u64,
+}
+
+/// One ingestion under way: closing waits for it.
+struct UnderWay<'a> {
+    db: &'a Arc<DbInner>,
+    /// Files in the directory that no version names.
+    numbers: Vec<FileNumber>,
+    /// A MANIFEST may name the files; if `done` the present one does.
+    tried: bool,
+    done: bool,
+}
+
+impl<'a> UnderWay<'a> {
+    fn begin(db: &'a Arc<DbInner>) -> Result<Self> {
+        let mut state = db.state.lock();
+        db.check_writable()?;
+        state.jobs.running_ingestions += 1;
+        Ok(UnderWay { db, numbers: Vec::new(), tried: false, done: false })
+    }
+
+    fn new_number(&mut self) -> FileNumber {
+        let number = self.db.new_file_number();
+        self.numbers.push(number);
+        self.db.state.lock().files.pending_outputs.insert(number);
+        number
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut state = self.db.state.lock();
+        for number in &self.numbers {
+            match (self.done, self.tried) {
+                (true, _) => _ = state.files.pending_outputs.remove(number),
+                (false, true) => self.db.abandon_output(&mut state, *number),
+                (false, false) => self.db.discard_output(&mut state, *number),
+            }
+        }
+        drop(state);
+        let deleted = self.db.delete_silently();
+        self.db.state.lock().jobs.running_ingestions -= 1;
+        self.db.changed.notify_all();
+        self.db.tell_deleted(&deleted);
+    }
+}
+
+impl DbInner {
+    /// Adds the files of all `requests`, or none.
+    ///
+    /// # Errors
+    /// See [`crate::Db::ingest_external_file`].
+    pub(crate) fn ingest(self: &Arc<Self>, requests: &[Request<'_>]) -> Result<()> {
+        check_requests(requests)?;
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        let started = time::now_micros();
+        let mut under_way = UnderWay::begin(self)?;
+        let mut prepared = Vec::with_capacity(requests.len());
+        for request in requests {
+            prepared.push(self.prepare(request, &mut under_way)?);
+        }
+        if !planted::is(Bug::IngestDirNotSynced) {
+            self.fs.sync_dir(&self.path)?;
+        }
+        let installed = self.install_ingested(&mut prepared, &mut under_way);
+        drop(under_way); // Listeners may do anything.
+        self.with_errors_told(installed)?;
+        self.stop_if_too_large();
+        let micros = time::now_micros().saturating_sub(started);
+        for request in &prepared {
+            self.remove_moved(request);
+            self.tell_ingested(request, micros);
+        }
+        Ok(())
+    }
+
+    /// Checks the files of a request and brings them into the directory.
+    fn prepare<'a>(
+        self: &Arc<Self>,
+        request: &'a Request<'_>,
+        under_way: &mut UnderWay<'_>,
+    ) -> Result<Prepared<'a>> {
+        let Request { cf, arg } = request;
+        let options = &arg.options;
+        let replaces = arg.atomic_replace_range.as_ref();
+        let replaces = replaces.map(|range| replace::range_of(range, options)).transpose()?;
+        let mut files = Vec::with_capacity(arg.external_files.len());
+        for path in &arg.external_files {
+            self.check_writable()?;
+            files.push(examine(&*self.fs, cf, options, path, under_way.new_number())?);
+        }
+        let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
+        let overlapping = place::any_overlap(&ranges, cf.comparator());
+        if let Some(range) = &replaces {
+            replace::check_inside(range, ranges.iter().copied(), cf.comparator())?;
+        }
+        place::check_demand(options, overlapping)?;
+        let batches = place::batches(&ranges, cf.comparator());
+        let use_fsync = self.options().use_fsync;
+        let mut incoming = Vec::with_capacity(files.len());
+        for (at, external) in files.into_iter().enumerate() {
+            let to = filename::table_file(&self.path, external.number);
+            let from = (external.path.as_path(), external.bytes);
+            let stop = || self.check_writable();
+            let transferred = transfer::transfer(&*self.fs, options, use_fsync, from, &to, &stop)?;
+            self.track_table(external.number, external.bytes);
+            let checksum = checksums::of_file(&*self.fs, arg, at, &to)?;
+            let placed = Placed { level: 0, sequence: 0, epoch: 0 };
+            incoming.push(Incoming { external, transferred, checksum, placed });
+        }
+        Ok(Prepared { cf, options, files: incoming, replaces, replaced: Vec::new(), batches })
+    }
+
+    /// Places the files and makes them part of the database.
+    fn install_ingested(
+        self: &Arc<Self>,
+        prepared: &mut [Prepared<'_>],
+        under_way: &mut UnderWay<'_>,
+    ) -> Result<()> {
+        let _alone = self.exclusive_here()?;
+        self.check_writable()?;
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
+        self.flush_overlapping(prepared)?;
+        // What was written before must not be lost when the files survive.
+        if !planted::is(Bug::IngestLogNotSynced) {
+            self.flush_wal_as_leader(true)?;
+        }
+        let mut manifest = self.manifest.lock();
+        manifest.check_lasting()?;
+        let snapshots = self.snapshots.close();
+        let mut reserved = Reserved::new(self);
+        let result = self
+            .place_all(prepared, snapshots.any, &mut reserved)
+            .and_then(|last| self.store_sequences(prepared).map(|()| last))
+            .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
+        drop(manifest);
+        drop(snapshots);
+        drop(reserved);
+        if let Err(error) = &result
+            && under_way.tried
+        {
+            self.background_error_of_leader(error, Reason::Manifest);
+        }
+        result
+    }
+
+    /// Flushes the memtables of column families that hold entries in the range of a file. Requires
+    /// leadership, so that nothing is written there afterwards.
+    fn flush_overlapping(self: &Arc<Self>, prepared: &[Prepared<'_>]) -> Result<()> {
+        let mut ids = BTreeSet::new();
+        for request in prepared {
+            let super_version = request.cf.super_version.load_full();
+            let overlaps =
+                |range: &UserRange<'_>| place::memtables_overlap(request.cf, &super_version, range);
+            let needed = match &request.replaces {
+                Some(range) => overlaps(range),
+                None => request.files.iter().any(|file| overlaps(&file.external.range())),
+            };
+            if needed {
+                if !request.options.allow_blocking_flush {
+                    return Err(Error::invalid_argument("External file requires flush"));
+                }
+                ids.insert(request.cf.id);
+            }
+        }
+        if ids.is_empty() || planted::is(Bug::IngestSkipsFlush) {
+            return Ok(());
+        }
+        self.switch_memtables(&ids, FlushReason::ExternalFileIngestion)?;
+        self.wait_flushed_as_leader(&ids)
+    }
+
+    /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
+    /// seals another. To resume from an error takes leadership too, so any error ends the wait.
+    fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        // A job's listener that writes must not wait for who waits for the job.
+        let _stall = self.begin_stall(&WriteOptions::default())?;
+        let mut state = self.state.lock();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(id) {
+                cf.flush_requested |= !cf.imm.is_empty();
+            }
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+        let waiting = |state: &DbState, id: &u32| {
+            state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
+        };
+        while ids.iter().any(|id| waiting(&state, id)) {
+            // Who closes waits for leadership.
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
+            self.check_alive(&state)?;
+            if let Some(error) = state.errors.current() {
+                return Err(error.clone());
+            }
+            state = self.changed.wait_timeout(state, POLL).0;
+        }
+        Ok(())
+    }
+
+    /// Chooses places for all files and reserves them, noted in `reserved`; returns the last
+    /// sequence number that is then in use. Requires leadership and the MANIFEST lock.
+    fn place_all(
+        &self,
+        prepared: &mut [Prepared<'_>],
+        snapshots: bool,
+        reserved: &mut Reserved<'_>,
+    ) -> Result<SequenceNumber> {
+        let mut overlaps = Vec::with_capacity(prepared.len());
+        for request in prepared.iter() {
+            let version = Arc::clone(&request.cf.super_version.load().version);
+            let fill_cache = request.options.fill_cache;
+            let of = |file: &Incoming| {
+                let range = file.external.range();
+                place::shallowest_overlap(request.cf, &version, &range, fill_cache)
+            };
+            let levels = match request.options.ingest_behind || request.replaces.is_some() {
+                true => vec![None; request.files.len()],
+                false => request.files.iter().map(of).collect::<Result<Vec<_>>>()?,
+            };
+            overlaps.push(levels);
+        }
+        let mut state = self.state.lock();
+        let first = self.last_sequence.load(Ordering::Acquire);
+        let mut last = first;
+        for (request, overlaps) in prepared.iter_mut().zip(overlaps) {
+            let cf = state.cfs.get_mut(&request.cf.id).filter(|cf| !cf.data.is_dropped());
+            let cf = cf.ok_or_else(dropped)?;
+            let used = request.place(cf, &overlaps, snapshots, first)?;
+            last = last.max(used);
+            if last > LAST_SEQUENCE_MAX {
+                return Err(no_sequence());
+            }
+            let mut replaced = request.replaced.clone();
+            for file in &request.files {
+                let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));
+                let id = cf.plan.reserve(level, &file.external.range(), gone);
+                reserved.add(request.cf.id, id);
+            }
+        }
+        Ok(last)
+    }
+
+    /// Writes sequence numbers into the files that are to hold them.
+    fn store_sequences(&self, prepared: &[Prepared<'_>]) -> Result<()> {
+        let use_fsync = self.options().use_fsync;
+        for request in prepared.iter().filter(|request| request.options.write_global_seqno) {
+            for Incoming { external, placed, .. } in &request.files {
+                if placed.sequence == external.stored_seqno {
+                    continue;
+                }
+                let offset = external.properties.global_seqno_offset;
+                if offset == 0 {
+                    return Err(Error::invalid_argument(
+                        "Trying to set global seqno for a file that don't have a global seqno \
+                         field",
+                    ));
+                }
+                let path = filename::table_file(&self.path, external.number);
+                transfer::store_seqno(&*self.fs, use_fsync, &path, offset, placed.sequence)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the files durable and visible, with `last` the newest sequence number.
+    fn commit(
+        &self,
+        manifest: &mut MutexGuard<'_, ManifestLog>,
+        prepared: &[Prepared<'_>],
+        last: SequenceNumber,
+        under_way: &mut UnderWay<'_>,
+    ) -> Result<()> {
+        let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
+        // The sequence before the files: who sees one of them sees all. Who has the sequence alone
+        // sees the state before, and no snapshot can be taken of that.
+        let publish = |requests: &[Prepared<'_>]| {
+            for request in requests {
+                request.cf.ingestions.fetch_add(1, Ordering::Relaxed);
+            }
+            self.last_sequence.store(last, Ordering::Release);
+        };
+        let result = if planted::is(Bug::IngestNotAtomic) {
+            edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
+                self.apply_edits(manifest, edit.into(), |_| publish(request))
+            })
+        } else {
+            self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
+        };
+        under_way.done = result.is_ok();
+        under_way.tried = result.is_ok() || manifest.broken;
+        if under_way.tried {
+            // Recovery may find the files, so their sequence numbers are used up either way.
+            self.last_sequence.store(last, Ordering::Release);
+        }
+        result
+    }
+
+    /// The caller's names of files that were taken over. A failure leaves a file too many.
+    fn remove_moved(&self, request: &Prepared<'_>) {
+        if !request.options.move_files {
+            return;
+        }
+        for Incoming { external, .. } in &request.files {
+            if let Err(error) = self.fs.remove(&external.path) {
+                self.warn(format_args!(
+                    "{} was added to DB successfully but failed to remove original file link : \
+                     {error}",
+                    external.path.display()
+                ));
+            }
+        }
+    }
+
+    fn tell_ingested(&self, request: &Prepared<'_>, micros: u64) {
+        let mut told = Vec::with_capacity(request.files.len());
+        for Incoming { external, placed, transferred, .. } in &request.files {
+            let bytes = external.bytes;
+            let copied = *transferred == Transferred::Copied;
+            let job = CompactionStats {
+                count: 1,
+                micros,
+                bytes_written: if copied { bytes } else { 0 },
+                bytes_moved: if copied { 0 } else { bytes },
+                ..CompactionStats::default()
+            };
+            let entries = external.properties.num_entries;
+            request.cf.stats.ingested(placed.level, &job, bytes, entries);
+            let info = ExternalFileIngestionInfo {
+                cf_name: request.cf.name.clone(),
+                external_file_path: external.path.clone(),
+                internal_file_path: filename::table_file(&self.path, external.number),
+                global_seqno: placed.sequence,
+                table_properties: external.properties.clone(),
+            };
+            told.push((info, placed.level));
+        }
+        self.note_ingested(request.cf, &told);
+    }
+}
+
+impl Prepared<'_> {
+    /// Places every file; `first` is the newest sequence number in use. Returns the newest one
+    /// then. State lock held.
+    fn place(
+        &mut self,
+        cf: &mut CfState,
+        overlaps: &[Option<usize>],
+        snapshots: bool,
+        first: SequenceNumber,
+    ) -> Result<SequenceNumber> {
+        let version = Arc::clone(&cf.version);
+        let options = self.options;
+        let fifo = cf.data.options().compaction_style == CompactionStyle::Fifo;
+        let own_sequences = options.allow_db_generated_files;
+        let mut demand = Demand {
+            sequenced: (self.batches.len() > 1 && !own_sequences)
+                || (options.snapshot_consistency
+                    && snapshots
+                    && !planted::is(Bug::IngestIgnoresSnapshots)),
+            // FIFO compaction knows no other level.
+            below: fifo.then_some(0),
+            only_last_level: options.fail_if_not_bottommost_level,
+            own_sequences,
+            replaces: self.replaces.is_some(),
+        };
+        let tree = Tree {
+            version: &version,
+            base_level: cf.plan.base_level(),
+            running: cf.plan.running(),
+        };
+        if let Some(range) = &self.replaces {
+            self.replaced = replace::replaced(&tree, range)?;
+        }
+        let mut last = first;
+        let mut at = 0;
+        for &len in &self.batches {
+            let mut uppermost = usize::MAX;
+            for (file, overlap) in self.files[at..at + len].iter_mut().zip(&overlaps[at..]) {
+                let range = file.external.range();
+                let Place { level, sequenced } = match options.ingest_behind {
+                    true => tree.place_behind(&range)?,
+                    false => tree.place(&range, *overlap, demand)?,
+                };
+                let sequence = if sequenced { last + 1 } else { 0 };
+                if sequence != file.external.stored_seqno && !options.allow_global_seqno {
+                    return Err(Error::invalid_argument("Global seqno is required, but disabled"));
+                }
+                last = last.max(sequence).max(file.external.largest_sequence());
+                uppermost = uppermost.min(level);
+                let epoch = if options.ingest_behind { BEHIND_EPOCH } else { cf.next_epoch };
+                cf.next_epoch += u64::from(!options.ingest_behind);
+                file.placed = Placed { level, sequence, epoch };
+            }
+            demand.below = Some(uppermost);
+            at += len;
+        }
+        Ok(last)
+    }
+
+    fn edit(&self, last_sequence: SequenceNumber) -> VersionEdit {
+        let new_files = self.files.iter().map(|file| (file.placed.level, file.metadata()));
+        let of_level = |input: &InputLevel| {
+            let level = input.level;
+            input.files.iter().map(|file| (level, file.number)).collect::<Vec<_>>()
+        };
+        VersionEdit {
+            column_family: self.cf.id,
+            last_sequence: Some(last_sequence),
+            new_files: new_files.collect(),
+            deleted_files: self.replaced.iter().flat_map(of_level).collect(),
+            ..VersionEdit::default()
+        }
+    }
+}
+
+impl Incoming {
+    fn metadata(&self) -> Arc<FileMetaData> {
+        let (external, placed) = (&self.external, self.placed);
+        let properties = &external.properties;
+        let (smallest, largest) = external.bounds_at(placed.sequence);
+        let now = time::wall_seconds();
+        let tail_start = properties.tail_start_offset;
+        let lone_tombstone = properties.num_range_deletions == 1 && properties.num_entries == 1;
+        let (smallest_seq, largest_seq) =
+            external.own_sequences.unwrap_or((placed.sequence, placed.sequence));
+        let meta = FileMetaData {
+            number: external.number,
+            file_size: external.bytes,
+            smallest,
+            largest,
+            smallest_seq,
+            largest_seq,
+            epoch_number: placed.epoch,
+            oldest_ancester_time: now,
+            file_creation_time: now,
+            unique_id: unique_id_of(properties).unwrap_or([0, 0]),
+            tail_size: if tail_start > 0 { external.bytes.saturating_sub(tail_start) } else { 0 },
+            marked_for_compaction: lone_tombstone,
+            file_checksum: self.checksum.value.clone(),
+            file_checksum_func_name: self.checksum.function.clone(),
+            ..FileMetaData::default()
+        };
+        meta.stats.get_or_init(|| file_stats(properties));
+        Arc::new(meta)
+    }
+}
+
+/// Refuses calls that make no sense whatever the files are.
+fn check_requests(requests: &[Request<'_>]) -> Result<()> {
+    if requests.is_empty() {
+        return Err(Error::invalid_argument("ingestion arg list is empty"));
+    }
+    let mut ids = BTreeSet::new();
+    if !requests.iter().all(|request| ids.insert(request.cf.id)) {
+        return Err(Error::invalid_argument("ingestion args have duplicate column families"));
+    }
+    let fill_cache = requests[0].arg.options.fill_cache;
+    for (at, Request { arg, .. }) in requests.iter().enumerate() {
+        if arg.external_files.is_empty() {
+            return Err(Error::invalid_argument(format!("external_files[{at}] is empty")));
+        }
+        if arg.options.fill_cache != fill_cache {
+            return Err(Error::invalid_argument(
+                "fill_cache should be the same across ingestion options.",
+            ));
+        }
+    }
+    requests.iter().try_for_each(check_request)
+}
+
+fn check_request(Request { cf, arg }: &Request<'_>) -> Result<()> {
+    let options = &arg.options;
+    if options.ingest_behind && !cf.options().cf_allow_ingest_behind {
+        return Err(Error::invalid_argument(format!(
+            "Can't ingest_behind file in ColumnFamily {} with cf_allow_ingest_behind=false",
+            cf.name
+        )));
+    }
+    if let Some(range) = &arg.atomic_replace_range {
+        replace::range_of(range, options)?;
+    }
+    if options.allow_db_generated_files && options.write_global_seqno {
+        return Err(Error::not_supported(
+            "write_global_seqno is deprecated and does not work with allow_db_generated_files.",
+        ));
+    }
+    if options.move_files && options.link_files {
+        return Err(Error::invalid_argument("`move_files` and `link_files` can not both be true."));
+    }
+    checksums::check_lists(arg)?;
+    if cf.is_dropped() {
+        return Err(dropped());
+    }
+    Ok(())
+}
+
+#[cold]
+fn dropped() -> Error {
+    Error::invalid_argument("cannot ingest an external file into a dropped CF")
+}

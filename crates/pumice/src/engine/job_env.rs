@@ -1,0 +1,73 @@
+//! The engine as jobs see it.
+//!
+//! Thread safety: from any job. `begin_output` takes the state lock.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::{Error, FileNumber, Result, SequenceNumber, SizeLimits};
+use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
+use pumice_port::lane::{Lane, unlowered};
+use pumice_table::{BuildStats, TableReason};
+
+use crate::callbacks::Entered;
+use crate::compaction::env::{CompactionEnv, LaneKind};
+use crate::engine::DbInner;
+use crate::options::DbOptions;
+use crate::stats::Statistics;
+use crate::table_output::env::OutputEnv;
+
+impl OutputEnv for DbInner {
+    fn directory(&self) -> &Path {
+        &self.path
+    }
+    fn file_system(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+    fn db_options(&self) -> Arc<DbOptions> {
+        self.options()
+    }
+    fn ids(&self) -> (&str, &str) {
+        (&self.db_id, &self.session_id)
+    }
+    fn statistics(&self) -> &Option<Arc<Statistics>> {
+        &self.statistics
+    }
+    fn limits(&self) -> SizeLimits {
+        self.limits
+    }
+    fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>) {
+        (self.io_priority(reason), self.job_events(reason))
+    }
+    fn built(&self, table: &BuildStats) -> u64 {
+        self.count_build(table)
+    }
+    fn snapshots(&self) -> Vec<SequenceNumber> {
+        self.snapshots.sequences()
+    }
+}
+
+impl CompactionEnv for DbInner {
+    fn lane(&self, kind: LaneKind) -> &Lane {
+        self.lanes.of(kind)
+    }
+    fn enter_job(&self) -> Entered {
+        self.mark.enter_job()
+    }
+    fn check_open(&self) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::aborted("compaction cancelled: the database is closing"));
+        }
+        Ok(())
+    }
+    fn begin_output(&self) -> FileNumber {
+        let number = self.new_file_number();
+        unlowered(|| self.state.lock().files.pending_outputs.insert(number));
+        number
+    }
+    fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {
+        unlowered(|| self.track_table(number, bytes));
+        self.check_space()
+    }
+}

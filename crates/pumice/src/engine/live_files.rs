@@ -1,0 +1,156 @@
+//! The table files of a database: listing them, checking them, estimating what a range takes.
+//!
+//! Thread safety: from any thread; works on the version that is current when the call starts,
+//! which keeps its files. Reads files and so suspends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pumice_base::dbformat::{self, MAX_SEQUENCE};
+use pumice_base::{Result, SequenceNumber};
+use pumice_env::filename;
+use pumice_manifest::FileMetaData;
+
+use crate::engine::DbInner;
+use crate::version::family::CfData;
+
+/// A table file of a current version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    /// Column family it belongs to.
+    pub column_family_name: String,
+    /// Level it is on.
+    pub level: usize,
+    /// Name inside the directory, with a leading slash as RocksDB has it: `/000012.sst`.
+    pub name: String,
+    /// Directory it is in.
+    pub directory: PathBuf,
+    /// Its number.
+    pub file_number: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// User key not after any in the file.
+    pub smallest_key: Vec<u8>,
+    /// User key not before any in the file.
+    pub largest_key: Vec<u8>,
+    /// Smallest sequence number in the file.
+    pub smallest_seq: SequenceNumber,
+    /// Largest sequence number in the file.
+    pub largest_seq: SequenceNumber,
+    /// Entries, 0 while they are unknown: until the file is opened.
+    pub num_entries: u64,
+    /// Deletions among them.
+    pub num_deletions: u64,
+    /// It is input of a running compaction.
+    pub being_compacted: bool,
+    /// Age of an L0 file: larger is newer.
+    pub epoch_number: u64,
+    /// Unix time of the oldest file its data came from, 0 unknown.
+    pub oldest_ancester_time: u64,
+    /// Unix time of its creation, 0 unknown.
+    pub file_creation_time: u64,
+    /// Checksum of the whole file, empty if unknown: only ingestions are told one.
+    pub file_checksum: Vec<u8>,
+    /// Name of the function of `file_checksum`, empty if unknown.
+    pub file_checksum_func_name: String,
+}
+
+impl DbInner {
+    /// The files of all column families, by column family, level and place in the level.
+    pub(crate) fn live_files(&self) -> Vec<LiveFile> {
+        let families = self.cfs.load_full();
+        let mut list = Vec::new();
+        for cf in families.all() {
+            let view = cf.super_version.load_full();
+            list.extend(
+                view.version.all_files().map(|(level, file)| self.describe(cf, level, file)),
+            );
+        }
+        list
+    }
+
+    fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
+        let stats = file.stats();
+        LiveFile {
+            column_family_name: cf.name.clone(),
+            level,
+            name: format!("/{}", filename::table_file_name(file.number)),
+            directory: self.path.clone(),
+            file_number: file.number,
+            size: file.file_size,
+            smallest_key: file.smallest_user_key().to_vec(),
+            largest_key: file.largest_user_key().to_vec(),
+            smallest_seq: file.smallest_seq,
+            largest_seq: file.largest_seq,
+            num_entries: stats.num_entries,
+            num_deletions: stats.num_deletions,
+            being_compacted: file.is_being_compacted(),
+            epoch_number: file.epoch_number,
+            oldest_ancester_time: file.oldest_ancester_time,
+            file_creation_time: file.file_creation_time,
+            file_checksum: file.file_checksum.clone(),
+            file_checksum_func_name: file.file_checksum_func_name.clone(),
+        }
+    }
+
+    /// Reads every block of every file and checks it.
+    ///
+    /// # Errors
+    /// Corruption naming the file and block; I/O.
+    pub(crate) fn verify_checksum(&self) -> Result<()> {
+        self.check_caller()?;
+        let families = self.cfs.load_full();
+        for cf in families.all() {
+            let view = cf.super_version.load_full();
+            for (_, file) in view.version.all_files() {
+                cf.tables().table(file)?.verify_checksums()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Roughly the bytes of table files that each of the key ranges `[start, end)` takes.
+    ///
+    /// # Errors
+    /// Of reading indexes.
+    pub(crate) fn approximate_sizes(
+        &self,
+        cf: &Arc<CfData>,
+        ranges: &[(&[u8], &[u8])],
+    ) -> Result<Vec<u64>> {
+        self.check_caller()?;
+        let view = cf.super_version.load_full();
+        let files: Vec<_> = view.version.all_files().map(|(_, file)| file).collect();
+        let mut sizes = Vec::with_capacity(ranges.len());
+        for (start, end) in ranges {
+            let mut bytes = 0;
+            for file in &files {
+                bytes += bytes_within(cf, file, start, end)?;
+            }
+            sizes.push(bytes);
+        }
+        Ok(sizes)
+    }
+}
+
+/// The part of a file that lies in `[start, end)`.
+fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> Result<u64> {
+    let order = cf.comparator();
+    let after_start = order.compare(file.smallest_user_key(), start).is_ge();
+    let before_end = order.compare(file.largest_user_key(), end).is_lt();
+    if after_start && before_end {
+        return Ok(file.file_size);
+    }
+    let disjoint = order.compare(file.largest_user_key(), start).is_lt()
+        || order.compare(file.smallest_user_key(), end).is_ge()
+        || order.compare(start, end).is_ge();
+    if disjoint {
+        return Ok(0);
+    }
+    let tables = cf.tables();
+    let table = tables.table(file)?;
+    let offset = |key| table.approximate_offset_of(&dbformat::seek_key(key, MAX_SEQUENCE));
+    let from = if after_start { 0 } else { offset(start)? };
+    let to = if before_end { file.file_size } else { offset(end)? };
+    Ok(to.saturating_sub(from))
+}

@@ -1,0 +1,383 @@
+//! `CompactRange`: compacting a key range level by level on request.
+//!
+//! The caller's thread walks the levels; each piece of a level is queued, picked by a background
+//! job when nothing conflicts, and reported back here. Moving the result to another level is
+//! `change_level`.
+//!
+//! Thread safety: `ManualQueue` belongs to the state lock. Suspends.
+
+use std::collections::BTreeSet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pumice_base::{Error, Result};
+use pumice_manifest::UserRange;
+
+use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
+use crate::engine::compaction_job::CompactionWork;
+use crate::engine::family_state::CfState;
+use crate::engine::{DbInner, DbState};
+use crate::options::CompactionStyle;
+use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
+use crate::version::family::CfData;
+
+const POLL: Duration = Duration::from_millis(200);
+
+/// Identifies a request in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct ManualTicket {
+    id: u64,
+    resume_at: Option<Vec<u8>>,
+}
+
+/// One level of a manual compaction, done in pieces.
+struct Request {
+    id: u64,
+    family: u32,
+    input_level: usize,
+    output_level: Option<usize>,
+    begin: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+    ignore_from_file: u64,
+    forbid_move: bool,
+    exclusive: bool,
+    max_subcompactions: usize,
+    /// Compact these files, and nothing by range.
+    files: Option<FilesRequest>,
+    running: bool,
+    /// Level the pieces went to.
+    wrote_to: Option<usize>,
+    /// Numbers of the files that the last piece wrote.
+    outputs: Vec<u64>,
+    done: Option<Result<()>>,
+}
+
+impl Request {
+    /// What to do for it next.
+    fn pick(&self, cf: &CfState) -> Result<ManualPick> {
+        if let Some(files) = &self.files {
+            let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
+            return Ok(ManualPick::Pick { pick, resume_at: None });
+        }
+        let range = ManualRange {
+            input_level: self.input_level,
+            output_level: self.output_level,
+            begin: self.begin.as_deref(),
+            end: self.end.as_deref(),
+            ignore_from_file: self.ignore_from_file,
+            forbid_move: self.forbid_move,
+        };
+        Ok(cf.plan.pick_range(&cf.version, &range))
+    }
+}
+
+/// Requests in the order they came.
+#[derive(Default)]
+pub(crate) struct ManualQueue {
+    requests: VecDeque<Request>,
+    next_id: u64,
+}
+
+impl ManualQueue {
+    /// Requests that a job could take up.
+    pub fn waiting(&self) -> usize {
+        self.requests.iter().filter(|r| r.done.is_none() && !r.running).count()
+    }
+    /// Automatic compactions must not start.
+    pub fn excludes_automatic(&self) -> bool {
+        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
+    }
+    /// Pieces that were picked will not be done.
+    pub fn give_up(&mut self, error: &Error) {
+        for request in self.requests.iter_mut().filter(|request| request.running) {
+            request.running = false;
+            request.done = Some(Err(error.clone()));
+        }
+    }
+    /// A piece ended.
+    pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
+        let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };
+        request.running = false;
+        match (result, &ticket.resume_at) {
+            (Err(error), _) => request.done = Some(Err(error)),
+            (Ok(()), None) => request.done = Some(Ok(())),
+            (Ok(()), Some(next)) => request.begin = Some(next.clone()),
+        }
+    }
+    /// A piece wrote these files.
+    pub fn wrote(&mut self, ticket: &ManualTicket, outputs: &[u64]) {
+        if let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) {
+            request.outputs = outputs.to_vec();
+        }
+    }
+}
+
+impl DbInner {
+    /// Picks a piece of the first request that nothing conflicts with. State lock held.
+    pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
+        let freed = self.caught_up_below();
+        let default_parts = self.options().max_subcompactions.max(1) as usize;
+        let mut settled = false;
+        let mut found = None;
+        for request in &mut state.manual.requests {
+            if request.running || request.done.is_some() {
+                continue;
+            }
+            let Some(cf) = state.cfs.get_mut(&request.family) else {
+                request.done = Some(Err(Error::column_family_dropped("manual compaction")));
+                settled = true;
+                continue;
+            };
+            if request.exclusive && !cf.plan.running().is_empty() {
+                continue;
+            }
+            match request.pick(cf).unwrap_or_else(|error| {
+                request.done = Some(Err(error));
+                ManualPick::Nothing
+            }) {
+                ManualPick::Nothing if request.done.is_some() => settled = true,
+                ManualPick::Nothing => {
+                    request.done = Some(Ok(()));
+                    settled = true;
+                }
+                ManualPick::Conflict => {}
+                ManualPick::Pick { pick, resume_at } => {
+                    request.running = true;
+                    request.wrote_to = Some(pick.output_level);
+                    let version = Arc::clone(&cf.version);
+                    let id = cf.plan.register(&version, &pick, freed);
+                    let parts = match request.max_subcompactions {
+                        0 => default_parts,
+                        given => given,
+                    };
+                    found = Some(CompactionWork {
+                        cf: Arc::clone(&cf.data),
+                        version,
+                        pick: *pick,
+                        id,
+                        base_level: cf.plan.base_level(),
+                        max_subcompactions: parts,
+                        manual: Some(ManualTicket { id: request.id, resume_at }),
+                        io: None,
+                    });
+                    break;
+                }
+            }
+        }
+        if settled {
+            self.changed.notify_all();
+        }
+        found
+    }
+
+    /// Compacts `[begin, end]` of a column family.
+    pub(crate) fn compact_range(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &Arc<CfData>,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
+            return Err(Error::not_supported("FIFO compaction does not support change_level."));
+        }
+        let first_new_file = self.new_file_number();
+        let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
+        self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
+        if cf.options().compaction_style == CompactionStyle::Universal {
+            return self.compact_all(options, cf);
+        }
+        let deepest = self.deepest_overlap(cf, begin, end);
+        let Some(deepest) = deepest else { return Ok(()) };
+        if cf.options().compaction_style == CompactionStyle::Fifo {
+            // Nothing changes level: what is due by size or age is done, whatever the range.
+            return self
+                .compact_level(options, cf, (0, None), (begin, end), u64::MAX, false)
+                .map(drop);
+        }
+        let has_filter = cf.options().compaction_filter.is_some();
+        let (rewrite, optimized) = match options.bottommost_level_compaction {
+            BottommostLevelCompaction::Skip => (false, false),
+            BottommostLevelCompaction::IfHaveCompactionFilter => (has_filter, false),
+            BottommostLevelCompaction::Force => (true, false),
+            BottommostLevelCompaction::ForceOptimized => (true, true),
+        };
+        let mut level = 0;
+        let mut final_level = deepest;
+        while level <= deepest {
+            let last = level == deepest;
+            if last && level > 0 {
+                if rewrite {
+                    let ignore = if optimized { first_new_file } else { u64::MAX };
+                    let here = (level, Some(level));
+                    self.compact_level(options, cf, here, (begin, end), ignore, true)?;
+                }
+                break;
+            }
+            let output = if level == 0 { None } else { Some(level + 1) };
+            let (levels, range) = ((level, output), (begin, end));
+            // What is only in L0 goes down in one step, which has to be the rewriting one then.
+            let wrote =
+                self.compact_level(options, cf, levels, range, u64::MAX, last && rewrite)?;
+            let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
+            final_level = final_level.max(next);
+            if last {
+                break;
+            }
+            level = next.max(level + 1);
+        }
+        if options.change_level {
+            self.change_level(cf, final_level, options.target_level)?;
+        }
+        Ok(())
+    }
+
+    /// Universal compaction: everything goes to the last level, whatever the range.
+    fn compact_all(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<()> {
+        let wrote = self.compact_level(options, cf, (0, None), (None, None), u64::MAX, true)?;
+        match wrote {
+            Some(level) if options.change_level => {
+                self.change_level(cf, level, options.target_level)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn next_level(&self, cf: &CfData, level: usize) -> usize {
+        let state = self.state.lock();
+        let base = state.cfs.get(&cf.id).map_or(1, |family| family.plan.base_level());
+        if level == 0 { base } else { level + 1 }
+    }
+
+    /// The deepest level with a file in the range.
+    fn deepest_overlap(
+        &self,
+        cf: &CfData,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Option<usize> {
+        let state = self.state.lock();
+        let version = &state.cfs.get(&cf.id)?.version;
+        let range = UserRange::closed(begin, end);
+        let reserved = usize::from(cf.options().cf_allow_ingest_behind);
+        (0..version.num_levels() - reserved)
+            .rev()
+            .find(|level| version.range_overlaps(*level, &range))
+    }
+
+    /// Compacts one level of the range; returns the level written to, if anything was. With
+    /// `rewrite` no file changes level as it is.
+    fn compact_level(
+        self: &Arc<Self>,
+        options: &CompactRangeOptions,
+        cf: &CfData,
+        levels: (usize, Option<usize>),
+        range: (Option<&[u8]>, Option<&[u8]>),
+        ignore_from_file: u64,
+        rewrite: bool,
+    ) -> Result<Option<usize>> {
+        let family_options = cf.options();
+        let request = Request {
+            id: 0,
+            family: cf.id,
+            input_level: levels.0,
+            output_level: levels.1,
+            begin: range.0.map(<[u8]>::to_vec),
+            end: range.1.map(<[u8]>::to_vec),
+            ignore_from_file,
+            forbid_move: rewrite || family_options.compaction_filter.is_some(),
+            exclusive: options.exclusive_manual_compaction,
+            max_subcompactions: options.max_subcompactions as usize,
+            files: None,
+            running: false,
+            wrote_to: None,
+            outputs: Vec::new(),
+            done: None,
+        };
+        Ok(self.await_request(request)?.wrote_to)
+    }
+
+    /// Compacts the files of `files`; the numbers of the files that come of it.
+    ///
+    /// # Errors
+    /// As `CompactionPlan::pick_files` and of the compaction; ShutdownInProgress; Incomplete while
+    /// background work is paused.
+    pub(crate) fn compact_files(
+        self: &Arc<Self>,
+        cf: &CfData,
+        files: FilesRequest,
+        max_subcompactions: u32,
+    ) -> Result<Vec<u64>> {
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        let request = Request {
+            id: 0,
+            family: cf.id,
+            input_level: 0,
+            output_level: None,
+            begin: None,
+            end: None,
+            ignore_from_file: u64::MAX,
+            forbid_move: true,
+            exclusive: false,
+            max_subcompactions: max_subcompactions as usize,
+            files: Some(files),
+            running: false,
+            wrote_to: None,
+            outputs: Vec::new(),
+            done: None,
+        };
+        Ok(self.await_request(request)?.outputs)
+    }
+
+    /// Queues a request and waits until it is done.
+    fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
+        let mut state = self.state.lock();
+        if let Some(files) = &request.files {
+            // What cannot be done now is refused now, not when a job would come to it.
+            let dropped = || Error::column_family_dropped("manual compaction");
+            let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
+            cf.plan.pick_files(&cf.version, files)?;
+        }
+        let id = state.manual.next_id;
+        state.manual.next_id += 1;
+        state.manual.requests.push_back(Request { id, ..request });
+        self.schedule_background(&mut state);
+        loop {
+            let at = state.manual.requests.iter().position(|r| r.id == id);
+            let Some(at) = at else { return Err(Error::aborted("manual compaction lost")) };
+            if let Some(result) = state.manual.requests[at].done.clone() {
+                let request = state.manual.requests.remove(at);
+                result?;
+                return request.ok_or_else(|| Error::aborted("manual compaction lost"));
+            }
+            if let Err(error) = self.check_alive(&state)
+                && !state.manual.requests[at].running
+            {
+                state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
+                return Err(error);
+            }
+            if state.jobs.paused > 0 && !state.manual.requests[at].running {
+                state.manual.requests.remove(at);
+                self.schedule_background(&mut state);
+                return Err(Error::incomplete("Manual compaction paused")
+                    .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
+            }
+            // Not at every wake-up: a job that finds only conflicts wakes this task, and the two
+            // would keep each other busy until the conflict is over.
+            let (next, timed_out) = self.changed.wait_timeout(state, POLL);
+            state = next;
+            if timed_out {
+                self.schedule_background(&mut state);
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! What a leader does before it writes: wait out stalls, seal full memtables, start a new log.
+//!
+//! Thread safety: everything here needs leadership of the write queue, which makes it the only
+//! place where a memtable or the current log is replaced. Lock order: leadership > manifest >
+//! state > wal. May wait and do I/O, and so suspends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, Result};
+
+use crate::commit::queue::{Joined, QueuedBatch, WriteQueue, stalled};
+use crate::engine::compaction_tuning::Deferral;
+use crate::engine::error_handler::Reason;
+use crate::engine::family_state::{CfState, ImmutableMemTable};
+use crate::engine::{DbInner, DbState};
+use crate::options::requests::WriteOptions;
+use crate::stats::Ticker;
+use crate::stats::listener::FlushReason;
+use crate::version::family::new_memtable;
+
+/// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
+pub(super) const STOP_POLL: Duration = Duration::from_secs(1);
+/// A slowed writer sleeps at most this long at a time.
+const DELAY_STEP_MICROS: u64 = 1024;
+
+/// Leadership without a write; given away when dropped.
+pub(crate) struct Exclusive<'a> {
+    pub(super) db: &'a DbInner,
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.db.queue.leave();
+    }
+}
+
+/// A stall of the leader; over when dropped.
+pub(crate) struct Stall<'a>(&'a WriteQueue);
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        self.0.end_stall();
+    }
+}
+
+impl DbInner {
+    /// Waits for leadership and keeps it until the guard drops. Suspends.
+    pub(crate) fn exclusive(&self) -> Exclusive<'_> {
+        let batch =
+            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        match self.queue.join(batch, || Ok(true)) {
+            Joined::Leader(_) => Exclusive { db: self },
+            Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
+        }
+    }
+
+    /// As `exclusive`, for calls of the user's: one from a job does not wait for a stall, which may
+    /// be waiting for that job.
+    ///
+    /// # Errors
+    /// Incomplete for such a stall; Aborted from code that runs under locks.
+    pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
+        self.mark.check_may_lock()?;
+        let batch =
+            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        match self.queue.join(batch, || self.patience()) {
+            Joined::Leader(_) => Ok(Exclusive { db: self }),
+            Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
+        }
+    }
+
+    /// A memtable of column family `id` is full: the next leader seals it.
+    pub(crate) fn request_switch(&self, id: u32) {
+        self.full_memtables.lock().insert(id);
+        self.attention.store(true, Ordering::Release);
+    }
+
+    /// Makes room for a write of `bytes`. Requires leadership.
+    pub(crate) fn prepare_write(&self, options: &WriteOptions, bytes: usize) -> Result<()> {
+        if self.attention.load(Ordering::Acquire) {
+            self.attend()?;
+        }
+        let limit = self.wal_bytes_limit.load(Ordering::Relaxed);
+        if self.wal_bytes.load(Ordering::Relaxed) > limit {
+            self.switch_oldest_log()?;
+        }
+        if let Some(manager) = &self.write_buffer_manager
+            && manager.should_flush()
+        {
+            self.switch_oldest_idle()?;
+        }
+        if let Some(manager) = &self.write_buffer_manager
+            && manager.should_stall()
+        {
+            self.wait_for_buffer_memory(options, manager)?;
+        }
+        if self.controller.is_stopped() || self.controller.is_delayed() {
+            self.stall(options, bytes as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that rarely holds: background error, shutdown, full memtables.
+    fn attend(&self) -> Result<()> {
+        self.attention.store(false, Ordering::Release);
+        if self.closing.load(Ordering::Acquire) {
+            self.attention.store(true, Ordering::Release);
+            return Err(Error::shutdown("the database is closing"));
+        }
+        if let Some(error) = self.stopping_error() {
+            self.attention.store(true, Ordering::Release);
+            return Err(error);
+        }
+        let full = std::mem::take(&mut *self.full_memtables.lock());
+        if full.is_empty() {
+            return Ok(());
+        }
+        self.switch_memtables(&full, FlushReason::WriteBufferFull)
+    }
+
+    /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
+    fn stall(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+        let started = pumice_port::time::now_micros();
+        let mut stall = None;
+        if self.controller.is_stopped() {
+            stall = Some(self.begin_stall(options)?);
+            self.wait_while_stopped()?;
+        }
+        let now = pumice_port::time::now_micros;
+        if self.is_in_a_hurry(options) && !self.controller.affords(now(), bytes) {
+            return Err(stalled());
+        }
+        let mut unpaid = self.controller.pay(now(), bytes);
+        if unpaid > 0 && stall.is_none() {
+            stall = Some(self.begin_stall(options)?);
+        }
+        // The rate may change at any time.
+        while unpaid > 0 && self.controller.is_delayed() {
+            self.check_waiting()?;
+            let step = self.controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
+            pumice_port::thread::sleep(Duration::from_micros(step));
+            unpaid = self.controller.pay_rest(now(), unpaid);
+        }
+        if stall.is_some() {
+            let micros = now() - started;
+            self.stats.stalled(micros);
+            self.tick(Ticker::StallMicros, micros);
+        }
+        Ok(())
+    }
+
+    /// Whether a write that waits may go on waiting: not once it cannot succeed any more.
+    pub(super) fn check_waiting(&self) -> Result<()> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        self.stopping_error().map_or(Ok(()), Err)
+    }
+
+    /// Sleeps `micros`, in steps between which it is looked whether that is still worthwhile.
+    pub(super) fn sleep_slowed(&self, mut micros: u64) -> Result<()> {
+        while micros > 0 {
+            self.check_waiting()?;
+            let step = micros.min(DELAY_STEP_MICROS);
+            pumice_port::thread::sleep(Duration::from_micros(step));
+            micros -= step;
+        }
+        Ok(())
+    }
+
+    /// From here on until the answer is dropped nobody waits who does not want to.
+    pub(crate) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+        if self.is_in_a_hurry(options) {
+            return Err(stalled());
+        }
+        self.queue.begin_stall();
+        Ok(Stall(&self.queue))
+    }
+
+    /// A write that must not wait for jobs; one from a job would wait for itself.
+    fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
+        options.no_slowdown || self.mark.is_inside()
+    }
+
+    /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
+    /// no turn.
+    pub(super) fn patience(&self) -> Result<bool> {
+        self.mark.check_may_lock()?;
+        Ok(!self.mark.is_inside())
+    }
+
+    fn wait_while_stopped(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while self.controller.is_stopped() {
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::shutdown("the database is closing"));
+            }
+            if let Some(error) = state.errors.current()
+                && !planted::is(Bug::StallIgnoresError)
+            {
+                return Err(error.clone());
+            }
+            if let Some(error) = state.hopeless_stop() {
+                return Err(error.clone());
+            }
+            state = self.changed.wait_timeout(state, STOP_POLL).0;
+        }
+        Ok(())
+    }
+
+    /// All logs together are too long: seals the column families that hold the oldest one.
+    fn switch_oldest_log(&self) -> Result<()> {
+        let oldest = self.wal.lock().oldest();
+        if self.relieved_log.swap(oldest, Ordering::Relaxed) == oldest {
+            // Asked for already: the flushes that let go of it are under way.
+            return Ok(());
+        }
+        let holders: BTreeSet<u32> = {
+            let mut state = self.state.lock();
+            let holding = state.cfs.values_mut().filter(|cf| cf.log_number <= oldest);
+            let mut waiting = Vec::new();
+            let mut holders = BTreeSet::new();
+            for cf in holding {
+                if !cf.imm.is_empty() {
+                    cf.flush_requested = true;
+                    waiting.push(cf.data.id);
+                }
+                if cf.first_log_of_mem() <= oldest && !cf.mem.is_empty() {
+                    holders.insert(cf.data.id);
+                }
+            }
+            for id in waiting {
+                self.queue_flush(&mut state, id);
+            }
+            self.schedule_background(&mut state);
+            holders
+        };
+        if holders.is_empty() {
+            return Ok(());
+        }
+        self.info(format_args!(
+            "Flushing all column families with data in WAL number {oldest}. Total log size is {} \
+             while max_total_wal_size is {}",
+            self.wal_bytes.load(Ordering::Relaxed),
+            self.wal_bytes_limit.load(Ordering::Relaxed)
+        ));
+        self.switch_memtables(&holders, FlushReason::WalFull)
+    }
+
+    /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
+    /// records, and schedules their flush. Requires leadership.
+    ///
+    /// # Errors
+    /// I/O of the logs, which is a background error.
+    pub(crate) fn switch_memtables(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
+        let log_number = self.start_log_if_used()?;
+        let mut state = self.state.lock();
+        let last_sequence = self.last_sequence.load(Ordering::Acquire);
+        for id in ids {
+            let Some(cf) = state.cfs.get_mut(id) else { continue };
+            if cf.mem.is_empty() || cf.data.is_dropped() {
+                continue;
+            }
+            self.seal(cf, log_number, last_sequence, reason);
+            // A full memtable may wait for others to be merged with; these may not.
+            cf.flush_requested |= reason != FlushReason::WriteBufferFull;
+        }
+        // Column families without unflushed data need no older log.
+        for cf in state.cfs.values_mut() {
+            if cf.mem.is_empty() && cf.imm.is_empty() && cf.log_number < log_number {
+                cf.log_number = log_number;
+            }
+        }
+        for id in ids {
+            self.queue_flush(&mut state, *id);
+        }
+        self.schedule_background(&mut state);
+        Ok(())
+    }
+
+    fn seal(&self, cf: &mut CfState, log_number: u64, last_sequence: u64, reason: FlushReason) {
+        let options = cf.data.options();
+        let manager = self.write_buffer_manager.clone();
+        let fresh =
+            new_memtable(&options, &cf.data.icmp, cf.next_mem_id, last_sequence + 1, manager);
+        cf.next_mem_id += 1;
+        let old = std::mem::replace(&mut cf.mem, fresh);
+        old.mark_immutable();
+        cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });
+        cf.publish();
+        self.info(format_args!(
+            "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",
+            cf.data.name,
+            cf.imm.len() - 1
+        ));
+        self.notify_memtable_sealed(&cf.data, &old);
+        self.update_stall(cf);
+    }
+
+    /// Number of the log that writes from now on go to: a new one unless the current is empty.
+    fn start_log_if_used(&self) -> Result<u64> {
+        let mut wal = self.wal_at_rest();
+        if let Some(error) = wal.failure() {
+            // Whoever saw it fail may not have told yet. Only a resume leaves a failed log behind:
+            // it flushes all that the log should hold.
+            return Err(error.clone());
+        }
+        if wal.is_empty() {
+            return Ok(wal.number());
+        }
+        let number = self.new_file_number();
+        let several = self.cfs.load().all().nth(1).is_some();
+        if let Err(error) = wal.switch(number, several) {
+            drop(wal);
+            self.background_error_of_leader(&error, Reason::WriteCallback);
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    /// Recomputes the stall cause of a column family. Requires: state lock held.
+    pub(crate) fn update_stall(&self, cf: &mut CfState) {
+        self.refresh_deferral(cf);
+        let options = cf.data.options();
+        let inputs = cf.stall_inputs(self.is_adaptive());
+        let old = cf.stall;
+        cf.stall = self.controller.update(old, &inputs, &options);
+        if cf.stall.is_for_compaction() {
+            // Who changes a family's stall schedules what may run next.
+            cf.deferral = Deferral::None;
+        }
+        if old != cf.stall {
+            self.refresh_urgency();
+            self.note_stall(&cf.data, old, cf.stall, &inputs);
+        }
+    }
+
+    /// Seals the memtables of `ids` now; a leader of its own. Suspends.
+    pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        self.with_errors_told(self.seal_alone(ids))
+    }
+
+    fn seal_alone(&self, ids: &BTreeSet<u32>) -> Result<()> {
+        let _alone = self.exclusive_here()?;
+        if let Some(error) = self.stopping_error() {
+            return Err(error);
+        }
+        self.switch_memtables(ids, FlushReason::ManualFlush)
+    }
+
+    /// Queues a flush of column family `id` if it wants one. Requires: state lock held.
+    pub(crate) fn queue_flush(&self, state: &mut DbState, id: u32) {
+        if let Some(cf) = state.cfs.get_mut(&id)
+            && cf.wants_flush()
+            && !cf.flush_queued
+        {
+            cf.flush_queued = true;
+            state.jobs.flush_queue.push_back(id);
+        }
+    }
+}
+
+/// Ids of all column families that are not dropped.
+pub(crate) fn all_ids(state: &DbState) -> BTreeSet<u32> {
+    state.cfs.keys().copied().collect()
+}

@@ -1,0 +1,338 @@
+//! Deleting files that nothing needs any more, and nothing else.
+//!
+//! A table file becomes a candidate when an edit removes it from its column family's version. It
+//! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
+//! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
+//! go when no column family has unflushed data in them, manifests when CURRENT names another.
+//!
+//! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the
+//! slot of LOCK to its end, since the next opener may give the same names to new files. Closing
+//! deletes one last time. While the MANIFEST is broken (what recovery would read is unknown) or
+//! held, only that is deleted that no edit ever named, and the tables of dropped column families: a
+//! full disk needs the room.
+//!
+//! With its file the blocks of a table leave the block cache, if `uncache_aggressiveness` of its
+//! column family wants that. Not those of a table that a reader of an old version was the first to
+//! open.
+//!
+//! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{FileNumber, Result};
+use pumice_env::filename::{self, FileType};
+use pumice_manifest::FileMetaData;
+use pumice_port::pool::Priority;
+use pumice_port::thread;
+use pumice_table::Table;
+
+use crate::engine::manifest_log::EditGroup;
+use crate::engine::{DbInner, DbState};
+use crate::stats::listener::TableFileDeletionInfo;
+use crate::version::table_cache::kept_table;
+
+/// A table that left its version.
+struct ObsoleteTable {
+    number: FileNumber,
+    file: Weak<FileMetaData>,
+    /// No MANIFEST that recovery could read has its column family.
+    dropped: bool,
+    /// `uncache_aggressiveness` of its column family then.
+    uncache: u32,
+    /// The table, if its metadata kept it open then and its blocks are to be uncached.
+    open: Option<Arc<Table>>,
+}
+
+/// Files that were needed once.
+#[derive(Default)]
+pub(crate) struct ObsoleteFiles {
+    tables: Vec<ObsoleteTable>,
+    other: Vec<PathBuf>,
+    /// Files that no edit ever named.
+    unnamed: Vec<PathBuf>,
+    manifests: Vec<FileNumber>,
+    unsure: bool,
+}
+
+impl ObsoleteFiles {
+    /// MANIFEST `number` was replaced, or failed to replace another.
+    pub fn manifest(&mut self, number: FileNumber) {
+        self.manifests.push(number);
+    }
+    /// CURRENT may name a MANIFEST that is to go: a failure left it unknown.
+    pub fn may_be_current(&self) -> bool {
+        self.unsure
+    }
+    /// CURRENT may name MANIFEST `number`, or not.
+    pub fn manifest_in_doubt(&mut self, number: FileNumber) {
+        self.unsure = true;
+        self.manifests.push(number);
+    }
+    /// A file that nothing refers to.
+    pub fn file(&mut self, path: PathBuf) {
+        self.other.push(path);
+    }
+}
+
+/// A thread that deletes files; a close waits for it, even if user code that it calls panics.
+struct RunningDeletion<'a>(&'a DbInner);
+
+impl Drop for RunningDeletion<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().jobs.running_deletions -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl DbInner {
+    /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
+    pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
+        let logs = self.wal.lock().release_below(state.files.min_log_to_keep);
+        let dir = self.wal_dir();
+        for number in logs {
+            state.files.obsolete.file(filename::log_file(&dir, number));
+        }
+        for (id, file) in &group.removed {
+            // A moved file is still there, on another level.
+            let cf = state.cfs.get(id);
+            if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
+                let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
+                self.table_left(state, file, uncache, false);
+            }
+        }
+        self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
+    }
+
+    /// Table `file` left its version: it goes when nobody can read it any more, and its blocks out
+    /// of the cache as `uncache` says, [`Table::uncache`]. `dropped`: so did its column family, in
+    /// a MANIFEST that is durable. State lock held.
+    pub(crate) fn table_left(
+        &self,
+        state: &mut DbState,
+        file: &Arc<FileMetaData>,
+        uncache: u32,
+        dropped: bool,
+    ) {
+        state.files.obsolete.tables.push(ObsoleteTable {
+            number: file.number,
+            dropped,
+            file: Arc::downgrade(file),
+            uncache,
+            open: kept_table(file).filter(|_| uncache > 0).cloned(),
+        });
+        let Some(me) = self.me.get().map(Weak::clone) else { return };
+        file.on_release.set(Box::new(move || {
+            if let Some(db) = me.upgrade() {
+                db.schedule_purge();
+            }
+        }));
+    }
+
+    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
+    /// the next deletion. Requires: state lock held.
+    pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
+        state.files.pending_outputs.remove(&number);
+        state.files.obsolete.unnamed.push(filename::table_file(&self.path, number));
+    }
+
+    /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
+    /// does not name it. Requires: state lock held.
+    pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
+        state.files.pending_outputs.remove(&number);
+        state.files.obsolete.file(filename::table_file(&self.path, number));
+    }
+
+    /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
+    /// What is released before that job starts is its to delete, what comes later asks again.
+    fn schedule_purge(self: &Arc<Self>) {
+        if self.shutting_down.load(Ordering::Acquire)
+            || self.purge_scheduled.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let db = Arc::downgrade(self);
+        let job = move || {
+            if let Some(db) = db.upgrade() {
+                let _inside = db.mark.enter_job();
+                db.purge_scheduled.swap(false, Ordering::AcqRel);
+                db.delete_obsolete_files();
+            }
+        };
+        self.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
+    }
+
+    /// Deletes what may be deleted now and tells the listeners. Suspends. Failures are logged; the
+    /// files are found again by the next open. Requires: no lock held, nor leadership.
+    pub(crate) fn delete_obsolete_files(&self) {
+        let deleted = self.delete_silently();
+        self.tell_deleted(&deleted);
+    }
+
+    /// As `delete_obsolete_files`; what the listeners are to be told when nothing is held any more.
+    pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
+        let mut deleted = Vec::new();
+        if self.read_only {
+            return deleted;
+        }
+        // Held to the end: once the database is closed, its files belong to the next opener.
+        let opened = self.lock.lock();
+        if opened.is_none() {
+            return deleted;
+        }
+        let mut doomed = Vec::new();
+        let mut tables = Vec::new();
+        let counted;
+        {
+            // Held while collecting: outputs of an edit that failed meanwhile must not be taken.
+            let manifest = self.manifest.lock();
+            let unsure =
+                manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
+            let mut state = self.state.lock();
+            if state.files.deletions_disabled > 0 {
+                return deleted;
+            }
+            state.jobs.running_deletions += 1;
+            counted = RunningDeletion(self);
+            doomed.append(&mut state.files.obsolete.unnamed);
+            let free = |table: &mut ObsoleteTable| {
+                (table.dropped || !unsure)
+                    && (table.file.strong_count() == 0 || planted::is(Bug::DeletedWhileRead))
+            };
+            tables.extend(state.files.obsolete.tables.extract_if(.., free));
+            if !unsure {
+                doomed.append(&mut state.files.obsolete.other);
+                let manifests = std::mem::take(&mut state.files.obsolete.manifests);
+                doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
+            }
+        }
+        for ObsoleteTable { number, uncache, open, .. } in tables {
+            if let Some(table) = self.open_tables.erase(number).or(open) {
+                table.uncache(uncache);
+            }
+            let path = filename::table_file(&self.path, number);
+            self.delete_file(&path);
+            deleted.push(self.note_table_deleted(number));
+        }
+        for path in doomed {
+            self.delete_file(&path);
+        }
+        drop(counted);
+        deleted
+    }
+
+    pub(crate) fn delete_file(&self, path: &Path) {
+        // A file system that panics leaves a file behind, and the others go.
+        let removed = thread::contain("File deletion", || self.remove_or_trash(path));
+        match removed.and_then(|removed| removed) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                self.info(format_args!("Failed to delete {}: {error}", path.display()));
+            }
+        }
+    }
+
+    /// Deletes every file of ours in the directory that nothing refers to, what is paced once an
+    /// open has succeeded; trash only if `trash`: it is for those who have opened the database.
+    pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
+        let manifest = self.manifest.lock().number;
+        let (live, min_log, options_file) = {
+            let state = self.state.lock();
+            let mut live: BTreeSet<FileNumber> = state.files.pending_outputs.clone();
+            for cf in state.cfs.values() {
+                live.extend(cf.files().map(|f| f.number));
+            }
+            (live, state.files.min_log_to_keep, state.files.options_file_number)
+        };
+        let wal_dir = self.wal_dir();
+        let mut dirs = vec![self.path.clone()];
+        if wal_dir != self.path {
+            dirs.push(wal_dir.clone());
+        }
+        let paced = self.options().sst_file_manager.is_some();
+        for dir in dirs {
+            for name in self.fs.list(&dir)? {
+                let Some((number, kind)) = filename::parse(&name) else { continue };
+                let obsolete = match kind {
+                    FileType::Table => dir == self.path && !live.contains(&number),
+                    FileType::Wal => dir == wal_dir && number < min_log,
+                    FileType::Descriptor => dir == self.path && number < manifest,
+                    FileType::Temp => dir == self.path,
+                    FileType::Trash => trash,
+                    FileType::Options => dir == self.path && number < options_file,
+                    _ => false,
+                };
+                if obsolete {
+                    self.info(format_args!("Deleting unreferenced file {name}"));
+                    let path = dir.join(&name);
+                    match kind {
+                        FileType::Table | FileType::Wal | FileType::Trash if paced => {
+                            self.state.lock().files.obsolete.unnamed.push(path);
+                        }
+                        _ => self.delete_file(&path),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
+    /// of somebody's data. Before the MANIFEST lets go of them, so that a crash cannot lose them.
+    pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
+        let dir = self.wal_dir();
+        let names = logs.iter().map(|number| filename::log_file(Path::new(""), *number));
+        self.archive_files(&dir, names)
+    }
+
+    /// A change of the MANIFEST was dropped: gives the tables that nothing names now a name in the
+    /// archive. No crash takes anything from them that was acknowledged; damage that looks like
+    /// one might. `outputs` are tables of this recovery.
+    pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
+        let live = {
+            let state = self.state.lock();
+            if !state.took_change_back() {
+                return Ok(());
+            }
+            let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
+            files.chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
+        };
+        let strays = self.fs.list(&self.path)?.into_iter().filter(|name| {
+            filename::parse(name)
+                .is_some_and(|(number, kind)| kind == FileType::Table && !live.contains(&number))
+        });
+        self.archive_files(&self.path, strays.map(PathBuf::from))
+    }
+
+    /// Gives files of `dir` a name in its archive, durably.
+    fn archive_files(&self, dir: &Path, names: impl Iterator<Item = PathBuf>) -> Result<()> {
+        let archive = filename::archive_dir(dir);
+        let mut archived = false;
+        for name in names {
+            if !archived {
+                self.fs.create_dir_all(&archive)?;
+                archived = true;
+            }
+            let (from, to) = (dir.join(&name), archive.join(&name));
+            self.info(format_args!("Archiving {}", from.display()));
+            if self.fs.exists(&to)? {
+                self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
+            }
+            self.link_or_copy(&from, &to, &mut true)?;
+        }
+        if !archived {
+            return Ok(());
+        }
+        self.fs.sync_dir(&archive)?;
+        self.fs.sync_dir(dir)
+    }
+
+    /// The directory of the logs.
+    pub(crate) fn wal_dir(&self) -> PathBuf {
+        self.wal.lock().dir().to_path_buf()
+    }
+}

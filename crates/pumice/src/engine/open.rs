@@ -1,0 +1,578 @@
+//! Opening and creating databases.
+//!
+//! Order: look (nothing is written), lock, recover versions, replay logs, start a new log, write a
+//! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
+//! crash anywhere before CURRENT changes leaves the database as it was.
+
+use pumice_base::narrow::to_usize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_env::{FileLock, FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
+use pumice_manifest::VersionEdit;
+use pumice_memtable::WriteBufferManager;
+use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::callbacks::{Mark, has_code, mark_code, mark_files};
+use crate::commit::batch::WriteBatch;
+use crate::commit::controller::WriteController;
+use crate::commit::queue::WriteQueue;
+use crate::commit::wal::Wals;
+use crate::engine::compaction_tuning;
+use crate::engine::events::EventState;
+use crate::engine::family_state::CfState;
+use crate::engine::found_files;
+use crate::engine::manifest_log::ManifestLog;
+use crate::engine::recovery::Recovered;
+use crate::engine::regulator::Regulator;
+use crate::engine::{CfMap, DbInner, DbState, Files};
+use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::recovery::lock::Mode;
+use crate::recovery::manifest_reader::DroppedTail;
+use crate::recovery::moment::{Stamp, read_settled};
+use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions};
+use crate::snapshot::SnapshotList;
+use crate::stats::ContainedLogger;
+use crate::stats::TableBuilds;
+use crate::stats::db_stats::DbStats;
+use crate::version::family::{CfData, ColumnFamily, new_memtable};
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::{OpenTables, TableCache};
+
+/// Name of the column family that every database has.
+pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
+
+/// A column family to open: name and options.
+#[derive(Clone)]
+pub struct ColumnFamilyDescriptor {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: ColumnFamilyOptions,
+}
+
+impl ColumnFamilyDescriptor {
+    /// A descriptor.
+    pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
+        ColumnFamilyDescriptor { name: name.into(), options }
+    }
+
+    /// The descriptor with the options the column family will work with in the database `mark`.
+    pub(crate) fn sanitized(&self, db: &DbOptions, mark: Mark) -> Result<Self> {
+        let mut options = self.options.clone();
+        options.cf_allow_ingest_behind |= db.allow_ingest_behind;
+        let mut options = options.sanitized()?;
+        mark_code(mark, &mut options);
+        Ok(Self::new(self.name.as_str(), options))
+    }
+}
+
+/// Opens the database at `path` with `descriptors`; handles come in their order.
+pub(crate) fn open(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
+    let mark = Mark::new();
+    let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
+    match mode {
+        Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
+        // Somebody may be writing.
+        Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
+            open_once(&options, path, &descriptors, mode, mark, Some(stamp))
+        }),
+    }
+}
+
+fn open_once(
+    options: &DbOptions,
+    path: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+    mark: Mark,
+    stamp: Option<Stamp>,
+) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
+    let fs = Arc::clone(&options.file_system);
+    let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
+    let wal_dir = match options.wal_dir.as_str() {
+        "" => path.to_path_buf(),
+        dir => dir.into(),
+    };
+    if mode == Mode::ReadWrite && wal_dir != path {
+        // A log is made only in a directory that is durable.
+        create_dir_durably(&*fs, &wal_dir, !filename::holds_logs(&*fs, &wal_dir)?)?;
+    }
+    let recovered = match exists {
+        true => recover(options, path, &wal_dir, descriptors, mode)?,
+        false => nothing_yet(descriptors),
+    };
+    if !options.create_missing_column_families
+        && let Some(unknown) =
+            descriptors.iter().find(|d| recovered.families.values().all(|f| f.name != d.name))
+    {
+        return Err(not_found(&unknown.name));
+    }
+    let db_id = crate::version::identity::identity(&*fs, path, recovered.db_id.as_deref(), exists)?;
+    let info_log = open_info_log(options, &fs, path, mode)?;
+    let inner = assemble(Assembly {
+        options,
+        fs,
+        path,
+        wal_dir: &wal_dir,
+        mode,
+        recovered,
+        descriptors,
+        db_id,
+        info_log,
+        lock,
+        mark,
+    })?;
+    let db = Arc::new(inner);
+    db.me.get_or_init(|| Arc::downgrade(&db));
+    db.log_open_header();
+    db.tell_dropped();
+    match mode {
+        Mode::ReadWrite => {
+            if let Err(error) = db.start_writable(exists, descriptors) {
+                db.undo_open();
+                return Err(error);
+            }
+            if let Some(manager) = &db.write_buffer_manager {
+                manager.add_user(Arc::downgrade(&db) as _);
+            }
+        }
+        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists, stamp)?,
+    }
+    if !exists {
+        check_direct(options, path)?;
+    }
+    let handles = handles(&db, descriptors)?;
+    Ok((db, handles))
+}
+
+/// A handle for each descriptor.
+fn handles(db: &Arc<DbInner>, descriptors: &[ColumnFamilyDescriptor]) -> Result<Vec<ColumnFamily>> {
+    let map = db.cfs.load();
+    let handle = |d: &ColumnFamilyDescriptor| {
+        let data = map.by_name(&d.name).ok_or_else(|| not_found(&d.name))?;
+        Ok(ColumnFamily::new(Arc::clone(data), Arc::downgrade(db)))
+    };
+    descriptors.iter().map(handle).collect()
+}
+
+fn not_found(name: &str) -> Error {
+    Error::invalid_argument(format!("Column family not found: {name}"))
+}
+
+/// What the database will work with; refuses what cannot work.
+fn sanitize_request(
+    options: &DbOptions,
+    descriptors: &[ColumnFamilyDescriptor],
+    mark: Mark,
+) -> Result<(DbOptions, Vec<ColumnFamilyDescriptor>)> {
+    let mut names = BTreeSet::new();
+    for descriptor in descriptors {
+        if !names.insert(descriptor.name.as_str()) {
+            return Err(Error::invalid_argument(format!(
+                "Column family named twice: {}",
+                descriptor.name
+            )));
+        }
+    }
+    if !names.contains(DEFAULT_COLUMN_FAMILY_NAME) {
+        return Err(Error::invalid_argument("Default column family not specified"));
+    }
+    for descriptor in descriptors {
+        compaction_tuning::check_tuned(options, &descriptor.options)?;
+    }
+    let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options, mark));
+    let mut sanitized = options.sanitized()?;
+    sanitized.file_system = mark_files(mark, &sanitized.file_system);
+    Ok((sanitized, families.collect::<Result<_>>()?))
+}
+
+/// Refuses direct I/O on a file system that has none, by trying it on CURRENT.
+fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
+    if !options.use_direct_reads && !options.use_direct_io_for_flush_and_compaction {
+        return Ok(());
+    }
+    let (fs, current) = (&options.file_system, filename::current_file(path));
+    let Err(error) = fs.open_random_with(&current, &ReadFileOptions { direct: true }) else {
+        return Ok(());
+    };
+    fs.open_random(&current).map_err(|_| error)?;
+    Err(Error::invalid_argument("Direct I/O is not supported by the specified DB."))
+}
+
+/// A database that is about to be created.
+fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
+    RecoveredVersions {
+        families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
+        manifest_number: 0,
+        next_file_number: 1,
+        last_sequence: 0,
+        min_log_to_keep: 0,
+        max_column_family: 0,
+        db_id: None,
+        dropped: None,
+    }
+}
+
+fn fresh_family(name: &str, descriptors: &[ColumnFamilyDescriptor]) -> RecoveredFamily {
+    let options = descriptors.iter().find(|d| d.name == name).map(|d| &d.options);
+    let comparator = options.map_or(Comparator::Bytewise, |o| o.comparator.clone());
+    let levels = options.map_or(7, |o| o.num_levels as usize);
+    RecoveredFamily {
+        name: name.to_string(),
+        log_number: 0,
+        version: pumice_manifest::Version::empty(InternalKeyComparator::new(comparator), levels),
+    }
+}
+
+fn recover(
+    options: &DbOptions,
+    path: &Path,
+    wal_dir: &Path,
+    descriptors: &[ColumnFamilyDescriptor],
+    mode: Mode,
+) -> Result<RecoveredVersions> {
+    check_direct(options, path)?;
+    let fs = &*options.file_system;
+    let spec = |name: &str, persisted: Option<&str>| {
+        match descriptors.iter().find(|d| d.name == name) {
+            Some(d) => Ok((d.options.comparator.clone(), d.options.num_levels as usize)),
+            // Not opened: only its files matter, in whatever order they claim.
+            None => {
+                let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
+                Ok((comparator, crate::options::MAX_LEVELS as usize))
+            }
+        }
+    };
+    let recovered = version_recovery::recover_versions(fs, path, &spec)?;
+    if mode == Mode::ReadWrite {
+        recovered.check_writable()?;
+        let opened = |name: &str| descriptors.iter().any(|d| d.name == name);
+        let missing: Vec<&str> = recovered
+            .families
+            .values()
+            .map(|f| f.name.as_str())
+            .filter(|name| !opened(name))
+            .collect();
+        if !missing.is_empty() {
+            return Err(Error::invalid_argument(format!(
+                "Column families not opened: {}",
+                missing.join(", ")
+            )));
+        }
+    }
+    // What a torn MANIFEST says is believed only if the tables agree.
+    if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
+        found_files::check_tables(fs, path, &recovered)?;
+    }
+    found_files::check_logs(fs, wal_dir, &recovered)?;
+    Ok(recovered)
+}
+
+fn open_info_log(
+    options: &DbOptions,
+    fs: &Arc<dyn FileSystem>,
+    path: &Path,
+    mode: Mode,
+) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
+    match (&options.info_log, mode) {
+        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
+        (None, Mode::ReadOnly { .. }) => Ok(None),
+        (None, Mode::ReadWrite) => {
+            let log =
+                crate::stats::InfoLog::open(Arc::clone(fs), path, &options.info_log_settings())?;
+            Ok(Some(Arc::new(log)))
+        }
+    }
+}
+
+struct Assembly<'a> {
+    options: &'a DbOptions,
+    fs: Arc<dyn FileSystem>,
+    path: &'a Path,
+    wal_dir: &'a Path,
+    mode: Mode,
+    recovered: RecoveredVersions,
+    descriptors: &'a [ColumnFamilyDescriptor],
+    db_id: String,
+    info_log: Option<Arc<dyn crate::stats::Logger>>,
+    lock: Option<Box<dyn FileLock>>,
+    mark: Mark,
+}
+
+/// The pools of the process, with threads enough for this database.
+fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
+    let pools = ThreadPools::shared();
+    let (flushes, compactions) = options.background_limits();
+    pools.increase_background_threads(flushes, Priority::High);
+    pools.increase_background_threads(compactions, Priority::Low);
+    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
+    for priority in [Priority::High, Priority::Low] {
+        pools.start_first(priority)?;
+    }
+    Ok(pools)
+}
+
+/// The budget for memtables, if there is one.
+fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
+    options.write_buffer_manager.clone().or_else(|| {
+        let budget = to_usize(options.db_write_buffer_size);
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
+    })
+}
+
+fn assemble(a: Assembly<'_>) -> Result<DbInner> {
+    let options = a.options;
+    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
+    let manager = buffer_manager(options);
+    let mut cfs = BTreeMap::new();
+    for (id, family) in a.recovered.families {
+        let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
+        let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
+        cfs.insert(id, state);
+    }
+    Ok(DbInner {
+        path: a.path.to_path_buf(),
+        read_only: a.mode != Mode::ReadWrite,
+        db_id: a.db_id,
+        session_id: crate::version::identity::new_session_id(),
+        options: ArcSwap::from_pointee(options.clone()),
+        info_log: a.info_log,
+        statistics: options.statistics.clone(),
+        open_tables,
+        write_buffer_manager: manager,
+        pools: pools_for(options)?,
+        tuner: compaction_tuning::new_tuner(options),
+        lanes: crate::engine::lanes::Lanes::new(options)?,
+        regulator: Regulator::of(a.fs.as_ref(), a.path, options),
+        stats: DbStats::new(),
+        table_builds: TableBuilds::default(),
+        events: EventState::default(),
+        snapshots: Arc::new(SnapshotList::default()),
+        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
+        state: Mutex::foreground(DbState {
+            cfs,
+            max_column_family: a.recovered.max_column_family,
+            files: Files {
+                min_log_to_keep: a.recovered.min_log_to_keep,
+                dropped_tail: a.recovered.dropped,
+                ..Files::default()
+            },
+            ..DbState::default()
+        }),
+        changed: Condvar::new(),
+        expiry_changed: Condvar::new(),
+        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
+        options_change: Mutex::foreground(()),
+        limits: options.limits,
+        queue: WriteQueue::new(group_bytes_max(options)),
+        scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
+        wal_synced: Condvar::new(),
+        wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
+        fs: a.fs,
+        controller: WriteController::new(options.delayed_write_rate),
+        attention: AtomicBool::new(false),
+        full_memtables: Mutex::foreground(BTreeSet::new()),
+        compaction_behind: AtomicBool::new(false),
+        wal_bytes: AtomicU64::new(0),
+        wal_bytes_limit: AtomicU64::new(u64::MAX),
+        relieved_log: AtomicU64::new(0),
+        last_unlogged: AtomicU64::new(0),
+        last_sequence: AtomicU64::new(a.recovered.last_sequence),
+        next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        bottommost_threshold: AtomicU64::new(u64::MAX),
+        closing: AtomicBool::new(false),
+        shutting_down: AtomicBool::new(false),
+        purge_scheduled: AtomicBool::new(false),
+        lock: Mutex::new(a.lock),
+        mark: a.mark,
+        runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
+        me: OnceLock::new(),
+    })
+}
+
+/// Some code of the user's runs under locks.
+fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
+    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
+}
+
+/// The logs before the first.
+fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
+    let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
+    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, Vec::new())
+}
+
+/// A group becomes one record, whose updates 32 bits count.
+fn group_bytes_max(options: &DbOptions) -> usize {
+    let most = options.limits.batch_bytes();
+    usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
+}
+
+/// The runtime state of a column family around its recovered version.
+pub(crate) fn new_family_state(
+    open_tables: &Arc<OpenTables>,
+    manager: Option<Arc<WriteBufferManager>>,
+    id: u32,
+    descriptor: &ColumnFamilyDescriptor,
+    family: RecoveredFamily,
+) -> Result<CfState> {
+    let options = &descriptor.options;
+    let icmp = InternalKeyComparator::new(options.comparator.clone());
+    let table_options = Arc::new(options.table_factory.to_table_options()?);
+    let tables = Arc::new(TableCache::new(
+        Arc::clone(open_tables),
+        Arc::clone(&table_options),
+        icmp.clone(),
+        options,
+    ));
+    let mem = new_memtable(options, &icmp, 1, 0, manager);
+    let version = family.version;
+    let first = Arc::new(SuperVersion {
+        mem: Arc::clone(&mem),
+        imm: Vec::new(),
+        version: Arc::clone(&version),
+        ingestions: 0,
+    });
+    let data =
+        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
+    Ok(CfState::new(data, mem, version, family.log_number))
+}
+
+impl DbInner {
+    fn tell_dropped(&self) {
+        let dropped = self.state.lock().files.dropped_tail.clone();
+        let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
+        self.info(format_args!(
+            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
+             on; what they said was never acknowledged",
+            manifest.display()
+        ));
+    }
+
+    fn start_writable(
+        self: &Arc<Self>,
+        exists: bool,
+        descriptors: &[ColumnFamilyDescriptor],
+    ) -> Result<()> {
+        self.write_identity()?;
+        {
+            let state = self.state.lock();
+            self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
+        }
+        let recovered = if exists {
+            self.raise_file_number()?;
+            self.replay_logs(self.options().replay_mode(), None)?
+        } else {
+            Recovered::default()
+        };
+        self.install_recovery(&recovered)?;
+        self.create_missing(descriptors)?;
+        self.write_options_file()?;
+        let mut state = self.state.lock();
+        let ids: Vec<u32> = state.cfs.keys().copied().collect();
+        for id in ids {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                self.refresh_scores(cf);
+                self.update_stall(cf);
+            }
+            self.queue_compaction(&mut state, id);
+        }
+        drop(state);
+        self.delete_unreferenced_files(true)?;
+        self.start_background();
+        Ok(())
+    }
+
+    /// Starts the first log and makes what recovery found durable, all at once.
+    fn install_recovery(&self, recovered: &Recovered) -> Result<()> {
+        let number = self.new_file_number();
+        {
+            let mut wal = self.wal.lock();
+            if recovered.in_memory {
+                wal.keep(&recovered.logs)?;
+            }
+            wal.switch(number, true)?;
+        }
+        self.archive(&recovered.set_aside)?;
+        let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
+        self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;
+        let build = |state: &DbState| {
+            let edit_of = |cf: &CfState| {
+                let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
+                edit.column_family = cf.data.id;
+                // The oldest log that the MANIFEST names is there (see `check_logs`), also if
+                // another engine has named one before making it.
+                let oldest = recovered.logs.first().map_or(number, |(oldest, _)| *oldest);
+                edit.log_number = Some(if recovered.in_memory { oldest } else { number });
+                edit
+            };
+            state.cfs.values().map(edit_of).collect::<Vec<VersionEdit>>()
+        };
+        if planted::is(Bug::RecoveryNotAtomic) {
+            let edits = build(&self.state.lock());
+            return edits
+                .into_iter()
+                .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
+        }
+        self.change_versions(
+            |state| Ok(build(state).into()),
+            |state| state.files.pending_outputs.clear(), // Versions name them now.
+        )
+    }
+
+    /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
+    /// An old info log's "number" is its time.
+    fn raise_file_number(&self) -> Result<()> {
+        for name in self.fs.list(&self.path)? {
+            match filename::parse(&name) {
+                None | Some((_, FileType::InfoLog)) => {}
+                Some((number, _)) => {
+                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn create_missing(self: &Arc<Self>, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
+        for descriptor in descriptors {
+            if self.cfs.load().by_name(&descriptor.name).is_some() {
+                continue;
+            }
+            if !self.options().create_missing_column_families {
+                return Err(not_found(&descriptor.name));
+            }
+            self.create_family(descriptor)?;
+        }
+        Ok(())
+    }
+
+    fn start_read_only(
+        self: &Arc<Self>,
+        error_if_wal_exists: bool,
+        stamp: Option<Stamp>,
+    ) -> Result<()> {
+        let recovered = self.replay_logs(self.options().replay_mode(), stamp)?;
+        if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
+            return Err(Error::corruption(format!(
+                "{}: there are WAL files and error_if_wal_file_exists is set",
+                self.path.display()
+            )));
+        }
+        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! The OPTIONS file, and changing options while the database is open.
+//!
+//! The file lists exactly the live column families and is rewritten whenever they or an option
+//! change (format spec section 5.6): written under a temporary name, synced, renamed. The MANIFEST
+//! lock orders the writers.
+
+use std::sync::Arc;
+
+use pumice_base::{Error, Result};
+use pumice_env::filename;
+
+use crate::engine::DbInner;
+use crate::engine::compaction_tuning::check_tuned;
+use crate::engine::lanes::check_priority;
+use crate::version::family::CfData;
+use crate::version::table_cache::TableCache;
+
+impl DbInner {
+    /// Writes a new OPTIONS file and forgets the one before.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn write_options_file(&self) -> Result<()> {
+        let manifest = self.manifest.lock();
+        manifest.check_open()?;
+        let number = self.new_file_number();
+        let families: Vec<(String, _)> = {
+            let state = self.state.lock();
+            let live = state.cfs.values().filter(|cf| !cf.data.is_dropped());
+            live.map(|cf| (cf.data.name.clone(), cf.data.options())).collect()
+        };
+        let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
+        let text = crate::options::format_options_file(&self.options(), &listed);
+        let temp = filename::temp_options_file(&self.path, number);
+        let written = pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true);
+        written.inspect_err(|_| self.delete_file(&temp))?;
+        self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
+        self.fs.sync_dir(&self.path)?;
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.files.options_file_number, number);
+        if old != 0 {
+            state.files.obsolete.file(filename::options_file(&self.path, old));
+        }
+        drop((state, manifest));
+        self.delete_obsolete_files();
+        Ok(())
+    }
+
+    /// Changes mutable options of a column family.
+    ///
+    /// # Errors
+    /// InvalidArgument naming the option that is unknown, immutable or out of bounds; nothing
+    /// changes then.
+    pub(crate) fn set_cf_options(&self, cf: &Arc<CfData>, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        if cf.is_dropped() {
+            return Err(Error::column_family_dropped(cf.name.clone()));
+        }
+        {
+            let _alone = self.exclusive_here()?;
+            let changed = cf.options().with_changes(changes)?.sanitized()?;
+            check_tuned(&self.options(), &changed)?;
+            let table = Arc::new(changed.table_factory.to_table_options()?);
+            let tables = Arc::new(TableCache::new(
+                Arc::clone(&self.open_tables),
+                Arc::clone(&table),
+                cf.icmp.clone(),
+                &changed,
+            ));
+            let mut state = self.state.lock();
+            cf.set_options(changed, table, tables);
+            self.refresh_tuning(&state);
+            if let Some(family) = state.cfs.get_mut(&cf.id) {
+                // The next write notices if it is full by that.
+                family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
+                self.refresh_scores(family);
+                self.update_stall(family);
+            }
+            self.refresh_wal_settings(&state);
+            self.queue_compaction(&mut state, cf.id);
+            self.schedule_background(&mut state);
+            self.changed.notify_all();
+        }
+        for (name, value) in changes {
+            self.info(format_args!("[{}] SetOptions() {name}: {value}", cf.name));
+        }
+        self.write_options_file()
+    }
+
+    /// Changes mutable options of the database.
+    ///
+    /// # Errors
+    /// As `set_cf_options`.
+    pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.check_writable()?;
+        // From reading the options to storing them: of two changes none may be lost.
+        let changing = self.options_change.lock();
+        let changed = self.options().with_changes(changes)?.sanitized()?;
+        check_priority(&changed)?;
+        let (max_open_files, rate) = (changed.max_open_files, changed.delayed_write_rate);
+        let read_target = changed.read_latency_target_micros;
+        let (flushes, compactions) = changed.background_limits();
+        use pumice_port::pool::Priority;
+        self.pools.increase_background_threads(flushes, Priority::High);
+        self.pools.increase_background_threads(compactions, Priority::Low);
+        {
+            let mut state = self.state.lock();
+            self.store_options(changed);
+            // What others see of a change never runs ahead of the options that they read.
+            self.controller.set_max_rate(rate);
+            self.regulator.reads.set_target(read_target);
+            self.refresh_wal_settings(&state);
+            self.refresh_tuning(&state);
+            let ids: Vec<u32> = state.cfs.keys().copied().collect();
+            for id in ids {
+                if let Some(cf) = state.cfs.get_mut(&id) {
+                    self.refresh_scores(cf);
+                    self.update_stall(cf);
+                }
+                self.queue_compaction(&mut state, id);
+            }
+            self.schedule_background(&mut state);
+        }
+        self.refresh_lanes();
+        self.open_tables.set_max_open_files(max_open_files);
+        drop(changing);
+        for (name, value) in changes {
+            self.info(format_args!("SetDBOptions() {name}: {value}"));
+        }
+        self.write_options_file()
+    }
+}

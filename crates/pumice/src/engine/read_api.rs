@@ -1,0 +1,262 @@
+//! Reads as the handle offers them: sequence and super version chosen, then `read` does the work.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::Guard;
+use pumice_base::{Error, Result, SequenceNumber};
+use pumice_port::fiber;
+use pumice_table::TableReadOptions;
+
+use crate::budget;
+use crate::engine::DbInner;
+use crate::options::requests::ReadOptions;
+use crate::read::get;
+use crate::read::iterator::{DbIterator, IteratorLimits};
+use crate::read::level_iterator::LevelIterator;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::multi_get::{Family, MultiGet};
+use crate::read::pinned::PinnedSlice;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::snapshot::Snapshot;
+use crate::stats::Ticker;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::TableCache;
+
+fn table_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: options.readahead_size,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        // Where the bound shows that it makes no difference, prefix filters may be asked.
+        auto_prefix_mode: !options.total_order_seek && options.iterate_upper_bound.is_some(),
+        iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
+        cache_only: options.cache_only,
+        missed: None,
+        io_priority: options.rate_limiter_priority,
+    }
+}
+
+/// Table options of a point read: no allocation.
+pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: 0,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        auto_prefix_mode: false,
+        iterate_upper_bound: None,
+        cache_only: options.cache_only,
+        missed: None,
+        io_priority: options.rate_limiter_priority,
+    }
+}
+
+/// Everything that holds entries of a column family, newest first. What can hide them goes into
+/// `range_dels`.
+fn sources(
+    cf: &CfData,
+    tables: &Arc<TableCache>,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    range_dels: &mut RangeDels,
+) -> Result<Vec<Source>> {
+    let mut sources = Vec::with_capacity(4);
+    range_dels.push_memtable(super_version.mem.range_tombstones());
+    if !super_version.mem.is_empty() {
+        sources.push(Source::Mem(super_version.mem.iter()));
+    }
+    for mem in &super_version.imm {
+        range_dels.push_memtable(mem.range_tombstones());
+        sources.push(Source::Mem(mem.iter()));
+    }
+    for (number, level) in super_version.version.levels().iter().enumerate() {
+        if number == 0 {
+            for file in level.files() {
+                let table = tables.table_for(options, file, 0)?;
+                range_dels.push_file(file, &table);
+                sources.push(Source::Table(table.iter(options)));
+            }
+        } else if !level.is_empty() {
+            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
+            let (tables, level) = (Arc::clone(tables), Arc::clone(level));
+            let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
+            sources.push(Source::Level(iter.noting(reached)));
+        }
+    }
+    Ok(sources)
+}
+
+#[cold]
+fn foreign_snapshot() -> Error {
+    Error::invalid_argument("snapshot of another database")
+}
+
+impl DbInner {
+    /// The value of `key`, or None.
+    pub(crate) fn get(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        self.check_snapshot(options)?;
+        self.check_caller()?;
+        fiber::spend(budget::GET);
+        let began = self.regulator.reads.begin();
+        let (super_version, sequence) = self.view(cf, options);
+        let found =
+            get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
+        self.regulator.reads.end(began);
+        if self.statistics.is_some() {
+            self.tick(Ticker::NumberKeysRead, 1);
+            if let Ok(Some(value)) = &found {
+                self.tick(Ticker::BytesRead, value.len() as u64);
+            }
+        }
+        found
+    }
+
+    /// The values of several keys at one moment.
+    pub(crate) fn multi_get(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let Some((first, _)) = keys.first() else { return Vec::new() };
+        if let Err(error) = self.check_snapshot(options).and_then(|()| self.check_caller()) {
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
+        let began = self.regulator.reads.begin();
+        // Across column families only a snapshot keeps all versions of one moment readable, and it
+        // comes first; in one of them the super version does.
+        let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
+        let held = (!one_family && options.snapshot.is_none()).then(|| self.snapshot());
+        let (first, sequence) = match &held {
+            Some(snapshot) => (Family::new(first), snapshot.sequence_number()),
+            None => {
+                let (view, sequence) = self.view(first, options);
+                (Family::at(first, Guard::into_inner(view)), sequence)
+            }
+        };
+        let mut families = vec![first];
+        let mut wanted = Vec::with_capacity(keys.len());
+        for &(cf, key) in keys {
+            let family = families.iter().position(|family| Arc::ptr_eq(family.cf, cf));
+            let family = family.unwrap_or_else(|| {
+                families.push(Family::new(cf));
+                families.len() - 1
+            });
+            wanted.push((family, key));
+        }
+        let table = point_options(options);
+        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        self.regulator.reads.end(began);
+        self.tick(Ticker::NumberMultigetCalls, 1);
+        self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        answers
+    }
+
+    /// A cursor over the keys of a column family.
+    pub(crate) fn iterator(
+        self: &Arc<Self>,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<DbIterator> {
+        self.check_snapshot(options)?;
+        self.check_caller()?;
+        fiber::spend(budget::ITERATOR);
+        let (super_version, sequence) = self.view(cf, options);
+        let super_version = Guard::into_inner(super_version);
+        let tables = cf.tables();
+        let mut range_dels = RangeDels::new(sequence);
+        let table = table_options(options);
+        let sources = sources(cf, &tables, &super_version, &table, &mut range_dels)?;
+        let inner = MergingIterator::new(cf.icmp.clone(), sources);
+        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
+        let limits = IteratorLimits {
+            sequence,
+            lower_bound: options.iterate_lower_bound.clone(),
+            upper_bound: options.iterate_upper_bound.clone(),
+            prefix: tables.extractor().filter(|_| by_prefix).cloned(),
+        };
+        Ok(DbIterator::new(
+            inner,
+            Arc::clone(cf),
+            limits,
+            range_dels,
+            super_version,
+            options.snapshot.clone(),
+        ))
+    }
+
+    /// Refuses a snapshot of another database.
+    #[inline]
+    fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
+        match &options.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(self) => Err(foreign_snapshot()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What to read `cf` from, and the sequence number to read it at.
+    #[inline]
+    fn view(
+        &self,
+        cf: &CfData,
+        options: &ReadOptions,
+    ) -> (Guard<Arc<SuperVersion>>, SequenceNumber) {
+        loop {
+            let view = cf.super_version.load();
+            if let Some(sequence) = self.sequence_for(cf, &view, options) {
+                return (view, sequence);
+            }
+            self.await_ingestion();
+        }
+    }
+
+    /// The sequence number to read `view` at, which was loaded before; None if files were ingested
+    /// since: whoever reads there would see later writes without them.
+    #[inline]
+    pub(crate) fn sequence_for(
+        &self,
+        cf: &CfData,
+        view: &SuperVersion,
+        options: &ReadOptions,
+    ) -> Option<SequenceNumber> {
+        let sequence = self.read_sequence(options);
+        // A sequence number that sees a write after the files brings the count along.
+        (cf.ingestions.load(Ordering::Relaxed) == view.ingestions).then_some(sequence)
+    }
+
+    /// Waits until the super version with the files is there: whoever counts an ingestion keeps
+    /// the state lock until then.
+    #[cold]
+    fn await_ingestion(&self) {
+        drop(self.state.lock());
+    }
+
+    #[inline]
+    fn read_sequence(&self, options: &ReadOptions) -> u64 {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_number(),
+            None => self.last_sequence.load(Ordering::Acquire),
+        }
+    }
+
+    /// A snapshot of the present state.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let me = self.me.get().cloned().unwrap_or_default();
+        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, || {
+            self.last_sequence.load(Ordering::Acquire)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,413 @@
+//! Replaying the write-ahead logs when a database is opened.
+//!
+//! Rules: format spec section 4.4. Records are applied to fresh memtables of the column families
+//! that have not flushed them; full memtables become L0 files on the way, the rest at the end.
+//! Nothing of this is visible or durable until the caller applies the resulting edits, so a crash
+//! during recovery leaves the database as it was.
+//!
+//! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
+//! after the lost end of a log that the next one tells of (`Predecessor`), only a record that
+//! continues exactly where the intact ones ended is applied, so the result is a prefix of the
+//! history.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_env::SequentialFile;
+use pumice_env::filename::{self, FileType};
+use pumice_manifest::VersionEdit;
+use pumice_memtable::MemTable;
+use pumice_table::TableReason;
+use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
+
+use crate::commit::batch::{self, BatchRecord};
+use crate::commit::predecessor::Predecessor;
+use crate::engine::{DbInner, DbState};
+use crate::flush::write_level0;
+use crate::recovery::moment::Stamp;
+use crate::recovery::version_recovery::check_found;
+use crate::version::family::{CfData, new_memtable};
+
+/// What replay found.
+#[derive(Default)]
+pub(crate) struct Recovered {
+    /// New L0 files, by column family.
+    pub edits: BTreeMap<u32, VersionEdit>,
+    /// Logs that exist, ascending, with their bytes.
+    pub logs: Vec<(FileNumber, u64)>,
+    /// Logs that hold intact records which were not applied; they are archived, not deleted.
+    pub set_aside: Vec<FileNumber>,
+    /// Some column family still has unflushed data in its memtable.
+    pub in_memory: bool,
+}
+
+/// A log to replay and its bytes; open, where somebody may delete it.
+type Log = (FileNumber, u64, PathBuf, Option<Box<dyn SequentialFile>>);
+
+struct Replay<'a> {
+    db: &'a DbInner,
+    mode: WalRecoveryMode,
+    read_only: bool,
+    found: Recovered,
+    mems: BTreeMap<u32, Arc<MemTable>>,
+    /// Sequence the next record must have to continue without a gap; None before the first.
+    next: Option<SequenceNumber>,
+    /// No log before this one is needed.
+    oldest: FileNumber,
+    /// The log before the one that is read, and where its last intact record ended.
+    before: Option<(FileNumber, u64)>,
+    /// Damage was met and nothing has continued since.
+    stopped: bool,
+    damaged_log: Option<FileNumber>,
+}
+
+impl DbInner {
+    /// Replays the logs into memtables and L0 files. Of a database that is open for reading all
+    /// logs are opened first: if CURRENT and the MANIFEST are as in `stamp` then, none is missing,
+    /// and whoever writes may delete them.
+    ///
+    /// # Errors
+    /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.
+    pub(crate) fn replay_logs(
+        &self,
+        mode: WalRecoveryMode,
+        stamp: Option<Stamp>,
+    ) -> Result<Recovered> {
+        let (oldest, mems) = {
+            let state = self.state.lock();
+            let live = state.cfs.values().map(|cf| cf.log_number).min().unwrap_or(0);
+            let mems = state.cfs.iter().map(|(id, cf)| (*id, Arc::clone(&cf.mem))).collect();
+            (live.max(state.files.min_log_to_keep), mems)
+        };
+        let mut replay = Replay {
+            db: self,
+            mode,
+            read_only: self.read_only,
+            found: Recovered::default(),
+            mems,
+            next: None,
+            oldest,
+            before: None,
+            stopped: false,
+            damaged_log: None,
+        };
+        let mut logs = Vec::new();
+        for (number, path) in self.logs_from(oldest)? {
+            let file = stamp.map(|_| self.fs.open_sequential(&path)).transpose()?;
+            let bytes = self.fs.file_size(&path)?;
+            logs.push((number, bytes, path, file));
+        }
+        if let Some(stamp) = stamp {
+            stamp.check(&*self.fs, &self.path)?;
+            self.check_no_log_between(oldest, &logs)?;
+        }
+        for (number, bytes, path, file) in logs {
+            check_found(number, &path)?;
+            self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            replay.found.logs.push((number, bytes));
+            replay.log(number, path, file)?;
+        }
+        replay.finish()
+    }
+
+    /// A directory that changes while it is listed may show a new log and not the one before.
+    fn check_no_log_between(&self, oldest: FileNumber, listed: &[Log]) -> Result<()> {
+        let Some((newest, ..)) = listed.last() else { return Ok(()) };
+        for (number, path) in self.logs_from(oldest)? {
+            if number < *newest && !listed.iter().any(|(known, ..)| *known == number) {
+                let text = format!("{} has appeared while logs are read", path.display());
+                return Err(Error::new(ErrorKind::TryAgain, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The logs with at least that number, ascending.
+    fn logs_from(&self, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
+        let dir = self.wal.lock().dir().to_path_buf();
+        let mut logs = Vec::new();
+        for name in self.fs.list(&dir)? {
+            if let Some((number, FileType::Wal)) = filename::parse(&name)
+                && number >= oldest
+            {
+                logs.push((number, dir.join(name)));
+            }
+        }
+        logs.sort();
+        Ok(logs)
+    }
+}
+
+impl Replay<'_> {
+    fn log(
+        &mut self,
+        number: FileNumber,
+        path: PathBuf,
+        file: Option<Box<dyn SequentialFile>>,
+    ) -> Result<()> {
+        self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
+        let file = file.map_or_else(|| self.db.fs.open_sequential(&path), Ok)?;
+        let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
+        let mut record = Vec::new();
+        let (mut set_aside, mut intact) = (false, 0);
+        loop {
+            pumice_port::fiber::maybe_yield();
+            match reader.read_record(&mut record) {
+                Ok(Some(info)) => {
+                    intact = info.end;
+                    if let Some(predecessor) = Predecessor::parse(&record) {
+                        self.check_predecessor(predecessor).map_err(|e| in_log(&e, &path))?;
+                        continue;
+                    }
+                    let applied = self.record(number, &record);
+                    set_aside |= !applied.map_err(|e| in_log(&e, &path))?;
+                }
+                Ok(None) => break,
+                Err(e) if e.is_corruption() && self.mode == WalRecoveryMode::PointInTime => {
+                    self.db.info(format_args!("{}: {e}", path.display()));
+                    set_aside = true;
+                    break;
+                }
+                Err(e) => return Err(in_log(&e, &path)),
+            }
+        }
+        if reader.end() != LogEnd::EndOfFile && self.mode == WalRecoveryMode::PointInTime {
+            self.db.info(format_args!(
+                "{}: stopped at offset {} ({:?})",
+                path.display(),
+                reader.last_record_offset(),
+                reader.end()
+            ));
+            self.stopped = true;
+            self.damaged_log.get_or_insert(number);
+        }
+        if set_aside {
+            self.found.set_aside.push(number);
+        }
+        self.before = Some((number, intact));
+        Ok(())
+    }
+
+    /// A log begins: whether the one before it was read to its end, if it is needed at all.
+    fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
+        let whole = self.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
+        if whole || said.number < self.oldest {
+            return Ok(());
+        }
+        let text =
+            format!("the end of log #{} is lost, which had {} bytes", said.number, said.bytes);
+        match self.mode {
+            WalRecoveryMode::SkipAnyCorrupted => return Ok(()),
+            WalRecoveryMode::AbsoluteConsistency => return Err(Error::corruption(text)),
+            WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
+        }
+        self.db.info(format_args!("{text}: what follows is not applied"));
+        self.stopped = true;
+        self.damaged_log.get_or_insert(said.number);
+        Ok(())
+    }
+
+    /// Applies one record; false if it was passed over.
+    fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
+        if record.len() < batch::HEADER_LEN {
+            return self.bad_record(log, Error::corruption("log record too small"));
+        }
+        if let Err(error) = batch::check(record)
+            && !planted::is(Bug::TornBatchAccepted)
+        {
+            return self.bad_record(log, error);
+        }
+        let first = batch::sequence(record);
+        let next = first.checked_add(u64::from(batch::count(record)));
+        let Some(next) = next.filter(|next| *next <= LAST_SEQUENCE_MAX + 1) else {
+            // No crash makes a record of good checksum with such a number.
+            return match self.mode {
+                WalRecoveryMode::SkipAnyCorrupted => Ok(false),
+                _ => Err(Error::corruption(format!("sequence number {first} is out of range"))),
+            };
+        };
+        if self.stopped {
+            if self.next != Some(first) {
+                return Ok(false);
+            }
+            self.stopped = false;
+        }
+        if let Some(expected) = self.next
+            && first < expected
+        {
+            return Err(Error::corruption(format!(
+                "Sequence number is being set backwards in recovery: {first} after {expected}"
+            )));
+        }
+        self.apply(log, first, record)?;
+        self.next = Some(next);
+        self.flush_full()?;
+        Ok(true)
+    }
+
+    /// A record with a good checksum that is no batch.
+    fn bad_record(&mut self, log: FileNumber, error: Error) -> Result<bool> {
+        match self.mode {
+            WalRecoveryMode::SkipAnyCorrupted => Ok(false),
+            WalRecoveryMode::PointInTime => {
+                self.db.info(format_args!("{error}"));
+                self.stopped = true;
+                self.damaged_log.get_or_insert(log);
+                Ok(false)
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
+        let families = self.db.cfs.load();
+        let state = self.db.state.lock();
+        let mut sequence = first;
+        for entry in batch::records(record) {
+            if planted::is(Bug::TornBatchAccepted) && entry.is_err() {
+                break;
+            }
+            let (id, value_type, key, value) = match entry? {
+                BatchRecord::LogData(_) => continue,
+                BatchRecord::Marker(
+                    ValueType::Noop | ValueType::CommitXid | ValueType::RollbackXid,
+                    _,
+                ) => continue,
+                BatchRecord::Marker(..) => {
+                    return Err(Error::not_supported(
+                        "the WAL holds prepared transactions. Open with TransactionDB",
+                    ));
+                }
+                BatchRecord::Entry { column_family, value_type, key, value } => {
+                    (column_family, value_type, key, value)
+                }
+            };
+            let at = sequence;
+            sequence += 1;
+            // Unknown ids are those of dropped column families.
+            let Some(cf) = state.cfs.get(&id) else {
+                check_family_was_known(id, &state, log)?;
+                continue;
+            };
+            if cf.log_number > log || families.by_id(id).is_none() {
+                continue;
+            }
+            self.mems[&id].add(at, value_type, key, value)?;
+        }
+        Ok(())
+    }
+
+    fn flush_full(&mut self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        let full: Vec<u32> =
+            self.mems.iter().filter(|(_, mem)| mem.should_flush()).map(|(id, _)| *id).collect();
+        full.into_iter().try_for_each(|id| self.flush_one(id))
+    }
+
+    /// Writes a memtable to L0 and replaces it.
+    fn flush_one(&mut self, id: u32) -> Result<()> {
+        let (cf, epoch) = {
+            let mut state = self.db.state.lock();
+            let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
+            cf.next_epoch += 1;
+            (Arc::clone(&cf.data), cf.next_epoch - 1)
+        };
+        let mem = Arc::clone(&self.mems[&id]);
+        mem.mark_immutable();
+        let number = self.db.new_file_number();
+        // If the open fails, it goes (`undo_open`).
+        self.db.state.lock().files.pending_outputs.insert(number);
+        let file =
+            write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
+        let edit = self.found.edits.entry(id).or_default();
+        edit.column_family = id;
+        edit.new_files.extend(file.map(|f| (0, f.meta)));
+        self.replace_memtable(&cf)
+    }
+
+    fn replace_memtable(&mut self, cf: &CfData) -> Result<()> {
+        let mut state = self.db.state.lock();
+        let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
+        let manager = self.db.write_buffer_manager.clone();
+        let earliest = self.next.unwrap_or(0);
+        let fresh = new_memtable(&cf.options(), &cf.icmp, family.next_mem_id, earliest, manager);
+        family.next_mem_id += 1;
+        family.mem = Arc::clone(&fresh);
+        family.publish();
+        self.mems.insert(cf.id, fresh);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Recovered> {
+        self.check_consistency()?;
+        if let Some(next) = self.next {
+            let last = next.saturating_sub(1);
+            self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
+        }
+        // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
+        // So it is with a damaged one: what follows it is believed only if it goes on without a
+        // gap, and an ingestion may take the next sequence number.
+        let keep = self.read_only
+            || (self.db.options().avoid_flush_during_recovery
+                && self.found.edits.is_empty()
+                && self.found.set_aside.is_empty()
+                && self.damaged_log.is_none());
+        let full: Vec<u32> =
+            self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
+        if keep {
+            self.found.in_memory = !full.is_empty();
+            return Ok(self.found);
+        }
+        full.into_iter().try_for_each(|id| self.flush_one(id))?;
+        Ok(self.found)
+    }
+
+    /// A column family whose tables already reach beyond the damage cannot be brought to the
+    /// same point as the others. They do not if the MANIFEST, at its last change, knew of no write
+    /// that replay lacks: so it is after a crash while `resume` replaced a log that had failed.
+    fn check_consistency(&self) -> Result<()> {
+        let Some(damaged) = self.damaged_log.filter(|_| self.stopped) else { return Ok(()) };
+        let known = self.db.last_sequence.load(Ordering::Acquire);
+        if self.next.is_some_and(|next| known < next) {
+            return Ok(());
+        }
+        let state = self.db.state.lock();
+        for cf in state.cfs.values() {
+            if cf.log_number > damaged && cf.version.num_files() > 0 {
+                return Err(Error::corruption(format!(
+                    "Column family inconsistency: SST file contains data beyond the point of \
+                     corruption in log #{damaged}, column family {}",
+                    cf.data.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nobody writes to a column family before the MANIFEST says durably that it is there.
+fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
+    if !state.took_change_back() || id <= state.max_column_family {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "log #{log} has writes to column family {id}, which was created in the last change of the \
+         MANIFEST: that is damaged, not torn by a crash"
+    )))
+}
+
+/// Names the log in a corruption.
+fn in_log(error: &Error, path: &Path) -> Error {
+    if error.is_corruption() { error.with_context(path.display()) } else { error.clone() }
+}
+
+fn unknown_family(id: u32) -> Error {
+    Error::corruption(format!("column family {id} disappeared during recovery"))
+}

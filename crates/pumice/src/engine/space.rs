@@ -1,0 +1,197 @@
+//! The database and its `sst_file_manager`: which files it is told of, what it may refuse, and
+//! which deletions go through it.
+//!
+//! A table is tracked from the moment it is written to its deletion, whether or not it is ever
+//! installed; logs are not. Tables, and logs that lie in the database's directory, are deleted by
+//! way of the manager once the open has succeeded; everything else, and a log elsewhere, at once.
+//! What the manager has not deleted when the database is closed is trash, which names no file that
+//! anybody needs: the manager goes on with it, or the next open finds it.
+//!
+//! Without a manager nothing is tracked and files are deleted at once.
+//!
+//! Thread safety: everything from anywhere. The manager's locks are leaves.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SubCode};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{Deletion, DeletionEvents, SstFileManager};
+
+use crate::engine::compaction_job::CompactionWork;
+use crate::engine::error_handler::Reason;
+use crate::engine::{DbInner, DbState};
+use crate::options::InfoLogLevel;
+use crate::stats::{Logger, Statistics, Ticker};
+
+/// Counts and logs what becomes of deleted files. It outlives the database, as trash does, but does
+/// not keep the info log open, whose file belongs to the next opener.
+struct DeletionLog {
+    statistics: Option<Arc<Statistics>>,
+    info_log: Option<Weak<dyn Logger>>,
+}
+
+impl DeletionLog {
+    fn tick(&self, ticker: Ticker) {
+        if let Some(statistics) = &self.statistics {
+            statistics.record_tick(ticker, 1);
+        }
+    }
+    fn log(&self, level: InfoLogLevel, line: std::fmt::Arguments<'_>) {
+        if let Some(log) = self.info_log.as_ref().and_then(Weak::upgrade) {
+            log.log(level, line);
+        }
+    }
+}
+
+impl DeletionEvents for DeletionLog {
+    fn deleted_immediately(&self, _path: &Path) {
+        self.tick(Ticker::FilesDeletedImmediately);
+    }
+    fn marked_trash(&self, trash: &Path) {
+        self.tick(Ticker::FilesMarkedTrash);
+        self.log(InfoLogLevel::Debug, format_args!("Marked as trash: {}", trash.display()));
+    }
+    fn trash_deleted(&self, trash: &Path, result: &Result<()>) {
+        match result {
+            Ok(()) => self.tick(Ticker::FilesDeletedFromTrashQueue),
+            Err(error) => {
+                let trash = trash.display();
+                self.log(
+                    InfoLogLevel::Error,
+                    format_args!("Failed to delete {trash} from trash: {error}"),
+                );
+            }
+        }
+    }
+    fn hindered(&self, path: &Path, error: &Error) {
+        let path = path.display();
+        self.log(InfoLogLevel::Warn, format_args!("{path} is deleted at once: {error}"));
+    }
+}
+
+/// Room that a running compaction has reserved.
+pub(crate) struct ReservedRoom {
+    manager: Arc<SstFileManager>,
+    bytes: u64,
+}
+
+impl Drop for ReservedRoom {
+    fn drop(&mut self) {
+        self.manager.on_compaction_completion(self.bytes);
+    }
+}
+
+impl DbInner {
+    fn manager(&self) -> Option<Arc<SstFileManager>> {
+        self.options().sst_file_manager.clone()
+    }
+
+    /// The open succeeds: what there is belongs to the manager. Requires: state lock held.
+    pub(crate) fn track_tables(&self, state: &mut DbState) {
+        let Some(manager) = self.manager() else { return };
+        for file in state.cfs.values().flat_map(|cf| cf.files()) {
+            manager.on_add_file(&filename::table_file(&self.path, file.number), file.file_size);
+        }
+        // A memtable at least, so that a disk that is nearly full does not make many small files.
+        let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
+        state.files.disk_buffer = budgets.max().unwrap_or(0);
+        manager.reserve_disk_buffer(state.files.disk_buffer);
+    }
+
+    /// The close has ended everything: nothing here is the manager's any more but trash.
+    pub(crate) fn untrack_tables(&self) {
+        let Some(manager) = self.manager() else { return };
+        manager.untrack_files_in(&self.path);
+        let mut state = self.state.lock();
+        manager.release_disk_buffer(std::mem::take(&mut state.files.disk_buffer));
+    }
+
+    /// Table `number` was written.
+    pub(crate) fn track_table(&self, number: FileNumber, bytes: u64) {
+        if let Some(manager) = self.manager() {
+            manager.on_add_file(&filename::table_file(&self.path, number), bytes);
+        }
+    }
+
+    /// Whether the tables of all who share the manager take no more than they may.
+    ///
+    /// # Errors
+    /// SpaceLimit; who writes tables makes a background error of it.
+    pub(crate) fn check_space(&self) -> Result<()> {
+        match self.manager() {
+            Some(manager) if manager.is_max_allowed_space_reached() => {
+                let error = Error::io_message("Max allowed space was reached");
+                Err(error.with_subcode(SubCode::SpaceLimit))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As `check_space`, for who has installed what he wrote: nothing is written after it.
+    pub(crate) fn stop_if_too_large(&self) {
+        if let Err(error) = self.check_space() {
+            self.background_error(&error, Reason::Flush);
+        }
+    }
+
+    /// Reserves room for the outputs of a compaction that writes tables.
+    ///
+    /// # Errors
+    /// CompactionTooLarge if there is not enough; it is tried again later.
+    pub(crate) fn reserve_room(&self, work: &CompactionWork) -> Result<Option<ReservedRoom>> {
+        let Some(manager) = self.manager() else { return Ok(None) };
+        let bytes = work.pick.input_bytes();
+        let full = self.state.lock().errors.compaction_found_no_space;
+        // A file system that cannot tell does not keep compactions from trying.
+        let free = if full { self.fs.free_space(&self.path).ok() } else { None };
+        if manager.enough_room_for_compaction(bytes, free) {
+            return Ok(Some(ReservedRoom { manager, bytes }));
+        }
+        self.tick(Ticker::CompactionCancelled, 1);
+        self.info(format_args!(
+            "[{}] Cancelled compaction of {bytes} bytes: not enough room",
+            work.cf.name
+        ));
+        Err(Error::new(ErrorKind::CompactionTooLarge, "not enough room"))
+    }
+
+    /// After a full disk: whether there is room enough again for it to be worth an attempt.
+    pub(crate) fn may_resume(&self) -> bool {
+        let Some(manager) = self.manager() else { return true };
+        let full = self.stopping_error().is_some_and(|error| error.is_no_space());
+        let enough = |free| manager.enough_room_to_resume(free);
+        !full || self.fs.free_space(&self.path).map_or(true, enough)
+    }
+
+    /// Deletes a file, by way of the manager if it is one that goes that way. Suspends.
+    ///
+    /// # Errors
+    /// NotFound, I/O.
+    pub(crate) fn remove_or_trash(&self, path: &Path) -> Result<()> {
+        let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+        let counted = match name.and_then(filename::parse) {
+            Some((_, FileType::Table | FileType::Blob)) => true,
+            Some((_, FileType::Wal | FileType::Trash)) => path.parent() == Some(&self.path),
+            _ => false,
+        };
+        let statistics = self.statistics.clone();
+        let info_log = self.info_log.as_ref().map(Arc::downgrade);
+        let events: Arc<dyn DeletionEvents> = Arc::new(DeletionLog { statistics, info_log });
+        let deletion = Deletion { fs: &self.fs, path, events: Some(&events) };
+        let manager = self.manager().filter(|_| counted && self.state.lock().opened);
+        match manager {
+            Some(manager) if name.is_some_and(|n| n.ends_with(filename::TRASH_EXTENSION)) => {
+                manager.delete_existing_trash(deletion)
+            }
+            Some(manager) => manager.delete_file(deletion),
+            None => {
+                self.fs.remove(path)?;
+                if counted {
+                    events.deleted_immediately(path);
+                }
+                Ok(())
+            }
+        }
+    }
+}

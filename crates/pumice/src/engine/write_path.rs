@@ -1,0 +1,572 @@
+//! The path of a write: queue, stall, log, memtable, publish.
+//!
+//! The leader does everything for its group: it assigns sequence numbers, appends one WAL record
+//! with one write call, inserts into the memtables and publishes the last sequence. Memtables thus
+//! have one inserter, which lets them keep an insert hint and skip atomic read-modify-writes.
+//!
+//! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
+//! `DbInner::queue`. Lock order: leadership > manifest > state > wal.
+//! May wait for other writers, for a stall and for the log device, and so suspend.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use pumice_env::{IoKind, IoPriority};
+use pumice_port::{fiber, thread};
+
+use crate::budget;
+use crate::commit::batch::{self, BatchRecord, WriteBatch};
+use crate::commit::queue::{Follower, Joined, QueuedBatch};
+use crate::engine::error_handler::Reason;
+use crate::engine::{CfMap, DbInner};
+use crate::options::requests::WriteOptions;
+use crate::stats::{HistogramKind, Ticker};
+use crate::version::super_version::SuperVersion;
+
+/// From here on a value goes from the caller's memory to the log and to the memtable, and is not
+/// copied into a batch first.
+const LARGE_VALUE_BYTES: usize = 4 << 10;
+/// What the buffer for single updates may keep: a larger one is given back after its write.
+const SCRATCH_BYTES_KEPT: usize = 64 << 10;
+
+/// A leader's turn. When a panic ends it, of a comparator, say, leadership must not be lost: those
+/// who queue get an error, and as some of the group may be in memory, nothing more is written.
+struct Turn<'a> {
+    db: &'a DbInner,
+    followers: Vec<Follower>,
+    ended: bool,
+}
+
+impl Turn<'_> {
+    #[cold]
+    fn lost(&mut self) {
+        let error = Error::aborted("A write panicked").with_severity(Severity::Unrecoverable);
+        self.db.poison(&error);
+        self.end(&Err(error));
+    }
+
+    #[inline(always)]
+    fn end(&mut self, result: &Result<()>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        if self.followers.is_empty() {
+            self.db.queue.leave();
+        } else {
+            self.db.queue.finish(std::mem::take(&mut self.followers), result);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.ended {
+            self.lost();
+        }
+    }
+}
+
+/// The leader's own batch.
+struct Own<'a> {
+    rep: &'a mut [u8],
+    /// The only update, a put, when its value is not in `rep`, which ends before it.
+    large: Option<LargePut<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct LargePut<'a> {
+    column_family: u32,
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> Own<'a> {
+    fn value(&self) -> &'a [u8] {
+        self.large.map_or(&[], |put| put.value)
+    }
+    fn bytes(&self) -> usize {
+        self.rep.len() + self.value().len()
+    }
+}
+
+/// A batch whose bytes are on their way. A panic takes them along and leaves an empty batch.
+struct Taken<'a>(&'a mut WriteBatch);
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_taken() {
+            self.0.clear();
+        }
+    }
+}
+
+impl DbInner {
+    /// Applies `updates` atomically.
+    ///
+    /// # Errors
+    /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
+    /// background error while there is one; I/O errors of the log. Suspends.
+    pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        let cost = updates.count().saturating_mul(budget::UPDATE);
+        fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
+        self.check_write(options)?;
+        if options.low_pri {
+            self.yield_low_priority(options, updates.data_bytes() as u64)?;
+        }
+        updates.status()?;
+        let key_space = self.cfs.load();
+        if check_batch(&key_space, updates, options.ignore_missing_column_families)? {
+            return self.write_known(options, updates, &key_space);
+        }
+        let taken = Taken(updates);
+        let rep = taken.0.take_rep();
+        let (rep, result) = self.write_rep(options, rep);
+        taken.0.restore(rep);
+        result
+    }
+
+    /// Applies those of `updates` whose column families exist. The others must not get into the
+    /// log: a family that is created later may have such an id, and recovery would give it to it.
+    #[cold]
+    fn write_known(
+        &self,
+        options: &WriteOptions,
+        updates: &WriteBatch,
+        key_space: &CfMap,
+    ) -> Result<()> {
+        let known = updates.filtered(|id| key_space.by_id(id).is_some())?;
+        self.write_rep(options, known).1
+    }
+
+    /// Sets `key` to `value`.
+    pub(crate) fn put(
+        &self,
+        options: &WriteOptions,
+        cf: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        if value.len() < LARGE_VALUE_BYTES || options.low_pri {
+            return self.write_one(options, |batch| batch.put_cf(cf, key, value));
+        }
+        fiber::spend(budget::WRITE);
+        self.check_write(options)?;
+        if self.queue.try_lead() {
+            let large = Some(LargePut { column_family: cf, key, value });
+            return self.lead_one(options, |b| b.put_cf_but_value(cf, key, value), large);
+        }
+        self.write_rep(options, self.one_update(|b| b.put_cf(cf, key, value))?.take_rep()).1
+    }
+
+    /// Applies one update built by `fill`, without an allocation when nobody else writes.
+    pub(crate) fn write_one(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+    ) -> Result<()> {
+        fiber::spend(budget::WRITE);
+        self.check_write(options)?;
+        if options.low_pri {
+            let mut own = self.one_update(fill)?;
+            self.yield_low_priority(options, own.data_bytes() as u64)?;
+            return self.write_rep(options, own.take_rep()).1;
+        }
+        if self.queue.try_lead() {
+            return self.lead_one(options, fill, None);
+        }
+        self.write_rep(options, self.one_update(fill)?.take_rep()).1
+    }
+
+    /// Writes as leader the one update that `fill` builds, with `large` all but its value.
+    #[inline]
+    fn lead_one(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+        large: Option<LargePut<'_>>,
+    ) -> Result<()> {
+        let mut scratch = self.scratch.lock();
+        scratch.clear();
+        fill(&mut scratch);
+        if let Err(refused) = scratch.status() {
+            self.queue.leave();
+            return Err(refused);
+        }
+        let mut rep = scratch.take_rep();
+        let result = self.lead(options, Own { rep: &mut rep, large });
+        if rep.capacity() > SCRATCH_BYTES_KEPT {
+            rep = Vec::new();
+        }
+        scratch.restore(rep);
+        drop(scratch);
+        self.with_errors_told(result)
+    }
+
+    fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
+        let mut own = WriteBatch::sized(256, self.limits);
+        fill(&mut own);
+        own.status()?;
+        Ok(own)
+    }
+
+    fn check_write(&self, options: &WriteOptions) -> Result<()> {
+        if options.sync && options.disable_wal {
+            return Err(Error::invalid_argument("Sync writes has to enable WAL."));
+        }
+        if self.read_only {
+            return Err(Error::not_supported("Not supported operation in read only mode."));
+        }
+        self.check_caller()?;
+        match options.rate_limiter_priority {
+            None => Ok(()),
+            Some(priority) => self.check_pace(options, priority),
+        }
+    }
+
+    /// RocksDB's rules for `rate_limiter_priority`.
+    #[cold]
+    fn check_pace(&self, options: &WriteOptions, priority: IoPriority) -> Result<()> {
+        if priority != IoPriority::User {
+            return Err(Error::invalid_argument(
+                "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER \
+                 due to implementation constraints",
+            ));
+        }
+        if options.disable_wal || self.options().manual_wal_flush {
+            return Err(Error::invalid_argument(
+                "WriteOptions::rate_limiter_priority currently only supports rate-limiting \
+                 automatic WAL flush, which requires `WriteOptions::disableWAL` and \
+                 `DBOptions::manual_wal_flush` both set to false",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Waits until the rate limiter lets `bytes` be logged, as long as they can be. Suspends.
+    #[cold]
+    fn wait_for_pace(&self, bytes: usize, priority: IoPriority) -> Result<()> {
+        let options = self.options();
+        let Some(limiter) = &options.rate_limiter else { return Ok(()) };
+        let events = options.rate_events();
+        let mut left = bytes as u64;
+        while left > 0 {
+            self.check_waiting()?;
+            left -= limiter.request_token(left, 0, priority, IoKind::Write, events.as_deref());
+        }
+        Ok(())
+    }
+
+    /// A low-priority write makes way while compaction is behind. Suspends.
+    fn yield_low_priority(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+        if !self.compaction_behind.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if options.no_slowdown {
+            return Err(Error::incomplete("Low priority write stall"));
+        }
+        self.sleep_slowed(self.controller.low_priority_micros(bytes))
+    }
+
+    fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
+        let batch = QueuedBatch { rep, options: *options, exclusive: false };
+        match self.queue.join(batch, || self.patience()) {
+            Joined::Done(rep, result) => (rep, result),
+            Joined::Leader(mut batch) => {
+                let result = self.lead(options, Own { rep: &mut batch.rep, large: None });
+                (batch.rep, self.with_errors_told(result))
+            }
+        }
+    }
+
+    /// Writes as leader, with what queued up behind, and gives leadership away.
+    fn lead(&self, options: &WriteOptions, own: Own<'_>) -> Result<()> {
+        let mut turn = Turn { db: self, followers: Vec::new(), ended: false };
+        let result = self.prepare_write(options, own.bytes()).and_then(|()| {
+            if !options.disable_wal && fiber::is_fiber() {
+                // Fibers of this loop that are about to write could not queue while this one ran.
+                // Let them, so that one log write serves them all.
+                thread::yield_now();
+            }
+            self.queue.take_followers(own.bytes(), options, &mut turn.followers);
+            self.write_group(options, own, &turn.followers)
+        });
+        if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
+            turn.ended = true;
+        }
+        turn.end(&result);
+        result
+    }
+
+    fn write_group(
+        &self,
+        options: &WriteOptions,
+        own: Own<'_>,
+        followers: &[Follower],
+    ) -> Result<()> {
+        let mut count = batch::count(own.rep);
+        let mut bytes = own.bytes();
+        for Follower { batch: other, .. } in followers {
+            count += batch::count(&other.rep);
+            bytes += other.rep.len() - batch::HEADER_LEN;
+        }
+        if bytes > own.bytes() && self.controller.is_delayed() {
+            self.controller.owe((bytes - own.bytes()) as u64);
+        }
+        let last = self.last_sequence.load(Ordering::Relaxed);
+        if u64::from(count) > LAST_SEQUENCE_MAX - last {
+            return Err(no_sequence());
+        }
+        let first = last + 1;
+        if planted::is(Bug::PublishedBeforeInsert) {
+            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        }
+        if !options.disable_wal {
+            if let Some(priority) = options.rate_limiter_priority {
+                self.wait_for_pace(bytes, priority)?;
+            }
+            own.rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+            let logged = self.log_group(options.sync, &own, followers);
+            if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
+                self.insert_own(&self.cfs.load(), &mut { first }, &own)?;
+            }
+            logged?;
+        } else {
+            self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
+        }
+        let mut next = first;
+        let key_space = self.cfs.load();
+        let inserted = self.insert_own(&key_space, &mut next, &own).and_then(|()| {
+            let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
+            batches.try_for_each(|records| self.insert(&key_space, &mut next, records))
+        });
+        if let Err(error) = inserted {
+            // The group is logged but only partly in memory: the memory state no longer is what
+            // recovery would build, so nothing more may be written until it is reopened.
+            self.poison(&error);
+            return Err(error);
+        }
+        self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+        self.count_writes(options, 1 + followers.len() as u64, u64::from(count), bytes as u64);
+        Ok(())
+    }
+
+    fn log_group(&self, sync: bool, own: &Own<'_>, followers: &[Follower]) -> Result<()> {
+        let started = if sync { pumice_port::time::now_micros() } else { 0 };
+        let mut wal = if sync { self.wal_at_rest() } else { self.wal.lock() };
+        let appended = if followers.is_empty() {
+            let parts = [&*own.rep, own.value()];
+            wal.append(if own.large.is_some() { &parts } else { &parts[..1] }, sync)
+        } else {
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + followers.len());
+            parts.extend([&*own.rep, own.value()]);
+            parts.extend(followers.iter().map(|f| &f.batch.rep[batch::HEADER_LEN..]));
+            wal.append(&parts, sync)
+        };
+        let total = wal.total_bytes();
+        drop(wal);
+        match appended {
+            Ok(bytes) => {
+                self.wal_bytes.store(total, Ordering::Relaxed);
+                self.stats.wal_written(bytes, sync);
+                self.tick(Ticker::WalFileBytes, bytes);
+                if sync {
+                    self.tick(Ticker::WalFileSynced, 1);
+                    let micros = pumice_port::time::now_micros() - started;
+                    self.measure(HistogramKind::WalFileSyncMicros, micros);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.background_error_of_leader(&error, Reason::WriteCallback);
+                Err(error)
+            }
+        }
+    }
+
+    /// Inserts the leader's batch.
+    #[inline]
+    fn insert_own(&self, space: &CfMap, next: &mut SequenceNumber, own: &Own<'_>) -> Result<()> {
+        let Some(LargePut { column_family, key, value }) = own.large else {
+            return self.insert(space, next, batch::records(own.rep));
+        };
+        let value_type = ValueType::Value;
+        let update = BatchRecord::Entry { column_family, value_type, key, value };
+        self.insert(space, next, std::iter::once(Ok(update)))
+    }
+
+    /// Inserts one batch, giving it sequence numbers from `next` on.
+    fn insert<'a>(
+        &self,
+        key_space: &CfMap,
+        next: &mut SequenceNumber,
+        records: impl Iterator<Item = Result<BatchRecord<'a>>>,
+    ) -> Result<()> {
+        let mut at: Option<(u32, Arc<SuperVersion>)> = None;
+        for record in records {
+            let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
+                continue;
+            };
+            let sequence = *next;
+            *next += 1;
+            if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
+                self.note_full_memtable(&at);
+                let Some(cf) = key_space.by_id(column_family) else { continue };
+                at = Some((column_family, cf.super_version.load_full()));
+            }
+            let Some((_, super_version)) = &at else { continue };
+            if value_type == ValueType::Merge
+                && let Some(cf) = key_space.by_id(column_family)
+                && let Some(merged) = self.merged(cf, super_version, sequence, (key, value))
+            {
+                super_version.mem.add(sequence, ValueType::Value, key, &merged)?;
+                continue;
+            }
+            super_version.mem.add(sequence, value_type, key, value)?;
+        }
+        self.note_full_memtable(&at);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
+        if let Some((id, super_version)) = at
+            && super_version.mem.should_flush()
+        {
+            self.request_switch(*id);
+        }
+    }
+
+    fn count_writes(&self, options: &WriteOptions, batches: u64, keys: u64, bytes: u64) {
+        self.stats.written(batches, keys, bytes, !options.disable_wal);
+        if self.statistics.is_some() {
+            self.tick(Ticker::NumberKeysWritten, keys);
+            self.tick(Ticker::BytesWritten, bytes);
+            self.tick(Ticker::WriteDoneBySelf, 1);
+            self.tick(Ticker::WriteDoneByOther, batches - 1);
+            if !options.disable_wal {
+                self.tick(Ticker::WriteWithWal, batches);
+            }
+            self.measure(HistogramKind::BytesPerWrite, bytes);
+        }
+    }
+}
+
+/// A recovered database may be near the end of its numbers: nothing gets there by writing.
+#[cold]
+pub(crate) fn no_sequence() -> Error {
+    Error::aborted("no sequence number is left")
+}
+
+/// Refuses what could not be applied whole. Says whether records are to be left out, of column
+/// families that do not exist.
+fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<bool> {
+    let mut missing = false;
+    for record in updates.iter() {
+        let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
+            continue;
+        };
+        let Some(cf) = key_space.by_id(column_family) else {
+            if ignore_missing {
+                missing = true;
+                continue;
+            }
+            return Err(Error::invalid_argument("Invalid column family specified in write batch"));
+        };
+        match value_type {
+            ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
+            ValueType::Merge if cf.merge_operator().is_some() => {}
+            ValueType::Merge => {
+                return Err(Error::not_supported("Provide a merge_operator when opening DB"));
+            }
+            ValueType::RangeDeletion => check_range(cf.comparator(), key, value)?,
+            other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
+        }
+    }
+    Ok(missing)
+}
+
+/// A range must not end before it begins.
+pub(crate) fn check_range(
+    comparator: &pumice_base::Comparator,
+    begin: &[u8],
+    end: &[u8],
+) -> Result<()> {
+    if comparator.compare(begin, end) == std::cmp::Ordering::Greater {
+        return Err(Error::invalid_argument("end key comes before start key"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Db, MemFs, Options};
+
+    /// A large update does not hold its size in memory for as long as the database is open.
+    #[pumice_test_macros::test]
+    fn the_buffer_of_a_large_update_is_given_back() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let kept = || {
+            let mut scratch = db.inner().scratch.lock();
+            let rep = scratch.take_rep();
+            let bytes = rep.capacity();
+            scratch.restore(rep);
+            bytes
+        };
+        db.put(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
+        assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
+        db.delete(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
+        assert!(kept() <= SCRATCH_BYTES_KEPT);
+        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.close().unwrap();
+    }
+
+    /// A put whose value is not copied leaves the log that a batch would.
+    #[pumice_test_macros::test]
+    fn large_values_are_logged_as_batches_are() {
+        let log_of = |in_batches: bool| {
+            let fs = MemFs::new(1).shared();
+            let mut options = Options::default();
+            options.db.create_if_missing = true;
+            options.db.file_system = Arc::clone(&fs);
+            let db = Db::open(&options, "/db").unwrap();
+            let cf = db.create_column_family(&options.cf, "other").unwrap();
+            let write = WriteOptions::default();
+            let sizes = [LARGE_VALUE_BYTES - 1, LARGE_VALUE_BYTES, 32 << 10, 100_000, 3 << 20];
+            for (i, bytes) in sizes.into_iter().enumerate() {
+                let (key, value) = (format!("key{i}").into_bytes(), vec![i as u8; bytes]);
+                let mut batch = WriteBatch::new();
+                if in_batches {
+                    batch.put(&key, &value);
+                    db.write(&write, &mut batch).unwrap();
+                    batch.clear();
+                    batch.put_cf(cf.id(), &key, &value);
+                    db.write(&write, &mut batch).unwrap();
+                } else {
+                    db.put(&write, &key, &value).unwrap();
+                    db.put_cf(&write, &cf, &key, &value).unwrap();
+                }
+                assert_eq!(db.get(&Default::default(), &key).unwrap().as_deref(), Some(&*value));
+                let read = db.get_cf(&Default::default(), &cf, &key).unwrap();
+                assert_eq!(read.as_deref(), Some(&*value));
+            }
+            let names = fs.list("/db".as_ref()).unwrap();
+            let log = names.iter().filter(|name| name.ends_with(".log")).max().unwrap().clone();
+            let bytes = fs.read_file(format!("/db/{log}").as_ref()).unwrap();
+            db.close().unwrap();
+            bytes
+        };
+        let log = log_of(false);
+        assert!(log.len() > 6 << 20);
+        assert!(log == log_of(true), "the logs differ");
+    }
+}

@@ -1,0 +1,161 @@
+//! What callers pass with a request: read, write, flush and compaction options.
+//!
+//! Plain values with RocksDB's names and defaults.
+
+use crate::snapshot::Snapshot;
+use pumice_compress::CompressionType;
+use pumice_env::IoPriority;
+
+/// Options of a read.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// Read as of this snapshot, which must be of the same database; None reads the latest state.
+    pub snapshot: Option<Snapshot>,
+    /// Verify block checksums.
+    pub verify_checksums: bool,
+    /// Put blocks that had to be read into the block cache.
+    pub fill_cache: bool,
+    /// Bytes an iterator reads ahead; 0 adapts to sequential reads.
+    pub readahead_size: usize,
+    /// First key an iterator shows (inclusive).
+    pub iterate_lower_bound: Option<Vec<u8>>,
+    /// First key an iterator no longer shows (exclusive).
+    pub iterate_upper_bound: Option<Vec<u8>>,
+    /// An iterator ends where the prefix of the sought key ends.
+    pub prefix_same_as_start: bool,
+    /// Ignore prefixes even if a prefix extractor is configured.
+    pub total_order_seek: bool,
+    /// Read only what is in memory; anything else is `Incomplete`, as is a table that is not open.
+    pub cache_only: bool,
+    /// How urgent reads of table files are to the rate limiter, if that limits reads; None asks it
+    /// for nothing.
+    pub rate_limiter_priority: Option<IoPriority>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            snapshot: None,
+            verify_checksums: true,
+            fill_cache: true,
+            readahead_size: 0,
+            iterate_lower_bound: None,
+            iterate_upper_bound: None,
+            prefix_same_as_start: false,
+            total_order_seek: false,
+            cache_only: false,
+            rate_limiter_priority: None,
+        }
+    }
+}
+
+/// Options of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Return only when the write is durable against power loss.
+    pub sync: bool,
+    /// Do not log the write: it is lost if the process ends before a flush.
+    pub disable_wal: bool,
+    /// Fail with `Incomplete` instead of waiting for a write stall.
+    pub no_slowdown: bool,
+    /// Yield to other writes while compaction is behind.
+    pub low_pri: bool,
+    /// Skip records of column families that do not exist instead of failing.
+    pub ignore_missing_column_families: bool,
+    /// Wait for the rate limiter before the write is logged; only `User`, and only where the log is
+    /// written with each write (`disable_wal` and `manual_wal_flush` off).
+    pub rate_limiter_priority: Option<IoPriority>,
+}
+
+/// Options of a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushOptions {
+    /// Return when the data is in table files.
+    pub wait: bool,
+    /// Flush at once even if that stalls writes.
+    pub allow_write_stall: bool,
+}
+
+impl Default for FlushOptions {
+    fn default() -> Self {
+        FlushOptions { wait: true, allow_write_stall: false }
+    }
+}
+
+/// Whether a manual compaction rewrites the bottommost level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BottommostLevelCompaction {
+    /// No.
+    Skip,
+    /// Only with a compaction filter.
+    #[default]
+    IfHaveCompactionFilter,
+    /// Yes.
+    Force,
+    /// Yes, but not files this compaction has made itself.
+    ForceOptimized,
+}
+
+/// Options of a manual compaction.
+#[derive(Clone, Debug)]
+pub struct CompactRangeOptions {
+    /// No automatic compaction runs meanwhile.
+    pub exclusive_manual_compaction: bool,
+    /// Move the result to `target_level`, or to the lowest level that can hold it.
+    pub change_level: bool,
+    /// Level for `change_level`; negative finds the lowest possible.
+    pub target_level: i32,
+    /// What to do with the bottommost level.
+    pub bottommost_level_compaction: BottommostLevelCompaction,
+    /// Flush first even if that stalls writes.
+    pub allow_write_stall: bool,
+    /// Parts at most that each compaction is split into; 0 takes the database's setting.
+    pub max_subcompactions: u32,
+}
+
+impl Default for CompactRangeOptions {
+    fn default() -> Self {
+        CompactRangeOptions {
+            exclusive_manual_compaction: false,
+            change_level: false,
+            target_level: -1,
+            bottommost_level_compaction: BottommostLevelCompaction::default(),
+            allow_write_stall: false,
+            max_subcompactions: 0,
+        }
+    }
+}
+
+/// Options of [`crate::Db::compact_files`].
+#[derive(Clone, Debug)]
+pub struct CompactFilesOptions {
+    /// Compression of the outputs; None for what is set for their level.
+    pub compression: Option<CompressionType>,
+    /// Bytes at which an output ends; no limit by default. In level 0 there is always one.
+    pub output_file_size_limit: u64,
+    /// Parts at most that the compaction is split into; 0 takes the database's setting.
+    pub max_subcompactions: u32,
+}
+
+impl Default for CompactFilesOptions {
+    fn default() -> Self {
+        CompactFilesOptions {
+            compression: None,
+            output_file_size_limit: u64::MAX,
+            max_subcompactions: 0,
+        }
+    }
+}
+
+/// Options of [`crate::Db::wait_for_compact`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitForCompactOptions {
+    /// Flush memtables first.
+    pub flush: bool,
+    /// Close the database afterwards.
+    pub close_db: bool,
+    /// Give up after this many microseconds; 0 waits for ever.
+    pub timeout_micros: u64,
+    /// Return `Aborted` when background work is paused.
+    pub abort_on_pause: bool,
+}

@@ -1,0 +1,59 @@
+//! Whether there is a database in a directory, and the lock of those who write to it.
+//!
+//! Thread safety: free functions. Invariant: whoever writes goes by what was there when it had the
+//! lock; what was there before only spares those who are refused from writing anything.
+
+use std::path::Path;
+
+use pumice_base::{Error, Result};
+use pumice_env::{FileLock, FileSystem, create_dir_durably, filename};
+
+use crate::options::DbOptions;
+
+/// How a database is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    ReadWrite,
+    ReadOnly { error_if_wal_exists: bool },
+}
+
+/// Takes the lock, if anything is to be written; whether there is a database.
+pub(crate) fn lock_and_look(
+    fs: &dyn FileSystem,
+    path: &Path,
+    options: &DbOptions,
+    mode: Mode,
+) -> Result<(Option<Box<dyn FileLock>>, bool)> {
+    let exists = look(fs, path, options, mode)?;
+    if mode != Mode::ReadWrite {
+        return Ok((None, exists));
+    }
+    // Of a database that is there, its directory is durable since it was made.
+    create_dir_durably(fs, path, !exists)?;
+    let lock = fs.lock(&filename::lock_file(path))?;
+    // Somebody may have made one, or destroyed it, before this.
+    Ok((Some(lock), look(fs, path, options, mode)?))
+}
+
+/// Whether there is a database; refuses what the options forbid. Writes nothing.
+fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Result<bool> {
+    let current = filename::current_file(path);
+    let exists = fs.exists(&current)?;
+    if exists && options.error_if_exists && mode == Mode::ReadWrite {
+        return Err(Error::invalid_argument(format!(
+            "{}: exists (error_if_exists is true)",
+            path.display()
+        )));
+    }
+    if !exists && matches!(mode, Mode::ReadOnly { .. }) {
+        // Report what a read of CURRENT would: the path and the reason.
+        fs.read_file(&current)?;
+    }
+    if !exists && !options.create_if_missing {
+        return Err(Error::invalid_argument(format!(
+            "{}: does not exist (create_if_missing is false)",
+            current.display()
+        )));
+    }
+    Ok(exists)
+}

@@ -1,0 +1,7 @@
+//! What an open finds in a directory: its lock, CURRENT, the MANIFEST and the versions in it.
+
+pub(crate) mod destroy;
+pub(crate) mod lock;
+pub(crate) mod manifest_reader;
+pub(crate) mod moment;
+pub(crate) mod version_recovery;

@@ -1,0 +1,267 @@
+//! Reading CURRENT and the MANIFEST: what the database consisted of when it was last changed.
+//!
+//! Every edit is replayed into one builder per column family; atomic groups count only when
+//! complete; a last change that a crash tore is ignored, any other damage refuses to open.
+//! Nothing is written here, so that opening wrongly cannot harm a database. Suspends.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
+use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
+use pumice_env::{FileSystem, filename};
+use pumice_manifest::{Version, VersionBuilder, VersionEdit};
+
+use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
+
+/// A column family as the MANIFEST describes it.
+pub(crate) struct RecoveredFamily {
+    pub name: String,
+    pub log_number: FileNumber,
+    pub version: Arc<Version>,
+}
+
+/// The database as the MANIFEST describes it.
+pub(crate) struct RecoveredVersions {
+    pub families: BTreeMap<u32, RecoveredFamily>,
+    pub manifest_number: FileNumber,
+    pub next_file_number: FileNumber,
+    pub last_sequence: SequenceNumber,
+    pub min_log_to_keep: FileNumber,
+    pub max_column_family: u32,
+    pub db_id: Option<String>,
+    /// What the MANIFEST has behind its last whole change.
+    pub dropped: Option<DroppedTail>,
+}
+
+impl RecoveredVersions {
+    /// The oldest log that holds anything which is in no table.
+    pub fn oldest_log(&self) -> FileNumber {
+        let logs = self.families.values().map(|family| family.log_number);
+        logs.min().unwrap_or(0).max(self.min_log_to_keep)
+    }
+
+    /// Refuses to write what this engine could not keep: whatever the options say, blob files are
+    /// there, and RocksDB would find no values without their entries in the MANIFEST.
+    ///
+    /// # Errors
+    /// NotSupported if a column family has values in blob files.
+    pub fn check_writable(&self) -> Result<()> {
+        for RecoveredFamily { name, version, .. } in self.families.values() {
+            let linked = version.all_files().map(|(_, file)| file.oldest_blob_file_number);
+            let mut blobs = version.blob_files().keys().copied().chain(linked.filter(|n| *n != 0));
+            if let Some(number) = blobs.next() {
+                return Err(Error::not_supported(format!(
+                    "column family {name} has values in blob files (file {number}): it can only \
+                     be read"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How to interpret a column family while replaying: by name and persisted comparator name.
+pub(crate) type FamilySpec<'a> = dyn Fn(&str, Option<&str>) -> Result<(Comparator, usize)> + 'a;
+
+struct Family {
+    name: String,
+    comparator: Option<String>,
+    log_number: Option<FileNumber>,
+    edits: Vec<VersionEdit>,
+}
+
+#[derive(Default)]
+struct Replay {
+    families: BTreeMap<u32, Family>,
+    next_file: Option<FileNumber>,
+    /// The largest file number that an edit names.
+    used: FileNumber,
+    last_sequence: Option<SequenceNumber>,
+    log_seen: bool,
+    min_log: FileNumber,
+    max_family: u32,
+    db_id: Option<String>,
+    group: Vec<VersionEdit>,
+}
+
+/// The number of the MANIFEST that CURRENT names.
+///
+/// # Errors
+/// NotFound-like I/O errors if there is no database; Corruption if CURRENT is malformed.
+pub(crate) fn current_manifest(fs: &dyn FileSystem, dir: &Path) -> Result<FileNumber> {
+    let path = filename::current_file(dir);
+    let text = fs.read_file(&path)?;
+    let malformed = |why: &str| Error::corruption(format!("{why}: {}", path.display()));
+    let text = std::str::from_utf8(&text).map_err(|_| malformed("CURRENT file corrupted"))?;
+    let Some(name) = text.strip_suffix('\n') else {
+        return Err(malformed("CURRENT file does not end with newline"));
+    };
+    match filename::parse(name) {
+        Some((number, filename::FileType::Descriptor)) => check_found(number, &path),
+        _ => Err(malformed("CURRENT file corrupted")),
+    }
+}
+
+/// A number that was found on disk leaves room for those to come. `place` is where it was found.
+///
+/// # Errors
+/// Corruption if it does not.
+pub(crate) fn check_found(number: FileNumber, place: &Path) -> Result<FileNumber> {
+    if number <= FILE_NUMBER_FOUND_MAX {
+        return Ok(number);
+    }
+    Err(Error::corruption(format!("file number {number} is out of range: {}", place.display())))
+}
+
+/// Replays the current MANIFEST of `dir`.
+///
+/// # Errors
+/// Corruption naming the file and what is wrong; I/O errors; errors of `spec`.
+pub(crate) fn recover_versions(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    spec: &FamilySpec<'_>,
+) -> Result<RecoveredVersions> {
+    let manifest_number = current_manifest(fs, dir)?;
+    let path = filename::manifest_file(dir, manifest_number);
+    let mut replay = Replay::default();
+    replay.families.insert(0, Family::new("default"));
+    let dropped = for_each_edit(fs, &path, &mut |edit| replay.take(edit))
+        .map_err(|e| if e.is_corruption() { in_file(&e, &path) } else { e })?;
+    let missing =
+        |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), &path);
+    let next_file = replay.next_file.ok_or_else(|| missing("meta-nextfile"))?;
+    let last_sequence = replay.last_sequence.ok_or_else(|| missing("last-sequence-number"))?;
+    if !replay.log_seen {
+        return Err(missing("meta-lognumber"));
+    }
+    let mut families = BTreeMap::new();
+    for (id, family) in replay.families {
+        families.insert(id, family.build(spec).map_err(|e| in_file(&e, &path))?);
+    }
+    Ok(RecoveredVersions {
+        families,
+        manifest_number,
+        next_file_number: check_found(next_file.max(replay.used + 1), &path)?
+            .max(manifest_number + 1),
+        last_sequence,
+        min_log_to_keep: replay.min_log,
+        max_column_family: replay.max_family,
+        db_id: replay.db_id,
+        dropped,
+    })
+}
+
+/// The largest number of a file that `edit` says there is or was. Whatever it says of the next
+/// number, none of these must be given to a new file.
+fn largest_file_number(edit: &VersionEdit) -> FileNumber {
+    let logs = [edit.log_number, edit.prev_log_number];
+    let tables = edit.new_files.iter().map(|(_, file)| file.number);
+    let blobs = edit.blob_additions.iter().map(|blob| blob.number);
+    logs.into_iter().flatten().chain(tables).chain(blobs).max().unwrap_or(0)
+}
+
+fn in_file(error: &Error, path: &Path) -> Error {
+    error.with_context(path.display())
+}
+
+impl Family {
+    fn new(name: &str) -> Self {
+        Family { name: name.to_string(), comparator: None, log_number: None, edits: Vec::new() }
+    }
+
+    fn build(self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
+        let (comparator, levels) = spec(&self.name, self.comparator.as_deref())?;
+        if let Some(persisted) = &self.comparator
+            && persisted != comparator.name()
+        {
+            return Err(Error::invalid_argument(format!(
+                "{}: does not match existing comparator {persisted}",
+                comparator.name()
+            )));
+        }
+        let mut builder =
+            VersionBuilder::new(Version::empty(InternalKeyComparator::new(comparator), levels));
+        for edit in &self.edits {
+            builder.apply(edit)?;
+        }
+        Ok(RecoveredFamily {
+            name: self.name,
+            log_number: self.log_number.unwrap_or(0),
+            version: builder.build()?,
+        })
+    }
+}
+
+impl Replay {
+    fn take(&mut self, edit: VersionEdit) -> Result<()> {
+        let Some(remaining) = edit.atomic_group_remaining else {
+            if !self.group.is_empty() {
+                return Err(Error::corruption("incomplete atomic group"));
+            }
+            return self.apply(edit);
+        };
+        if let Some(last) = self.group.last()
+            && last.atomic_group_remaining != remaining.checked_add(1)
+        {
+            return Err(Error::corruption("atomic group members out of order"));
+        }
+        self.group.push(edit);
+        if remaining == 0 {
+            for member in std::mem::take(&mut self.group) {
+                self.apply(member)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, edit: VersionEdit) -> Result<()> {
+        self.next_file = edit.next_file_number.or(self.next_file);
+        self.used = self.used.max(largest_file_number(&edit));
+        if let Some(sequence) = edit.last_sequence {
+            self.last_sequence = Some(self.last_sequence.unwrap_or(0).max(sequence));
+        }
+        self.min_log = self.min_log.max(edit.min_log_number_to_keep.unwrap_or(0));
+        self.max_family = self.max_family.max(edit.max_column_family.unwrap_or(0));
+        if edit.db_id.is_some() {
+            self.db_id.clone_from(&edit.db_id);
+        }
+        self.log_seen |= edit.log_number.is_some();
+        let id = edit.column_family;
+        if let Some(name) = &edit.add_column_family {
+            if self.families.contains_key(&id) {
+                return Err(Error::corruption(format!("column family {id} added twice")));
+            }
+            self.max_family = self.max_family.max(id);
+            self.families.insert(id, Family::new(name));
+        }
+        if edit.drop_column_family {
+            return match self.families.remove(&id) {
+                Some(_) if id != 0 => Ok(()),
+                _ => Err(Error::corruption(format!("drop of unknown column family {id}"))),
+            };
+        }
+        let family = self
+            .families
+            .get_mut(&id)
+            .ok_or_else(|| Error::corruption(format!("edit of unknown column family {id}")))?;
+        if let Some(name) = &edit.comparator {
+            family.comparator = Some(name.clone());
+        }
+        if let Some(number) = edit.log_number {
+            // A lower number than before is ignored, as RocksDB does.
+            family.log_number = Some(family.log_number.unwrap_or(0).max(number));
+        }
+        let touches_files = !edit.new_files.is_empty()
+            || !edit.deleted_files.is_empty()
+            || !edit.compact_cursors.is_empty()
+            || !edit.blob_additions.is_empty()
+            || !edit.blob_garbage.is_empty();
+        if touches_files {
+            family.edits.push(edit);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Snapshots: sequence numbers that compaction must keep readable.
+//!
+//! Thread safety: all of it is `Send + Sync`; the list is behind a lock that is never held over
+//! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use pumice_base::SequenceNumber;
+use pumice_port::sync::{Condvar, Mutex};
+
+/// What snapshots and handles belong to: a database.
+pub(crate) trait SnapshotOwner: Send + Sync {
+    /// The last clone of a snapshot has gone.
+    fn snapshot_released(&self);
+}
+
+/// The live snapshots of a database, with how often each sequence is held and since when.
+pub(crate) struct SnapshotList {
+    held: Mutex<BTreeMap<SequenceNumber, Held>>,
+    /// No snapshot is taken now, see [`SnapshotList::close`]. Changes under `held`.
+    closed: AtomicBool,
+    opened: Condvar,
+    /// A snapshot was released since `catch_up_limit` looked.
+    released: AtomicBool,
+    catch_up_limit: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    count: usize,
+    since_seconds: u64,
+}
+
+impl Default for SnapshotList {
+    fn default() -> Self {
+        SnapshotList {
+            held: Mutex::foreground(BTreeMap::new()),
+            closed: AtomicBool::new(false),
+            opened: Condvar::new(),
+            released: AtomicBool::new(false),
+            catch_up_limit: AtomicU64::new(0),
+        }
+    }
+}
+
+impl SnapshotList {
+    /// Registers the sequence that `latest` returns. `latest` runs under the lock, so that a
+    /// compaction that lists snapshots afterwards cannot miss it.
+    pub fn acquire(
+        self: &Arc<Self>,
+        now_seconds: u64,
+        db: Weak<impl SnapshotOwner + 'static>,
+        latest: impl FnOnce() -> SequenceNumber,
+    ) -> Snapshot {
+        let mut held = self.held.lock();
+        while self.closed.load(Ordering::Relaxed) {
+            held = self.opened.wait(held);
+        }
+        let sequence = latest();
+        let entry = held.entry(sequence).or_insert(Held { count: 0, since_seconds: now_seconds });
+        entry.count += 1;
+        drop(held);
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
+    }
+
+    /// Makes those who want a snapshot wait until the answer is dropped: between the moment when an
+    /// ingestion finds out whether there are snapshots and the moment when its files are visible,
+    /// another one would change its content. One caller at a time.
+    pub fn close(&self) -> ClosedSnapshots<'_> {
+        let held = self.held.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        ClosedSnapshots { list: self, any: !held.is_empty() }
+    }
+
+    /// All live sequences, ascending.
+    pub fn sequences(&self) -> Vec<SequenceNumber> {
+        self.held.lock().keys().copied().collect()
+    }
+
+    /// Number of live snapshots.
+    pub fn len(&self) -> usize {
+        self.held.lock().values().map(|h| h.count).sum()
+    }
+
+    /// Wall-clock seconds when the oldest live snapshot was taken; 0 without one.
+    pub fn oldest_seconds(&self) -> u64 {
+        self.held.lock().values().map(|h| h.since_seconds).min().unwrap_or(0)
+    }
+
+    /// Files of the bottommost level that are wholly older than this may hold what only snapshots
+    /// kept that are gone by now: compaction should look at them again. It grows when a snapshot is
+    /// released, and only then: without snapshots, compactions have dropped all there was to drop.
+    pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if self.released.swap(false, Ordering::AcqRel) {
+            let oldest = self.held.lock().keys().next().copied();
+            self.catch_up_limit.fetch_max(oldest.unwrap_or_else(latest), Ordering::AcqRel);
+        }
+        self.catch_up_limit.load(Ordering::Acquire)
+    }
+
+    fn release(&self, sequence: SequenceNumber) {
+        let mut held = self.held.lock();
+        if let Some(entry) = held.get_mut(&sequence) {
+            entry.count -= 1;
+            if entry.count == 0 {
+                held.remove(&sequence);
+                self.released.store(true, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// See [`SnapshotList::close`].
+pub(crate) struct ClosedSnapshots<'a> {
+    list: &'a SnapshotList,
+    /// There were snapshots when it was closed.
+    pub any: bool,
+}
+
+impl Drop for ClosedSnapshots<'_> {
+    fn drop(&mut self) {
+        let held = self.list.held.lock();
+        self.list.closed.store(false, Ordering::Relaxed);
+        drop(held);
+        self.list.opened.notify_all();
+    }
+}
+
+struct SnapshotInner {
+    sequence: SequenceNumber,
+    list: Arc<SnapshotList>,
+    db: Weak<dyn SnapshotOwner>,
+}
+
+impl Drop for SnapshotInner {
+    fn drop(&mut self) {
+        self.list.release(self.sequence);
+        if let Some(db) = self.db.upgrade() {
+            db.snapshot_released();
+        }
+    }
+}
+
+/// A consistent view of the database at one moment. Cheap to clone; released with its last clone.
+#[derive(Clone)]
+pub struct Snapshot {
+    inner: Arc<SnapshotInner>,
+}
+
+impl Snapshot {
+    /// The sequence number it shows.
+    pub fn sequence_number(&self) -> SequenceNumber {
+        self.inner.sequence
+    }
+    /// It was taken of `db`. The number of another database's would say nothing here.
+    pub(crate) fn belongs_to(&self, db: &dyn SnapshotOwner) -> bool {
+        std::ptr::addr_eq(self.inner.db.as_ptr(), db)
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({})", self.inner.sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl SnapshotOwner for Nobody {
+        fn snapshot_released(&self) {}
+    }
+
+    #[pumice_test_macros::test]
+    fn the_limit_grows_only_when_snapshots_go() {
+        let list = Arc::new(SnapshotList::default());
+        assert_eq!(list.catch_up_limit(|| 100), 0);
+        let take = |sequence| list.acquire(0, Weak::<Nobody>::new(), || sequence);
+        let (old, new) = (take(10), take(20));
+        let clone = old.clone();
+        drop(old);
+        assert_eq!(list.catch_up_limit(|| 100), 0, "a clone still holds it");
+        drop(clone);
+        assert_eq!(list.catch_up_limit(|| 100), 20, "the next snapshot limits it");
+        drop(new);
+        assert_eq!(list.catch_up_limit(|| 100), 100);
+        assert_eq!(list.catch_up_limit(|| 200), 100, "nothing was released since");
+        assert_eq!(list.len(), 0);
+    }
+}

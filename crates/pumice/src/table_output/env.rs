@@ -1,0 +1,35 @@
+//! What the writer of a table asks of the database it writes for.
+//!
+//! Thread safety: an environment is shared by all jobs of a database. Nothing here suspends.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice_base::{SequenceNumber, SizeLimits};
+use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
+use pumice_table::{BuildStats, TableReason};
+
+use crate::options::DbOptions;
+use crate::stats::Statistics;
+
+/// See the module head.
+pub(crate) trait OutputEnv: Send + Sync {
+    /// Where tables are.
+    fn directory(&self) -> &Path;
+    /// The file system of the directory.
+    fn file_system(&self) -> &dyn FileSystem;
+    /// The options as they are now.
+    fn db_options(&self) -> Arc<DbOptions>;
+    /// The database's identity and that of this open, for the properties of tables.
+    fn ids(&self) -> (&str, &str);
+    /// The counters, if they are wanted.
+    fn statistics(&self) -> &Option<Arc<Statistics>>;
+    /// What keys and values may have.
+    fn limits(&self) -> SizeLimits;
+    /// How urgent a table is to the rate limiter, and who is told of what it was given.
+    fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>);
+    /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
+    fn built(&self, table: &BuildStats) -> u64;
+    /// The sequence numbers that must stay readable, ascending.
+    fn snapshots(&self) -> Vec<SequenceNumber>;
+}

@@ -1,0 +1,231 @@
+//! Column families: what reads and jobs share (`CfData`), their memtables, and the user's handle
+//! (`ColumnFamily`).
+//!
+//! Thread safety: `CfData` is read from anywhere without a lock; `ColumnFamily` is an owned handle
+//! that may outlive the drop of its column family, whose data then stays readable until the last
+//! handle goes. What changes under the state lock is `engine::family_state`.
+
+use pumice_base::narrow::{round_down_u64, to_usize};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use pumice_base::extension::MergeOperator;
+use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
+use pumice_filter::RateBalance;
+use pumice_manifest::Version;
+use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_port::sync::Mutex;
+use pumice_table::{Extractor, TableOptions};
+
+use crate::options::{ColumnFamilyOptions, MemtableFactory};
+use crate::snapshot::SnapshotOwner;
+use crate::version::counters::CfCounters;
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::TableCache;
+
+/// What a change of options replaces in one step: whoever builds a table needs both to fit.
+pub(crate) struct CfSettings {
+    pub options: Arc<ColumnFamilyOptions>,
+    pub table: Arc<TableOptions>,
+}
+
+/// The part of a column family that reads and jobs use without a lock.
+pub struct CfData {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) icmp: InternalKeyComparator,
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// Ingestions so far. Grows under the state lock, before a sequence number that sees the files
+    /// is published, and before the super version that holds them.
+    pub(crate) ingestions: AtomicU64,
+    pub(crate) dropped: AtomicBool,
+    settings: ArcSwap<CfSettings>,
+    tables: ArcSwap<TableCache>,
+    pub(crate) stats: CfCounters,
+    /// What `optimize_filters_for_memory` balances the filters of all tables with.
+    pub(crate) filter_balance: Arc<RateBalance>,
+    history: Mutex<History>,
+}
+
+/// How often readers were given a new state, and the versions that somebody still reads.
+struct History {
+    super_versions: u64,
+    versions: Vec<Weak<Version>>,
+}
+
+impl CfData {
+    /// Assembles the shared part around its first super version.
+    pub(crate) fn new(
+        id: u32,
+        name: &str,
+        options: ColumnFamilyOptions,
+        table_options: Arc<TableOptions>,
+        tables: Arc<TableCache>,
+        first: Arc<SuperVersion>,
+    ) -> Self {
+        let versions = vec![Arc::downgrade(&first.version)];
+        CfData {
+            history: Mutex::foreground(History { super_versions: 1, versions }),
+            id,
+            name: name.to_string(),
+            icmp: InternalKeyComparator::new(options.comparator.clone()),
+            super_version: ArcSwap::new(first),
+            ingestions: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
+            stats: CfCounters::new(options.num_levels as usize),
+            filter_balance: Arc::default(),
+            settings: ArcSwap::from_pointee(CfSettings {
+                options: Arc::new(options),
+                table: table_options,
+            }),
+            tables: ArcSwap::new(tables),
+        }
+    }
+
+    /// The user comparator.
+    pub(crate) fn comparator(&self) -> &Comparator {
+        &self.icmp.user
+    }
+
+    /// The merge operator, if one is configured.
+    pub(crate) fn merge_operator(&self) -> Option<Arc<dyn MergeOperator>> {
+        self.settings.load().options.merge_operator.clone()
+    }
+
+    /// The options as they are now.
+    pub(crate) fn options(&self) -> Arc<ColumnFamilyOptions> {
+        Arc::clone(&self.settings.load().options)
+    }
+
+    /// The open tables.
+    pub(crate) fn tables(&self) -> arc_swap::Guard<Arc<TableCache>> {
+        self.tables.load()
+    }
+
+    /// The table options as they are now.
+    pub(crate) fn table_options(&self) -> Arc<TableOptions> {
+        Arc::clone(&self.settings.load().table)
+    }
+
+    /// Both, of one moment.
+    pub(crate) fn settings(&self) -> Arc<CfSettings> {
+        self.settings.load_full()
+    }
+
+    /// Replaces the options. Requires: state lock held, so that changes are ordered.
+    pub(crate) fn set_options(
+        &self,
+        options: ColumnFamilyOptions,
+        table: Arc<TableOptions>,
+        tables: Arc<TableCache>,
+    ) {
+        self.settings.store(Arc::new(CfSettings { options: Arc::new(options), table }));
+        self.tables.store(tables);
+    }
+
+    /// Readers have `version` from now on. Requires: state lock held.
+    pub(crate) fn installed(&self, version: &Arc<Version>) {
+        let mut history = self.history.lock();
+        history.super_versions += 1;
+        let newest = history.versions.last().map(Weak::as_ptr);
+        if newest != Some(Arc::as_ptr(version)) {
+            history.versions.retain(|v| v.strong_count() > 0);
+            history.versions.push(Arc::downgrade(version));
+        }
+    }
+
+    /// Number of the present super version, from 1.
+    pub(crate) fn super_version_number(&self) -> u64 {
+        self.history.lock().super_versions
+    }
+
+    /// The versions that somebody still reads, oldest first, the present one last.
+    pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
+        self.history.lock().versions.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The column family was dropped.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+}
+
+/// The filter of a new memtable.
+fn memtable_bloom(options: &ColumnFamilyOptions) -> BloomOptions {
+    let ratio = options.memtable_prefix_bloom_size_ratio;
+    BloomOptions {
+        bytes: to_usize(round_down_u64(options.write_buffer_size as f64 * ratio))
+            .min(MAX_BLOOM_BYTES),
+        prefix: options.prefix_extractor.as_ref().map(Extractor::new),
+        whole_keys: options.memtable_whole_key_filtering,
+    }
+}
+
+/// The largest filter of a memtable: RocksDB counts its bits in 32 bits.
+const MAX_BLOOM_BYTES: usize = 1 << 29;
+
+/// A new memtable for a column family.
+pub(crate) fn new_memtable(
+    options: &ColumnFamilyOptions,
+    comparator: &InternalKeyComparator,
+    id: u64,
+    earliest: SequenceNumber,
+    manager: Option<Arc<WriteBufferManager>>,
+) -> Arc<MemTable> {
+    let rep = match options.memtable_factory {
+        MemtableFactory::SkipList { lookahead } => MemTableRep::SkipList { lookahead },
+        MemtableFactory::Vector { reserve } => MemTableRep::Vector { reserve },
+    };
+    let arena_block_bytes = match options.arena_block_size {
+        0 => (options.write_buffer_size / 8).clamp(4096, 1 << 20),
+        given => given,
+    };
+    MemTable::new(
+        MemTableOptions {
+            rep,
+            arena_block_bytes,
+            write_buffer_bytes: options.write_buffer_size,
+            comparator: comparator.clone(),
+            max_range_deletions: options.memtable_max_range_deletions as usize,
+            bloom: memtable_bloom(options),
+            max_successive_merges: options.max_successive_merges,
+            strict_max_successive_merges: options.strict_max_successive_merges,
+            write_buffer_manager: manager,
+        },
+        id,
+        earliest,
+    )
+}
+
+/// A handle to a column family; cheap to clone.
+#[derive(Clone)]
+pub struct ColumnFamily {
+    pub(crate) data: Arc<CfData>,
+    db: Weak<dyn SnapshotOwner>,
+}
+
+impl ColumnFamily {
+    /// The handle of `data`, which belongs to `db`.
+    pub(crate) fn new(data: Arc<CfData>, db: Weak<impl SnapshotOwner + 'static>) -> Self {
+        ColumnFamily { data, db }
+    }
+    /// The id that WAL and MANIFEST records carry.
+    pub fn id(&self) -> u32 {
+        self.data.id
+    }
+    /// The name it was created with.
+    pub fn name(&self) -> &str {
+        &self.data.name
+    }
+    /// It belongs to `db`.
+    pub(crate) fn belongs_to(&self, db: &dyn SnapshotOwner) -> bool {
+        std::ptr::addr_eq(self.db.as_ptr(), db)
+    }
+}
+
+impl std::fmt::Debug for ColumnFamily {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ColumnFamily({}, {:?})", self.data.id, self.data.name)
+    }
+}

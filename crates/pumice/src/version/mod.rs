@@ -1,0 +1,15 @@
+//! What a reader of a column family holds: its super version, the open tables, its options.
+//!
+//! | part | is |
+//! |---|---|
+//! | `family` | the part of a column family that needs no lock, and its memtables |
+//! | `super_version` | memtables and version of one moment |
+//! | `table_cache` | the open tables |
+//! | `counters` | what the jobs of a column family did |
+//! | `identity` | names of databases and of their incarnations |
+
+pub(crate) mod counters;
+pub mod family;
+pub(crate) mod identity;
+pub(crate) mod super_version;
+pub(crate) mod table_cache;

@@ -1,0 +1,125 @@
+//! The rooms inside the engine: which folder of `crates/pumice/src` may name which.
+//!
+//! A file names only rooms above its own row of the list, and its own. So no two rooms need each
+//! other, and nobody names the handle. Tests may name everything: a file `tests.rs` or in a folder
+//! `tests`, and what stands below `#[cfg(test)]`.
+//!
+//! What it does not see: methods of a type are found without their room's name.
+
+use super::Violation;
+use super::source::{Source, Token, paths};
+
+const ROOT: &str = "crates/pumice/src/";
+
+/// From what needs nothing to what nobody may need. ARCHITECTURE.md says what each holds.
+const ROOMS: &[&str] = &[
+    "budget",
+    "fiber",
+    "snapshot",
+    "stats",
+    "options",
+    "callbacks",
+    "version",
+    "read",
+    "table_output",
+    "commit",
+    "flush",
+    "compaction",
+    "ingest",
+    "recovery",
+    "control",
+    "engine",
+    "db",
+];
+
+/// Reports each name of a room that the file's own room may not name, and files in no room.
+pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
+    let Some(path) = source.path.strip_prefix(ROOT) else { return Vec::new() };
+    if path == "lib.rs" || is_test(path) {
+        return Vec::new();
+    }
+    let room = path.split(['/', '.']).next().unwrap_or(path);
+    let Some(own) = rank(room) else {
+        let message = format!("`{room}` is no room of the engine: add it to rooms.rs");
+        return vec![Violation::new(source.path.clone(), message)];
+    };
+    let mut violations = Vec::new();
+    for (name, line) in paths(before_tests(tokens)) {
+        let mut parts = name.split("::");
+        let Some("crate") = parts.next() else { continue };
+        let Some(to) = parts.next() else { continue };
+        if rank(to).is_some_and(|rank| rank > own) {
+            let place = format!("{}:{line}", source.path);
+            let message = format!("room `{room}` may not name `{to}`, which is on a higher floor");
+            violations.push(Violation::new(place, message));
+        } else if to.starts_with(char::is_uppercase) && own < ROOMS.len() - 1 {
+            // What lib.rs offers to users has a room, by which it is to be named here.
+            let place = format!("{}:{line}", source.path);
+            violations.push(Violation::new(place, format!("`crate::{to}` hides a room")));
+        }
+    }
+    violations
+}
+
+fn rank(room: &str) -> Option<usize> {
+    ROOMS.iter().position(|name| *name == room)
+}
+
+fn is_test(path: &str) -> bool {
+    path.split('/').any(|part| part == "tests" || part.ends_with("tests.rs"))
+}
+
+/// Tests stand at the end of a file.
+fn before_tests<'a, 'b>(tokens: &'a [Token<'b>]) -> &'a [Token<'b>] {
+    let is_mark = |found: &[Token<'_>]| {
+        let text: Vec<&str> = found.iter().map(|token| token.text).collect();
+        text[..6] == ["cfg", "(", "test", ")", "]", "mod"]
+    };
+    let end = tokens.windows(6).position(is_mark);
+    &tokens[..end.unwrap_or(tokens.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, text: &str) -> Vec<String> {
+        let source = Source { path: format!("{ROOT}{path}"), text: text.to_string() };
+        let found = super::check(&source, &source.tokens());
+        found.into_iter().map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn rooms_name_what_is_below() {
+        let text = "use crate::commit::batch; use crate::{options::enums, stats};";
+        assert_eq!(check("commit/queue.rs", text), Vec::<String>::new());
+        assert_eq!(check("db/api.rs", "use crate::engine::DbInner; type A = crate::Db;").len(), 0);
+        assert_eq!(check("lib.rs", "pub use db::api::Db; type A = crate::db::Db;").len(), 0);
+    }
+
+    /// One of the two edges of a circle is against the order, whichever it is.
+    #[test]
+    fn a_circle_between_rooms_is_found() {
+        for (one, other) in [("commit", "compaction"), ("read", "engine"), ("flush", "control")] {
+            let edge = |from: &str, to: &str| {
+                check(&format!("{from}/x.rs"), &format!("use crate::{{{to}::a, fiber}};")).len()
+            };
+            assert_eq!(edge(one, other) + edge(other, one), 1, "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn ways_around_are_found() {
+        assert_eq!(check("flush/x.rs", "fn f() { crate::engine::f() }").len(), 1);
+        assert_eq!(check("flush/x.rs", "fn f(db: &crate::Db) {}").len(), 1);
+        assert_eq!(check("cellar/x.rs", "").len(), 1);
+    }
+
+    #[test]
+    fn tests_may_name_everything() {
+        let text = "use crate::engine::a;";
+        assert_eq!(check("flush/tests.rs", text).len() + check("read/x/tests/y.rs", text).len(), 0);
+        assert_eq!(check("flush/x.rs", &format!("#[cfg(test)] mod t {{ {text} }}")).len(), 0);
+        assert_eq!(check("flush/x.rs", &format!("#[cfg(test)] {text}")).len(), 1);
+    }
+}

@@ -249,3 +249,43 @@ fn newer_commands() {
         assert!(said.2.contains("Not implemented") && said.2.contains(word), "{said:?}");
     }
 }
+
+/// Each of the two restores what the other backed up.
+#[pumice_test_macros::test]
+fn backups_go_both_ways() {
+    let Some((root, our_dir, their_dir)) = scratch("backup") else { return };
+    make(&root.0);
+    copy(&root.0, &our_dir);
+    copy(&root.0, &their_dir);
+    for words in [
+        "--db=d backup",
+        "--db=d restore",
+        "--db=d restore --backup_dir=nosuch",
+        "--db=d backup --backup_dir=b",
+        "--db=d put new 1",
+        "--db=d backup --backup_dir=b --num_threads=2",
+        "--db=r restore --backup_dir=b",
+        "--db=r scan",
+    ] {
+        let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
+        assert_eq!(mine, peer, "{words}");
+    }
+    let contents = |said: Said| (said.0, said.1);
+    let expected = contents(theirs(&their_dir, "--db=d scan", ""));
+    assert!(expected.1.contains("new : 1"));
+    let (from_ours, from_theirs) = (our_dir.join("b"), their_dir.join("b"));
+    let restore = |dir: &Path| format!("--db=x restore --backup_dir={}", dir.display());
+    assert_eq!(theirs(&their_dir, &restore(&from_ours), "").0, Some(0));
+    assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
+    let said = theirs(&their_dir, "--db=x scan --column_family=cf", "");
+    assert_eq!(said.1, "x : y\n");
+    assert_eq!(ours(&our_dir, &restore(&from_theirs), "").0, Some(0));
+    assert_eq!(contents(ours(&our_dir, "--db=x scan", "")), expected);
+    // And goes on where the other left off, in its directory.
+    let more = |dir: &Path| format!("--db=d backup --backup_dir={}", dir.display());
+    assert_eq!(ours(&our_dir, &more(&from_theirs), "").0, Some(0));
+    assert_eq!(theirs(&their_dir, &more(&from_ours), "").0, Some(0));
+    assert!(from_theirs.join("meta/3").exists() && from_ours.join("meta/3").exists());
+    assert_eq!(theirs(&their_dir, &restore(&from_theirs), "").0, Some(0));
+    assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
+}

@@ -3,7 +3,7 @@
 
 use super::output::Output;
 use super::{Failure, Invocation};
-use super::{admin, data, external, files, internal, manifest, shape, shell, wal};
+use super::{admin, backups, data, external, files, internal, manifest, shape, shell, wal};
 
 /// One row of the command table.
 pub struct Command {
@@ -165,6 +165,18 @@ pub const COMMANDS: &[Command] = &[
         run: wal::dump_wal,
     },
     Command {
+        name: "backup",
+        usage: "[--backup_dir] [--num_threads]",
+        flags: &["backup_dir", "num_threads"],
+        run: backups::backup,
+    },
+    Command {
+        name: "restore",
+        usage: "[--backup_dir] [--num_threads]",
+        flags: &["backup_dir", "num_threads"],
+        run: backups::restore,
+    },
+    Command {
         name: "checkpoint",
         usage: "[--checkpoint_dir]",
         flags: &["checkpoint_dir"],
@@ -193,13 +205,11 @@ pub const COMMANDS: &[Command] = &[
 
 /// Commands of RocksDB's ldb that are not built, and the feature that they wait for.
 pub const NOT_BUILT: &[(&str, &str)] = &[
-    ("backup", "backups are not built"),
     ("dump_live_files", "list_live_files_metadata, sst_dump and dump_wal show the same"),
     ("get_entity", "wide columns are not built"),
     ("multi_get_entity", "wide columns are not built"),
     ("put_entity", "wide columns are not built"),
     ("repair", "repair is not built"),
-    ("restore", "backups are not built"),
     ("update_manifest", "temperatures of files are not built"),
 ];
 

@@ -5,6 +5,7 @@
 //! exits with 0 or aborts on bad input, this one exits with 1.
 
 mod admin;
+mod backups;
 mod commands;
 mod data;
 mod external;

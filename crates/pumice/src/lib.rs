@@ -67,6 +67,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod backup;
 mod budget;
 mod callbacks;
 mod commit;

@@ -112,3 +112,31 @@ pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref()).map_err(failure)?;
     opened.db.close().map_err(failure)
 }
+
+/// `approxsize --from --to`
+pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "approxsize")?;
+    let bound = |flag: &str| match it.arguments.text(flag) {
+        Some(text) => it.key(text),
+        None => Err(format!("{flag} must be specified for approxsize command")),
+    };
+    let (from, to) = (bound("from")?, bound("to")?);
+    let opened = it.open_read_only()?;
+    let sizes = opened.db.approximate_sizes_cf(&opened.cf, &[(&from, &to)]).map_err(failure)?;
+    out.text(&format!("{}\n", sizes.iter().sum::<u64>()));
+    Ok(())
+}
+
+/// `checkpoint --checkpoint_dir=PATH`
+pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "checkpoint")?;
+    let opened = it.open()?;
+    let target = it.arguments.text("checkpoint_dir").filter(|target| !target.is_empty());
+    let Some(target) = target else {
+        return Err("Invalid argument: invalid checkpoint directory name".into());
+    };
+    opened.db.checkpoint(target).map_err(failure)?;
+    opened.db.close().map_err(failure)?;
+    out.line(&[b"OK"]);
+    Ok(())
+}

@@ -8,7 +8,8 @@ use pumice::{ReadOptions, WriteBatch, WriteOptions};
 use pumice_base::histogram::Histogram;
 
 impl Invocation {
-    fn key(&self, text: &str) -> Result<Vec<u8>, Failure> {
+    /// The key that a word means.
+    pub fn key(&self, text: &str) -> Result<Vec<u8>, Failure> {
         parse(text, self.key_hex)
     }
 
@@ -84,6 +85,53 @@ pub fn delete(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let mut batch = WriteBatch::new();
     batch.delete_cf(opened.cf.id(), &key);
     it.write(&opened, batch, out)
+}
+
+/// `singledelete <key>`
+pub fn single_delete(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [key] = it.arguments.words.as_slice() else {
+        return Err("KEY must be specified for the single delete command".into());
+    };
+    let key = it.key(key)?;
+    let opened = it.open()?;
+    let mut batch = WriteBatch::new();
+    batch.single_delete_cf(opened.cf.id(), &key);
+    it.write(&opened, batch, out)
+}
+
+/// `merge <key> <operand>`, with the operator that the database's OPTIONS name.
+pub fn merge(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [key, operand] = it.arguments.words.as_slice() else {
+        return Err("<key> and <operand> must be specified for the merge command".into());
+    };
+    let (key, operand) = (it.key(key)?, parse(operand, it.value_hex)?);
+    let opened = it.open()?;
+    let mut batch = WriteBatch::new();
+    batch.merge_cf(opened.cf.id(), &key, &operand);
+    it.write(&opened, batch, out)
+}
+
+/// `multi_get <key> <key> ...`: a line for each key.
+pub fn multi_get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let words = &it.arguments.words;
+    if words.is_empty() {
+        return Err("At least one <key> must be specified for multi_get.".into());
+    }
+    let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
+    let opened = it.open_read_only()?;
+    let mut failed = false;
+    for key in &keys {
+        match opened.db.get_cf(&ReadOptions::default(), &opened.cf, key) {
+            Ok(Some(value)) => drop(out.line(&[&show(&value, it.value_hex)])),
+            Ok(None) => drop(out.line(&[b"Key not found: ", &show(key, it.key_hex)])),
+            Err(error) => {
+                let key = show(key, it.key_hex);
+                eprintln!("Status for key {}: {error}", String::from_utf8_lossy(&key));
+                failed = true;
+            }
+        }
+    }
+    if failed { Err("one or more keys had non-okay status".into()) } else { Ok(()) }
 }
 
 /// `deleterange <begin key> <end key>`

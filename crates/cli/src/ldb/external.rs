@@ -5,11 +5,14 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use super::open::text as failure;
+use super::open::{Opened, text as failure};
 use super::output::Output;
 use super::text::parse;
 use super::{Failure, Invocation};
-use pumice::{IngestExternalFileOptions, Options, SstFileWriter};
+use pumice::{
+    CompactRangeOptions, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
+    WriteBatch, WriteOptions,
+};
 
 /// Between key and value in a line.
 const DELIMITER: &str = " ==> ";
@@ -88,4 +91,63 @@ pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     opened.db.close().map_err(failure)?;
     eprintln!("external SST files ingested");
     Ok(())
+}
+
+/// Pairs that `load` writes at once.
+const LOAD_BATCH: u32 = 1000;
+
+/// `load`: the pairs on standard input, `key ==> value` lines as `dump` prints them, are put.
+pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let opened = it.open()?;
+    let (db, cf) = (&opened.db, &opened.cf);
+    let manual = db.column_family_options(cf).map_err(failure)?.disable_auto_compactions;
+    let set_manual = |on: bool| {
+        db.set_options(cf, &[("disable_auto_compactions", &on.to_string())]).map_err(failure)
+    };
+    let bulk = it.arguments.flag("bulk_load");
+    if bulk {
+        set_manual(true)?;
+    }
+    let loaded = load_lines(it, &opened);
+    if loaded.is_ok() && it.arguments.flag("compact") {
+        let options = CompactRangeOptions::default();
+        db.compact_range_cf(&options, cf, None, None).map_err(failure)?;
+    }
+    if bulk {
+        set_manual(manual)?;
+    }
+    let bad_lines = loaded?;
+    if it.arguments.flag("disable_wal") {
+        db.flush_cfs(&FlushOptions::default(), &[cf]).map_err(failure)?;
+    }
+    db.close().map_err(failure)?;
+    if bad_lines > 0 {
+        out.text(&format!("Warning: {bad_lines} bad lines ignored.\n"));
+    }
+    Ok(())
+}
+
+/// Puts the lines, and counts those that are no pairs.
+fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
+    let options =
+        WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };
+    let mut batch = WriteBatch::new();
+    let mut bad_lines = 0;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| format!("reading standard input: {error}"))?;
+        match line.split_once(DELIMITER) {
+            Some((key, value)) => {
+                let (key, value) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
+                batch.put_cf(opened.cf.id(), &key, &value);
+            }
+            None if NO_PAIRS.iter().any(|start| line.starts_with(start)) => {}
+            None => bad_lines += 1,
+        }
+        if batch.count() >= LOAD_BATCH {
+            opened.db.write(&options, &mut batch).map_err(failure)?;
+            batch.clear();
+        }
+    }
+    opened.db.write(&options, &mut batch).map_err(failure)?;
+    Ok(bad_lines)
 }

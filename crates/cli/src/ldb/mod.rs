@@ -5,18 +5,25 @@
 //! exits with 0 or aborts on bad input, this one exits with 1.
 
 mod admin;
+mod backups;
+mod commands;
 mod data;
 mod external;
+mod files;
 mod internal;
 mod manifest;
 mod open;
 mod output;
+mod shape;
+mod shell;
 mod text;
+mod wal;
 
 pub use output::Output;
 pub use text::{parse as parse_text, show_internal_key, show_plain};
 
 use crate::arguments::Arguments;
+use commands::{COMMANDS, NOT_BUILT, WITHOUT_DB};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,139 +43,6 @@ pub struct Invocation {
     /// The column family to work on.
     pub family: String,
 }
-
-/// One row of the command table.
-struct Command {
-    name: &'static str,
-    /// Words and flags, as the usage shows them.
-    usage: &'static str,
-    /// Flags beside the common ones.
-    flags: &'static [&'static str],
-    run: fn(&Invocation, &mut Output) -> Result<(), Failure>,
-}
-
-const COMMANDS: &[Command] = &[
-    Command {
-        name: "put",
-        usage: "<key> <value> [--create_if_missing]",
-        flags: &[],
-        run: data::put,
-    },
-    Command { name: "get", usage: "<key>", flags: &[], run: data::get },
-    Command {
-        name: "batchput",
-        usage: "<key> <value> [<key> <value>] [..] [--create_if_missing]",
-        flags: &[],
-        run: data::batch_put,
-    },
-    Command {
-        name: "scan",
-        usage: "[--from] [--to] [--max_keys=<N>] [--no_value]",
-        flags: &["from", "to", "max_keys", "no_value"],
-        run: data::scan,
-    },
-    Command { name: "delete", usage: "<key>", flags: &[], run: data::delete },
-    Command {
-        name: "deleterange",
-        usage: "<begin key> <end key>",
-        flags: &[],
-        run: data::delete_range,
-    },
-    Command {
-        name: "dump",
-        usage: "[--from] [--to] [--max_keys=<N>] [--count_only] [--stats]",
-        flags: &["from", "to", "max_keys", "count_only", "stats"],
-        run: data::dump,
-    },
-    Command {
-        name: "idump",
-        usage: "[--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only]",
-        flags: &["from", "to", "max_keys", "count_only", "input_key_hex"],
-        run: internal::idump,
-    },
-    Command {
-        name: "manifest_dump",
-        usage: "[--verbose] [--path=<path_to_manifest_file>]",
-        flags: &["verbose", "path"],
-        run: manifest::manifest_dump,
-    },
-    Command {
-        name: "list_column_families",
-        usage: "",
-        flags: &[],
-        run: admin::list_column_families,
-    },
-    Command {
-        name: "create_column_family",
-        usage: "<new_column_family_name>",
-        flags: &[],
-        run: admin::create_column_family,
-    },
-    Command {
-        name: "drop_column_family",
-        usage: "<column_family_name_to_drop>",
-        flags: &[],
-        run: admin::drop_column_family,
-    },
-    Command { name: "checkconsistency", usage: "", flags: &[], run: admin::check_consistency },
-    Command {
-        name: "get_property",
-        usage: "<property_name>",
-        flags: &[],
-        run: admin::get_property,
-    },
-    Command {
-        name: "write_extern_sst",
-        usage: "<output_sst_path>",
-        flags: &[],
-        run: external::write_extern_sst,
-    },
-    Command {
-        name: "ingest_extern_sst",
-        usage: "<input_sst_path> [--move_files] [--snapshot_consistency] [--allow_global_seqno] \
-                [--allow_blocking_flush] [--ingest_behind] [--write_global_seqno]",
-        flags: &[
-            "move_files",
-            "snapshot_consistency",
-            "allow_global_seqno",
-            "allow_blocking_flush",
-            "ingest_behind",
-            "write_global_seqno",
-        ],
-        run: external::ingest_extern_sst,
-    },
-    Command {
-        name: "compact",
-        usage: "[--from] [--to]",
-        flags: &["from", "to"],
-        run: admin::compact,
-    },
-];
-
-/// Commands of RocksDB's ldb that are not built yet.
-const NOT_YET: &[&str] = &[
-    "approxsize",
-    "backup",
-    "change_compaction_style",
-    "checkpoint",
-    "dump_live_files",
-    "dump_wal",
-    "file_checksum_dump",
-    "get_entity",
-    "list_file_range_deletes",
-    "list_live_files_metadata",
-    "load",
-    "multi_get",
-    "multi_get_entity",
-    "put_entity",
-    "query",
-    "reduce_levels",
-    "repair",
-    "restore",
-    "singledelete",
-    "unsafe_remove_sst_file",
-    "update_manifest",
-];
 
 /// Flags of RocksDB's ldb that cannot work here, and why.
 const REFUSED_FLAGS: &[(&str, &str)] = &[(
@@ -213,12 +87,12 @@ pub fn run(args: &[String]) -> ExitCode {
     }
     let name = arguments.words.remove(0);
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        if NOT_YET.contains(&name.as_str()) {
-            eprintln!(
-                "Failed: Not implemented: command {name} of RocksDB's ldb is not supported yet"
-            );
-        } else {
-            eprint!("Unknown command\n{}", usage());
+        match NOT_BUILT.iter().find(|(command, _)| *command == name) {
+            Some((_, why)) => eprintln!(
+                "Failed: Not implemented: command {name} of RocksDB's ldb is not supported yet: \
+                 {why}"
+            ),
+            None => eprint!("Unknown command\n{}", usage()),
         }
         return ExitCode::FAILURE;
     };
@@ -232,7 +106,9 @@ pub fn run(args: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let db = arguments.text("db").or_else(|| arguments.text("path")).map(PathBuf::from);
-    let Some(db) = db.filter(|path| path.as_path() != Path::new("")) else {
+    let db = db.filter(|path| path.as_path() != Path::new(""));
+    let needless = WITHOUT_DB.contains(&command.name);
+    let Some(db) = db.or_else(|| needless.then(PathBuf::new)) else {
         eprint!("--db=<path> is missing\n{}", usage());
         return ExitCode::FAILURE;
     };
@@ -283,7 +159,7 @@ mod tests {
     #[pumice_test_macros::test]
     fn every_command_is_listed_once_and_shown() {
         for command in COMMANDS {
-            assert!(!NOT_YET.contains(&command.name));
+            assert!(NOT_BUILT.iter().all(|(name, _)| *name != command.name));
             assert!(usage().contains(&format!("\n  {}", command.name)));
             assert_eq!(COMMANDS.iter().filter(|other| other.name == command.name).count(), 1);
         }

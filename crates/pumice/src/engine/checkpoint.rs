@@ -31,19 +31,22 @@ const LOCK_TRIES_MAX: u32 = 10;
 const LOCK_EXTENSION: &str = ".lock";
 
 /// The files of a moment.
-struct Moment {
-    tables: Vec<FileNumber>,
-    manifest: (FileNumber, u64),
-    options: FileNumber,
-    logs: Vec<(FileNumber, u64)>,
-    sequence: u64,
+pub(crate) struct Moment {
+    pub tables: Vec<FileNumber>,
+    /// With the bytes that belong to the moment.
+    pub manifest: (FileNumber, u64),
+    /// 0 for none.
+    pub options: FileNumber,
+    /// With the bytes that belong to the moment.
+    pub logs: Vec<(FileNumber, u64)>,
+    pub sequence: u64,
 }
 
 /// Allows deletions again when dropped.
-struct KeepFiles<'a>(&'a DbInner);
+pub(crate) struct KeepFiles<'a>(&'a DbInner);
 
 impl<'a> KeepFiles<'a> {
-    fn new(db: &'a DbInner) -> Self {
+    pub fn new(db: &'a DbInner) -> Self {
         db.state.lock().files.deletions_disabled += 1;
         KeepFiles(db)
     }
@@ -121,6 +124,21 @@ impl DbInner {
         // The last file makes it a database; this also makes all the names durable.
         filename::set_current_file(&*self.fs, staging, manifest, true)?;
         Ok(moment.sequence)
+    }
+
+    /// The files that a backup copies; the caller keeps them from being deleted. Without `flush`
+    /// what is in memtables alone, because it was not logged, is missing.
+    ///
+    /// # Errors
+    /// As [`Self::checkpoint`].
+    pub(crate) fn moment_for_backup(self: &Arc<Self>, flush: bool) -> Result<Moment> {
+        self.check_writable()?;
+        self.mark.check_may_wait()?;
+        if flush {
+            let ids = all_ids(&self.state.lock());
+            self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)?;
+        }
+        self.note_moment()
     }
 
     /// The files that make up the present state. Under the MANIFEST lock no version changes and so

@@ -1,0 +1,41 @@
+//! `backup` and `restore`, in the format of RocksDB's BackupEngine.
+
+use std::path::{Path, PathBuf};
+
+use super::data::no_words;
+use super::open::text as failure;
+use super::output::Output;
+use super::{Failure, Invocation};
+use pumice::backup::BackupEngine;
+use pumice_env::PosixFs;
+
+/// The backup directory. Files are copied one after the other, whatever `--num_threads` says.
+fn backup_dir(it: &Invocation) -> Result<PathBuf, Failure> {
+    it.arguments.number::<u32>("num_threads")?;
+    let given = it.arguments.text("backup_dir").filter(|dir| !dir.is_empty());
+    Ok(Path::new(given.ok_or("--backup_dir: missing backup directory")?).to_path_buf())
+}
+
+/// `backup --backup_dir=PATH`
+pub fn backup(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "backup")?;
+    let dir = backup_dir(it)?;
+    let opened = it.open()?;
+    out.text("open db OK\n");
+    let engine = BackupEngine::open(PosixFs::shared(), &dir).map_err(failure)?;
+    out.text("open backup engine OK\n");
+    engine.create_backup(&opened.db, false, b"").map_err(failure)?;
+    out.text("create new backup OK\n");
+    opened.db.close().map_err(failure)
+}
+
+/// `restore --backup_dir=PATH`: the newest intact backup becomes the database.
+pub fn restore(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "restore")?;
+    let dir = backup_dir(it)?;
+    let engine = BackupEngine::open_read_only(PosixFs::shared(), &dir).map_err(failure)?;
+    out.text("open restore engine OK\n");
+    engine.restore_latest_backup(&it.db, &it.db).map_err(failure)?;
+    out.text("restore from backup OK\n");
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Commands about the files of a database: where they are, their checksums, their range deletions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::data::no_words;
+use super::manifest::{ManifestState, current_manifest};
+use super::open::text as failure;
+use super::output::Output;
+use super::text::show_plain;
+use super::{Failure, Invocation};
+use pumice::LiveFile;
+use pumice_env::PosixFs;
+use pumice_env::filename::table_file;
+use pumice_manifest::FileMetaData;
+use pumice_table::{Table, TableReadContext};
+
+/// Range deletions that are printed if nothing is said.
+const RANGE_DELETIONS: u64 = 1000;
+const RULE: &str = "------------------------------\n";
+
+/// `list_live_files_metadata`: by column family and level, or by name.
+pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "list_live_files_metadata")?;
+    let opened = it.open_read_only()?;
+    let mut files = opened.db.live_files_metadata();
+    let path = |file: &LiveFile| format!("{}{}", file.directory.display(), file.name);
+    if it.arguments.flag("sort_by_filename") {
+        files.sort_by_key(path);
+        out.text("Live SST and Blob Files:\n");
+        for file in &files {
+            let (level, family) = (file.level, &file.column_family_name);
+            out.text(&format!("{} : level {level}, column family '{family}'\n", path(file)));
+        }
+        out.text(RULE);
+        return Ok(());
+    }
+    for found in it.options(super::open::Access::Read)?.families {
+        out.text(&format!("===== Column Family: {} =====\nLive SST Files:\n", found.name));
+        for level in 0..usize::try_from(found.options.num_levels).unwrap_or(0) {
+            out.text(&format!("---------- level {level} ----------\n"));
+            let here = |f: &&LiveFile| f.column_family_name == found.name && f.level == level;
+            for file in files.iter().filter(here) {
+                out.text(&format!("{}\n", path(file)));
+            }
+        }
+        out.text(&format!("Live Blob Files:\n{RULE}"));
+    }
+    Ok(())
+}
+
+/// `file_checksum_dump`: number, function and checksum of every live file, from the MANIFEST.
+pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "file_checksum_dump")?;
+    let fs = PosixFs::shared();
+    let path = match it.arguments.text("path") {
+        Some(path) => PathBuf::from(path),
+        None => current_manifest(&*fs, &it.db).map_err(failure)?,
+    };
+    let state = ManifestState::read(&*fs, &path).map_err(failure)?;
+    let files: BTreeMap<u64, &Arc<FileMetaData>> = state.files().map(|f| (f.number, f)).collect();
+    for (number, file) in files {
+        let name = match file.file_checksum_func_name.as_str() {
+            "" => "Unknown",
+            name => name,
+        };
+        let checksum = super::text::show(&file.file_checksum, it.key_hex && it.value_hex);
+        out.line(&[format!("{number}, {name}, ").as_bytes(), &checksum]);
+    }
+    out.text("Print SST file checksum information finished \n");
+    Ok(())
+}
+
+/// `list_file_range_deletes`: the range deletions of each file, newest files first.
+pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "list_file_range_deletes")?;
+    let mut left = it.arguments.number::<u64>("max_keys")?.unwrap_or(RANGE_DELETIONS);
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let Some(family) = state.families.values().find(|family| family.name == it.family) else {
+        return Err(format!("Non-existing column family {}", it.family));
+    };
+    for (level, file) in family.version.all_files() {
+        if left == 0 {
+            break;
+        }
+        let path = table_file(&it.db, file.number);
+        out.text(&format!("=== file : {} ===\n", path.display()));
+        let context = TableReadContext {
+            comparator: family.version.comparator().clone(),
+            file_number: file.number,
+            level: level as i32,
+            largest_seqno: file.largest_seq,
+            skip_filters: true,
+            ..TableReadContext::default()
+        };
+        let opened = fs.open_random(&path).map_err(failure)?;
+        let table = Table::open(context, opened, file.file_size).map_err(failure)?;
+        let Some(tombstones) = table.range_tombstones() else { continue };
+        let all = tombstones.fragments().iter();
+        for (fragment, seq) in all.flat_map(|f| f.seqs.iter().map(move |seq| (f, seq))) {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            let (start, end) = (show_plain(&fragment.start, true), show_plain(&fragment.end, true));
+            let seq = format!(" seq: {seq}");
+            out.line(&[b"start: ", &start, b" end: ", &end, seq.as_bytes()]);
+        }
+    }
+    out.text(if left == 0 { "(results may not be complete)\n\n" } else { "\n" });
+    Ok(())
+}

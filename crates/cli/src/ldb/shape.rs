@@ -1,0 +1,166 @@
+//! Commands that change where a database's files are: fewer levels, another compaction style, a
+//! file less. The database must not be open elsewhere; its lock is held.
+
+use super::data::no_words;
+use super::manifest::{ManifestState, current_manifest, for_each_edit};
+use super::open::{Opened, text as failure};
+use super::output::Output;
+use super::{Failure, Invocation};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions};
+use pumice_base::Result as EngineResult;
+use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
+use pumice_manifest::VersionEdit;
+use pumice_wal::LogWriter;
+
+/// Sizes of files while all is to become one.
+const WHOLE: u64 = i64::MAX as u64;
+
+/// Files of the column family by level.
+fn files_by_level(opened: &Opened) -> Result<Vec<usize>, Failure> {
+    let options = opened.db.column_family_options(&opened.cf).map_err(failure)?;
+    let mut counts = vec![0; usize::try_from(options.num_levels).unwrap_or(1)];
+    for file in opened.db.live_files_metadata() {
+        if file.column_family_name == opened.cf.name() {
+            counts[file.level] += 1;
+        }
+    }
+    Ok(counts)
+}
+
+/// `reduce_levels --new_levels=N`: no file is on level N or below it any more.
+pub fn reduce_levels(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "reduce_levels")?;
+    let levels = it.arguments.number::<i32>("new_levels")?.unwrap_or(0);
+    if levels <= 0 {
+        return Err(" Use --new_levels to specify a new level number\n".into());
+    }
+    let opened = it.open()?;
+    let used = files_by_level(&opened)?.iter().rposition(|count| *count > 0).map_or(0, |l| l + 1);
+    if it.arguments.flag("print_old_levels") {
+        out.text(&format!("The old number of levels in use is {used}\n"));
+    }
+    if used as u64 > u64::from(levels.unsigned_abs()) {
+        let options = CompactRangeOptions {
+            change_level: true,
+            target_level: levels - 1,
+            ..CompactRangeOptions::default()
+        };
+        opened.db.compact_range_cf(&options, &opened.cf, None, None).map_err(failure)?;
+    }
+    opened.db.close().map_err(failure)
+}
+
+/// `change_compaction_style`: from level to universal compaction, all becomes one file on level 0.
+pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "change_compaction_style")?;
+    let style = |flag: &str, which: &str| -> Result<i32, Failure> {
+        let given = it.arguments.number::<i32>(flag)?;
+        given.filter(|style| (0..=1).contains(style)).ok_or_else(|| {
+            format!(
+                "Use --{flag} to specify {which} compaction style. Check ldb help for proper \
+                 compaction style value.\n"
+            )
+        })
+    };
+    let old = style("old_compaction_style", "old")?;
+    let new = style("new_compaction_style", "new")?;
+    if old == new {
+        return Err(
+            "Old compaction style is the same as new compaction style. Nothing to do.\n".into()
+        );
+    }
+    if old == 1 {
+        return Err(
+            "Convert from universal compaction to level compaction. Nothing to do.\n".into()
+        );
+    }
+    let opened = it.open()?;
+    let show =
+        |counts: Vec<usize>| counts.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    out.text(&format!("files per level before compaction: {}\n", show(files_by_level(&opened)?)));
+    become_one_file(&opened)?;
+    let after = files_by_level(&opened)?;
+    out.text(&format!("files per level after compaction: {}\n", show(after.clone())));
+    opened.db.close().map_err(failure)?;
+    if after[0] > 1 || after[1..].iter().any(|count| *count > 0) {
+        let count: usize = after.iter().sum();
+        return Err(format!("Number of db files at level 0 after compaction is {count}, not 1.\n"));
+    }
+    Ok(())
+}
+
+/// Compacts all into one file on level 0; sizes of files are as before afterwards.
+fn become_one_file(opened: &Opened) -> Result<(), Failure> {
+    let before = opened.db.column_family_options(&opened.cf).map_err(failure)?;
+    let set = |target: u64, compaction: u64| {
+        let (target, compaction) = (target.to_string(), compaction.to_string());
+        let changes =
+            [("target_file_size_base", &target[..]), ("max_compaction_bytes", &compaction[..])];
+        opened.db.set_options(&opened.cf, &changes).map_err(failure)
+    };
+    set(WHOLE, WHOLE)?;
+    let options = CompactRangeOptions {
+        change_level: true,
+        target_level: 0,
+        bottommost_level_compaction: BottommostLevelCompaction::Force,
+        ..CompactRangeOptions::default()
+    };
+    let compacted = opened.db.compact_range_cf(&options, &opened.cf, None, None);
+    set(before.target_file_size_base, before.max_compaction_bytes)?;
+    compacted.map_err(failure)
+}
+
+/// `unsafe_remove_sst_file N`: the MANIFEST forgets a table file; the file goes at the next open.
+pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+    let [word] = it.arguments.words.as_slice() else {
+        return Err("SST file number must be specified".into());
+    };
+    let Ok(number) = word.parse::<u64>() else {
+        return Err(format!("Failed to parse SST file number {word}"));
+    };
+    let fs = PosixFs::shared();
+    let told = |error| format!("failed to unsafely remove SST file: {error}");
+    let lock = fs.lock(&filename::lock_file(&it.db)).map_err(told)?;
+    let manifest = current_manifest(&*fs, &it.db).map_err(told)?;
+    let state = ManifestState::read(&*fs, &manifest).map_err(told)?;
+    let place = state.families.iter().find_map(|(id, family)| {
+        family.version.find_by_number(number).map(|(level, _)| (*id, level))
+    });
+    let Some((id, level)) = place else {
+        return Err(
+            "failed to unsafely remove SST file: NotFound: File not present in any level".into()
+        );
+    };
+    let mut edit = VersionEdit::for_column_family(id);
+    edit.delete_file(level, number);
+    edit.next_file_number = Some(state.next_file_number + 1);
+    let mut records = Vec::new();
+    let read = for_each_edit(&*fs, &manifest, |edit| {
+        records.push(edit.encode());
+        Ok(())
+    });
+    read.map_err(told)?;
+    records.push(edit.encode());
+    write_manifest(&*fs, &it.db, state.next_file_number, &records).map_err(told)?;
+    drop(lock);
+    eprintln!("unsafely removed SST file");
+    Ok(())
+}
+
+/// Writes a MANIFEST of these edits, and makes it the current one.
+fn write_manifest(
+    fs: &dyn FileSystem,
+    db: &std::path::Path,
+    number: u64,
+    records: &[Vec<u8>],
+) -> EngineResult<()> {
+    let file = fs.create(&filename::manifest_file(db, number), &FileOptions::default())?;
+    let file = BufferedWriter::new(file, WriterOptions::default());
+    let mut log = LogWriter::new(file, number, false, false);
+    for record in records {
+        log.add_record(record)?;
+    }
+    log.sync()?;
+    log.close()?;
+    filename::set_current_file(fs, db, number, true)
+}

@@ -1,0 +1,122 @@
+//! `dump_wal`: the batches of one log file, without opening the database.
+//!
+//! Keys and values are hexadecimal, as RocksDB's ldb prints them whatever the flags say.
+
+use std::path::{Path, PathBuf};
+
+use super::open::text as failure;
+use super::output::Output;
+use super::text::show;
+use super::{Failure, Invocation};
+use pumice::{BatchRecord, WriteBatch};
+use pumice_base::coding::get_fixed64;
+use pumice_base::{Result, ValueType};
+use pumice_env::filename;
+use pumice_env::{FileSystem, PosixFs};
+use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
+
+/// `dump_wal --walfile=PATH`
+pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
+    let Some(path) = it.arguments.text("walfile") else {
+        return Err("Argument walfile must be specified.".into());
+    };
+    let print = (it.arguments.flag("header"), it.arguments.flag("print_value"));
+    let fs = PosixFs::shared();
+    dump_log(&*fs, &PathBuf::from(path), print, out)
+        .map_err(|error| format!("Failed to open WAL file {error}"))?;
+    Ok(())
+}
+
+/// Prints the batches of the log at `path`; `print` is whether to print a header, and values.
+///
+/// # Errors
+/// The file cannot be opened. Damage inside is printed where it is, and ends the log.
+pub fn dump_log(
+    fs: &dyn FileSystem,
+    path: &Path,
+    (header, values): (bool, bool),
+    out: &mut Output,
+) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let number = filename::parse(&name).map_or(0, |(number, _)| number);
+    let file = fs.open_sequential(path)?;
+    let options = LogReaderOptions::wal(number, WalRecoveryMode::TolerateCorruptedTail);
+    let mut reader = LogReader::new(file, options, None);
+    if header {
+        let value = if values { " : value " } else { "" };
+        out.text(&format!("Sequence,Count,ByteSize,Physical Offset,Key(s){value}\n"));
+    }
+    let mut record = Vec::new();
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(Some(info)) => {
+                if let Err(error) = print_batch(&record, info.offset, values, out) {
+                    eprintln!("Corruption detected in log file {name}: {}", failure(error));
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                eprintln!("Corruption detected in log file {name}: {}", failure(error));
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn print_batch(record: &[u8], offset: u64, values: bool, out: &mut Output) -> Result<()> {
+    let batch = WriteBatch::from_data(record)?;
+    let sequence = get_fixed64(record).unwrap_or(0);
+    let mut line = format!("{sequence},{},{},{offset},", batch.count(), record.len()).into_bytes();
+    for entry in batch.iter() {
+        match entry? {
+            BatchRecord::Entry { column_family, value_type, key, value } => {
+                let name = name_of(value_type);
+                line.extend(format!("{name}({column_family}) : ").into_bytes());
+                line.extend(show(key, true));
+                match value_type {
+                    ValueType::Deletion | ValueType::SingleDeletion => {}
+                    ValueType::RangeDeletion => {
+                        line.push(b' ');
+                        line.extend(show(value, true));
+                    }
+                    _ if values => {
+                        line.extend(b" : ");
+                        line.extend(show(value, true));
+                    }
+                    _ => {}
+                }
+                line.push(b' ');
+            }
+            BatchRecord::Marker(tag, xid) => line.extend(marker(tag, xid)),
+            BatchRecord::LogData(_) => {}
+        }
+    }
+    out.line(&[&line]);
+    Ok(())
+}
+
+fn name_of(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::Value => "PUT",
+        ValueType::Merge => "MERGE",
+        ValueType::Deletion => "DELETE",
+        ValueType::SingleDeletion => "SINGLE_DELETE",
+        ValueType::RangeDeletion => "DELETE_RANGE",
+        ValueType::BlobIndex => "PUT_BLOB_INDEX",
+        ValueType::WideColumnEntity => "PUT_ENTITY",
+        _ => "UNKNOWN",
+    }
+}
+
+/// A transaction's marker, with its name where it has one.
+fn marker(tag: ValueType, xid: &[u8]) -> Vec<u8> {
+    let named = |name: &str| [name.as_bytes(), b"(", &show(xid, true), b") "].concat();
+    match tag {
+        ValueType::Noop => b"NOOP ".to_vec(),
+        ValueType::EndPrepareXid => named("END_PREPARE"),
+        ValueType::CommitXid => named("COMMIT"),
+        ValueType::CommitXidAndTimestamp => named("COMMIT_WITH_TIMESTAMP"),
+        ValueType::RollbackXid => named("ROLLBACK"),
+        _ => b"BEGIN_PREPARE ".to_vec(),
+    }
+}

@@ -1,0 +1,291 @@
+//! `pumice ldb` beside Debian's ldb (RocksDB 7.8.3): both run the same command lines on copies of
+//! one database, and what they print and how they end must be the same.
+//!
+//! Where Debian's tool is not installed nothing is compared. Not compared: numbers of files that an
+//! open makes, and times.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// A directory for each of the two.
+fn scratch(name: &str) -> Option<(Scratch, PathBuf, PathBuf)> {
+    Command::new("ldb").arg("--help").output().ok()?;
+    let root = std::env::temp_dir().join(format!("pumice-ldb-{}-{name}", std::process::id()));
+    let (ours, theirs) = (root.join("ours"), root.join("theirs"));
+    std::fs::create_dir_all(&ours).unwrap();
+    std::fs::create_dir_all(&theirs).unwrap();
+    Some((Scratch(root), ours, theirs))
+}
+
+/// Exit code, standard output, standard error.
+type Said = (Option<i32>, String, String);
+
+fn run(mut command: Command, dir: &Path, words: &str, input: &str) -> Said {
+    let mut child = command
+        .current_dir(dir)
+        .args(words.split_whitespace())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing may be gone already.
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn ours(dir: &Path, words: &str, input: &str) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+    command.arg("ldb");
+    run(command, dir, words, input)
+}
+
+fn theirs(dir: &Path, words: &str, input: &str) -> Said {
+    run(Command::new("ldb"), dir, words, input)
+}
+
+/// Both get the same bytes in `d`.
+fn copy(from: &Path, to: &Path) {
+    if to.join("d").exists() {
+        std::fs::remove_dir_all(to.join("d")).unwrap();
+    }
+    std::fs::create_dir(to.join("d")).unwrap();
+    for entry in std::fs::read_dir(from.join("made")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join("d").join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// A database of Debian's: two levels, a range deletion, a log.
+fn make(dir: &Path) {
+    for words in [
+        "--create_if_missing batchput a 1 b 2 c 3 dd 44",
+        "put e 5",
+        "compact",
+        "deleterange b c",
+        "create_column_family cf",
+        "put x y --column_family=cf",
+        "put z 26",
+    ] {
+        let said = theirs(dir, &format!("--db=made {words}"), "");
+        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+    }
+}
+
+/// Command lines and their standard input. After each the contents are compared, too.
+const LINES: &[(&str, &str)] = &[
+    ("--db=d get a", ""),
+    ("--db=d scan", ""),
+    ("--db=d scan --hex", ""),
+    ("--db=d dump", ""),
+    ("--db=d dump --count_only", ""),
+    ("--db=d put k v", ""),
+    ("--db=d delete a", ""),
+    ("--db=d deleterange a d", ""),
+    ("--db=d singledelete e", ""),
+    ("--db=d singledelete --hex 0x65", ""),
+    ("--db=d singledelete", ""),
+    ("--db=d singledelete a b", ""),
+    ("--db=d approxsize", ""),
+    ("--db=d approxsize --from=a", ""),
+    ("--db=d approxsize --from=0 --to=1", ""),
+    ("--db=d approxsize --from=0 --to=zz --column_family=cf", ""),
+    ("--db=d checkpoint", ""),
+    ("--db=d checkpoint --checkpoint_dir=cp", ""),
+    ("--db=cp scan", ""),
+    ("--db=d checkpoint --checkpoint_dir=cp", ""),
+    ("--db=d query", "get a\nput q r\nget q\ndelete q\nhelp\nfoo bar\nget\nput x\n"),
+    ("--db=d query", "get a\nget nosuch\ndelete a\n"),
+    ("--db=d load", ""),
+    ("--db=d load", "k1 ==> v1\nbad\nk2 ==> v ==> 2\nKeys in range: 2\nc==>4\n"),
+    ("--db=d load --disable_wal --bulk_load --compact", "k1 ==> v1\nk2 ==> v2\n"),
+    ("--db=d load --hex", "0x6B31 ==> 0x76\n"),
+    ("--db=n load --create_if_missing", "k1 ==> v1\n"),
+    ("--db=n scan", ""),
+    ("--db=d get_property nosuch", ""),
+    ("--db=d get_property", ""),
+    ("--db=d list_file_range_deletes --column_family=cf", ""),
+    ("--db=d reduce_levels", ""),
+    ("--db=d reduce_levels --new_levels=0", ""),
+    ("--db=d change_compaction_style", ""),
+    ("--db=d change_compaction_style --old_compaction_style=0", ""),
+    ("--db=d change_compaction_style --old_compaction_style=7 --new_compaction_style=0", ""),
+    ("--db=d change_compaction_style --old_compaction_style=0 --new_compaction_style=0", ""),
+    ("--db=d change_compaction_style --old_compaction_style=1 --new_compaction_style=0", ""),
+    ("--db=d unsafe_remove_sst_file", ""),
+    ("--db=d unsafe_remove_sst_file x", ""),
+    ("--db=d unsafe_remove_sst_file 3", ""),
+    ("--db=d dump_wal", ""),
+    ("dump_wal --walfile=$W", ""),
+    ("dump_wal --walfile=$W --header", ""),
+    ("dump_wal --walfile=$W --header --print_value", ""),
+    ("dump_wal --walfile=$W --print_value --db=d --write_committed=true", ""),
+    ("--db=d list_column_families", ""),
+    ("--db=d checkconsistency", ""),
+];
+
+/// The newest log of the database in `dir`, from there.
+fn newest_log(dir: &Path) -> String {
+    let names = std::fs::read_dir(dir.join("d")).unwrap();
+    let mut logs: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".log"))
+        .collect();
+    logs.sort();
+    format!("d/{}", logs.last().unwrap())
+}
+
+#[pumice_test_macros::test]
+fn the_same_words_have_the_same_answers() {
+    let Some((root, our_dir, their_dir)) = scratch("lines") else { return };
+    make(&root.0);
+    let mut wrong = Vec::new();
+    for (words, input) in LINES {
+        copy(&root.0, &our_dir);
+        copy(&root.0, &their_dir);
+        let words = words.replace("$W", &newest_log(&our_dir));
+        let (mine, peer) = (ours(&our_dir, &words, input), theirs(&their_dir, &words, input));
+        if mine != peer {
+            wrong.push(format!("{words}\n  ours   {mine:?}\n  theirs {peer:?}"));
+        }
+        for words in ["--db=d scan", "--db=d scan --column_family=cf"] {
+            let contents = theirs(&their_dir, words, "");
+            assert_eq!(ours(&our_dir, words, ""), contents);
+            // What ours left is RocksDB's to read.
+            assert_eq!(theirs(&our_dir, words, ""), contents);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Of files: on a database that an open does not change.
+#[pumice_test_macros::test]
+fn files_are_listed_alike() {
+    let Some((root, our_dir, their_dir)) = scratch("files") else { return };
+    for words in [
+        "--create_if_missing batchput a 1 b 2 c 3",
+        "compact",
+        "deleterange b c",
+        "deleterange bb bc",
+        "put e 5",
+        "put e 6",
+    ] {
+        theirs(&root.0, &format!("--db=made {words}"), "");
+    }
+    // A checkpoint has no log to recover.
+    let said = theirs(&root.0, "--db=made checkpoint --checkpoint_dir=made2", "");
+    assert_eq!(said.0, Some(0), "{said:?}");
+    std::fs::remove_dir_all(root.0.join("made")).unwrap();
+    std::fs::rename(root.0.join("made2"), root.0.join("made")).unwrap();
+    for words in [
+        "list_live_files_metadata",
+        "list_live_files_metadata --sort_by_filename",
+        "list_file_range_deletes",
+        "list_file_range_deletes --max_keys=1",
+        "approxsize --from=0 --to=z",
+        "reduce_levels --new_levels=3 --print_old_levels",
+        "change_compaction_style --old_compaction_style=0 --new_compaction_style=1",
+    ] {
+        copy(&root.0, &our_dir);
+        copy(&root.0, &their_dir);
+        let words = format!("--db=d {words}");
+        assert_eq!(ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""), "{words}");
+        let contents = theirs(&their_dir, "--db=d scan", "");
+        assert_eq!(theirs(&our_dir, "--db=d scan", ""), contents, "{words}");
+    }
+    copy(&root.0, &our_dir);
+    copy(&root.0, &their_dir);
+    // RocksDB's order is that of a hash table.
+    let sorted = |said: Said| {
+        let mut lines: Vec<String> = said.1.lines().map(str::to_string).collect();
+        lines.sort();
+        (said.0, lines)
+    };
+    let words = "--db=d file_checksum_dump";
+    assert_eq!(sorted(ours(&our_dir, words, "")), sorted(theirs(&their_dir, words, "")));
+    // The oldest file goes; the rest stays readable.
+    let number = theirs(&their_dir, "--db=d list_live_files_metadata --sort_by_filename", "").1;
+    let number =
+        number.lines().nth(1).unwrap()["d/".len()..].split('.').next().unwrap().to_string();
+    let words = format!("--db=d unsafe_remove_sst_file {}", number.trim_start_matches('0'));
+    assert_eq!(ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""));
+    let left = theirs(&their_dir, "--db=d scan", "");
+    assert_eq!(left.1, "e : 6\n");
+    assert_eq!(theirs(&our_dir, "--db=d scan", ""), left);
+    assert_eq!(ours(&our_dir, "--db=d scan", ""), left);
+}
+
+#[pumice_test_macros::test]
+fn newer_commands() {
+    let Some((root, dir, _)) = scratch("newer") else { return };
+    make(&root.0);
+    copy(&root.0, &dir);
+    let said = ours(&dir, "--db=d multi_get a nosuch dd", "");
+    assert_eq!(said, (Some(0), "1\nKey not found: nosuch\n44\n".into(), String::new()));
+    let said = ours(&dir, "--db=d multi_get --hex 0x61 0x7A7A", "");
+    assert_eq!(said, (Some(0), "0x31\nKey not found: 0x7A7A\n".into(), String::new()));
+    // Debian's ldb gives its databases an operator that appends with a comma.
+    let said = ours(&dir, "--db=d merge a 2", "");
+    match said.0 {
+        Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1,2\n"),
+        _ => assert!(said.2.contains("erge"), "{said:?}"),
+    }
+    for (command, word) in [("get_entity k", "wide columns"), ("update_manifest", "temperatures")] {
+        let said = ours(&dir, &format!("--db=d {command}"), "");
+        assert_eq!(said.0, Some(1));
+        assert!(said.2.contains("Not implemented") && said.2.contains(word), "{said:?}");
+    }
+}
+
+/// Each of the two restores what the other backed up.
+#[pumice_test_macros::test]
+fn backups_go_both_ways() {
+    let Some((root, our_dir, their_dir)) = scratch("backup") else { return };
+    make(&root.0);
+    copy(&root.0, &our_dir);
+    copy(&root.0, &their_dir);
+    for words in [
+        "--db=d backup",
+        "--db=d restore",
+        "--db=d restore --backup_dir=nosuch",
+        "--db=d backup --backup_dir=b",
+        "--db=d put new 1",
+        "--db=d backup --backup_dir=b --num_threads=2",
+        "--db=r restore --backup_dir=b",
+        "--db=r scan",
+    ] {
+        let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
+        assert_eq!(mine, peer, "{words}");
+    }
+    let contents = |said: Said| (said.0, said.1);
+    let expected = contents(theirs(&their_dir, "--db=d scan", ""));
+    assert!(expected.1.contains("new : 1"));
+    let (from_ours, from_theirs) = (our_dir.join("b"), their_dir.join("b"));
+    let restore = |dir: &Path| format!("--db=x restore --backup_dir={}", dir.display());
+    assert_eq!(theirs(&their_dir, &restore(&from_ours), "").0, Some(0));
+    assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
+    let said = theirs(&their_dir, "--db=x scan --column_family=cf", "");
+    assert_eq!(said.1, "x : y\n");
+    assert_eq!(ours(&our_dir, &restore(&from_theirs), "").0, Some(0));
+    assert_eq!(contents(ours(&our_dir, "--db=x scan", "")), expected);
+    // And goes on where the other left off, in its directory.
+    let more = |dir: &Path| format!("--db=d backup --backup_dir={}", dir.display());
+    assert_eq!(ours(&our_dir, &more(&from_theirs), "").0, Some(0));
+    assert_eq!(theirs(&their_dir, &more(&from_ours), "").0, Some(0));
+    assert!(from_theirs.join("meta/3").exists() && from_ours.join("meta/3").exists());
+    assert_eq!(theirs(&their_dir, &restore(&from_theirs), "").0, Some(0));
+    assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
+}

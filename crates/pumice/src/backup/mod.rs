@@ -1,0 +1,531 @@
+//! Backups in RocksDB's format: a directory of copies that share their table files.
+//!
+//! ```text
+//! meta/<id>            says which files make backup <id>; a backup exists when this does
+//! private/<id>/        MANIFEST, CURRENT, OPTIONS and logs of that backup
+//! shared_checksum/     tables of all backups, named by number, session and size
+//! ```
+//! RocksDB restores what is made here, and the other way round. Thread safety: calls on one engine
+//! take turns; a directory has one engine that writes at a time, which is the caller's to see to.
+//! Invariants: a meta file is written when all that it names is durable, and removed before any of
+//! that. Not built: rate limits, threads that copy, blob files, files left out on request.
+
+mod meta;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::checksum::crc32c_extend;
+use pumice_base::{Error, Result};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileOptions, FileSystem, create_dir_durably, write_file};
+use pumice_port::sync::Mutex;
+use pumice_port::time::wall_seconds;
+use pumice_table::{Table, TableReadContext};
+
+use crate::Db;
+use crate::engine::checkpoint::{KeepFiles, Moment};
+use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
+
+const META: &str = "meta";
+const PRIVATE: &str = "private";
+const SHARED: &str = "shared_checksum";
+/// Where tables are that older versions of RocksDB backed up.
+const SHARED_OLD: &str = "shared";
+/// Bytes that are copied at once.
+const CHUNK: usize = 1 << 20;
+
+/// A backup, as [`BackupEngine::backups`] lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupInfo {
+    /// Its number.
+    pub id: u32,
+    /// Unix time of its creation in seconds.
+    pub timestamp: u64,
+    /// Bytes of its files, those that it shares too.
+    pub size: u64,
+    /// Its files.
+    pub number_files: usize,
+    /// What the caller noted.
+    pub app_metadata: Vec<u8>,
+}
+
+/// Makes, lists, checks, restores and deletes the backups of one directory. Every call suspends.
+pub struct BackupEngine {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    writable: bool,
+    turn: Mutex<()>,
+}
+
+/// All backups: what their meta files say, or why that is no backup.
+type Known = BTreeMap<u32, Result<Meta>>;
+
+impl BackupEngine {
+    /// Opens the backup directory `dir` for all; makes it if it is not there.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn open(fs: Arc<dyn FileSystem>, dir: impl AsRef<Path>) -> Result<BackupEngine> {
+        let dir = dir.as_ref().to_path_buf();
+        for part in [META, PRIVATE, SHARED] {
+            create_dir_durably(&*fs, &dir.join(part), false)?;
+        }
+        Ok(BackupEngine { fs, dir, writable: true, turn: Mutex::new(()) })
+    }
+
+    /// Opens the backup directory `dir` for what changes nothing in it.
+    ///
+    /// # Errors
+    /// NotFound if there is none; I/O.
+    pub fn open_read_only(fs: Arc<dyn FileSystem>, dir: impl AsRef<Path>) -> Result<BackupEngine> {
+        let dir = dir.as_ref().to_path_buf();
+        if !fs.exists(&dir.join(META))? {
+            return Err(Error::not_found(format!("{} is missing", dir.join(META).display())));
+        }
+        Ok(BackupEngine { fs, dir, writable: false, turn: Mutex::new(()) })
+    }
+
+    /// Backs up the present state of `db` with the caller's `note`; returns the backup's number.
+    /// `flush` saves memtables first; without it their logs are backed up, and writes that were not
+    /// logged are missing.
+    ///
+    /// # Errors
+    /// InvalidArgument for a note over 1 MiB; NotSupported after [`Self::open_read_only`];
+    /// Corruption if a file differs from one of that name here; I/O. Nothing is left of the backup.
+    pub fn create_backup(&self, db: &Db, flush: bool, note: &[u8]) -> Result<u32> {
+        self.check_writable()?;
+        if note.len() > NOTE_BYTES_MAX {
+            return Err(Error::invalid_argument("App metadata too large"));
+        }
+        let _turn = self.turn.lock();
+        let known = self.load()?;
+        let id = known.keys().next_back().copied().unwrap_or(0) + 1;
+        let private = self.dir.join(PRIVATE).join(id.to_string());
+        if self.fs.exists(&private)? {
+            self.collect(&known)?;
+        }
+        create_dir_durably(&*self.fs, &private, false)?;
+        let made = self.fill(db, flush, id, &known).and_then(|mut meta| {
+            meta.note = note.to_vec();
+            self.write_meta(id, &meta)
+        });
+        if made.is_err() {
+            // What cannot be removed now is garbage for the next time.
+            drop(self.collect(&known));
+        }
+        made.map(|()| id)
+    }
+
+    /// The intact backups, oldest first: those whose files are there with their sizes.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn backups(&self) -> Result<Vec<BackupInfo>> {
+        let _turn = self.turn.lock();
+        let mut list = Vec::new();
+        for (id, meta) in self.load()? {
+            let Ok(meta) = meta else { continue };
+            let mut size = 0;
+            for file in &meta.files {
+                size += self.fs.file_size(&self.dir.join(&file.path))?;
+            }
+            let (timestamp, number_files) = (meta.timestamp, meta.files.len());
+            let app_metadata = meta.note;
+            list.push(BackupInfo { id, timestamp, size, number_files, app_metadata });
+        }
+        Ok(list)
+    }
+
+    /// The backups that cannot be restored, with the reason.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn corrupted_backups(&self) -> Result<Vec<(u32, Error)>> {
+        let _turn = self.turn.lock();
+        Ok(self.load()?.into_iter().filter_map(|(id, meta)| Some((id, meta.err()?))).collect())
+    }
+
+    /// Checks that all files of a backup are there with their sizes; their contents too with
+    /// `with_checksum`.
+    ///
+    /// # Errors
+    /// NotFound for an unknown backup; Corruption that names the file; I/O.
+    pub fn verify_backup(&self, id: u32, with_checksum: bool) -> Result<()> {
+        let _turn = self.turn.lock();
+        let meta = take(self.load()?, id)?;
+        for file in meta.files.iter().filter(|_| with_checksum) {
+            let path = self.dir.join(&file.path);
+            let (_, crc) = self.read_through(&path, None, None)?;
+            check_crc(file, crc, &path, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a backup in the place of whatever database is in `db_dir`, its logs into `wal_dir`.
+    /// The database there must not be open. If this fails there is no database in `db_dir`.
+    ///
+    /// # Errors
+    /// NotFound for an unknown backup; what is wrong with it, before anything is changed;
+    /// Corruption if a copy has another checksum; I/O.
+    pub fn restore_backup(
+        &self,
+        id: u32,
+        db_dir: impl AsRef<Path>,
+        wal_dir: impl AsRef<Path>,
+    ) -> Result<()> {
+        let _turn = self.turn.lock();
+        let meta = take(self.load()?, id)?;
+        self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref())
+    }
+
+    /// As [`Self::restore_backup`] of the newest intact backup.
+    ///
+    /// # Errors
+    /// As there; NotFound if there is none.
+    pub fn restore_latest_backup(
+        &self,
+        db_dir: impl AsRef<Path>,
+        wal_dir: impl AsRef<Path>,
+    ) -> Result<()> {
+        let _turn = self.turn.lock();
+        let latest = self.load()?.into_values().rev().find_map(Result::ok);
+        let meta = latest.ok_or_else(|| Error::not_found("Backup not found"))?;
+        self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref())
+    }
+
+    /// Deletes a backup, also one that is not intact.
+    ///
+    /// # Errors
+    /// NotFound for an unknown backup; NotSupported after [`Self::open_read_only`]; I/O.
+    pub fn delete_backup(&self, id: u32) -> Result<()> {
+        self.check_writable()?;
+        let _turn = self.turn.lock();
+        let known = self.load()?;
+        if !known.contains_key(&id) {
+            return Err(Error::not_found("Backup not found"));
+        }
+        self.forget(known, &[id])
+    }
+
+    /// Deletes the oldest intact backups until `keep` are left.
+    ///
+    /// # Errors
+    /// NotSupported after [`Self::open_read_only`]; I/O.
+    pub fn purge_old_backups(&self, keep: usize) -> Result<()> {
+        self.check_writable()?;
+        let _turn = self.turn.lock();
+        let known = self.load()?;
+        let intact: Vec<u32> =
+            known.iter().filter(|(_, meta)| meta.is_ok()).map(|(id, _)| *id).collect();
+        let surplus = intact.len().saturating_sub(keep);
+        self.forget(known, &intact[..surplus])
+    }
+
+    /// Removes files that no intact backup needs, such as those of a backup that did not end.
+    ///
+    /// # Errors
+    /// NotSupported after [`Self::open_read_only`]; I/O.
+    pub fn garbage_collect(&self) -> Result<()> {
+        self.check_writable()?;
+        let _turn = self.turn.lock();
+        let known = self.load()?;
+        self.collect(&known)
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.writable {
+            true => Ok(()),
+            false => Err(Error::not_supported("the backup directory is open for reading only")),
+        }
+    }
+
+    fn load(&self) -> Result<Known> {
+        let mut known = Known::new();
+        for name in self.fs.list(&self.dir.join(META))? {
+            if let Ok(id) = name.parse::<u32>() {
+                known.insert(id, self.load_one(&self.dir.join(META).join(&name)));
+            }
+        }
+        Ok(known)
+    }
+
+    fn load_one(&self, path: &Path) -> Result<Meta> {
+        let bytes = self.fs.read_file(path)?;
+        let meta = Meta::decode(&String::from_utf8_lossy(&bytes), &path.display().to_string())?;
+        for file in &meta.files {
+            let path = self.dir.join(&file.path);
+            let found = self.fs.file_size(&path)?;
+            let wanted = file.bytes.or_else(|| size_in_name(&file.path));
+            if wanted.is_some_and(|wanted| wanted != found) {
+                return Err(Error::corruption(format!(
+                    "File corrupted: File size mismatch for {}: {found}",
+                    path.display()
+                )));
+            }
+        }
+        Ok(meta)
+    }
+
+    /// Copies a moment of `db`, durably.
+    fn fill(&self, db: &Db, flush: bool, id: u32, known: &Known) -> Result<Meta> {
+        let inner = db.inner();
+        let _keep = KeepFiles::new(inner);
+        let moment = inner.moment_for_backup(flush)?;
+        let mut meta =
+            Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
+        for &number in &moment.tables {
+            meta.files.push(self.share(
+                &filename::table_file(&inner.path, number),
+                number,
+                known,
+            )?);
+        }
+        self.fs.sync_dir(&self.dir.join(SHARED))?;
+        for (from, name, bytes) in private_files(&inner.path, &inner.wal_dir(), &moment) {
+            let path = format!("{PRIVATE}/{id}/{name}");
+            let (_, crc) = self.read_through(&from, bytes, Some(&self.dir.join(&path)))?;
+            meta.files.push(FileEntry { path, crc: Some(crc), bytes: None });
+        }
+        let path = format!("{PRIVATE}/{id}/CURRENT");
+        let current = format!("{}\n", filename::manifest_file_name(moment.manifest.0));
+        write_file(&*self.fs, &self.dir.join(&path), current.as_bytes(), true)?;
+        let crc = Some(crc32c_extend(0, current.as_bytes()));
+        meta.files.push(FileEntry { path, crc, bytes: None });
+        self.fs.sync_dir(&self.dir.join(PRIVATE).join(id.to_string()))?;
+        self.fs.sync_dir(&self.dir.join(PRIVATE))?;
+        Ok(meta)
+    }
+
+    /// Copies a table, unless an intact backup has it.
+    fn share(&self, from: &Path, number: u64, known: &Known) -> Result<FileEntry> {
+        let bytes = self.fs.file_size(from)?;
+        let context = TableReadContext { skip_filters: true, ..TableReadContext::default() };
+        let table = Table::open(context, self.fs.open_random(from)?, bytes)?;
+        let session = table.properties().db_session_id.clone();
+        if !session.is_empty() {
+            let path = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
+            return self.share_as(from, bytes, path, known);
+        }
+        let (_, crc) = self.read_through(from, None, None)?;
+        self.share_as(from, bytes, format!("{SHARED}/{number:06}_{crc}_{bytes}.sst"), known)
+    }
+
+    fn share_as(&self, from: &Path, bytes: u64, path: String, known: &Known) -> Result<FileEntry> {
+        let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
+        if let Some(entry) = entries.find(|entry| entry.path == path) {
+            return Ok(entry.clone());
+        }
+        let to = self.dir.join(&path);
+        let name = &path[SHARED.len() + 1..];
+        let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
+        let (_, crc) = self.read_through(from, Some(bytes), Some(&temporary))?;
+        self.fs.rename(&temporary, &to)?;
+        Ok(FileEntry { path, crc: Some(crc), bytes: None })
+    }
+
+    fn write_meta(&self, id: u32, meta: &Meta) -> Result<()> {
+        let dir = self.dir.join(META);
+        let temporary = dir.join(format!(".{id}.tmp"));
+        write_file(&*self.fs, &temporary, meta.encode().as_bytes(), true)?;
+        self.fs.rename(&temporary, &dir.join(id.to_string()))?;
+        self.fs.sync_dir(&dir)?;
+        self.fs.sync_dir(&self.dir)
+    }
+
+    /// Deletes backups: their meta files first, then what nobody needs any more.
+    fn forget(&self, mut known: Known, ids: &[u32]) -> Result<()> {
+        for id in ids {
+            self.fs.remove(&self.dir.join(META).join(id.to_string()))?;
+            known.remove(id);
+        }
+        self.fs.sync_dir(&self.dir.join(META))?;
+        self.collect(&known)
+    }
+
+    /// Removes files that no intact backup in `known` names.
+    fn collect(&self, known: &Known) -> Result<()> {
+        let entries = known.values().flatten().flat_map(|meta| &meta.files);
+        let needed: BTreeSet<&str> = entries.map(|entry| entry.path.as_str()).collect();
+        for part in [SHARED, SHARED_OLD] {
+            let dir = self.dir.join(part);
+            if !self.fs.exists(&dir)? {
+                continue;
+            }
+            for name in self.fs.list(&dir)? {
+                if !needed.contains(format!("{part}/{name}").as_str()) {
+                    self.fs.remove(&dir.join(name))?;
+                }
+            }
+        }
+        let private = self.dir.join(PRIVATE);
+        for name in self.fs.list(&private)? {
+            let number = name.trim_end_matches(".tmp").parse::<u32>();
+            if name.parse().is_ok_and(|id: u32| known.contains_key(&id)) || number.is_err() {
+                continue;
+            }
+            for file in self.fs.list(&private.join(&name))? {
+                self.fs.remove(&private.join(&name).join(file))?;
+            }
+            self.fs.remove_dir(&private.join(&name))?;
+        }
+        Ok(())
+    }
+
+    fn restore(&self, meta: &Meta, db_dir: &Path, wal_dir: &Path) -> Result<()> {
+        for dir in [db_dir, wal_dir] {
+            create_dir_durably(&*self.fs, dir, false)?;
+        }
+        let lock = self.fs.lock(&filename::lock_file(db_dir))?;
+        // CURRENT first: without it there is no database, whatever happens then.
+        let current = filename::current_file(db_dir);
+        if self.fs.exists(&current)? {
+            self.fs.remove(&current)?;
+            self.fs.sync_dir(db_dir)?;
+        }
+        let archive = filename::archive_dir(wal_dir);
+        for dir in [db_dir, wal_dir, &archive] {
+            self.remove_database_files(dir)?;
+        }
+        let temporary = db_dir.join("CURRENT.tmp");
+        for file in &meta.files {
+            let from = self.dir.join(&file.path);
+            let name = restored_name(&file.path);
+            let to = match filename::parse(&name) {
+                Some((_, FileType::Wal)) => wal_dir.join(&name),
+                Some((_, FileType::Current)) => temporary.clone(),
+                Some(_) => db_dir.join(&name),
+                None => return Err(Error::corruption(format!("{}: a stranger", file.path))),
+            };
+            let (_, crc) = self.read_through(&from, None, Some(&to))?;
+            check_crc(file, crc, &from, &to)?;
+        }
+        self.fs.sync_dir(wal_dir)?;
+        self.fs.sync_dir(db_dir)?;
+        self.fs.rename(&temporary, &current)?;
+        self.fs.sync_dir(db_dir)?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Removes what belongs to a database, but for its lock and its LOG.
+    fn remove_database_files(&self, dir: &Path) -> Result<()> {
+        if !self.fs.exists(dir)? {
+            return Ok(());
+        }
+        for name in self.fs.list(dir)? {
+            match filename::parse(&name) {
+                None | Some((_, FileType::Lock | FileType::InfoLog)) => {}
+                Some(_) => self.fs.remove(&dir.join(name))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the first `bytes` of a file, or all, and copies them durably if there is a target;
+    /// returns their number and CRC-32C.
+    fn read_through(
+        &self,
+        from: &Path,
+        bytes: Option<u64>,
+        to: Option<&Path>,
+    ) -> Result<(u64, u32)> {
+        let mut source = self.fs.open_sequential(from)?;
+        let mut target = match to {
+            Some(to) => Some(self.fs.create(to, &FileOptions::default())?),
+            None => None,
+        };
+        let mut buffer = vec![0; CHUNK];
+        let (mut done, mut crc) = (0u64, 0);
+        while bytes.is_none_or(|bytes| done < bytes) {
+            let left = bytes.map_or(u64::MAX, |bytes| bytes - done);
+            let want = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let read = source.read(&mut buffer[..want])?;
+            if read == 0 {
+                break;
+            }
+            crc = crc32c_extend(crc, &buffer[..read]);
+            if let Some(target) = &mut target {
+                target.append(&buffer[..read])?;
+            }
+            done += read as u64;
+        }
+        if bytes.is_some_and(|bytes| done < bytes) {
+            return Err(Error::corruption(format!("{}: shorter than it was", from.display())));
+        }
+        if let Some(target) = &mut target {
+            target.sync()?;
+            target.close()?;
+        }
+        Ok((done, crc))
+    }
+}
+
+/// What is copied for one backup alone, but for CURRENT: source, name, and bytes if not all.
+fn private_files(
+    db: &Path,
+    wal_dir: &Path,
+    moment: &Moment,
+) -> Vec<(PathBuf, String, Option<u64>)> {
+    let (manifest, bytes) = moment.manifest;
+    let name = filename::manifest_file_name(manifest);
+    let mut files = vec![(filename::manifest_file(db, manifest), name, Some(bytes))];
+    if moment.options != 0 {
+        let from = filename::options_file(db, moment.options);
+        files.push((from, format!("OPTIONS-{:06}", moment.options), None));
+    }
+    for &(number, bytes) in &moment.logs {
+        let from = filename::log_file(wal_dir, number);
+        files.push((from, format!("{number:06}.log"), Some(bytes)));
+    }
+    files
+}
+
+fn take(mut known: Known, id: u32) -> Result<Meta> {
+    known.remove(&id).unwrap_or_else(|| Err(Error::not_found("Backup not found")))
+}
+
+/// `000012.sst` of `shared_checksum/000012_sABC_1234.sst`.
+fn restored_name(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match (name.find('_'), name.rfind('.')) {
+        (Some(from), Some(to)) if from < to => format!("{}{}", &name[..from], &name[to..]),
+        _ => name.to_string(),
+    }
+}
+
+/// The size that is part of the name of a table in `shared_checksum`.
+fn size_in_name(path: &str) -> Option<u64> {
+    let name = path.strip_prefix(SHARED)?.rsplit_once('.')?.0;
+    let mut parts = name.split('_').skip(2);
+    // Not the underscore of the directory's name, which is stripped.
+    parts.next()?.parse().ok()
+}
+
+fn check_crc(file: &FileEntry, computed: u32, from: &Path, to: &Path) -> Result<()> {
+    match file.crc {
+        Some(expected) if expected != computed => Err(Error::corruption(format!(
+            "While restoring {} -> {}: expected checksum is {expected} while computed checksum is \
+             {computed}",
+            from.display(),
+            to.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn names() {
+        assert_eq!(restored_name("shared_checksum/000012_sABC_1234.sst"), "000012.sst");
+        assert_eq!(restored_name("private/1/MANIFEST-000008"), "MANIFEST-000008");
+        assert_eq!(size_in_name("shared_checksum/000012_sABC_1234.sst"), Some(1234));
+        assert_eq!(size_in_name("shared_checksum/000012_sABC.sst"), None);
+        assert_eq!(size_in_name("shared_checksum/000012_77_1234.sst"), Some(1234));
+        assert_eq!(size_in_name("private/1/CURRENT"), None);
+    }
+}

@@ -77,10 +77,14 @@ fn descriptors(loaded: &LoadedOptions) -> Vec<ColumnFamilyDescriptor> {
 fn scan((db, handles): (Db, Vec<ColumnFamily>)) -> String {
     let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02X}")).collect() };
     let mut lines = String::new();
-    let mut entries = db.iter_cf(&ReadOptions::default(), &handles[0]).unwrap();
+    let mut entries = db.cursor_cf_opt(&ReadOptions::default(), &handles[0]).unwrap();
     entries.seek_to_first();
     while entries.valid() {
-        lines.push_str(&format!("0x{} : 0x{}\n", hex(entries.key()), hex(entries.value())));
+        lines.push_str(&format!(
+            "0x{} : 0x{}\n",
+            hex(entries.key().unwrap()),
+            hex(entries.value().unwrap())
+        ));
         entries.next();
     }
     entries.status().unwrap();
@@ -132,7 +136,7 @@ fn a_database_of_a_newer_rocksdb_can_be_written() {
     let it = Unpacked::new("default", "written");
     let loaded = it.load(FileRules::default()).unwrap();
     let (db, _) = Db::open_cf(&loaded.db, it.db(), &descriptors(&loaded)).unwrap();
-    db.put(&WriteOptions::default(), b"zzz", b"new").unwrap();
+    db.put_opt(&WriteOptions::default(), b"zzz", b"new").unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
     let log = std::fs::read_to_string(it.db().join("LOG")).unwrap();
@@ -154,7 +158,7 @@ fn a_universal_database_of_a_newer_rocksdb_can_be_compacted() {
     let style = loaded.column_families[0].options.compaction_style;
     assert_eq!(style, pumice::options::CompactionStyle::Universal);
     let (db, _) = Db::open_cf(&loaded.db, it.db(), &descriptors(&loaded)).unwrap();
-    db.put(&WriteOptions::default(), b"zzz", b"new").unwrap();
+    db.put_opt(&WriteOptions::default(), b"zzz", b"new").unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let last = loaded.column_families[0].options.num_levels - 1;
     assert!(db.live_files_metadata().iter().all(|file| file.level as i32 == last));
@@ -202,7 +206,7 @@ fn values_in_blob_files_are_refused_by_name() {
     }
     let loaded = it.load(reading()).unwrap();
     let (db, _) = Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false).unwrap();
-    let mut entries = db.iter(&ReadOptions::default()).unwrap();
+    let mut entries = db.cursor_opt(&ReadOptions::default()).unwrap();
     entries.seek_to_first();
     let error = entries.status().err().unwrap().to_string();
     assert!(!entries.valid() && error.contains("Blob"), "{error}");

@@ -378,11 +378,11 @@ fn ldb_invents_no_merge_operator() {
         let path = scratch.0.join("db");
         let db = owners(&path);
         for _ in 0..5 {
-            db.merge(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
-            db.flush(&pumice::FlushOptions::default()).unwrap();
+            db.merge_opt(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
+            db.flush_opt(&pumice::FlushOptions::default()).unwrap();
         }
         // And in the log.
-        db.merge(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
+        db.merge_opt(&pumice::WriteOptions::default(), b"counter", b"7").unwrap();
         db.close().unwrap();
         let files = |path: &Path| {
             let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -407,7 +407,7 @@ fn ldb_invents_no_merge_operator() {
             .any(|file| std::fs::read_to_string(file).unwrap().contains("StringAppend"));
         assert!(!written, "an operator was written into OPTIONS");
         let db = owners(&path);
-        let found = db.get(&pumice::ReadOptions::default(), b"counter").unwrap();
+        let found = db.get_opt(&pumice::ReadOptions::default(), b"counter").unwrap();
         assert_eq!(found.as_deref(), Some(&b"42"[..]));
         db.close().unwrap();
     }

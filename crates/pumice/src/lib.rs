@@ -5,7 +5,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {
-//! use pumice::{Db, FlushOptions, Options, ReadOptions, WriteBatch, WriteOptions};
+//! use pumice::{Db, Options, ReadOptions, WriteBatch};
 //!
 //! # let dir = std::env::temp_dir().join(format!("pumice-crate-doc-{}", std::process::id()));
 //! let mut options = Options::default();
@@ -14,35 +14,30 @@
 //! let db = Db::open(&options, &dir)?;
 //!
 //! // Single writes and batches; a batch takes effect whole or not at all.
-//! let write = WriteOptions::default();
-//! db.put(&write, b"apple", b"green")?;
+//! db.put("apple", "green")?;
 //! let mut batch = WriteBatch::new();
-//! batch.put(b"banana", b"yellow");
-//! batch.put(b"cherry", b"red");
-//! batch.delete(b"apple");
-//! db.write(&write, &mut batch)?;
+//! batch.put("banana", "yellow");
+//! batch.put("cherry", "red");
+//! batch.delete("apple");
+//! db.write(&mut batch)?;
 //!
 //! // A snapshot keeps its view, whatever is written or compacted later.
 //! let before = db.snapshot();
-//! db.put(&write, b"banana", b"brown")?;
-//! let then = ReadOptions { snapshot: Some(before), ..ReadOptions::default() };
-//! assert_eq!(db.get(&then, b"banana")?.as_deref(), Some(&b"yellow"[..]));
+//! db.put("banana", "brown")?;
+//! let then = ReadOptions::at(&before);
+//! assert_eq!(db.get_opt(&then, "banana")?.as_deref(), Some(&b"yellow"[..]));
 //!
-//! // Iterators walk in key order.
-//! let mut cursor = db.iter(&ReadOptions::default())?;
+//! // In key order, from either end; `db.range("a".."c")` and `db.prefix("b")` give a part.
 //! let mut keys = Vec::new();
-//! cursor.seek_to_first();
-//! while cursor.valid() {
-//!     keys.push(cursor.key().to_vec());
-//!     cursor.next();
+//! for entry in db.iter()? {
+//!     let (key, _value) = entry?;
+//!     keys.push(key);
 //! }
-//! cursor.status()?;
 //! assert_eq!(keys, [b"banana".to_vec(), b"cherry".to_vec()]);
 //!
 //! // From the memtable into a table file.
-//! db.flush(&FlushOptions::default())?;
+//! db.flush()?;
 //! assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
-//! # drop(cursor);
 //! db.close()?;
 //! # Db::destroy(&options, &dir)?;
 //! # Ok(())
@@ -87,6 +82,7 @@ mod table_output;
 mod version;
 
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
+pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
 pub use db::async_api::DbFuture;
 pub use db::file_api::KeyRange;
@@ -100,6 +96,7 @@ pub use options::requests::{
     WaitForCompactOptions, WriteOptions,
 };
 pub use options::{BlockBasedTableOptions, Budget, ColumnFamilyOptions, DbOptions, Options};
+pub use read::entries::Entries;
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use snapshot::Snapshot;

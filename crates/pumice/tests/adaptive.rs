@@ -74,7 +74,7 @@ fn course(db: &Db, seconds: u64) -> Course {
             while now_micros() < until {
                 let before = now_micros();
                 let value = [b'v'; 1000];
-                db.put(&WriteOptions::default(), &key(rng.uniform(20_000) as usize), &value)
+                db.put_opt(&WriteOptions::default(), &key(rng.uniform(20_000) as usize), &value)
                     .unwrap();
                 // Virtual time passes in waits only: a writer of 5 MB/s at most.
                 sleep(Duration::from_micros(200));
@@ -172,7 +172,7 @@ fn a_capped_database_closes_at_once() {
         let write = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
         let mut refused = 0;
         for n in 0..2000 {
-            refused += u64::from(db.put(&write, &key(n), &[b'w'; 1000]).is_err());
+            refused += u64::from(db.put_opt(&write, &key(n), &[b'w'; 1000]).is_err());
         }
         assert!(refused > 0, "nothing was slowed");
         let before = now_micros();
@@ -196,7 +196,7 @@ fn many_writers_do_not_stop_themselves() {
                     let mut rng = pumice_base::random::Rng::new(writer);
                     while now_micros() < until {
                         let key = key(rng.uniform(20_000) as usize);
-                        db.put(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
+                        db.put_opt(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
                         sleep(Duration::from_micros(500));
                     }
                 });
@@ -221,7 +221,7 @@ fn nothing_is_behind_at_rest() {
         course(&db, 30);
         sleep(Duration::from_secs(120));
         let write = WriteOptions { low_pri: true, no_slowdown: true, ..WriteOptions::default() };
-        db.put(&write, b"key", b"value").unwrap();
+        db.put_opt(&write, b"key", b"value").unwrap();
         db.close().unwrap();
     });
 }
@@ -240,7 +240,7 @@ fn writes_come_back_after_a_full_device() {
         fs.set_quota(Some(1));
         let write = WriteOptions::default();
         let mut n = 0;
-        while db.put(&write, &key(n % 1000), &[b'v'; 1000]).is_ok() {
+        while db.put_opt(&write, &key(n % 1000), &[b'v'; 1000]).is_ok() {
             n += 1;
             assert!(n < 100_000, "the device is not full");
         }
@@ -290,7 +290,7 @@ fn slow_reads(target_micros: u64) -> (f64, u64) {
             let mut rng = pumice_base::random::Rng::new(3);
             while now_micros() < until {
                 let key = key(rng.uniform(20_000) as usize);
-                db.put(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
+                db.put_opt(&WriteOptions::default(), &key, &[b'v'; 1000]).unwrap();
                 sleep(Duration::from_millis(15));
             }
         });
@@ -303,9 +303,9 @@ fn slow_reads(target_micros: u64) -> (f64, u64) {
             }
         });
         while now_micros() < until {
-            db.merge(&WriteOptions::default(), b"read", b"value").unwrap();
+            db.merge_opt(&WriteOptions::default(), b"read", b"value").unwrap();
             let before = now_micros();
-            db.get(&ReadOptions::default(), b"read").unwrap().unwrap();
+            db.get_opt(&ReadOptions::default(), b"read").unwrap().unwrap();
             if before + 120_000_000 > until {
                 reads += 1;
                 were_slow += u64::from(now_micros() - before > 1_000);

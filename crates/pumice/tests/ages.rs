@@ -286,7 +286,7 @@ fn the_cleaning_of_bottommost_files_can_wait() {
         to_level(&db, 4);
         let at = wall_seconds();
         reasons.0.lock().clear();
-        db.put(&WriteOptions::default(), b"another", b"value").unwrap();
+        db.put_opt(&WriteOptions::default(), b"another", b"value").unwrap();
         drop(snapshot);
         sleep_until(at + HOUR - 10);
         assert_eq!(*reasons.0.lock(), []);

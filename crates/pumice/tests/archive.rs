@@ -21,8 +21,8 @@ fn with_damage() -> (MemFs, Arc<dyn FileSystem>, Options, Vec<u8>) {
     let wo = WriteOptions { sync: true, ..WriteOptions::default() };
     for (key, value) in [("damaged", "d".repeat(200)), ("later", "behind the damage".into())] {
         let db = Db::open(&options, DIR).unwrap();
-        db.put(&wo, b"first", b"intact").unwrap();
-        db.put(&wo, key.as_bytes(), value.as_bytes()).unwrap();
+        db.put_opt(&wo, b"first", b"intact").unwrap();
+        db.put_opt(&wo, key.as_bytes(), value.as_bytes()).unwrap();
         db.close().unwrap();
     }
     let mut logs: Vec<String> =

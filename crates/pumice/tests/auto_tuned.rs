@@ -49,7 +49,7 @@ fn load(db: &Db, seconds: u64) {
     let until = now_micros() + seconds * 1_000_000;
     let mut n = 0;
     while now_micros() < until {
-        db.put(&WriteOptions::default(), &key(n % 1000), &[b'v'; 1000]).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n % 1000), &[b'v'; 1000]).unwrap();
         n += 1;
     }
 }
@@ -118,13 +118,13 @@ fn the_seed_rule_has_no_thresholds_and_no_timer() {
         sleep(Duration::from_secs(100));
         assert!(l0_files(&db) >= files, "{} files", l0_files(&db));
         // Work that never waits for a refill is no work to the rule.
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         flush(&db);
         assert!(l0_files(&db) > files, "{} files", l0_files(&db));
         // A little work: the rule enables, and the next version schedules.
         for _ in 0..5 {
             for n in 0..50 {
-                db.put(&WriteOptions::default(), &key(n), &[b'v'; 1000]).unwrap();
+                db.put_opt(&WriteOptions::default(), &key(n), &[b'v'; 1000]).unwrap();
             }
             flush(&db);
             sleep(Duration::from_secs(2));
@@ -214,10 +214,10 @@ fn compaction_comes_back_as_soon_as_writes_are_slowed() {
         let before = listener.compactions.load(Ordering::Relaxed);
         let families = [db.default_column_family(), &other];
         families.iter().for_each(|cf| {
-            db.put_cf(&WriteOptions::default(), cf, b"k", b"v").unwrap();
+            db.put_cf_opt(&WriteOptions::default(), cf, b"k", b"v").unwrap();
         });
         let at_once = FlushOptions { wait: false, allow_write_stall: true };
-        db.flush_cfs(&at_once, &families).unwrap();
+        db.flush_cfs_opt(&at_once, &families).unwrap();
         sleep(Duration::from_secs(1));
         assert!(l0_files(&db) > files || listener.compactions.load(Ordering::Relaxed) > before);
         assert!(listener.compactions.load(Ordering::Relaxed) > before, "deferred on");
@@ -239,14 +239,14 @@ fn the_seed_rule_forgets_its_verdict_when_it_is_turned_off() {
         assert!(l0_files(&db) > 20, "{} files", l0_files(&db));
         let started = now_micros();
         let low = WriteOptions { low_pri: true, ..WriteOptions::default() };
-        db.put(&low, &key(0), &[b'v'; 10_000]).unwrap();
+        db.put_opt(&low, &key(0), &[b'v'; 10_000]).unwrap();
         assert!(now_micros() - started < 1000, "{} us", now_micros() - started);
         db.set_db_options(&[("background_policy", "static")]).unwrap();
         sleep(Duration::from_secs(20));
         assert!(l0_files(&db) < 4, "{} files", l0_files(&db));
         db.set_db_options(&[("background_policy", "seed_rule")]).unwrap();
         for n in 0..8 {
-            db.put(&WriteOptions::default(), &key(n), b"v").unwrap();
+            db.put_opt(&WriteOptions::default(), &key(n), b"v").unwrap();
             flush(&db);
         }
         sleep(Duration::from_secs(1));

@@ -21,15 +21,15 @@ fn options(fs: &MemFs) -> Options {
 }
 
 fn get(db: &Db, key: &str) -> Option<Vec<u8>> {
-    db.get(&ReadOptions::default(), key.as_bytes()).unwrap().map(|v| v.to_vec())
+    db.get_opt(&ReadOptions::default(), key.as_bytes()).unwrap().map(|v| v.to_vec())
 }
 
 fn put(db: &Db, key: &str, value: &str) -> pumice::Result<()> {
-    db.put(&WriteOptions::default(), key.as_bytes(), value.as_bytes())
+    db.put_opt(&WriteOptions::default(), key.as_bytes(), value.as_bytes())
 }
 
 fn flush(db: &Db) -> pumice::Result<()> {
-    db.flush(&FlushOptions::default())
+    db.flush_opt(&FlushOptions::default())
 }
 
 /// Every table on disk is in the version; jobs delete files after they report, so look again.
@@ -54,7 +54,7 @@ fn a_family_dropped_as_a_new_manifest_starts_leaves_it_readable() {
     options.db.max_manifest_file_size = 1;
     let db = Db::open(&options, DIR).unwrap();
     let cf = db.create_column_family(&ColumnFamilyOptions::default(), "gone").unwrap();
-    db.put_cf(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
     db.drop_column_family(&cf).unwrap();
     drop(cf);
     db.close().unwrap();
@@ -72,10 +72,10 @@ fn a_family_dropped_during_its_flush_leaves_the_manifest_readable() {
         let cf = db.create_column_family(&ColumnFamilyOptions::default(), "gone").unwrap();
         for n in 0..1 + rng.uniform(40) {
             let value = vec![b'v'; rng.uniform(400) as usize];
-            db.put_cf(&WriteOptions::default(), &cf, &n.to_be_bytes(), &value).unwrap();
+            db.put_cf_opt(&WriteOptions::default(), &cf, &n.to_be_bytes(), &value).unwrap();
         }
         let no_wait = FlushOptions { wait: false, allow_write_stall: true };
-        db.flush_cfs(&no_wait, &[&cf]).unwrap();
+        db.flush_cfs_opt(&no_wait, &[&cf]).unwrap();
         for _ in 0..rng.uniform(2000) {
             std::hint::spin_loop();
         }
@@ -118,7 +118,7 @@ fn a_failed_compaction_leaves_no_garbage() {
     for _ in 0..3 {
         for n in 0..200u32 {
             let value = rng.bytes(100);
-            db.put(&WriteOptions::default(), &n.to_be_bytes(), &value).unwrap();
+            db.put_opt(&WriteOptions::default(), &n.to_be_bytes(), &value).unwrap();
         }
         flush(&db).unwrap();
     }
@@ -138,21 +138,21 @@ fn a_failed_log_write_is_resumed_without_reusing_what_the_log_may_hold() {
         let options = options(&fs);
         let db = Db::open(&options, DIR).unwrap();
         let sync = WriteOptions { sync: true, ..WriteOptions::default() };
-        db.put(&sync, b"a", b"1").unwrap();
+        db.put_opt(&sync, b"a", b"1").unwrap();
         fs.add_fault(FaultRule::once(op, "*.log", 0, Fault::Eio));
         if op == FaultOp::Create {
             flush(&db).unwrap_err();
         } else {
-            db.put(&sync, b"lost", b"x").unwrap_err();
+            db.put_opt(&sync, b"lost", b"x").unwrap_err();
         }
-        db.put(&sync, b"b", b"2").unwrap_err();
+        db.put_opt(&sync, b"b", b"2").unwrap_err();
         // Whatever a crash keeps at this point must open.
         let copy = fs.crashed_copy(seed, CrashMode::PROCESS);
         let db2 = Db::open(&self::options(&copy), DIR).unwrap();
         assert_eq!(get(&db2, "a").unwrap(), b"1", "{op:?}");
         db2.close().unwrap();
         db.resume().unwrap();
-        db.put(&sync, b"b", b"2").unwrap();
+        db.put_opt(&sync, b"b", b"2").unwrap();
         for mode in [CrashMode::PROCESS, CrashMode::UNSYNCED] {
             let copy = fs.crashed_copy(seed, mode);
             let db2 = Db::open(&self::options(&copy), DIR).unwrap();
@@ -201,7 +201,7 @@ fn logs_over_their_limit_seal_each_memtable_once() {
     options.db.max_total_wal_size = 8 << 10;
     let db = Db::open(&options, DIR).unwrap();
     let cf = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
-    db.put_cf(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
     db.pause_background_work();
     for n in 0..400 {
         put(&db, &format!("{n}"), &"v".repeat(100)).unwrap();
@@ -247,7 +247,7 @@ fn many_writers_lose_nothing_they_were_promised() {
                             let mut batch = pumice::WriteBatch::new();
                             batch.put(key.as_bytes(), key.as_bytes());
                             batch.put(format!("{thread}/last").as_bytes(), key.as_bytes());
-                            db.write(&options, &mut batch).unwrap();
+                            db.write_opt(&options, &mut batch).unwrap();
                         } else {
                             put_with(&db, &options, &key);
                         }
@@ -287,7 +287,7 @@ fn many_writers_lose_nothing_they_were_promised() {
 }
 
 fn put_with(db: &Db, options: &WriteOptions, key: &str) {
-    db.put(options, key.as_bytes(), key.as_bytes()).unwrap();
+    db.put_opt(options, key.as_bytes(), key.as_bytes()).unwrap();
 }
 
 /// Readers without snapshots see every batch whole: `multi_get` at one sequence, iterators too.
@@ -303,7 +303,7 @@ fn readers_see_batches_whole() {
         for key in (0..16).map(|n| format!("key{n:02}")) {
             batch.put(key.as_bytes(), &value.to_be_bytes());
         }
-        db.write(&WriteOptions::default(), &mut batch).unwrap();
+        db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     };
     write(&db, 0);
     let writer = {
@@ -316,17 +316,17 @@ fn readers_see_batches_whole() {
     };
     for _ in 0..1500 {
         let values: Vec<Vec<u8>> = db
-            .multi_get(&ReadOptions::default(), &keys)
+            .multi_get_opt(&ReadOptions::default(), &keys)
             .into_iter()
             .map(|v| v.unwrap().unwrap().to_vec())
             .collect();
         assert!(values.windows(2).all(|w| w[0] == w[1]), "torn multi_get: {values:?}");
-        let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+        let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
         cursor.seek_to_first();
-        let value = cursor.value().to_vec();
+        let value = cursor.value().unwrap().to_vec();
         let mut rows = 0;
         while cursor.valid() {
-            assert_eq!(cursor.value(), value);
+            assert_eq!(cursor.value().unwrap(), value);
             rows += 1;
             cursor.next();
         }
@@ -346,7 +346,7 @@ fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
     let db = Db::open(&options, DIR).unwrap();
     put(&db, "before", "1").unwrap();
     db.pause_background_work();
-    db.flush(&FlushOptions { wait: false, ..FlushOptions::default() }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, ..FlushOptions::default() }).unwrap();
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::ShortWrite));
     put(&db, "torn", &"x".repeat(3000)).unwrap_err();
     let logs = || {
@@ -364,7 +364,7 @@ fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
     db.continue_background_work().unwrap();
     resuming.join().unwrap().unwrap();
     let sync = WriteOptions { sync: true, ..WriteOptions::default() };
-    db.put(&sync, b"after", b"2").unwrap();
+    db.put_opt(&sync, b"after", b"2").unwrap();
     db.close().unwrap();
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!(get(&db, "before").as_deref(), Some(&b"1"[..]));
@@ -388,16 +388,16 @@ fn a_power_cut_during_resume_leaves_batches_whole() {
         let (db, cfs) = open(&fs);
         let mut batch = WriteBatch::new();
         cfs.iter().for_each(|cf| batch.put_cf(cf.id(), b"a", b"1"));
-        db.write(&WriteOptions::default(), &mut batch).unwrap();
+        db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
-        db.put(&WriteOptions::default(), b"b", b"lost").unwrap_err();
+        db.put_opt(&WriteOptions::default(), b"b", b"lost").unwrap_err();
         fs.halt_after(changes);
         let finished = db.resume().is_ok();
         fs.crash(changes, CrashMode::UNSYNCED);
         drop(db.close());
         drop((db, cfs));
         let (db, cfs) = open(&fs);
-        let held = |cf| db.get_cf(&ReadOptions::default(), cf, b"a").unwrap().is_some();
+        let held = |cf| db.get_cf_opt(&ReadOptions::default(), cf, b"a").unwrap().is_some();
         assert_eq!(held(&cfs[0]), held(&cfs[1]), "half a batch after {changes} changes");
         if finished {
             assert!(held(&cfs[0]), "resume has made it durable");
@@ -435,7 +435,7 @@ fn families_wait_for_the_end_of_a_background_error() {
         assert_eq!(names, ["default", "there"], "{glob}");
         db.resume().unwrap();
         let new = db.create_column_family(&options.cf, "new").unwrap();
-        db.put_cf(&WriteOptions::default(), &new, b"k", b"v").unwrap();
+        db.put_cf_opt(&WriteOptions::default(), &new, b"k", b"v").unwrap();
         db.drop_column_family(&there).unwrap();
         assert_eq!(get(&db, "a").unwrap(), b"1");
         db.close().unwrap();
@@ -445,8 +445,8 @@ fn families_wait_for_the_end_of_a_background_error() {
     let fs = MemFs::new(9);
     let db = Db::open(&options(&fs), DIR).unwrap();
     let big = db.create_column_family(&ColumnFamilyOptions::default(), "big").unwrap();
-    db.put_cf(&WriteOptions::default(), &big, b"k", &[b'v'; 50_000]).unwrap();
-    db.flush_cfs(&FlushOptions::default(), &[&big]).unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &big, b"k", &[b'v'; 50_000]).unwrap();
+    db.flush_cfs_opt(&FlushOptions::default(), &[&big]).unwrap();
     fs.set_quota(Some(fs.used_bytes() + 5000));
     // A log that the flush has made obsolete may go meanwhile, and gives room for more of them.
     let fits = |n: &i32| put(&db, &format!("b{n}"), &"2".repeat(10_000)).is_ok();
@@ -467,10 +467,10 @@ fn a_close_that_cannot_save_unlogged_writes_says_so() {
         options.db.max_bgerror_resume_count = 0;
         let db = Db::open(&options, DIR).unwrap();
         let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
-        db.put(&unlogged, b"a", b"1").unwrap();
+        db.put_opt(&unlogged, b"a", b"1").unwrap();
         flush(&db).unwrap();
         let how = if lost { unlogged } else { WriteOptions::default() };
-        db.put(&how, b"b", b"2").unwrap();
+        db.put_opt(&how, b"b", b"2").unwrap();
         fs.add_fault(FaultRule::always(FaultOp::Write, "*MANIFEST*", Fault::Eio));
         db.create_column_family(&ColumnFamilyOptions::default(), "fails").unwrap_err();
         fs.clear_faults();

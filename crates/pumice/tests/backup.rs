@@ -25,10 +25,10 @@ impl Setup {
         Setup { fs, options, db }
     }
     fn put(&self, key: &str) {
-        self.db.put(&WriteOptions::default(), key.as_bytes(), b"v").unwrap();
+        self.db.put_opt(&WriteOptions::default(), key.as_bytes(), b"v").unwrap();
     }
     fn flush(&self) {
-        self.db.flush(&FlushOptions::default()).unwrap();
+        self.db.flush_opt(&FlushOptions::default()).unwrap();
     }
     fn engine(&self) -> BackupEngine {
         BackupEngine::open(Arc::clone(&self.fs), "/backups").unwrap()
@@ -36,11 +36,11 @@ impl Setup {
     /// The keys of the database at `path`.
     fn keys(&self, path: &str) -> Vec<String> {
         let db = Db::open(&self.options, path).unwrap();
-        let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+        let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
         let mut keys = Vec::new();
         cursor.seek_to_first();
         while cursor.valid() {
-            keys.push(String::from_utf8(cursor.key().to_vec()).unwrap());
+            keys.push(String::from_utf8(cursor.key().unwrap().to_vec()).unwrap());
             cursor.next();
         }
         cursor.status().unwrap();
@@ -80,7 +80,7 @@ fn made_restored_and_deleted() {
     assert_eq!(setup.keys("/two"), ["a", "b"]);
     // Not over one that is open.
     assert!(engine.restore_backup(1, "/db", "/db").is_err());
-    assert!(setup.db.get(&ReadOptions::default(), b"c").unwrap().is_some());
+    assert!(setup.db.get_opt(&ReadOptions::default(), b"c").unwrap().is_some());
 
     engine.delete_backup(2).unwrap();
     assert_eq!(setup.shared(), 1);

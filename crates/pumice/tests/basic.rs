@@ -19,12 +19,12 @@ fn options() -> Options {
 }
 
 fn check(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     for (key, value) in model {
         assert!(iter.valid(), "iterator ended before {key:?}: {:?}", iter.status());
-        assert_eq!(iter.key(), key);
-        assert_eq!(iter.value(), value);
+        assert_eq!(iter.key().unwrap(), key);
+        assert_eq!(iter.value().unwrap(), value);
         iter.next();
     }
     assert!(!iter.valid());
@@ -32,7 +32,7 @@ fn check(db: &Db, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     iter.seek_to_last();
     for (key, value) in model.iter().rev() {
         assert!(iter.valid());
-        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]));
+        assert_eq!((iter.key().unwrap(), iter.value().unwrap()), (&key[..], &value[..]));
         iter.prev();
     }
     assert!(!iter.valid());
@@ -51,13 +51,13 @@ fn random_updates_survive_flush_compaction_and_reopen() {
             let key = format!("key{:06}", rng.uniform(10_000)).into_bytes();
             match rng.uniform(10) {
                 0 => {
-                    db.delete(&WriteOptions::default(), &key).unwrap();
+                    db.delete_opt(&WriteOptions::default(), &key).unwrap();
                     model.remove(&key);
                 }
                 1 => {
                     let end = format!("key{:06}", rng.uniform(10_000)).into_bytes();
                     if rng.one_in(20) && key <= end {
-                        db.delete_range(&WriteOptions::default(), &key, &end).unwrap();
+                        db.delete_range_opt(&WriteOptions::default(), &key, &end).unwrap();
                         let gone: Vec<_> = model.range(key..end).map(|(k, _)| k.clone()).collect();
                         for key in gone {
                             model.remove(&key);
@@ -66,7 +66,7 @@ fn random_updates_survive_flush_compaction_and_reopen() {
                 }
                 _ => {
                     let value = rng.next_u64().to_string().repeat(5).into_bytes();
-                    db.put(&WriteOptions::default(), &key, &value).unwrap();
+                    db.put_opt(&WriteOptions::default(), &key, &value).unwrap();
                     model.insert(key, value);
                 }
             }
@@ -76,14 +76,14 @@ fn random_updates_survive_flush_compaction_and_reopen() {
             batch.put(format!("batch{n}").as_bytes(), b"value");
             model.insert(format!("batch{n}").into_bytes(), b"value".to_vec());
         }
-        db.write(&WriteOptions::default(), &mut batch).unwrap();
+        db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
         check(&db, &model);
         for (key, value) in model.iter().step_by(7) {
-            let found = db.get(&ReadOptions::default(), key).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), key).unwrap();
             assert_eq!(found.as_deref(), Some(&value[..]));
         }
         if round % 2 == 0 {
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
             check(&db, &model);
         }
         if round % 3 == 0 {
@@ -107,7 +107,7 @@ fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     let mut written = 0u32;
     let refused = loop {
         assert!(written < 100_000, "the limit never stalled a writer");
-        match db.put(&impatient, &written.to_be_bytes(), &[7; 100]) {
+        match db.put_opt(&impatient, &written.to_be_bytes(), &[7; 100]) {
             Ok(()) => written += 1,
             Err(error) => break error,
         }
@@ -116,13 +116,13 @@ fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     assert!(written > 1000, "stalled after only {written} writes");
     db.continue_background_work().unwrap();
     // A patient writer waits for the flush and goes on.
-    db.put(&WriteOptions::default(), b"patient", b"value").unwrap();
+    db.put_opt(&WriteOptions::default(), b"patient", b"value").unwrap();
     assert_eq!(
-        db.get(&ReadOptions::default(), b"patient").unwrap().as_deref(),
+        db.get_opt(&ReadOptions::default(), b"patient").unwrap().as_deref(),
         Some(&b"value"[..])
     );
     for n in (0..written).step_by(997) {
-        assert!(db.get(&ReadOptions::default(), &n.to_be_bytes()).unwrap().is_some());
+        assert!(db.get_opt(&ReadOptions::default(), &n.to_be_bytes()).unwrap().is_some());
     }
     db.close().unwrap();
     Db::destroy(&options, &dir).unwrap();
@@ -134,9 +134,9 @@ fn closing_leaves_live_files_only() {
     for round in 0..5 {
         let db = Db::open(&options(), &dir).unwrap();
         for n in 0..3000u32 {
-            db.put(&WriteOptions::default(), &n.to_be_bytes(), &[round; 50]).unwrap();
+            db.put_opt(&WriteOptions::default(), &n.to_be_bytes(), &[round; 50]).unwrap();
             if n % 1000 == 999 {
-                db.flush(&FlushOptions::default()).unwrap();
+                db.flush_opt(&FlushOptions::default()).unwrap();
             }
         }
         db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -161,7 +161,7 @@ fn a_snapshot_of_another_database_is_refused() {
         Db::open(&options, name).unwrap()
     };
     let (ours, theirs) = (open("/ours"), open("/theirs"));
-    ours.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    ours.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
     let other = ours.create_column_family(&options().cf, "other").unwrap();
     let reads = |db: &Db| ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
     let refused = |error: pumice::Error| {
@@ -169,17 +169,17 @@ fn a_snapshot_of_another_database_is_refused() {
         assert!(error.to_string().contains("snapshot of another database"), "{error}");
     };
     let foreign = reads(&theirs);
-    refused(ours.get(&foreign, b"k").err().unwrap());
-    refused(ours.get_cf(&foreign, &other, b"k").err().unwrap());
-    refused(ours.iter(&foreign).err().unwrap());
+    refused(ours.get_opt(&foreign, b"k").err().unwrap());
+    refused(ours.get_cf_opt(&foreign, &other, b"k").err().unwrap());
+    refused(ours.cursor_opt(&foreign).err().unwrap());
     let both: [(_, &[u8]); 2] = [(ours.default_column_family(), b"k"), (&other, b"k")];
-    let found = ours.multi_get(&foreign, &[b"k", b"l"]).into_iter();
-    let found = found.chain(ours.multi_get_cf(&foreign, &both).unwrap());
+    let found = ours.multi_get_opt(&foreign, &[b"k", b"l"]).into_iter();
+    let found = found.chain(ours.multi_get_cf_opt(&foreign, &both));
     assert_eq!(found.map(|value| refused(value.err().unwrap())).count(), 4);
     // Nor does the database know its snapshots from before it was closed and opened again.
     let own = reads(&ours);
-    assert_eq!(ours.get(&own, b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(ours.get_opt(&own, b"k").unwrap().as_deref(), Some(&b"v"[..]));
     drop(theirs);
-    refused(ours.get(&foreign, b"k").err().unwrap());
+    refused(ours.get_opt(&foreign, b"k").err().unwrap());
     ours.close().unwrap();
 }

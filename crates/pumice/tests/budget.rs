@@ -62,7 +62,7 @@ fn database(flushed: bool) -> (Options, Db) {
 }
 
 fn walk(db: &Db, calls: u64, call: &dyn Fn(), step: impl Fn(&mut DbIterator, usize)) {
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek(&key(KEYS / 2));
     for n in 0..calls {
         step(&mut iter, n as usize);
@@ -83,14 +83,14 @@ fn reads_from_memory_give_way() {
         let gets = longest_run(&runtime, CALLS, |call| {
             for n in 0..CALLS as usize {
                 // Every other key is not there.
-                db.get(&read, &key(n % (2 * KEYS))).unwrap();
+                db.get_opt(&read, &key(n % (2 * KEYS))).unwrap();
                 call();
             }
         });
         let multi_gets = longest_run(&runtime, CALLS, |call| {
             let keys: Vec<_> = (0..10).map(|n| key(n * 7)).collect();
             for _ in 0..CALLS {
-                db.multi_get(&read, &keys);
+                db.multi_get_opt(&read, &keys);
                 call();
             }
         });
@@ -105,7 +105,7 @@ fn reads_from_memory_give_way() {
         });
         let iterators = longest_run(&runtime, CALLS, |call| {
             for _ in 0..CALLS {
-                drop(db.iter(&read).unwrap());
+                drop(db.cursor_opt(&read).unwrap());
                 call();
             }
         });
@@ -126,10 +126,10 @@ fn a_single_long_step_gives_way() {
     let (_, db) = database(false);
     let before = db.snapshot();
     for n in 0..VERSIONS {
-        db.put(&WriteOptions::default(), &key(0), &n.to_le_bytes()).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(0), &n.to_le_bytes()).unwrap();
     }
     for n in 1..KEYS {
-        db.delete(&WriteOptions::default(), &key(n)).unwrap();
+        db.delete_opt(&WriteOptions::default(), &key(n)).unwrap();
     }
     let runtime = Runtime::builder().loops(1).build().unwrap();
     let turns = Arc::new(AtomicU64::new(0));
@@ -149,12 +149,12 @@ fn a_single_long_step_gives_way() {
         turns.load(Relaxed) - before
     };
     let hidden = count(&|| {
-        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
         iter.seek(&key(1));
         assert!(!iter.valid());
     });
     let versions = count(&|| {
-        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
         iter.seek_to_last();
         assert!(iter.valid());
     });
@@ -174,7 +174,7 @@ fn writes_that_do_not_wait_give_way() {
         let write = WriteOptions { disable_wal, ..WriteOptions::default() };
         longest_run(&runtime, CALLS, |call| {
             for n in 0..CALLS as usize {
-                db.put(&write, &key(n), b"v").unwrap();
+                db.put_opt(&write, &key(n), b"v").unwrap();
                 call();
             }
         })
@@ -184,7 +184,7 @@ fn writes_that_do_not_wait_give_way() {
         for n in 0..CALLS as usize {
             let mut batch = WriteBatch::new();
             (0..10).for_each(|i| batch.put(&key(n + i), b"v"));
-            db.write(&unlogged_batches, &mut batch).unwrap();
+            db.write_opt(&unlogged_batches, &mut batch).unwrap();
             call();
         }
     });

@@ -29,7 +29,7 @@ fn open(families: usize) -> (Db, Vec<ColumnFamily>, Options) {
 fn write(db: &Db, cf: &ColumnFamily, bytes: usize) {
     for n in 0..bytes.div_ceil(1024) {
         let to = WriteOptions { no_slowdown: true, ..WriteOptions::default() };
-        db.put_cf(&to, cf, format!("{n:08}").as_bytes(), &[b'v'; 1000]).unwrap();
+        db.put_cf_opt(&to, cf, format!("{n:08}").as_bytes(), &[b'v'; 1000]).unwrap();
     }
 }
 
@@ -58,7 +58,7 @@ fn what_waits_for_its_flush_is_not_sealed_again() {
     write(&db, &families[3], 1000);
     assert_eq!(sealed(&db, &families), [1, 1, 1, 1]);
     db.continue_background_work().unwrap();
-    db.flush_cfs(&FlushOptions::default(), &families.iter().collect::<Vec<_>>()).unwrap();
+    db.flush_cfs_opt(&FlushOptions::default(), &families.iter().collect::<Vec<_>>()).unwrap();
     assert_eq!(sealed(&db, &families), [0, 0, 0, 0]);
     db.close().unwrap();
 }
@@ -104,7 +104,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     write(&db, &cf, 2000);
     assert_eq!(sealed(&db, std::slice::from_ref(&cf)), [1]);
     db.continue_background_work().unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     let before = flushed();
     // A larger one holds at once, too.
     db.set_options(&cf, &[("write_buffer_size", "67108864")]).unwrap();

@@ -65,7 +65,7 @@ fn batch(families: &[&ColumnFamily], key: u32, bytes: usize) -> WriteBatch {
 }
 
 fn write(db: &Db, key: u32, bytes: usize) {
-    db.write(&WRITE, &mut batch(&[db.default_column_family()], key, bytes)).unwrap();
+    db.write_opt(&WRITE, &mut batch(&[db.default_column_family()], key, bytes)).unwrap();
 }
 
 #[test]
@@ -76,17 +76,18 @@ fn a_batch_over_two_families_fills_no_memory_for_good() {
         let db = Arc::new(Db::open(&options, DIR).unwrap());
         let other = db.create_column_family(&options.cf, "other").unwrap();
         let families = [db.default_column_family(), &other];
-        db.write(&WRITE, &mut batch(&families, 0, LIMIT + 1)).unwrap();
+        db.write_opt(&WRITE, &mut batch(&families, 0, LIMIT + 1)).unwrap();
         // Each family alone is over the limit. Others want to flush meanwhile.
         let flusher = {
             let (db, other) = (Arc::clone(&db), other.clone());
             thread::spawn("flusher", move || {
-                db.flush_cfs(&FlushOptions::default(), &[&other]).unwrap();
-                db.flush(&FlushOptions { allow_write_stall: true, ..Default::default() }).unwrap();
+                db.flush_cfs_opt(&FlushOptions::default(), &[&other]).unwrap();
+                db.flush_opt(&FlushOptions { allow_write_stall: true, ..Default::default() })
+                    .unwrap();
             })
         };
         for key in 1..6 {
-            db.write(&WRITE, &mut batch(&families, key, LIMIT + 1)).unwrap();
+            db.write_opt(&WRITE, &mut batch(&families, key, LIMIT + 1)).unwrap();
         }
         flusher.join().unwrap();
         assert!(db.property_int("rocksdb.num-files-at-level0").unwrap() > 0);
@@ -119,15 +120,15 @@ fn memory_that_readers_hold_is_not_waited_for() {
         for key in 0..30 {
             write(&db, key, LIMIT / 4);
             // The one that reads is the one that writes: nobody could end the wait.
-            let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+            let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
             cursor.seek_to_first();
             cursors.push(cursor);
         }
         assert!(manager.memory_usage() > 2 * LIMIT, "{}", manager.memory_usage());
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
         for (n, cursor) in cursors.iter_mut().enumerate() {
             cursor.seek_to_last();
-            assert_eq!(cursor.key(), (n as u32).to_be_bytes());
+            assert_eq!(cursor.key().unwrap(), (n as u32).to_be_bytes());
         }
         drop(cursors);
         db.close().unwrap();
@@ -143,12 +144,12 @@ fn memory_of_a_dropped_family_is_not_waited_for() {
         let options = options(fs, &manager);
         let db = Db::open(&options, DIR).unwrap();
         let other = db.create_column_family(&options.cf, "other").unwrap();
-        db.write(&WRITE, &mut batch(&[&other], 0, LIMIT + 1)).unwrap();
+        db.write_opt(&WRITE, &mut batch(&[&other], 0, LIMIT + 1)).unwrap();
         db.drop_column_family(&other).unwrap();
         for key in 0..4 {
             write(&db, key, LIMIT / 3);
         }
-        assert!(db.get_cf(&ReadOptions::default(), &other, &[0; 4]).unwrap().is_some());
+        assert!(db.get_cf_opt(&ReadOptions::default(), &other, &[0; 4]).unwrap().is_some());
         db.close().unwrap();
     });
 }
@@ -191,7 +192,7 @@ fn memory_of_a_reader_is_not_waited_for() {
         for key in 0..4 {
             write(&busy, key, LIMIT / 3);
         }
-        assert!(reader.get(&ReadOptions::default(), &[0; 4]).unwrap().is_some());
+        assert!(reader.get_opt(&ReadOptions::default(), &[0; 4]).unwrap().is_some());
         busy.close().unwrap();
     });
 }
@@ -204,7 +205,8 @@ fn a_limit_below_what_empty_memtables_take_stops_nobody() {
         let db = Db::open(&options, DIR).unwrap();
         let other = db.create_column_family(&options.cf, "other").unwrap();
         for key in 0..4 {
-            db.write(&WRITE, &mut batch(&[db.default_column_family(), &other], key, 100)).unwrap();
+            db.write_opt(&WRITE, &mut batch(&[db.default_column_family(), &other], key, 100))
+                .unwrap();
         }
         db.close().unwrap();
     });
@@ -225,7 +227,7 @@ fn a_stalled_writer_waits_for_the_flush_and_no_longer() {
         fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Stall(5 * SECOND)));
         write(&db, 2, LIMIT + 1);
         let default = db.default_column_family();
-        let error = db.write(&refused, &mut batch(&[default], 3, 1)).unwrap_err();
+        let error = db.write_opt(&refused, &mut batch(&[default], 3, 1)).unwrap_err();
         assert!(error.to_string().contains("Write stall"), "{error}");
         db.close().unwrap();
     });
@@ -240,7 +242,7 @@ fn a_close_ends_the_stall() {
         write(&db, 0, LIMIT + 1);
         let writer = {
             let db = Arc::clone(&db);
-            thread::spawn("writer", move || db.put(&WRITE, b"k", b"v"))
+            thread::spawn("writer", move || db.put_opt(&WRITE, b"k", b"v"))
         };
         thread::sleep(Duration::from_secs(3));
         let started = time::now_nanos();

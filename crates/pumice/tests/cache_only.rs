@@ -69,15 +69,15 @@ fn letter<T>(found: &pumice::Result<Option<T>>) -> char {
 /// What is found of the numbers, by `get` and by `multi_get`.
 fn found(db: &Db, numbers: &[usize]) -> String {
     let keys: Vec<_> = numbers.iter().map(|n| key(*n)).collect();
-    let one: String = keys.iter().map(|key| letter(&db.get(&ONLY, key))).collect();
-    let several: String = db.multi_get(&ONLY, &keys).iter().map(letter).collect();
+    let one: String = keys.iter().map(|key| letter(&db.get_opt(&ONLY, key))).collect();
+    let several: String = db.multi_get_opt(&ONLY, &keys).iter().map(letter).collect();
     assert_eq!(one, several);
     one
 }
 
 /// How many keys an iterator shows from `key(n)` on, or down to the first one, and how it ends.
 fn walked(db: &Db, n: usize, forward: bool) -> (usize, Option<ErrorKind>) {
-    let mut iter = match db.iter(&ONLY) {
+    let mut iter = match db.cursor_opt(&ONLY) {
         Ok(iter) => iter,
         Err(error) => return (0, Some(error.kind())),
     };
@@ -112,7 +112,7 @@ fn what_is_not_in_memory_is_incomplete() {
         // Those of L0 are, and one of the level.
         fs.clear_faults();
         for n in [3, KEYS, KEYS + 15] {
-            db.get(&ReadOptions::default(), &key(n)).unwrap().unwrap();
+            db.get_opt(&ReadOptions::default(), &key(n)).unwrap().unwrap();
         }
         refuse_reads(&fs);
         assert_eq!(found(&db, &some), "++??++++");
@@ -127,7 +127,7 @@ fn what_is_not_in_memory_is_incomplete() {
 
         // All is in memory.
         fs.clear_faults();
-        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
         iter.seek_to_first();
         while iter.valid() {
             iter.next();

@@ -99,8 +99,8 @@ fn all_read(options: &Options, db: Arc<Db>, value: &str) {
             assert_eq!(String::from_utf8_lossy(&found), value, "{}", String::from_utf8_lossy(&key));
             assert_eq!(get(db, &key).unwrap(), found);
         }
-        db.put(&WriteOptions::default(), b"probe", b"").unwrap();
-        db.delete(&WriteOptions::default(), b"probe").unwrap();
+        db.put_opt(&WriteOptions::default(), b"probe", b"").unwrap();
+        db.delete_opt(&WriteOptions::default(), b"probe").unwrap();
     };
     check(&db);
     db.close().unwrap();
@@ -207,8 +207,8 @@ fn a_move_leaves_the_compactions_of_other_families_alone() {
             let (db, other): (_, ColumnFamily) = (Arc::clone(&db), other.clone());
             thread::spawn("compactor", move || {
                 for n in 0..6 {
-                    db.put_cf(&WriteOptions::default(), &other, b"k", &[n]).unwrap();
-                    db.flush_cfs(&Default::default(), &[&other]).unwrap();
+                    db.put_cf_opt(&WriteOptions::default(), &other, b"k", &[n]).unwrap();
+                    db.flush_cfs_opt(&Default::default(), &[&other]).unwrap();
                     db.compact_range_cf(&Default::default(), &other, None, None).unwrap();
                 }
             })

@@ -144,7 +144,7 @@ fn column_families_agree_while_writes_go_on() {
                 let mut batch = WriteBatch::new();
                 batch.put(&key(n), &[b'v'; 100]);
                 batch.put_cf(other.id(), &key(n), b"v");
-                db.write(&WriteOptions::default(), &mut batch).unwrap();
+                db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
                 n += 1;
                 written.store(n, Ordering::Release);
             }
@@ -171,11 +171,11 @@ fn column_families_agree_while_writes_go_on() {
 
 /// The number of keys, which must be `key(0)`, `key(1)` and so on without a gap.
 fn count(db: &Db, cf: &ColumnFamily) -> usize {
-    let mut iter = db.iter_cf(&ReadOptions::default(), cf).unwrap();
+    let mut iter = db.cursor_cf_opt(&ReadOptions::default(), cf).unwrap();
     iter.seek_to_first();
     let mut count = 0;
     while iter.valid() {
-        assert_eq!(iter.key(), key(count));
+        assert_eq!(iter.key().unwrap(), key(count));
         count += 1;
         iter.next();
     }

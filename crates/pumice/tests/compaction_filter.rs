@@ -39,12 +39,12 @@ fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() 
     options.cf.compaction_filter = Some(filter.clone());
     let db = Db::open(&options, "/db").unwrap();
     let write = WriteOptions::default();
-    let get = |key: &[u8]| db.get(&ReadOptions::default(), key).unwrap().map(|v| v.to_vec());
-    db.put(&write, b"based", b"base").unwrap();
+    let get = |key: &[u8]| db.get_opt(&ReadOptions::default(), key).unwrap().map(|v| v.to_vec());
+    db.put_opt(&write, b"based", b"base").unwrap();
     for (key, operand) in
         [("alone", "bad"), ("based", "good"), ("based", "bad"), ("mixed", "bad"), ("mixed", "x")]
     {
-        db.merge(&write, key.as_bytes(), operand.as_bytes()).unwrap();
+        db.merge_opt(&write, key.as_bytes(), operand.as_bytes()).unwrap();
     }
     let snapshot = db.snapshot();
     let compact = || db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -55,16 +55,16 @@ fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() 
     // What was merged into a value is no operand any more; what is written now is one. A flush
     // between them keeps them apart: operands of one memtable become one.
     for operand in ["bad", "good"] {
-        db.merge(&write, b"late", operand.as_bytes()).unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.merge_opt(&write, b"late", operand.as_bytes()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     assert_eq!(filter.asked.load(Ordering::Relaxed), 0, "a flush does not filter");
     assert_eq!(get(b"late").unwrap(), b"bad,good");
     compact();
     assert_eq!(filter.asked.load(Ordering::Relaxed), 2);
     assert_eq!(get(b"late").unwrap(), b"good");
-    db.merge(&write, b"gone", b"bad").unwrap();
-    db.merge(&write, b"based", b"bad").unwrap();
+    db.merge_opt(&write, b"gone", b"bad").unwrap();
+    db.merge_opt(&write, b"based", b"bad").unwrap();
     compact();
     assert_eq!(get(b"gone"), None);
     assert_eq!(get(b"based").unwrap(), b"base,good,bad");

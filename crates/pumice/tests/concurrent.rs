@@ -126,8 +126,8 @@ impl World {
     }
 
     fn number(&self, options: &ReadOptions, writer: u64) -> Result<(u64, u64)> {
-        let here = self.db.get(options, &counter(writer))?;
-        let there = self.db.get_cf(options, &self.mirror, &counter(writer))?;
+        let here = self.db.get_opt(options, &counter(writer))?;
+        let there = self.db.get_cf_opt(options, &self.mirror, &counter(writer))?;
         Ok((parse(here.as_deref()), parse(there.as_deref())))
     }
 
@@ -148,7 +148,7 @@ impl World {
                 batch.put(&key(writer, n), value.as_bytes());
             }
             let options = WriteOptions { sync: rng.one_in(100), ..WriteOptions::default() };
-            self.db.write(&options, &mut batch)?;
+            self.db.write_opt(&options, &mut batch)?;
             self.acknowledged[writer as usize].store(n, Ordering::Release);
         }
         Ok(())
@@ -200,14 +200,14 @@ impl World {
         while self.running() {
             let before: Vec<u64> =
                 self.acknowledged.iter().map(|n| n.load(Ordering::Acquire)).collect();
-            let mut iter = self.db.iter(&ReadOptions::default())?;
+            let mut iter = self.db.cursor_opt(&ReadOptions::default())?;
             let (mut last, mut counters) = (Vec::new(), Vec::new());
             iter.seek_to_first();
             while iter.valid() {
-                assert!(last.as_slice() < iter.key(), "keys out of order");
-                last = iter.key().to_vec();
+                assert!(last.as_slice() < iter.key().unwrap(), "keys out of order");
+                last = iter.key().unwrap().to_vec();
                 if last.starts_with(b"counter") {
-                    counters.push(parse(Some(iter.value())));
+                    counters.push(parse(Some(iter.value().unwrap())));
                 }
                 iter.next();
             }
@@ -235,8 +235,8 @@ impl World {
         let mut rng = Rng::new(11);
         while self.running() {
             match rng.uniform(6) {
-                0 => self.db.flush(&FlushOptions::default())?,
-                1 => self.db.flush_all(&FlushOptions::default())?,
+                0 => self.db.flush_opt(&FlushOptions::default())?,
+                1 => self.db.flush_all_opt(&FlushOptions::default())?,
                 2 => {
                     let range = (key(1, 0), key(1, 300));
                     let options = CompactRangeOptions::default();
@@ -270,12 +270,12 @@ impl World {
             let cf = self.db.create_column_family(&options().cf, &name)?;
             for n in 0..200 {
                 let value = vec![b'v'; 500];
-                self.db.put_cf(&WriteOptions::default(), &cf, &key(9, n), &value)?;
+                self.db.put_cf_opt(&WriteOptions::default(), &cf, &key(9, n), &value)?;
             }
             if round % 2 == 0 {
-                self.db.flush_cfs(&FlushOptions::default(), &[&cf])?;
+                self.db.flush_cfs_opt(&FlushOptions::default(), &[&cf])?;
             }
-            let mut iter = self.db.iter_cf(&ReadOptions::default(), &cf)?;
+            let mut iter = self.db.cursor_cf_opt(&ReadOptions::default(), &cf)?;
             self.db.drop_column_family(&cf)?;
             // What was opened before the drop still reads everything.
             iter.seek_to_first();
@@ -286,7 +286,7 @@ impl World {
             }
             iter.status()?;
             assert_eq!(count, 200);
-            let refused = self.db.put_cf(&WriteOptions::default(), &cf, b"k", b"v");
+            let refused = self.db.put_cf_opt(&WriteOptions::default(), &cf, b"k", b"v");
             assert!(refused.is_err(), "a write into a dropped column family");
         }
         Ok(())
@@ -301,8 +301,8 @@ impl World {
             let (copy, handles) = Db::open_cf(&options.db, dir, &families(dir, &options))?;
             let mirror = &handles[1];
             for writer in 0..WRITERS {
-                let here = copy.get(&ReadOptions::default(), &counter(writer))?;
-                let there = copy.get_cf(&ReadOptions::default(), mirror, &counter(writer))?;
+                let here = copy.get_opt(&ReadOptions::default(), &counter(writer))?;
+                let there = copy.get_cf_opt(&ReadOptions::default(), mirror, &counter(writer))?;
                 let (here, there) = (parse(here.as_deref()), parse(there.as_deref()));
                 assert_eq!(here, there, "half of a batch in a checkpoint");
                 assert!(here >= before[writer as usize], "a checkpoint lost {writer}'s writes");
@@ -404,8 +404,8 @@ fn everything_at_once() {
     let (db, handles) = Db::open_cf(&options.db, &dir, &families(&dir, &options)).unwrap();
     for (writer, expected) in numbers.iter().enumerate() {
         let key = counter(writer as u64);
-        let here = db.get(&ReadOptions::default(), &key).unwrap();
-        let there = db.get_cf(&ReadOptions::default(), &handles[1], &key).unwrap();
+        let here = db.get_opt(&ReadOptions::default(), &key).unwrap();
+        let there = db.get_cf_opt(&ReadOptions::default(), &handles[1], &key).unwrap();
         assert_eq!(parse(here.as_deref()), *expected);
         assert_eq!(parse(there.as_deref()), *expected);
     }

@@ -81,15 +81,15 @@ fn read_all(db: &Db, dives: &dyn Fn() -> u64) {
     for fill_cache in [false, true] {
         let read = ReadOptions { fill_cache, ..ReadOptions::default() };
         let before = dives();
-        check(db.multi_get(&read, &keys));
+        check(db.multi_get_opt(&read, &keys));
         assert!(dives() > before, "no call went deep");
-        assert_eq!(db.get(&read, &keys[7]).unwrap().as_deref(), Some(&b"7+"[..]));
-        let mut iter = db.iter(&read).unwrap();
+        assert_eq!(db.get_opt(&read, &keys[7]).unwrap().as_deref(), Some(&b"7+"[..]));
+        let mut iter = db.cursor_opt(&read).unwrap();
         iter.seek_to_first();
         iter.next();
-        assert_eq!(iter.value(), b"1+");
+        assert_eq!(iter.value().unwrap(), b"1+");
         iter.prev();
-        assert_eq!(iter.value(), b"0+");
+        assert_eq!(iter.value().unwrap(), b"0+");
         check(block_on(db.multi_get_async(&read, keys.clone())));
     }
 }
@@ -109,12 +109,12 @@ fn write_and_read(bytes: usize, set: impl Fn(&mut Options, &Arc<Deep>)) {
         set(&mut options, &deep);
         let db = Db::open(&options, common::DIR).unwrap();
         for n in 0..KEYS {
-            db.put(&WriteOptions::default(), &key(n), format!("{n}").as_bytes()).unwrap();
+            db.put_opt(&WriteOptions::default(), &key(n), format!("{n}").as_bytes()).unwrap();
         }
         flush(&db);
         db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
         for n in 0..KEYS {
-            db.merge(&WriteOptions::default(), &key(n), b"+").unwrap();
+            db.merge_opt(&WriteOptions::default(), &key(n), b"+").unwrap();
         }
         flush(&db);
         deep.bytes.store(bytes, Relaxed);

@@ -43,7 +43,7 @@ fn settle(db: &Db) {
 
 fn delete(db: &Db, keys: std::ops::Range<usize>) {
     for n in keys {
-        db.delete(&WriteOptions::default(), &key(n)).unwrap();
+        db.delete_opt(&WriteOptions::default(), &key(n)).unwrap();
     }
 }
 

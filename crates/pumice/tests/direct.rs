@@ -34,15 +34,18 @@ fn value(n: usize, round: usize) -> Vec<u8> {
 
 fn check(db: &Db, keys: usize, round: usize) {
     let read = ReadOptions::default();
-    let found = db.multi_get(&read, &(0..keys).step_by(7).map(key).collect::<Vec<_>>());
+    let found = db.multi_get_opt(&read, &(0..keys).step_by(7).map(key).collect::<Vec<_>>());
     for (found, n) in found.into_iter().zip((0..keys).step_by(7)) {
         assert_eq!(found.unwrap().unwrap().to_vec(), value(n, round), "key {n}");
     }
-    let mut iter = db.iter(&ReadOptions { readahead_size: 64 << 10, ..read }).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions { readahead_size: 64 << 10, ..read }).unwrap();
     iter.seek_to_first();
     for n in 0..keys {
         assert!(iter.valid(), "key {n}");
-        assert_eq!((iter.key(), iter.value()), (&key(n)[..], &value(n, round)[..]));
+        assert_eq!(
+            (iter.key().unwrap(), iter.value().unwrap()),
+            (&key(n)[..], &value(n, round)[..])
+        );
         iter.next();
     }
     assert!(!iter.valid());
@@ -67,9 +70,9 @@ fn direct_and_buffered_databases_read_each_other() {
             check(&db, KEYS, round - 1);
         }
         for n in 0..KEYS {
-            db.put(&WriteOptions::default(), &key(n), &value(n, round)).unwrap();
+            db.put_opt(&WriteOptions::default(), &key(n), &value(n, round)).unwrap();
         }
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
         db.compact_range(&Default::default(), None, None).unwrap();
         check(&db, KEYS, round);
         db.verify_checksum().unwrap();

@@ -30,7 +30,7 @@ fn a_new_database_keeps_its_directories() {
         options.db.wal_dir = wal_dir.to_string();
         let path = Path::new("/far/below/db");
         let db = Db::open(&options, path).unwrap();
-        db.put(&SYNC, b"k", b"v").unwrap();
+        db.put_opt(&SYNC, b"k", b"v").unwrap();
         options.db.file_system = survivor(&fs).shared();
         options.db.create_if_missing = false;
         let left = Db::open(&options, path).unwrap();
@@ -48,7 +48,7 @@ fn a_directory_that_is_there_already_is_not_trusted() {
     let path = Path::new("/far/below/db");
     shared.create_dir_all(path).unwrap();
     let db = Db::open(&options, path).unwrap();
-    db.put(&SYNC, b"k", b"v").unwrap();
+    db.put_opt(&SYNC, b"k", b"v").unwrap();
     options.db.file_system = survivor(&fs).shared();
     options.db.create_if_missing = false;
     let left = Db::open(&options, path).unwrap();
@@ -70,7 +70,7 @@ fn the_directory_of_the_logs_is_synced_when_it_is_new() {
     let error = Db::open(&options, path).err().unwrap();
     assert_eq!(error.os_error(), Some(5), "{error}");
     let db = Db::open(&options, path).unwrap();
-    db.put(&SYNC, b"k", b"v").unwrap();
+    db.put_opt(&SYNC, b"k", b"v").unwrap();
     db.close().unwrap();
     fs.add_fault(FaultRule::always(FaultOp::SyncDir, "/logs/of", Fault::Eio));
     let db = Db::open(&options, path).unwrap();

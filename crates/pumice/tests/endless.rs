@@ -97,16 +97,16 @@ type Call = fn(&Case, u32) -> pumice::Result<()>;
 const CALLS: [(&str, Call); 13] = [
     ("put", |case, n| case.put(&format!("a{}", n % 5), false)),
     ("synced put", |case, n| case.put(&format!("b{}", n % 5), true)),
-    ("get", |case, _| case.db.get(&ReadOptions::default(), b"a1").map(drop)),
+    ("get", |case, _| case.db.get_opt(&ReadOptions::default(), b"a1").map(drop)),
     ("iterate", |case, _| {
-        let mut cursor = case.db.iter(&ReadOptions::default())?;
+        let mut cursor = case.db.cursor_opt(&ReadOptions::default())?;
         cursor.seek_to_first();
         while cursor.valid() {
             cursor.next();
         }
         cursor.status()
     }),
-    ("flush", |case, _| case.db.flush(&FlushOptions::default())),
+    ("flush", |case, _| case.db.flush_opt(&FlushOptions::default())),
     ("sync_wal", |case, _| case.db.sync_wal()),
     ("compact_range", |case, n| {
         let (change_level, target_level) = (n % 2 == 1, 2 + (n % 3) as i32);
@@ -120,7 +120,7 @@ const CALLS: [(&str, Call); 13] = [
     ("checkpoint", |case, n| case.db.checkpoint(format!("/copy{n}"))),
     ("families", |case, n| {
         let family = case.db.create_column_family(&case.options.cf, &format!("f{n}"))?;
-        case.db.put_cf(&WriteOptions::default(), &family, b"k", b"v")?;
+        case.db.put_cf_opt(&WriteOptions::default(), &family, b"k", b"v")?;
         case.db.drop_column_family(&family)
     }),
     ("options", |case, n| {
@@ -150,7 +150,7 @@ impl Case {
         let mut value = number.to_string().into_bytes();
         value.resize(1000, b' ');
         let options = WriteOptions { sync, ..WriteOptions::default() };
-        self.db.put(&options, key.as_bytes(), &value)?;
+        self.db.put_opt(&options, key.as_bytes(), &value)?;
         self.written.lock().get_mut(key).unwrap().0 = number;
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Case {
 
     fn check(&self, db: &Db) {
         for (key, (acknowledged, issued)) in &*self.written.lock() {
-            let found = db.get(&ReadOptions::default(), key.as_bytes()).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), key.as_bytes()).unwrap();
             let number: u32 = found
                 .map_or(0, |value| std::str::from_utf8(&value).unwrap().trim().parse().unwrap());
             assert!((acknowledged..=issued).contains(&&number), "{key}: {number}");
@@ -220,7 +220,7 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     for n in 0..12 {
         case.put(&format!("a{}", n % 5), n == 11).unwrap();
     }
-    case.db.flush(&FlushOptions::default()).unwrap();
+    case.db.flush_opt(&FlushOptions::default()).unwrap();
     case.put("a0", true).unwrap();
     // From here on, or from somewhere in the middle of what comes.
     let skip = if sim::random_below(2) == 0 { 0 } else { sim::random_below(12) };
@@ -252,7 +252,7 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     db.close().unwrap();
     let db = open_all(&options);
     case.check(&db);
-    db.put(&WriteOptions::default(), b"last", b"").unwrap();
+    db.put_opt(&WriteOptions::default(), b"last", b"").unwrap();
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     db.close().unwrap();
 }
@@ -266,8 +266,8 @@ fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     let fill = |db: &Db, family: &ColumnFamily, keys: u32| {
         let mut batch = WriteBatch::new();
         (0..keys).for_each(|n| batch.put_cf(family.id(), &n.to_be_bytes(), b"v"));
-        db.write(&WriteOptions::default(), &mut batch).unwrap();
-        db.flush_cfs(&FlushOptions::default(), &[family]).unwrap();
+        db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
+        db.flush_cfs_opt(&FlushOptions::default(), &[family]).unwrap();
         let files = db.live_files_metadata().into_iter();
         let newest = files.filter(|file| file.column_family_name == family.name());
         format!("*{}", newest.map(|file| file.name).max().unwrap())

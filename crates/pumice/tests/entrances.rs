@@ -62,7 +62,7 @@ fn records_of_transactions_are_refused() {
     let mut data = put.data().to_vec();
     data.push(T::Noop as u8);
     let mut batch = WriteBatch::from_data(&data).unwrap();
-    db.write(&SYNC, &mut batch).unwrap();
+    db.write_opt(&SYNC, &mut batch).unwrap();
     db.close().unwrap();
     drop(db);
     let db = Db::open(&options, DIR).unwrap();
@@ -86,25 +86,25 @@ fn an_ignored_update_stays_ignored() {
     batch.put(b"b", b"4");
     batch.delete_range_cf(7, b"a", b"z");
     let before = batch.data().to_vec();
-    let error = db.write(&SYNC, &mut batch).unwrap_err();
+    let error = db.write_opt(&SYNC, &mut batch).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    db.write(&IGNORE, &mut batch).unwrap();
+    db.write_opt(&IGNORE, &mut batch).unwrap();
     assert_eq!(batch.data()[8..], before[8..], "the caller's batch is as it was");
     assert_eq!(db.latest_sequence_number(), 2, "those that were written have numbers");
     let mut all = WriteBatch::new();
     all.put_cf(1, b"ghost", b"5");
-    db.write(&IGNORE, &mut all).unwrap();
+    db.write_opt(&IGNORE, &mut all).unwrap();
     let want = [(b"a".to_vec(), b"2".to_vec()), (b"b".to_vec(), b"4".to_vec())];
     let check = |db: &Db, when: &str| {
         assert_eq!(contents(db), want, "{when}");
         let family = db.column_family("one").unwrap();
         assert_eq!(family.id(), 1);
-        let ghost = db.get_cf(&ReadOptions::default(), &family, b"ghost").unwrap();
+        let ghost = db.get_cf_opt(&ReadOptions::default(), &family, b"ghost").unwrap();
         assert!(ghost.is_none(), "{when}");
-        assert!(db.get_cf(&ReadOptions::default(), &family, b"b").unwrap().is_some(), "{when}");
+        assert!(db.get_cf_opt(&ReadOptions::default(), &family, b"b").unwrap().is_some(), "{when}");
     };
     let family = db.create_column_family(&ColumnFamilyOptions::default(), "one").unwrap();
-    db.put_cf(&SYNC, &family, b"b", b"6").unwrap();
+    db.put_cf_opt(&SYNC, &family, b"b", b"6").unwrap();
     drop(family);
     check(&db, "created");
     db.close().unwrap();
@@ -148,7 +148,7 @@ fn a_name_is_refused_or_works() {
         let options = options(&fs);
         let db = Db::open(&options, DIR).unwrap();
         match db.create_column_family(&options.cf, name) {
-            Ok(family) => db.put_cf(&SYNC, &family, b"k", b"v").unwrap(),
+            Ok(family) => db.put_cf_opt(&SYNC, &family, b"k", b"v").unwrap(),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name:?}: {error}");
                 assert!(["", "default"].contains(&name), "{name:?}: {error}");
@@ -165,7 +165,7 @@ fn a_name_is_refused_or_works() {
         assert_eq!(saved.iter().map(|cf| &cf.name[..]).collect::<Vec<_>>(), ["default", name]);
         let db = open_all(&options, &["default", name]);
         let family = db.column_family(name).unwrap();
-        let found = db.get_cf(&ReadOptions::default(), &family, b"k").unwrap();
+        let found = db.get_cf_opt(&ReadOptions::default(), &family, b"k").unwrap();
         assert_eq!(found.as_deref(), Some(&b"v"[..]), "{name:?}");
         drop(family);
         db.close().unwrap();
@@ -177,23 +177,41 @@ fn a_name_is_refused_or_works() {
 type Foreign = fn(&Db, &ColumnFamily, &ReadOptions) -> pumice::Result<()>;
 
 /// Every call that takes a column family.
-const WITH_FAMILY: [(&str, Foreign); 21] = [
-    ("put", |db, cf, _| db.put_cf(&SYNC, cf, b"k", b"v")),
-    ("delete", |db, cf, _| db.delete_cf(&SYNC, cf, b"k")),
-    ("single_delete", |db, cf, _| db.single_delete_cf(&SYNC, cf, b"k")),
-    ("merge", |db, cf, _| db.merge_cf(&SYNC, cf, b"k", b"v")),
-    ("delete_range", |db, cf, _| db.delete_range_cf(&SYNC, cf, b"k", b"l")),
-    ("get", |db, cf, _| db.get_cf(&ReadOptions::default(), cf, b"k").map(drop)),
-    ("multi_get", |db, cf, _| {
-        db.multi_get_cf(&ReadOptions::default(), &[(cf, b"k"), (cf, b"l")]).map(drop)
+const WITH_FAMILY: [(&str, Foreign); 26] = [
+    ("batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(cf, "k", "v");
+        db.write(&mut batch)
     }),
+    ("mixed batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(db.default_column_family(), "k", "v");
+        batch.delete_cf(cf, "k");
+        db.write(&mut batch)
+    }),
+    ("appended batch", |db, cf, _| {
+        let (mut batch, mut other) = (WriteBatch::new(), WriteBatch::new());
+        batch.put("k", "v");
+        other.merge_cf(cf, "k", "v");
+        batch.append(&other);
+        db.write(&mut batch)
+    }),
+    ("range", |db, cf, _| db.range_cf(cf, "a".."b").map(drop)),
+    ("prefix", |db, cf, _| db.prefix_cf(cf, "a").map(drop)),
+    ("put", |db, cf, _| db.put_cf_opt(&SYNC, cf, b"k", b"v")),
+    ("delete", |db, cf, _| db.delete_cf_opt(&SYNC, cf, b"k")),
+    ("single_delete", |db, cf, _| db.single_delete_cf_opt(&SYNC, cf, b"k")),
+    ("merge", |db, cf, _| db.merge_cf_opt(&SYNC, cf, b"k", b"v")),
+    ("delete_range", |db, cf, _| db.delete_range_cf_opt(&SYNC, cf, b"k", b"l")),
+    ("get", |db, cf, _| db.get_cf_opt(&ReadOptions::default(), cf, b"k").map(drop)),
+    ("multi_get", |db, cf, _| db.multi_get_cf(&[(cf, b"k"), (cf, b"l")]).pop().unwrap().map(drop)),
     ("get_async", |db, cf, _| block_on(db.get_cf_async(&Default::default(), cf, "k")).map(drop)),
     ("multi_get_async", |db, cf, _| {
         let keys = vec![(cf.clone(), b"k".to_vec())];
-        block_on(db.multi_get_cf_async(&ReadOptions::default(), keys)).map(drop)
+        block_on(db.multi_get_cf_async(&ReadOptions::default(), keys)).pop().unwrap().map(drop)
     }),
-    ("iter", |db, cf, _| db.iter_cf(&ReadOptions::default(), cf).map(drop)),
-    ("flush", |db, cf, _| db.flush_cfs(&FlushOptions::default(), &[cf])),
+    ("iter", |db, cf, _| db.cursor_cf_opt(&ReadOptions::default(), cf).map(drop)),
+    ("flush", |db, cf, _| db.flush_cfs_opt(&FlushOptions::default(), &[cf])),
     ("compact_range", |db, cf, _| db.compact_range_cf(&Default::default(), cf, None, None)),
     ("drop_column_family", |db, cf, _| db.drop_column_family(cf)),
     ("set_options", |db, cf, _| db.set_options(cf, &[("ttl", "0")])),
@@ -213,19 +231,19 @@ const WITH_FAMILY: [(&str, Foreign); 21] = [
 
 /// Every call that takes a snapshot.
 const WITH_SNAPSHOT: [(&str, Foreign); 8] = [
-    ("get", |db, _, at| db.get(at, b"k").map(drop)),
-    ("get of a family", |db, cf, at| db.get_cf(at, cf, b"k").map(drop)),
-    ("multi_get", |db, _, at| db.multi_get(at, &[b"k", b"l"]).pop().unwrap().map(drop)),
+    ("get", |db, _, at| db.get_opt(at, b"k").map(drop)),
+    ("get of a family", |db, cf, at| db.get_cf_opt(at, cf, b"k").map(drop)),
+    ("multi_get", |db, _, at| db.multi_get_opt(at, &[b"k", b"l"]).pop().unwrap().map(drop)),
     ("multi_get of families", |db, cf, at| {
         let keys: [(_, &[u8]); 2] = [(cf, b"k"), (db.default_column_family(), b"k")];
-        db.multi_get_cf(at, &keys)?.pop().unwrap().map(drop)
+        db.multi_get_cf_opt(at, &keys).pop().unwrap().map(drop)
     }),
-    ("iter", |db, _, at| db.iter(at).map(drop)),
-    ("iter of a family", |db, cf, at| db.iter_cf(at, cf).map(drop)),
+    ("iter", |db, _, at| db.cursor_opt(at).map(drop)),
+    ("iter of a family", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
     ("get_async", |db, _, at| block_on(db.get_async(at, "k")).map(drop)),
     ("multi_get_async", |db, cf, at| {
         let keys = vec![(cf.clone(), b"k".to_vec())];
-        block_on(db.multi_get_cf_async(at, keys))?.pop().unwrap().map(drop)
+        block_on(db.multi_get_cf_async(at, keys)).pop().unwrap().map(drop)
     }),
 ];
 
@@ -238,7 +256,7 @@ fn handles_of_another_database_are_refused() {
         options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
         let db = Db::open(&options, DIR).unwrap();
         let family = db.create_column_family(&options.cf, "family").unwrap();
-        db.put(&SYNC, b"k", b"v").unwrap();
+        db.put_opt(&SYNC, b"k", b"v").unwrap();
         (db, family)
     };
     let ((ours, own), (theirs, foreign)) = (open(), open());
@@ -292,7 +310,7 @@ fn an_arena_block_of_any_size_works() {
         db.set_options(db.default_column_family(), &[("arena_block_size", &bytes.to_string())])
             .unwrap();
         for n in 0..3u8 {
-            db.put(&SYNC, &[n], b"v").unwrap();
+            db.put_opt(&SYNC, &[n], b"v").unwrap();
             flush(&db);
         }
         assert_eq!(contents(&db).len(), 3, "{bytes}");
@@ -300,7 +318,7 @@ fn an_arena_block_of_any_size_works() {
         drop(db);
         options.cf.arena_block_size = bytes;
         let db = Db::open(&options, DIR).unwrap();
-        db.put(&SYNC, b"more", b"v").unwrap();
+        db.put_opt(&SYNC, b"more", b"v").unwrap();
         assert_eq!(contents(&db).len(), 4, "{bytes}");
         db.close().unwrap();
     }

@@ -108,7 +108,7 @@ fn a_flush_is_told_from_seal_to_end() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |_| ());
     fill(&db, 0..100, "v");
-    db.delete(&WriteOptions::default(), b"gone").unwrap();
+    db.delete_opt(&WriteOptions::default(), b"gone").unwrap();
     flush(&db);
     recorder.wait_for("flush end");
     recorder.wait_for("sealed 101");

@@ -47,7 +47,7 @@ impl EventListener for FlushesAtOnce {
     fn on_background_error(&self, _: BackgroundErrorReason, _: &Error) {
         let Some((db, other)) = self.of.get() else { return };
         let (db, other) = (Arc::clone(db), other.clone());
-        let flush = move || db.flush_cfs(&FlushOptions::default(), &[&other]).is_ok();
+        let flush = move || db.flush_cfs_opt(&FlushOptions::default(), &[&other]).is_ok();
         let done = thread::spawn("flush", flush).join().unwrap();
         self.done.get_or_init(|| done);
     }
@@ -61,8 +61,8 @@ fn a_flush_of_one_family_does_not_forget_that_the_log_failed() {
     options.db.listeners.push(Arc::clone(&listener) as Arc<dyn EventListener>);
     let (db, other) = open(&options);
     let db = Arc::new(db);
-    db.put(&WriteOptions::default(), b"a", b"1").unwrap();
-    db.put_cf(&WriteOptions::default(), &other, b"b", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &other, b"b", b"1").unwrap();
     assert!(listener.of.set((Arc::clone(&db), other)).is_ok());
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
     db.flush_wal(false).unwrap_err();
@@ -73,7 +73,7 @@ fn a_flush_of_one_family_does_not_forget_that_the_log_failed() {
     let mut again = self::options(&copy);
     again.db.listeners.clear();
     let (reopened, _) = open(&again);
-    let found = reopened.get(&ReadOptions::default(), b"a").unwrap();
+    let found = reopened.get_opt(&ReadOptions::default(), b"a").unwrap();
     assert!(!promised || found.is_some(), "promised, and gone");
     assert!(!promised, "the log has failed, and nobody resumed");
     db.resume().unwrap();
@@ -86,7 +86,7 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
         let fs = MemFs::new(1);
         let (db, _) = open(&options(&fs));
         let db = Arc::new(db);
-        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
         db.flush_wal(false).unwrap_err();
         // The resume is at the table that is to hold what the log lost.
@@ -99,7 +99,7 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
             let flushed = db.flush_wal(sync);
             let copy = fs.crashed_copy(1, CrashMode::PROCESS);
             let (reopened, _) = open(&options(&copy));
-            let found = reopened.get(&ReadOptions::default(), b"a").unwrap();
+            let found = reopened.get_opt(&ReadOptions::default(), b"a").unwrap();
             assert!(found.is_none(), "the test comes too late");
             assert!(flushed.is_err(), "promised with sync {sync}, and gone");
         }
@@ -107,7 +107,7 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
         db.flush_wal(false).unwrap();
         let copy = fs.crashed_copy(1, CrashMode::PROCESS);
         let (reopened, _) = open(&options(&copy));
-        assert!(reopened.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        assert!(reopened.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
@@ -119,13 +119,14 @@ fn no_files_are_deleted_for_good_while_a_failed_log_is_being_left() {
         let (db, _) = open(&options(&fs));
         let db = Arc::new(db);
         let cf = db.default_column_family();
-        let is_in = |db: &Db, key: &[u8]| db.get(&ReadOptions::default(), key).unwrap().is_some();
+        let is_in =
+            |db: &Db, key: &[u8]| db.get_opt(&ReadOptions::default(), key).unwrap().is_some();
         let after_a_crash = || open(&options(&fs.crashed_copy(1, CrashMode::UNSYNCED))).0;
-        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
         let down =
             CompactRangeOptions { change_level: true, target_level: 3, ..Default::default() };
         db.compact_range(&down, None, None).unwrap();
-        db.put(&WriteOptions::default(), b"b", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"b", b"1").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
         db.flush_wal(false).unwrap_err();
         let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
@@ -155,7 +156,7 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
             let fs = MemFs::new(1);
             let (db, _) = open(&options(&fs));
             let db = Arc::new(db);
-            db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+            db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
             fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
             db.flush_wal(false).unwrap_err();
             if manifest_fails {
@@ -174,7 +175,7 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
             drop(db);
             fs.clear_faults();
             let (reopened, _) = open(&options(&fs));
-            let found = reopened.get(&ReadOptions::default(), b"a").unwrap();
+            let found = reopened.get_opt(&ReadOptions::default(), b"a").unwrap();
             assert_eq!(found.is_none(), manifest_fails, "not what the test is about");
             assert_eq!(closed.is_err(), manifest_fails, "{closed:?}");
         });
@@ -196,9 +197,9 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
         let third = db.create_column_family(&ColumnFamilyOptions::default(), "third").unwrap();
         let compacted = third.clone();
         let put = |cf: &ColumnFamily| {
-            db.put_cf(&WriteOptions::default(), cf, b"a", b"1").unwrap();
+            db.put_cf_opt(&WriteOptions::default(), cf, b"a", b"1").unwrap();
         };
-        let flush = |cf: &ColumnFamily| db.flush_cfs(&FlushOptions::default(), &[cf]).unwrap();
+        let flush = |cf: &ColumnFamily| db.flush_cfs_opt(&FlushOptions::default(), &[cf]).unwrap();
         put(&third);
         flush(&third);
         put(&third);
@@ -219,14 +220,14 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
         // the other needs an older one.
         stall(5);
         let at_once = FlushOptions { wait: false, allow_write_stall: true };
-        db.flush_cfs(&at_once, &[db.default_column_family()]).unwrap();
+        db.flush_cfs_opt(&at_once, &[db.default_column_family()]).unwrap();
         thread::sleep(Duration::from_secs(1));
         let mut batch = WriteBatch::new();
         batch.put_cf(0, b"refused", b"1");
         batch.put_cf(other.id(), b"refused", b"1");
         fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Eio));
         let sync = WriteOptions { sync: true, ..WriteOptions::default() };
-        db.write(&sync, &mut batch).unwrap_err();
+        db.write_opt(&sync, &mut batch).unwrap_err();
         fs.add_fault(FaultRule::once(FaultOp::Create, "*MANIFEST-*", 0, Fault::Eio));
         db.resume().unwrap_err();
         assert!(!compaction.is_finished(), "the test comes too late");
@@ -237,12 +238,13 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
         let all = ["default", "other", "third"]
             .map(|name| pumice::ColumnFamilyDescriptor::new(name, ColumnFamilyOptions::default()));
         let (reopened, cfs) = Db::open_cf(&again.db, DIR, &all).unwrap();
-        let found =
-            |cf, key: &[u8]| reopened.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+        let found = |cf, key: &[u8]| {
+            reopened.get_cf_opt(&ReadOptions::default(), cf, key).unwrap().is_some()
+        };
         assert!(cfs.iter().all(|cf| found(cf, b"a")));
         assert_eq!(found(&cfs[0], b"refused"), found(&cfs[1], b"refused"), "half of the batch");
         db.resume().unwrap();
-        db.write(&sync, &mut batch).unwrap();
+        db.write_opt(&sync, &mut batch).unwrap();
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
@@ -269,16 +271,16 @@ fn an_error_told_of_too_late_stops_nobody() {
         options.db.listeners.push(Arc::new(SlowToTell::default()));
         let (db, _) = open(&options);
         let db = Arc::new(db);
-        db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
         let late = Arc::clone(&db);
         let late = thread::spawn("late", move || late.flush_wal(false));
         thread::sleep(Duration::from_secs(1));
         db.flush_wal(false).unwrap_err();
         db.resume().unwrap();
-        db.put(&WriteOptions::default(), b"b", b"2").unwrap();
+        db.put_opt(&WriteOptions::default(), b"b", b"2").unwrap();
         late.join().unwrap().unwrap_err();
-        db.put(&WriteOptions::default(), b"c", b"3").unwrap();
+        db.put_opt(&WriteOptions::default(), b"c", b"3").unwrap();
         db.close().unwrap();
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");

@@ -44,9 +44,9 @@ fn cold_database(dir: &Path, keys: usize) -> (Options, Db) {
     options.cf.table_factory.no_block_cache = true;
     let db = Db::open(&options, dir).unwrap();
     for n in 0..keys {
-        db.put(&WriteOptions::default(), &key(n), &value(n)).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), &value(n)).unwrap();
     }
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     (options, db)
 }
 
@@ -68,7 +68,7 @@ fn a_thousand_synced_writers_share_their_syncs() {
                 runtime.spawn("writer", move || {
                     for n in 0..EACH {
                         let n = writer * EACH + n;
-                        db.put(&sync, &key(n), &value(n)).unwrap();
+                        db.put_opt(&sync, &key(n), &value(n)).unwrap();
                     }
                 })
             })
@@ -86,7 +86,7 @@ fn a_thousand_synced_writers_share_their_syncs() {
         db.close().unwrap();
         let db = Db::open(&options, &dir).unwrap();
         for n in 0..WRITERS * EACH {
-            let found = db.get(&ReadOptions::default(), &key(n)).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), &key(n)).unwrap();
             assert_eq!(found.as_deref(), Some(&value(n)[..]), "key {n}");
         }
         db.close().unwrap();
@@ -119,7 +119,7 @@ fn a_read_that_misses_gives_the_loop_to_others() {
             let during = (0..200).map(|n| {
                 let n = n * 13 % KEYS;
                 let before = seen.load(SeqCst);
-                let found = reader.get(&ReadOptions::default(), &key(n)).unwrap();
+                let found = reader.get_opt(&ReadOptions::default(), &key(n)).unwrap();
                 assert_eq!(found.as_deref(), Some(&value(n)[..]));
                 seen.load(SeqCst) - before
             });
@@ -147,22 +147,22 @@ fn everything_at_once_on_fibers_and_threads() {
         let read = ReadOptions { readahead_size: (worker % 3) << 14, ..ReadOptions::default() };
         let from = worker * 397 % (KEYS - 200);
         let keys: Vec<_> = (0..16).map(|n| key((from + n * 211) % KEYS)).collect();
-        for (n, found) in db.multi_get(&read, &keys).into_iter().enumerate() {
+        for (n, found) in db.multi_get_opt(&read, &keys).into_iter().enumerate() {
             assert_eq!(found.unwrap().as_deref(), Some(&value((from + n * 211) % KEYS)[..]));
         }
-        db.put(&WriteOptions::default(), format!("own{worker}").as_bytes(), b"x").unwrap();
-        let mut iter = db.iter(&read).unwrap();
+        db.put_opt(&WriteOptions::default(), format!("own{worker}").as_bytes(), b"x").unwrap();
+        let mut iter = db.cursor_opt(&read).unwrap();
         iter.seek(&key(from));
         for n in from..from + 150 {
-            assert_eq!((iter.key(), iter.value()), (&key(n)[..], &value(n)[..]));
+            assert_eq!((iter.key().unwrap(), iter.value().unwrap()), (&key(n)[..], &value(n)[..]));
             iter.next();
         }
         for n in (from + 100..from + 150).rev() {
             iter.prev();
-            assert_eq!(iter.key(), key(n));
+            assert_eq!(iter.key().unwrap(), key(n));
         }
         iter.status().unwrap();
-        assert!(db.get(&read, format!("own{worker}").as_bytes()).unwrap().is_some());
+        assert!(db.get_opt(&read, format!("own{worker}").as_bytes()).unwrap().is_some());
     };
     let fibers: Vec<_> = (0..60)
         .map(|worker| {
@@ -204,7 +204,7 @@ fn close_ends_what_fibers_wait_for() {
             runtime.spawn("writer", move || {
                 for n in 0.. {
                     let key = format!("{writer}:{n}");
-                    match db.put(&WriteOptions::default(), key.as_bytes(), &[7; 1000]) {
+                    match db.put_opt(&WriteOptions::default(), key.as_bytes(), &[7; 1000]) {
                         Ok(()) => done.fetch_add(1, SeqCst),
                         Err(error) => return error.kind(),
                     };
@@ -216,7 +216,7 @@ fn close_ends_what_fibers_wait_for() {
     let flusher = {
         let db = db.clone();
         let wait = FlushOptions { allow_write_stall: true, wait: true };
-        runtime.spawn("flusher", move || db.flush(&wait).map_err(|error| error.kind()))
+        runtime.spawn("flusher", move || db.flush_opt(&wait).map_err(|error| error.kind()))
     };
     // Writes have stopped when two memtables are full; then nothing moves any more.
     while db.property_int("rocksdb.is-write-stopped") != Some(1) {
@@ -226,7 +226,7 @@ fn close_ends_what_fibers_wait_for() {
     let closer = {
         let db = db.clone();
         runtime.spawn("closer", move || {
-            let refused = db.put(&impatient, b"k", b"v").unwrap_err();
+            let refused = db.put_opt(&impatient, b"k", b"v").unwrap_err();
             (refused.kind(), db.close().map_err(|error| error.kind()))
         })
     };
@@ -238,7 +238,7 @@ fn close_ends_what_fibers_wait_for() {
     drop((runtime, db));
     let db = Db::open(&options, &dir).unwrap();
     let written = done.load(SeqCst);
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     let mut found = 0;
     while iter.valid() {

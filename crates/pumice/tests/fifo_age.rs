@@ -156,8 +156,8 @@ fn an_opened_database_goes_on() {
         sleep(Duration::from_secs(HOUR / 2));
         let second = one_file(&db, 1);
         let other = db.create_column_family(&fifo(&fs, 3 * HOUR).cf, "other").unwrap();
-        db.put_cf(&WriteOptions::default(), &other, b"key", b"value").unwrap();
-        db.flush_cfs(&FlushOptions::default(), &[&other]).unwrap();
+        db.put_cf_opt(&WriteOptions::default(), &other, b"key", b"value").unwrap();
+        db.flush_cfs_opt(&FlushOptions::default(), &[&other]).unwrap();
         db.close().unwrap();
         drop((other, db));
         sleep(Duration::from_secs(HOUR / 2 + 60));

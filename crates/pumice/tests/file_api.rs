@@ -208,7 +208,7 @@ fn files_that_cannot_be_compacted_are_named() {
     let db = Db::open(&options, DIR).unwrap();
     let cf = db.default_column_family();
     let how = CompactFilesOptions::default();
-    db.put(&WriteOptions::default(), b"a", b"b").unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap();
     to_level(&db, 2);
     let name = names(&db, 2).remove(0);
     let refused = |names: &[&str], level: i32| {
@@ -308,11 +308,11 @@ fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     mem.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST-*", 0, Fault::Eio));
     db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap_err();
     assert_eq!(*told.0.lock(), [BackgroundErrorReason::ManifestWrite]);
-    let error = db.put(&WriteOptions::default(), b"a", b"b").unwrap_err();
+    let error = db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap_err();
     assert_eq!(error.severity(), Severity::Fatal, "{error}");
     assert_eq!((levels(&db), contents(&db).len()), (before, 500));
     db.resume().unwrap();
-    db.put(&WriteOptions::default(), b"a", b"b").unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap();
     db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
     assert_eq!(contents(&db).len(), 1);
     db.close().unwrap();

@@ -41,7 +41,7 @@ fn fill(db: &Db, cf: &ColumnFamily) {
     let mut rng = Rng::new(1);
     for n in 0..KEYS {
         let value = rng.bytes(10 << 10);
-        db.put_cf(&WriteOptions::default(), cf, &n.to_be_bytes(), &value).unwrap();
+        db.put_cf_opt(&WriteOptions::default(), cf, &n.to_be_bytes(), &value).unwrap();
     }
 }
 
@@ -52,14 +52,14 @@ fn count(fs: &MemFs, part: &str) -> usize {
 /// Fills the disk up: the next write fails.
 fn exhaust(fs: &MemFs, db: &Db) {
     fs.set_quota(Some(fs.used_bytes() + 5000));
-    let put = db.put(&WriteOptions::default(), b"refused", &[b'x'; 10_000]);
+    let put = db.put_opt(&WriteOptions::default(), b"refused", &[b'x'; 10_000]);
     assert!(put.unwrap_err().is_no_space());
 }
 
 /// Waits for the next automatic recovery.
 fn assert_resumes(db: &Db) {
     for _ in 0..100 {
-        if db.put(&WriteOptions::default(), b"after", b"1").is_ok() {
+        if db.put_opt(&WriteOptions::default(), b"after", b"1").is_ok() {
             return;
         }
         thread::sleep(Duration::from_secs(1));
@@ -82,7 +82,7 @@ fn a_failed_recovery_does_not_eat_the_space_that_is_freed() {
         for portion in 1.. {
             fs.set_quota(Some(full + portion * PORTION));
             thread::sleep(Duration::from_secs(5));
-            if db.put(&WriteOptions::default(), b"after", b"1").is_ok() {
+            if db.put_opt(&WriteOptions::default(), b"after", b"1").is_ok() {
                 break;
             }
             let eaten = fs.used_bytes() - full;
@@ -90,7 +90,7 @@ fn a_failed_recovery_does_not_eat_the_space_that_is_freed() {
             assert!(portion * PORTION < tables + 2 * PORTION, "no recovery");
         }
         for cf in families {
-            let found = db.get_cf(&ReadOptions::default(), cf, &0u32.to_be_bytes()).unwrap();
+            let found = db.get_cf_opt(&ReadOptions::default(), cf, &0u32.to_be_bytes()).unwrap();
             assert!(found.is_some());
         }
         db.close().unwrap();
@@ -107,7 +107,7 @@ fn recoveries_that_cannot_write_the_manifest_leave_no_tables() {
             let db = Db::open(&options, DIR).unwrap();
             fill(&db, db.default_column_family());
             fs.add_fault(FaultRule::always(op, glob, Fault::Eio));
-            db.flush(&FlushOptions::default()).unwrap_err();
+            db.flush_opt(&FlushOptions::default()).unwrap_err();
             thread::sleep(Duration::from_secs(60));
             assert!(count(fs, ".sst") <= 1, "{} tables, {glob}", count(fs, ".sst"));
             if op == FaultOp::Write {
@@ -133,7 +133,7 @@ fn a_compaction_that_the_manifest_does_not_take_leaves_no_tables() {
         let db = Db::open(&options, DIR).unwrap();
         for _ in 0..2 {
             fill(&db, db.default_column_family());
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
         fs.add_fault(FaultRule::once(FaultOp::Write, "*MANIFEST-*", 0, Fault::Eio));
         db.compact_range(&Default::default(), None, None).unwrap_err();
@@ -154,9 +154,9 @@ fn dropping_a_family_is_a_way_out_of_a_full_disk() {
             let db = Db::open(&options, DIR).unwrap();
             let big = db.create_column_family(&ColumnFamilyOptions::default(), "big").unwrap();
             fill(&db, &big);
-            db.flush_cfs(&FlushOptions::default(), &[&big]).unwrap();
+            db.flush_cfs_opt(&FlushOptions::default(), &[&big]).unwrap();
             let value = Rng::new(2).bytes(50_000);
-            db.put(&WriteOptions::default(), b"a", &value).unwrap();
+            db.put_opt(&WriteOptions::default(), b"a", &value).unwrap();
             thread::sleep(Duration::from_secs(1)); // The log of what is flushed is deleted.
             exhaust(fs, &db);
             // Room for a record of the MANIFEST and what the attempts say in LOG, no more.
@@ -179,9 +179,9 @@ fn dropping_a_family_is_a_way_out_of_a_full_disk() {
             assert_eq!(newest_options(fs).matches("[CFOptions").count(), 1, "big is not listed");
             db.close().unwrap();
             let db = Db::open(&options, DIR).unwrap();
-            let found = db.get(&ReadOptions::default(), b"a").unwrap();
+            let found = db.get_opt(&ReadOptions::default(), b"a").unwrap();
             assert_eq!(found.as_deref(), Some(&value[..]));
-            assert!(db.get(&ReadOptions::default(), b"after").unwrap().is_some());
+            assert!(db.get_opt(&ReadOptions::default(), b"after").unwrap().is_some());
         });
     }
 }

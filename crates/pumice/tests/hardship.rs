@@ -26,11 +26,11 @@ fn options(fs: &MemFs) -> Options {
 }
 
 fn put(db: &Db, key: &str, value: &[u8]) -> pumice::Result<()> {
-    db.put(&WriteOptions::default(), key.as_bytes(), value)
+    db.put_opt(&WriteOptions::default(), key.as_bytes(), value)
 }
 
 fn flush(db: &Db) {
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
 }
 
 /// Runs `body` under a few schedules.
@@ -100,7 +100,7 @@ fn an_error_that_found_no_thread_is_recovered_from_after_the_next() {
             assert!(tries < 20, "nobody recovers: {error}");
             thread::sleep(Duration::from_secs(1));
         }
-        let found = db.get(&ReadOptions::default(), b"a").unwrap();
+        let found = db.get_opt(&ReadOptions::default(), b"a").unwrap();
         assert_eq!(found.as_deref(), Some(&b"3"[..]));
         db.close().unwrap();
     });
@@ -141,7 +141,7 @@ fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
                 within_a_minute(|| {
                     (0..100).find_map(|n| {
                         put(&db, "b", format!("{n}").as_bytes())
-                            .and_then(|()| db.flush(&FlushOptions::default()))
+                            .and_then(|()| db.flush_opt(&FlushOptions::default()))
                             .err()
                     })
                 })
@@ -153,7 +153,7 @@ fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
         let started = time::now_nanos();
         put(&db, "c", b"").unwrap_err();
         assert!(time::now_nanos() - started < SECOND);
-        drop(within_a_minute(|| db.flush(&FlushOptions::default())));
+        drop(within_a_minute(|| db.flush_opt(&FlushOptions::default())));
         within_a_minute(|| db.wait_for_compact(&Default::default())).unwrap_err();
         // It is tried again all the time: no more is needed than that the table can be read.
         fs.clear_faults();
@@ -164,7 +164,7 @@ fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
             thread::sleep(Duration::from_millis(100));
         }
         db.wait_for_compact(&Default::default()).unwrap();
-        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        assert!(db.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
         db.close().unwrap();
     });
 }
@@ -184,8 +184,8 @@ fn a_family_that_cannot_be_compacted_delays_no_other() {
         thread::sleep(Duration::from_secs(20));
         for n in 0..10 {
             let started = time::now_nanos();
-            db.put_cf(&WriteOptions::default(), &other, b"a", &[n]).unwrap();
-            db.flush_cfs(&FlushOptions::default(), &[&other]).unwrap();
+            db.put_cf_opt(&WriteOptions::default(), &other, b"a", &[n]).unwrap();
+            db.flush_cfs_opt(&FlushOptions::default(), &[&other]).unwrap();
             let tables = || db.property_int_cf(&other, "rocksdb.num-files-at-level0").unwrap();
             while tables() > 1 {
                 thread::sleep(Duration::from_millis(1));
@@ -209,10 +209,10 @@ fn a_family_dropped_during_its_compaction_delays_no_other() {
         for _ in 0..2 {
             // Enough keys for the compaction to look whether it is wanted.
             for n in 0..3000u32 {
-                db.put_cf(&WriteOptions::default(), &doomed, &n.to_be_bytes(), b"v").unwrap();
+                db.put_cf_opt(&WriteOptions::default(), &doomed, &n.to_be_bytes(), b"v").unwrap();
             }
             fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Stall(SECOND / 100)));
-            db.flush_cfs(&FlushOptions::default(), &[&doomed]).unwrap();
+            db.flush_cfs_opt(&FlushOptions::default(), &[&doomed]).unwrap();
         }
         thread::sleep(Duration::from_micros(sim::random_below(30_000)));
         db.drop_column_family(&doomed).unwrap();
@@ -251,10 +251,10 @@ fn a_compaction_loses_nothing_when_its_parts_get_no_threads() {
             }
             let read = |db: &Db| {
                 let mut all = Vec::new();
-                let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+                let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
                 cursor.seek_to_first();
                 while cursor.valid() {
-                    all.push((cursor.key().to_vec(), cursor.value().to_vec()));
+                    all.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
                     cursor.next();
                 }
                 cursor.status().unwrap();
@@ -279,9 +279,9 @@ fn a_close_does_not_report_as_lost_what_a_recovery_saves() {
         options.db.max_bgerror_resume_count = 0;
         let db = Arc::new(Db::open(&options, DIR).unwrap());
         let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
-        db.put(&unlogged, b"a", b"1").unwrap();
+        db.put_opt(&unlogged, b"a", b"1").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.sst", 0, Fault::Eio));
-        db.flush(&FlushOptions::default()).unwrap_err();
+        db.flush_opt(&FlushOptions::default()).unwrap_err();
         fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Stall(SECOND)));
         let resuming = Arc::clone(&db);
         let resume = thread::spawn("resume", move || resuming.resume());
@@ -290,7 +290,7 @@ fn a_close_does_not_report_as_lost_what_a_recovery_saves() {
         resume.join().unwrap().unwrap();
         drop(db);
         let db = Db::open(&options, DIR).unwrap();
-        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        assert!(db.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
         closed.unwrap();
     });
 }
@@ -305,8 +305,8 @@ fn nobody_waits_for_the_compaction_of_a_family_that_is_dropped() {
             let db = Db::open(&options, DIR).unwrap();
             let doomed = db.create_column_family(&options.cf, "doomed").unwrap();
             for _ in 0..2 {
-                db.put_cf(&WriteOptions::default(), &doomed, b"a", b"1").unwrap();
-                db.flush_cfs(&FlushOptions::default(), &[&doomed]).unwrap();
+                db.put_cf_opt(&WriteOptions::default(), &doomed, b"a", b"1").unwrap();
+                db.flush_cfs_opt(&FlushOptions::default(), &[&doomed]).unwrap();
             }
             if paused {
                 db.pause_background_work();
@@ -345,7 +345,7 @@ fn a_flush_waits_for_another_though_nothing_compacts() {
         fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Stall(10 * SECOND)));
         put(&db, "a", b"3").unwrap();
         let at_once = FlushOptions { wait: false, allow_write_stall: true };
-        db.flush(&at_once).unwrap();
+        db.flush_opt(&at_once).unwrap();
         put(&db, "a", b"4").unwrap();
         flush(&db);
         fs.clear_faults();
@@ -366,7 +366,7 @@ fn a_paced_writer_does_not_outwait_a_close() {
                 rate_limiter_priority: Some(IoPriority::User),
                 ..WriteOptions::default()
             };
-            paced.put(&user, b"a", &[b'x'; 200_000])
+            paced.put_opt(&user, b"a", &[b'x'; 200_000])
         });
         thread::sleep(Duration::from_secs(2));
         let started = time::now_nanos();
@@ -376,7 +376,7 @@ fn a_paced_writer_does_not_outwait_a_close() {
         assert!(writer.join().unwrap().unwrap_err().to_string().contains("closing"));
         drop(db);
         let db = Db::open(&self::options(fs), DIR).unwrap();
-        assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_none());
+        assert!(db.get_opt(&ReadOptions::default(), b"a").unwrap().is_none());
     });
 }
 

@@ -99,8 +99,8 @@ fn only_compactions_that_can_wait_are_lowered() {
     options.cf.compaction_filter = Some(Arc::clone(&gate) as Arc<dyn CompactionFilter>);
     let other = db.create_column_family(&options.cf, "other").unwrap();
     for _ in 0..4 {
-        db.put_cf(&Default::default(), &other, HELD, b"value").unwrap();
-        db.flush_cfs(&Default::default(), &[&other]).unwrap();
+        db.put_cf_opt(&Default::default(), &other, HELD, b"value").unwrap();
+        db.flush_cfs_opt(&Default::default(), &[&other]).unwrap();
     }
     gate.came.acquire(1);
     assert_ne!(db.property_int("rocksdb.actual-delayed-write-rate"), Some(0));

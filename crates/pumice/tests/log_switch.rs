@@ -33,7 +33,7 @@ fn logs(fs: &MemFs) -> Vec<u64> {
 
 /// Starts a new log and leaves the memtable unflushed: background work is paused.
 fn next_log(db: &Db) {
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
 }
 
 /// Three logs with a key each, nothing flushed; the process has died.
@@ -45,8 +45,8 @@ fn three_logs() -> MemFs {
         if key != b"a" {
             next_log(&db);
         }
-        db.put(&WriteOptions::default(), key, b"1").unwrap();
-        db.put(&WriteOptions::default(), key, b"2").unwrap();
+        db.put_opt(&WriteOptions::default(), key, b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), key, b"2").unwrap();
     }
     let left = fs.crashed_copy(1, CrashMode::PROCESS);
     db.continue_background_work().unwrap();
@@ -128,9 +128,9 @@ fn a_flushed_log_is_not_missed() {
     let (fs, _) = memory();
     let db = Db::open(&small(&fs), DIR).unwrap();
     for round in 0..4 {
-        db.put(&WriteOptions::default(), format!("key{round}").as_bytes(), b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), format!("key{round}").as_bytes(), b"1").unwrap();
         flush(&db);
-        db.put(&WriteOptions::default(), b"unflushed", &[round]).unwrap();
+        db.put_opt(&WriteOptions::default(), b"unflushed", &[round]).unwrap();
         let copy = fs.crashed_copy(1, CrashMode::PROCESS);
         let found = reopened(&copy, WalRecoveryMode::AbsoluteConsistency).unwrap();
         assert_eq!(found.len(), 2 + usize::from(round));
@@ -145,10 +145,10 @@ fn a_flushed_log_is_never_synced() {
     // Would fail the first sync of a log.
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Fsync(FsyncFailure::Durable)));
     for round in 0..5 {
-        db.put(&WriteOptions::default(), &[round], b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), &[round], b"1").unwrap();
         flush(&db);
     }
-    db.put(&SYNC, b"k", b"1").unwrap_err();
+    db.put_opt(&SYNC, b"k", b"1").unwrap_err();
 }
 
 /// A sync that cannot make an earlier log durable acknowledges nothing, and a resume loses nothing.
@@ -158,21 +158,21 @@ fn a_failed_sync_of_an_earlier_log_is_an_error() {
         let (fs, _) = memory();
         let db = Db::open(&small(&fs), DIR).unwrap();
         db.pause_background_work();
-        db.put(&WriteOptions::default(), b"first", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"first", b"1").unwrap();
         let first = *logs(&fs).last().unwrap();
         next_log(&db);
-        db.put(&WriteOptions::default(), b"second", b"1").unwrap();
+        db.put_opt(&WriteOptions::default(), b"second", b"1").unwrap();
         let fault = Fault::Fsync(FsyncFailure::ReadableThenLost);
         fs.add_fault(FaultRule::once(FaultOp::Sync, &format!("*{first:06}.log"), 0, fault));
         if by_sync_wal {
             db.sync_wal().unwrap_err();
         } else {
-            db.put(&SYNC, b"third", b"1").unwrap_err();
+            db.put_opt(&SYNC, b"third", b"1").unwrap_err();
         }
-        db.put(&WriteOptions::default(), b"fourth", b"1").unwrap_err();
+        db.put_opt(&WriteOptions::default(), b"fourth", b"1").unwrap_err();
         db.continue_background_work().unwrap();
         db.resume().unwrap();
-        db.put(&SYNC, b"fifth", b"1").unwrap();
+        db.put_opt(&SYNC, b"fifth", b"1").unwrap();
         let copy = fs.crashed_copy(1, CrashMode::UNSYNCED);
         let copy = Db::open(&small(&copy), DIR).unwrap();
         for key in [&b"first"[..], b"second", b"fifth"] {
@@ -188,9 +188,9 @@ fn a_second_family_waits_for_complete_logs() {
     let (fs, _) = memory();
     let db = Db::open(&small(&fs), DIR).unwrap();
     db.pause_background_work();
-    db.put(&WriteOptions::default(), b"first", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"first", b"1").unwrap();
     next_log(&db);
-    db.put(&WriteOptions::default(), b"second", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"second", b"1").unwrap();
     db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
     let copy = fs.crashed_copy(1, CrashMode::UNSYNCED);
     db.continue_background_work().unwrap();

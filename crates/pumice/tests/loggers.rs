@@ -39,9 +39,9 @@ fn life(fs: &MemFs, panics_at: u64, for_good: bool) -> u64 {
     let db = Db::open(&options, DIR).unwrap();
     let sync = WriteOptions { sync: true, ..WriteOptions::default() };
     for n in 0..KEYS {
-        db.put(&sync, &key(n), b"kept").unwrap();
+        db.put_opt(&sync, &key(n), b"kept").unwrap();
         if n % 80 == 79 {
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
     }
     db.compact_range(&pumice::CompactRangeOptions::default(), None, None).unwrap();

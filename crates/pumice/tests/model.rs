@@ -222,7 +222,7 @@ impl Test {
             self.update(&mut batch);
         }
         let sync = self.rng.one_in(8);
-        self.db.write(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch).unwrap();
+        self.db.write_opt(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch).unwrap();
         if let Some(history) = &mut self.history {
             if sync {
                 history.clear();
@@ -304,11 +304,11 @@ impl Test {
         // The second opening finds what the first one recovered.
         for _ in 0..2 {
             let db = Db::open(&options, "/model").unwrap();
-            let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+            let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
             let mut state = State::new();
             cursor.seek_to_first();
             while cursor.valid() {
-                state.insert(cursor.key().to_vec(), cursor.value().to_vec());
+                state.insert(cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec());
                 cursor.next();
             }
             cursor.status().unwrap();
@@ -334,7 +334,7 @@ impl Test {
                 0..=13 => self.write(),
                 20 => self.ingest(),
                 14 => {
-                    self.db.flush(&FlushOptions::default()).unwrap();
+                    self.db.flush_opt(&FlushOptions::default()).unwrap();
                     self.persisted();
                 }
                 15 => {
@@ -353,7 +353,7 @@ impl Test {
                 18 => {
                     // A crash while jobs run.
                     let options = FlushOptions { wait: false, allow_write_stall: true };
-                    self.db.flush(&options).unwrap();
+                    self.db.flush_opt(&options).unwrap();
                     self.check_crash();
                 }
                 _ => self.check_crash(),
@@ -380,7 +380,7 @@ impl Test {
                 let family = self.db.default_column_family();
                 self.db.set_options(family, &[("prefix_extractor", name)]).unwrap();
             }
-            0..=5 => self.db.flush(&FlushOptions::default()).unwrap(),
+            0..=5 => self.db.flush_opt(&FlushOptions::default()).unwrap(),
             6 | 7 => {
                 let force = self.rng.one_in(2);
                 let options = CompactRangeOptions {
@@ -426,10 +426,10 @@ impl Test {
         let mut keys: Vec<Vec<u8>> = (0..6).map(|_| self.key()).collect();
         keys.extend(state.keys().take(3).cloned());
         for key in &keys {
-            let found = self.db.get(&options, key).unwrap();
+            let found = self.db.get_opt(&options, key).unwrap();
             assert_eq!(found.as_deref(), state.get(key).map(|v| &v[..]), "get {key:?}");
         }
-        for (key, found) in keys.iter().zip(self.db.multi_get(&options, &keys)) {
+        for (key, found) in keys.iter().zip(self.db.multi_get_opt(&options, &keys)) {
             let found = found.unwrap();
             assert_eq!(found.as_deref(), state.get(key).map(|v| &v[..]), "multi_get {key:?}");
         }
@@ -457,13 +457,13 @@ impl Test {
         let mut rows: Vec<(Vec<u8>, Vec<u8>)> =
             state.into_iter().filter(|(k, _)| inside(k)).collect();
         rows.sort_by(|a, b| order.compare(&a.0, &b.0));
-        let mut cursor = self.db.iter(&options).unwrap();
+        let mut cursor = self.db.cursor_opt(&options).unwrap();
         // What happens after its creation must not show.
         for _ in 0..self.rng.uniform(4) {
             self.write();
         }
         if self.rng.one_in(8) {
-            self.db.flush(&FlushOptions::default()).unwrap();
+            self.db.flush_opt(&FlushOptions::default()).unwrap();
         }
         let mut walk = Walk { rows, prefix: None, extractor, order, at: None };
         let mut steps = Vec::new();
@@ -473,7 +473,7 @@ impl Test {
             steps.push((step, target.clone()));
             walk.step(step, &target, &mut cursor);
             cursor.status().unwrap();
-            let seen = cursor.valid().then(|| (cursor.key(), cursor.value()));
+            let seen = cursor.valid().then(|| (cursor.key().unwrap(), cursor.value().unwrap()));
             let wanted = walk.at.map(|at| (&walk.rows[at].0[..], &walk.rows[at].1[..]));
             assert_eq!(
                 seen,

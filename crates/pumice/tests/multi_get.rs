@@ -67,30 +67,31 @@ fn fill(options: &Options) -> (Db, Vec<pumice::ColumnFamily>) {
     for (number, cf) in cfs.iter().enumerate() {
         for n in 0..KEYS {
             let value = (n as u64 * 10 + number as u64).to_le_bytes();
-            db.put_cf(&write, cf, &key(n), &value.repeat(1 + n % 9)[..8 * (1 + n % 9)]).unwrap();
+            db.put_cf_opt(&write, cf, &key(n), &value.repeat(1 + n % 9)[..8 * (1 + n % 9)])
+                .unwrap();
         }
         for n in (0..KEYS).step_by(11) {
-            db.put_cf(&write, cf, &key(n), &5u64.to_le_bytes()).unwrap();
+            db.put_cf_opt(&write, cf, &key(n), &5u64.to_le_bytes()).unwrap();
         }
     }
-    db.flush_all(&Default::default()).unwrap();
+    db.flush_all_opt(&Default::default()).unwrap();
     for cf in &cfs {
         db.compact_range_cf(&Default::default(), cf, None, None).unwrap();
         for n in (0..KEYS).step_by(11) {
-            db.merge_cf(&write, cf, &key(n), &7u64.to_le_bytes()).unwrap();
+            db.merge_cf_opt(&write, cf, &key(n), &7u64.to_le_bytes()).unwrap();
         }
-        db.delete_range_cf(&write, cf, &key(500), &key(540)).unwrap();
+        db.delete_range_cf_opt(&write, cf, &key(500), &key(540)).unwrap();
     }
-    db.flush_all(&Default::default()).unwrap();
+    db.flush_all_opt(&Default::default()).unwrap();
     for cf in &cfs {
         for n in (0..KEYS).step_by(7) {
-            db.delete_cf(&write, cf, &key(n)).unwrap();
+            db.delete_cf_opt(&write, cf, &key(n)).unwrap();
         }
     }
-    db.flush_all(&Default::default()).unwrap();
+    db.flush_all_opt(&Default::default()).unwrap();
     for cf in &cfs {
         for n in (0..KEYS).step_by(33) {
-            db.merge_cf(&write, cf, &key(n), &1u64.to_le_bytes()).unwrap();
+            db.merge_cf_opt(&write, cf, &key(n), &1u64.to_le_bytes()).unwrap();
         }
     }
     (db, cfs)
@@ -121,11 +122,10 @@ fn multi_get_answers_as_get_does() {
             let asked: Vec<_> = keys.iter().map(|(cf, key)| (&cfs[*cf], &key[..])).collect();
             // With `cache_only` what is found depends on what is cached: ask one by one first.
             let expect = |read: &ReadOptions| -> Vec<_> {
-                asked.iter().map(|(cf, key)| plain(db.get_cf(read, cf, key))).collect()
+                asked.iter().map(|(cf, key)| plain(db.get_cf_opt(read, cf, key))).collect()
             };
             let before = read.cache_only.then(|| expect(&read));
-            let found: Vec<_> =
-                db.multi_get_cf(&read, &asked).unwrap().into_iter().map(plain).collect();
+            let found: Vec<_> = db.multi_get_cf_opt(&read, &asked).into_iter().map(plain).collect();
             let expected = before.unwrap_or_else(|| expect(&read));
             assert_eq!(found, expected, "{name}, round {round}, {keys:?}");
         }
@@ -147,7 +147,7 @@ fn each_block_is_read_once() {
     let added = || statistics.ticker(Ticker::BlockCacheDataAdd);
     let ask = |keys: Vec<Vec<u8>>| {
         let before = added();
-        let found = db.multi_get(&ReadOptions::default(), &keys);
+        let found = db.multi_get_opt(&ReadOptions::default(), &keys);
         assert!(found.into_iter().all(|value| value.unwrap().is_some()));
         added() - before
     };
@@ -177,7 +177,7 @@ fn an_error_is_the_answer_of_its_keys_only() {
     let keys: Vec<_> = [0, 1, 1000, 2000, 2, 2999].into_iter().map(key).collect();
     for _ in 0..2 {
         let found: Vec<_> =
-            db.multi_get(&ReadOptions::default(), &keys).into_iter().map(plain).collect();
+            db.multi_get_opt(&ReadOptions::default(), &keys).into_iter().map(plain).collect();
         let failed: Vec<bool> = found.iter().map(Result::is_err).collect();
         assert_eq!(failed, [true, true, false, false, true, false], "{found:?}");
         assert_eq!(found[0], Err(ErrorKind::Corruption));

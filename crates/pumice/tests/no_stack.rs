@@ -31,9 +31,9 @@ fn database(options: &mut Options, dir: &Path) -> (Arc<Runtime>, Db) {
     options.db.runtime = Some(Arc::clone(&runtime));
     let db = Db::open(options, dir).unwrap();
     for n in 0..KEYS {
-        db.put(&WriteOptions::default(), &key(n), &value(n)).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), &value(n)).unwrap();
     }
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     (runtime, db)
 }
 
@@ -69,7 +69,7 @@ fn multi_get_reads_by_itself() {
         for after in [0, 1, 2, 30] {
             for count in [1, 1000] {
                 refuse_stacks(after, count);
-                check(db.multi_get(&read, &keys));
+                check(db.multi_get_opt(&read, &keys));
                 let left = refuse_stacks(0, 0);
                 assert!(left < count, "{after} {count}: nothing was refused");
             }
@@ -115,9 +115,10 @@ fn futures(db: &Db) -> usize {
             is_refused(error);
         }
     }
-    match block_on(calls.2) {
-        Ok(found) => check(found),
-        Err(error) => is_refused(error),
+    let found = block_on(calls.2);
+    match found[0].clone_error() {
+        None => check(found),
+        Some(error) => is_refused(error),
     }
     if let Err(error) = block_on(calls.3) {
         is_refused(error);
@@ -160,7 +161,7 @@ fn futures_resolve_to_errors() {
 fn a_database_closes_behind_a_refused_call() {
     let (options, runtime, db) = in_memory();
     let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
-    db.put(&unlogged, b"unlogged", b"saved").unwrap();
+    db.put_opt(&unlogged, b"unlogged", b"saved").unwrap();
     let go = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&go);
     refuse(&runtime, 1, 1);
@@ -237,17 +238,17 @@ fn at_the_limit(dir: &Path) {
     // made among some free stacks first and then where there is none.
     for bytes in [0, 100 << 10, 300 << 10, 1 << 20, 3 << 20, 6 << 20] {
         limit_address_space(Some(bytes));
-        check(db.multi_get(&read, &keys));
+        check(db.multi_get_opt(&read, &keys));
         futures(&db);
         let release = Arc::new(Event::new());
         let holders = hold_all_stacks(&runtime, &release);
-        check(db.multi_get(&read, &keys));
+        check(db.multi_get_opt(&read, &keys));
         refused += futures(&db);
-        db.put(&WriteOptions::default(), b"at the limit", b"x").unwrap();
+        db.put_opt(&WriteOptions::default(), b"at the limit", b"x").unwrap();
         limit_address_space(None);
         release.set();
         holders.into_iter().for_each(|holder| holder.join().unwrap());
-        check(db.multi_get(&read, &keys));
+        check(db.multi_get_opt(&read, &keys));
         assert_eq!(futures(&db), 0);
     }
     assert!(refused > 0, "a stack was refused");
@@ -257,7 +258,7 @@ fn at_the_limit(dir: &Path) {
     limit_address_space(None);
     drop(runtime);
     let db = Db::open(&options, dir).unwrap();
-    check(db.multi_get(&read, &keys));
+    check(db.multi_get_opt(&read, &keys));
     db.close().unwrap();
     Db::destroy(&options, dir).unwrap();
 }

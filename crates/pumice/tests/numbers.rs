@@ -214,14 +214,14 @@ fn the_last_sequence_numbers_are_used_up() {
     let near = VersionEdit { last_sequence: Some(LAST_SEQUENCE_MAX - 2), ..Default::default() };
     append_edits(&shared, &[near]);
     let db = open(&options).unwrap();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     let mut two = WriteBatch::new();
     two.put(b"c", b"3");
     two.put(b"d", b"4");
-    let error = db.write(&SYNC, &mut two).unwrap_err();
+    let error = db.write_opt(&SYNC, &mut two).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Aborted, "no sequence number is left"));
-    db.put(&SYNC, b"b", b"2").unwrap();
-    assert!(db.put(&SYNC, b"e", b"5").is_err());
+    db.put_opt(&SYNC, b"b", b"2").unwrap();
+    assert!(db.put_opt(&SYNC, b"e", b"5").is_err());
     assert_eq!(contents(&db).len(), 52);
     db.close().unwrap();
     drop(db);
@@ -231,8 +231,8 @@ fn the_last_sequence_numbers_are_used_up() {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let snapshot = db.snapshot();
     let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-    assert_eq!(db.get(&read, b"b").unwrap().as_deref(), Some(&b"2"[..]));
-    assert!(db.put(&WriteOptions::default(), b"e", b"5").is_err());
+    assert_eq!(db.get_opt(&read, b"b").unwrap().as_deref(), Some(&b"2"[..]));
+    assert!(db.put_opt(&WriteOptions::default(), b"e", b"5").is_err());
     db.close().unwrap();
     drop(read);
     drop(db);
@@ -250,7 +250,7 @@ fn the_last_family_id_is_used_up() {
     let db = open(&options).unwrap();
     let last = db.create_column_family(&ColumnFamilyOptions::default(), "last").unwrap();
     assert_eq!(last.id(), COLUMN_FAMILY_ID_MAX);
-    db.put_cf(&SYNC, &last, b"k", b"v").unwrap();
+    db.put_cf_opt(&SYNC, &last, b"k", b"v").unwrap();
     let error = db.create_column_family(&ColumnFamilyOptions::default(), "none").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Aborted, "{error}");
     drop(last);
@@ -258,7 +258,7 @@ fn the_last_family_id_is_used_up() {
     drop(db);
     let db = open(&options).unwrap();
     let last = db.column_family("last").unwrap();
-    assert!(db.get_cf(&ReadOptions::default(), &last, b"k").unwrap().is_some());
+    assert!(db.get_cf_opt(&ReadOptions::default(), &last, b"k").unwrap().is_some());
     db.close().unwrap();
 }
 

@@ -15,7 +15,7 @@ type Calls = Arc<pumice_port::sync::Mutex<Vec<(u64, u64, bool)>>>;
 
 fn filled(db: &Db, mebibytes: usize) {
     for n in 0..mebibytes * 16 {
-        db.put(&WriteOptions::default(), &key(n), &[b'v'; 64 << 10]).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), &[b'v'; 64 << 10]).unwrap();
     }
 }
 
@@ -43,7 +43,7 @@ fn range_syncs(text: &str, change: &[(&str, &str)]) -> [Vec<(u64, u64, bool)>; 2
         db.set_db_options(change).unwrap();
     }
     filled(&db, 4);
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     db.close().unwrap();
     calls.map(|calls| calls.lock().clone())
 }

@@ -27,7 +27,7 @@ fn key(n: u64) -> Vec<u8> {
 
 fn fill(db: &Db, keys: u64) {
     for n in 0..keys {
-        db.put(&WriteOptions::default(), &key(n), &[b'v'; 100]).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), &[b'v'; 100]).unwrap();
     }
 }
 
@@ -65,9 +65,9 @@ fn built_with(threads: u32) -> (Vec<(Ticker, u64)>, u64) {
     for round in 0..4u64 {
         for n in 0..5000 {
             let value = format!("value {} of round {round} ", n * 7).repeat(5);
-            db.put(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
+            db.put_opt(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
         }
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let files = db.live_files_metadata();
@@ -108,12 +108,13 @@ fn paranoid_file_checks_accept_good_files() {
     let db = Db::open(&options, "/db").unwrap();
     for round in 0..4 {
         fill(&db, 500);
-        db.delete_range(&WriteOptions::default(), &key(round * 50), &key(round * 50 + 30)).unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.delete_range_opt(&WriteOptions::default(), &key(round * 50), &key(round * 50 + 30))
+            .unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
-    assert!(db.get(&ReadOptions::default(), &key(151)).unwrap().is_none());
-    assert!(db.get(&ReadOptions::default(), &key(181)).unwrap().is_some());
+    assert!(db.get_opt(&ReadOptions::default(), &key(151)).unwrap().is_none());
+    assert!(db.get_opt(&ReadOptions::default(), &key(181)).unwrap().is_some());
     db.close().unwrap();
 }
 
@@ -128,9 +129,9 @@ fn paranoid_file_checks_read_the_file_before_it_is_used() {
         // The new table is opened in any case, by one read of its end.
         let rule = FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio);
         fs.add_fault(FaultRule { skip: 1, ..rule });
-        assert_eq!(db.flush(&FlushOptions::default()).is_err(), paranoid);
+        assert_eq!(db.flush_opt(&FlushOptions::default()).is_err(), paranoid);
         fs.clear_faults();
-        assert!(db.get(&ReadOptions::default(), &key(7)).unwrap().is_some());
+        assert!(db.get_opt(&ReadOptions::default(), &key(7)).unwrap().is_some());
         db.resume().unwrap();
         db.close().unwrap();
     }
@@ -144,11 +145,11 @@ fn automatic_resume_can_be_switched_off() {
     let db = Db::open(&options, "/db").unwrap();
     fill(&db, 100);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.sst", 0, Fault::Eio));
-    db.flush(&FlushOptions::default()).unwrap_err();
+    db.flush_opt(&FlushOptions::default()).unwrap_err();
     pumice_port::thread::sleep(std::time::Duration::from_millis(50));
-    db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
+    db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err();
     db.resume().unwrap();
-    db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
     db.close().unwrap();
 }
 
@@ -177,16 +178,19 @@ fn skips_and_seeks_show_the_same() {
         let mut snapshots = Vec::new();
         for round in 0..20u8 {
             for n in 0..10 {
-                db.put(&WriteOptions::default(), &key(n), &[round]).unwrap();
+                db.put_opt(&WriteOptions::default(), &key(n), &[round]).unwrap();
             }
             snapshots.push(db.snapshot());
         }
         for (round, snapshot) in snapshots.into_iter().enumerate() {
             let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-            let mut iter = db.iter(&read).unwrap();
+            let mut iter = db.cursor_opt(&read).unwrap();
             iter.seek_to_first();
             for n in 0..10 {
-                assert_eq!((iter.key(), iter.value()), (&key(n)[..], &[round as u8][..]));
+                assert_eq!(
+                    (iter.key().unwrap(), iter.value().unwrap()),
+                    (&key(n)[..], &[round as u8][..])
+                );
                 iter.next();
             }
             assert!(!iter.valid());
@@ -205,13 +209,13 @@ fn a_compaction_inside_level_0_is_not_split() {
     let db = Db::open(&options, "/db").unwrap();
     // So much below that L0 is merged in itself.
     fill(&db, 20_000);
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     // The first of the two is larger, so a cut by bytes falls between them.
     let large: Vec<u8> = (0..200).collect();
     for (n, value) in [(7, &large[..]), (1007, b"v")] {
-        db.put(&WriteOptions::default(), &key(n), value).unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), value).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     let wait = WaitForCompactOptions { timeout_micros: 600_000_000, ..Default::default() };
     db.wait_for_compact(&wait).unwrap();
@@ -233,10 +237,10 @@ fn cached_with(prepopulate: &str) -> [u64; 3] {
     options.set("block_based_table_factory", &table).unwrap();
     let db = Db::open(&options, "/db").unwrap();
     fill(&db, 3000);
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     let added = statistics.ticker(Ticker::BlockCacheDataBytesInsert);
     for n in 0..3000 {
-        assert!(db.get(&ReadOptions::default(), &key(n)).unwrap().is_some());
+        assert!(db.get_opt(&ReadOptions::default(), &key(n)).unwrap().is_some());
     }
     let missed = statistics.ticker(Ticker::BlockCacheMiss);
     assert!(statistics.ticker(Ticker::BlockCacheHit) > 3000);
@@ -277,7 +281,7 @@ fn samples_estimate_what_other_codecs_would_save() {
     };
     let flush = || {
         fill(&db, 2000);
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     };
     flush();
     let (data, fast, slow) = sizes();
@@ -311,9 +315,9 @@ fn sizes_with(is_upper_bound: bool, compression_opts: &str) -> Vec<u64> {
     let mut rng = pumice_base::random::Rng::new(3);
     for round in 0..2 {
         for n in (round..100_000).step_by(2) {
-            db.put(&WriteOptions::default(), &key(n), &rng.bytes(8)).unwrap();
+            db.put_opt(&WriteOptions::default(), &key(n), &rng.bytes(8)).unwrap();
         }
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let mut files = db.live_files_metadata();
@@ -353,7 +357,7 @@ fn many_range_deletions_make_a_memtable_full() {
     let db = Db::open(&options, "/db").unwrap();
     let delete = |from: u64, count: u64| {
         for n in from..from + count {
-            db.delete_range(&WriteOptions::default(), &key(n), &key(n + 1)).unwrap();
+            db.delete_range_opt(&WriteOptions::default(), &key(n), &key(n + 1)).unwrap();
         }
     };
     let tables = || {
@@ -369,18 +373,18 @@ fn many_range_deletions_make_a_memtable_full() {
     delete(20, 1);
     assert_eq!(tables(), [20]);
     delete(21, 19);
-    assert!(db.get(&ReadOptions::default(), &key(39)).unwrap().is_none());
+    assert!(db.get_opt(&ReadOptions::default(), &key(39)).unwrap().is_none());
     delete(40, 1);
     assert_eq!(tables(), [20, 20]);
     db.set_options(db.default_column_family(), &[("memtable_max_range_deletions", "0")]).unwrap();
     delete(41, 19);
-    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    db.put_opt(&WriteOptions::default(), b"next", b"value").unwrap();
     assert_eq!(tables(), [20, 20, 20], "the present memtable had its limit already");
     delete(60, 39);
-    db.put(&WriteOptions::default(), b"next", b"value").unwrap();
+    db.put_opt(&WriteOptions::default(), b"next", b"value").unwrap();
     assert_eq!(tables(), [20, 20, 20]);
-    assert!(db.get(&ReadOptions::default(), &key(98)).unwrap().is_none());
-    assert!(db.get(&ReadOptions::default(), &key(99)).unwrap().is_some());
+    assert!(db.get_opt(&ReadOptions::default(), &key(98)).unwrap().is_none());
+    assert!(db.get_opt(&ReadOptions::default(), &key(99)).unwrap().is_some());
     db.close().unwrap();
 }
 
@@ -395,7 +399,7 @@ fn paranoid_checks_decide_what_damage_stops() {
         let db = Db::open(&options, "/db").unwrap();
         for _ in 0..2 {
             fill(&db, 1000);
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
         let oldest = db.live_files_metadata().iter().map(|file| file.file_number).min().unwrap();
         db.close().unwrap();
@@ -406,9 +410,9 @@ fn paranoid_checks_decide_what_damage_stops() {
         let db = Db::open(&options, "/db").unwrap();
         let compacted = db.compact_range(&CompactRangeOptions::default(), None, None);
         assert!(compacted.unwrap_err().is_corruption());
-        let written = db.put(&WriteOptions::default(), b"new", b"value");
+        let written = db.put_opt(&WriteOptions::default(), b"new", b"value");
         assert_eq!(written.is_err(), paranoid);
-        assert_eq!(db.flush(&FlushOptions::default()).is_err(), paranoid);
+        assert_eq!(db.flush_opt(&FlushOptions::default()).is_err(), paranoid);
         drop(db.close());
     }
 }

@@ -62,7 +62,7 @@ fn missing_families_are_created_on_request() {
     assert!(refused.message().contains("olumn famil"), "{refused}");
     options.db.create_missing_column_families = true;
     let (db, handles) = Db::open_cf(&options.db, DIR, &families).unwrap();
-    db.put_cf(&WriteOptions::default(), &handles[1], b"k", b"v").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &handles[1], b"k", b"v").unwrap();
     db.close().unwrap();
 }
 
@@ -179,7 +179,7 @@ fn memtables_of_all_families_have_a_limit() {
         let other = db.create_column_family(&options.cf, "other").unwrap();
         for n in 0..3000 {
             let cf = if n % 2 == 0 { &other } else { db.default_column_family() };
-            db.put_cf(&WriteOptions::default(), cf, &key(n), &[b'v'; 1000]).unwrap();
+            db.put_cf_opt(&WriteOptions::default(), cf, &key(n), &[b'v'; 1000]).unwrap();
         }
         db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
         let count = db.live_files_metadata().len();
@@ -200,7 +200,7 @@ fn unlogged_writes_are_flushed_by_a_close() {
         let value = avoid.to_string();
         db.set_db_options(&[("avoid_flush_during_shutdown", value.as_str())]).unwrap();
         let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
-        db.put(&unlogged, b"k", b"v").unwrap();
+        db.put_opt(&unlogged, b"k", b"v").unwrap();
         db.close().unwrap();
         let again = saved(&fs);
         assert_eq!(again.db.avoid_flush_during_shutdown, avoid);
@@ -311,7 +311,7 @@ fn a_foreign_table_of_the_same_size_is_found() {
         fs.remove(tables[0].as_ref()).unwrap();
         pumice_env::write_file(&*fs, tables[0].as_ref(), &foreign, true).unwrap();
         let found = Db::open(&options, "/a").and_then(|db| {
-            let found = db.get(&ReadOptions::default(), &key(3)).map(|v| v.map(|v| v.to_vec()));
+            let found = db.get_opt(&ReadOptions::default(), &key(3)).map(|v| v.map(|v| v.to_vec()));
             db.close().unwrap();
             found
         });
@@ -331,13 +331,13 @@ fn recovery_from_an_error_is_tried_again_after_its_interval() {
         let db = Db::open(&options, DIR).unwrap();
         fill(&db, 0..10, "value");
         fs.add_fault(FaultRule::always(FaultOp::Sync, "*.sst", Fault::Eio));
-        db.flush(&pumice::FlushOptions::default()).unwrap_err();
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap_err();
         sleep(Duration::from_secs(1));
         fs.clear_faults();
         sleep(Duration::from_secs(10));
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err();
         sleep(Duration::from_secs(60));
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         db.close().unwrap();
     });
 }
@@ -378,7 +378,7 @@ fn levels_with(text: &str) -> [(u64, Vec<u64>); 3] {
     for _ in 0..2 {
         for first in 0..2 {
             for n in (first..1500).step_by(2) {
-                db.put(&WriteOptions::default(), &key(n), &[b'v'; 1000]).unwrap();
+                db.put_opt(&WriteOptions::default(), &key(n), &[b'v'; 1000]).unwrap();
             }
             flush(&db);
         }

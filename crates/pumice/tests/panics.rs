@@ -91,21 +91,24 @@ impl Test {
         for round in 0..3 {
             for n in 0..KEYS {
                 let (key, value) = (format!("{n:07}"), format!("{round} {n:060}"));
-                test.db.put(&WriteOptions::default(), key.as_bytes(), value.as_bytes()).unwrap();
+                test.db
+                    .put_opt(&WriteOptions::default(), key.as_bytes(), value.as_bytes())
+                    .unwrap();
             }
-            test.db.flush(&FlushOptions::default()).unwrap();
+            test.db.flush_opt(&FlushOptions::default()).unwrap();
         }
         let write = WriteOptions::default();
         // A flush merges what is in one memtable.
-        test.db.put(&write, b"0000007", format!("2 {:060}", 7).as_bytes()).unwrap();
-        test.db.merge(&write, b"0000007", b"+").unwrap();
-        test.db.put(&write, b"0000008", b"last").unwrap();
+        test.db.put_opt(&write, b"0000007", format!("2 {:060}", 7).as_bytes()).unwrap();
+        test.db.merge_opt(&write, b"0000007", b"+").unwrap();
+        test.db.put_opt(&write, b"0000008", b"last").unwrap();
         test.bomb.0.store(true, Ordering::Relaxed);
         test
     }
 
     fn check(db: &Db, merged: bool) {
-        let get = |n: u32| db.get(&ReadOptions::default(), format!("{n:07}").as_bytes()).unwrap();
+        let get =
+            |n: u32| db.get_opt(&ReadOptions::default(), format!("{n:07}").as_bytes()).unwrap();
         assert_eq!(get(8).as_deref(), Some(&b"last"[..]));
         for n in (0..KEYS).filter(|n| ![7, 8].contains(n)) {
             assert_eq!(get(n).as_deref(), Some(format!("2 {n:060}").as_bytes()), "{n}");
@@ -125,8 +128,8 @@ impl Test {
             );
         };
         told(error);
-        told(&self.db.put(&WriteOptions::default(), b"k", b"v").unwrap_err());
-        told(&self.db.flush(&FlushOptions::default()).unwrap_err());
+        told(&self.db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err());
+        told(&self.db.flush_opt(&FlushOptions::default()).unwrap_err());
         Test::check(&self.db, false);
         let live = self.db.live_files_metadata().len();
         drop(self.db.close());
@@ -136,7 +139,7 @@ impl Test {
         self.bomb.0.store(false, Ordering::Relaxed);
         let db = Db::open(&self.options, DIR).unwrap();
         Test::check(&db, true);
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
         db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
         Test::check(&db, true);
         db.close().unwrap();
@@ -162,7 +165,7 @@ fn in_a_compaction() {
 #[pumice_test_macros::test]
 fn in_a_flush() {
     let test = Test::new(|_, _| ());
-    let error = test.db.flush(&FlushOptions::default()).unwrap_err();
+    let error = test.db.flush_opt(&FlushOptions::default()).unwrap_err();
     test.check_after(&error);
 }
 
@@ -170,8 +173,8 @@ fn in_a_flush() {
 fn in_a_listener() {
     let test = Test::new(|options, bomb| options.db.listeners.push(bomb));
     // Whether the flush itself gets through is not said.
-    drop(test.db.flush(&FlushOptions::default()));
-    let error = test.db.put(&WriteOptions::default(), b"k", b"v").unwrap_err();
+    drop(test.db.flush_opt(&FlushOptions::default()));
+    let error = test.db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err();
     test.check_after(&error);
 }
 
@@ -184,7 +187,7 @@ fn in_a_write() {
     options.db.file_system = fs.shared();
     options.cf.comparator = Comparator::Custom(Arc::clone(&bomb) as Arc<dyn CustomComparator>);
     let db = Arc::new(Db::open(&options, DIR).unwrap());
-    let put = |db: &Db, key: &str| db.put(&WriteOptions::default(), key.as_bytes(), b"v");
+    let put = |db: &Db, key: &str| db.put_opt(&WriteOptions::default(), key.as_bytes(), b"v");
     put(&db, "first").unwrap();
     bomb.0.store(true, Ordering::Relaxed);
     let writers: Vec<_> = (0..4)
@@ -201,7 +204,7 @@ fn in_a_write() {
     }
     bomb.0.store(false, Ordering::Relaxed);
     assert_eq!(put(&db, "late").unwrap_err().severity(), Severity::Unrecoverable);
-    let get = |db: &Db, key: &str| db.get(&ReadOptions::default(), key.as_bytes()).unwrap();
+    let get = |db: &Db, key: &str| db.get_opt(&ReadOptions::default(), key.as_bytes()).unwrap();
     assert!(get(&db, "first").is_some() && get(&db, "late").is_none());
     drop(db.close());
     drop(db);
@@ -221,19 +224,19 @@ fn a_batch_survives_its_write() {
     let other = Db::open(&options, "/other").unwrap();
     options.cf.comparator = Comparator::Custom(Arc::clone(&bomb) as Arc<dyn CustomComparator>);
     let db = Db::open(&options, DIR).unwrap();
-    db.put(&WriteOptions::default(), b"first", b"v").unwrap();
+    db.put_opt(&WriteOptions::default(), b"first", b"v").unwrap();
     let mut batch = WriteBatch::new();
     batch.put(b"a", b"lost");
     batch.set_save_point();
     bomb.0.store(true, Ordering::Relaxed);
-    let write = AssertUnwindSafe(|| db.write(&WriteOptions::default(), &mut batch));
+    let write = AssertUnwindSafe(|| db.write_opt(&WriteOptions::default(), &mut batch));
     std::panic::catch_unwind(write).unwrap_err();
     bomb.0.store(false, Ordering::Relaxed);
     assert_eq!((batch.count(), batch.data().len()), (0, 12));
-    other.write(&WriteOptions::default(), &mut batch).unwrap();
+    other.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     batch.put(b"b", b"kept");
-    other.write(&WriteOptions::default(), &mut batch).unwrap();
-    let get = |key: &[u8]| other.get(&ReadOptions::default(), key).unwrap();
+    other.write_opt(&WriteOptions::default(), &mut batch).unwrap();
+    let get = |key: &[u8]| other.get_opt(&ReadOptions::default(), key).unwrap();
     assert!(get(b"a").is_none());
     assert_eq!(get(b"b").as_deref(), Some(&b"kept"[..]));
     other.close().unwrap();
@@ -268,16 +271,16 @@ fn a_comparator_that_panics_while_a_compaction_is_picked() {
     let db = Db::open(&options, DIR).unwrap();
     for _ in 0..4 {
         for key in [b"a", b"b", b"c"] {
-            db.put(&WriteOptions::default(), key, b"value").unwrap();
+            db.put_opt(&WriteOptions::default(), key, b"value").unwrap();
         }
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     picky.0.store(true, Ordering::Relaxed);
     let error = db.compact_range(&CompactRangeOptions::default(), None, None).unwrap_err();
     assert!(error.to_string().contains("panicked: boom"), "{error}");
-    let error = db.put(&WriteOptions::default(), b"d", b"value").unwrap_err();
+    let error = db.put_opt(&WriteOptions::default(), b"d", b"value").unwrap_err();
     assert!(error.to_string().contains("panicked: boom"), "{error}");
-    let read = db.get(&ReadOptions::default(), b"a").unwrap();
+    let read = db.get_opt(&ReadOptions::default(), b"a").unwrap();
     assert_eq!(read.as_deref(), Some(&b"value"[..]));
     drop(db.close());
     drop(db);
@@ -349,9 +352,9 @@ fn with_a_panic(call: Call, nth: u64) -> bool {
     options.cf.comparator = Comparator::Custom(Arc::clone(&fuse) as Arc<dyn CustomComparator>);
     let db = Arc::new(Db::open(&options, DIR).unwrap());
     let fill = |first: &[u8], last: &[u8]| {
-        db.put(&WriteOptions::default(), first, b"v").unwrap();
-        db.put(&WriteOptions::default(), last, b"v").unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.put_opt(&WriteOptions::default(), first, b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), last, b"v").unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     };
     let to = |target_level: i32, begin: Option<&[u8]>, end: Option<&[u8]>| {
         let how = CompactRangeOptions { change_level: true, target_level, ..Default::default() };

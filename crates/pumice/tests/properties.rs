@@ -43,7 +43,7 @@ fn filled() -> Db {
     // The flush job ends a little after the flush: numbers of running jobs must not show it.
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     for n in (0..1000).step_by(10) {
-        db.delete(&WriteOptions::default(), &key(n)).unwrap();
+        db.delete_opt(&WriteOptions::default(), &key(n)).unwrap();
     }
     fill(&db, 1000..1200, &"w".repeat(50));
     db
@@ -137,7 +137,7 @@ fn old_versions_count_while_an_iterator_reads_them() {
     flush(&db);
     let before = number(&db, "live-sst-files-size");
     let super_version = number(&db, "current-super-version-number");
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     compact_all(&db);
     assert_eq!(number(&db, "num-live-versions"), 2);
@@ -289,7 +289,7 @@ fn cache_and_statistics_show_reads() {
 fn a_dropped_column_family_answers_what_it_still_has() {
     let db = new_db(|_| ());
     let cf = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
-    db.put_cf(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &cf, b"k", b"v").unwrap();
     assert_eq!(db.property_int_cf(&cf, "rocksdb.estimate-num-keys"), Some(1));
     assert_eq!(db.property_int("rocksdb.estimate-num-keys"), Some(0));
     db.drop_column_family(&cf).unwrap();

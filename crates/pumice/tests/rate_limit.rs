@@ -97,7 +97,7 @@ fn while_writes_are_delayed_all_are_as_urgent_as_users() {
         // The second file delays writes; the compaction that ends that takes ten seconds.
         let [low, _, high, user] = charged(&limiter);
         assert_eq!((low, high), (0, table_bytes(&db)));
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         flush(&db);
         assert_eq!(limiter.total_bytes_through(Some(IoPriority::High)), high);
         assert!(limiter.total_bytes_through(Some(IoPriority::User)) > user);
@@ -171,14 +171,14 @@ fn reads_are_charged_when_the_mode_has_them() {
                 assert_eq!(now > last, limits, "{what} with {mode:?}");
                 last = now;
             };
-            db.get(&paced, &key(1500)).unwrap().unwrap();
+            db.get_opt(&paced, &key(1500)).unwrap().unwrap();
             grew("get");
             let keys: Vec<Vec<u8>> = (0..20).map(|n| key(n * 100)).collect();
-            for value in db.multi_get(&paced, &keys) {
+            for value in db.multi_get_opt(&paced, &keys) {
                 value.unwrap().unwrap();
             }
             grew("multi_get");
-            let mut iter = db.iter(&paced).unwrap();
+            let mut iter = db.cursor_opt(&paced).unwrap();
             iter.seek(&key(700));
             grew("seek");
             (0..500).for_each(|_| iter.next());
@@ -210,7 +210,7 @@ fn a_write_pays_for_its_log_when_it_asks_to() {
         };
         let start = now_micros();
         for n in 0..40 {
-            db.put(&paced, &key(n), &[b'v'; 100_000]).unwrap();
+            db.put_opt(&paced, &key(n), &[b'v'; 100_000]).unwrap();
         }
         let paid = limiter.total_bytes_through(Some(IoPriority::User));
         assert!((4_000_000..4_010_000).contains(&paid), "{paid}");
@@ -218,16 +218,16 @@ fn a_write_pays_for_its_log_when_it_asks_to() {
         assert!((3.6..4.0).contains(&seconds), "{seconds} s for 3.8 MiB at 1 MiB/s");
         for priority in [IoPriority::Low, IoPriority::Mid, IoPriority::High] {
             let wrong = WriteOptions { rate_limiter_priority: Some(priority), ..paced };
-            let error = db.put(&wrong, b"k", b"v").unwrap_err().to_string();
+            let error = db.put_opt(&wrong, b"k", b"v").unwrap_err().to_string();
             assert!(error.contains("only allows Env::IO_TOTAL and Env::IO_USER"), "{error}");
         }
         let unlogged = WriteOptions { disable_wal: true, ..paced };
-        let error = db.write(&unlogged, &mut WriteBatch::new()).unwrap_err().to_string();
+        let error = db.write_opt(&unlogged, &mut WriteBatch::new()).unwrap_err().to_string();
         assert!(error.contains("automatic WAL flush"), "{error}");
         db.close().unwrap();
         options.db.manual_wal_flush = true;
         let db = Db::open(&options, DIR).unwrap();
-        let error = db.put(&paced, b"k", b"v").unwrap_err().to_string();
+        let error = db.put_opt(&paced, b"k", b"v").unwrap_err().to_string();
         assert!(error.contains("automatic WAL flush"), "{error}");
         db.close().unwrap();
     });
@@ -242,7 +242,7 @@ fn two_databases_share_one_limiter() {
         let dbs = ["/a", "/b"].map(|dir| Db::open(&options, dir).unwrap());
         for db in &dbs {
             fill(db, 0..2000, &"v".repeat(1000));
-            db.flush(&FlushOptions { wait: false, ..FlushOptions::default() }).unwrap();
+            db.flush_opt(&FlushOptions { wait: false, ..FlushOptions::default() }).unwrap();
         }
         dbs.iter().for_each(flush);
         let bytes: u64 = dbs.iter().map(table_bytes).sum();

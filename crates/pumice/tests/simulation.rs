@@ -76,13 +76,13 @@ type Oracle = Arc<Mutex<BTreeMap<Vec<u8>, Known>>>;
 /// Reads that may fail, with answers that depend on what the other tasks have done.
 fn look_around(db: &Db, writer: u64) {
     let keys: Vec<_> = (0..8).map(|n| key(writer, n)).collect();
-    for value in db.multi_get(&ReadOptions::default(), &keys) {
+    for value in db.multi_get_opt(&ReadOptions::default(), &keys) {
         sim::note(value.map_or(1, |v| v.map_or(0, |v| hash64(&v))));
     }
-    let Ok(mut iter) = db.iter(&ReadOptions::default()) else { return };
+    let Ok(mut iter) = db.cursor_opt(&ReadOptions::default()) else { return };
     iter.seek(&key(writer, 3));
     while iter.valid() {
-        sim::note(hash64(iter.key()) ^ hash64(iter.value()));
+        sim::note(hash64(iter.key().unwrap()) ^ hash64(iter.value().unwrap()));
         iter.next();
     }
 }
@@ -99,7 +99,7 @@ fn write(db: &Db, oracle: &Oracle, writer: u64, seed: u64) {
         let mut batch = WriteBatch::new();
         batch.put(&key, &value);
         let write_options = WriteOptions { sync, ..WriteOptions::default() };
-        if db.write(&write_options, &mut batch).is_err() {
+        if db.write_opt(&write_options, &mut batch).is_err() {
             return;
         }
         if sync {
@@ -109,7 +109,7 @@ fn write(db: &Db, oracle: &Oracle, writer: u64, seed: u64) {
             look_around(db, writer);
         }
         if rng.one_in(10) {
-            let found = db.get(&ReadOptions::default(), &key);
+            let found = db.get_opt(&ReadOptions::default(), &key);
             if let Ok(found) = found {
                 assert_eq!(&found.unwrap()[..], value, "own write");
             }
@@ -119,16 +119,16 @@ fn write(db: &Db, oracle: &Oracle, writer: u64, seed: u64) {
 
 fn check(db: &Db, oracle: &Oracle) {
     for (key, known) in &*oracle.lock() {
-        let found = db.get(&ReadOptions::default(), key).unwrap();
+        let found = db.get_opt(&ReadOptions::default(), key).unwrap();
         let number = found.map_or(0, |v| std::str::from_utf8(&v[..6]).unwrap().parse().unwrap());
         let name = String::from_utf8_lossy(key);
         assert!((known.synced..=known.issued).contains(&number), "{name}: {number}");
     }
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     let mut count = 0;
     while iter.valid() {
-        sim::note(iter.key().len() as u64);
+        sim::note(iter.key().unwrap().len() as u64);
         count += 1;
         iter.next();
     }
@@ -151,7 +151,7 @@ fn until_power_cut(fs: &MemFs, oracle: &Oracle, seed: u64) -> MemFs {
     let keeper = thread::spawn("keeper", move || -> pumice::Result<()> {
         while !stop.load(Ordering::SeqCst) {
             thread::sleep(std::time::Duration::from_micros(1 + sim::random_below(20_000)));
-            busy.flush(&FlushOptions::default())?;
+            busy.flush_opt(&FlushOptions::default())?;
             let stats = busy.property("rocksdb.stats").unwrap_or_default();
             sim::note(hash64(stats.as_bytes()));
             busy.compact_range(&CompactRangeOptions::default(), None, None)?;
@@ -174,11 +174,11 @@ fn life(seed: u64) {
     let after = until_power_cut(&fs, &oracle, seed);
     let db = Db::open(&options_on(&after, seed), "/db").unwrap();
     check(&db, &oracle);
-    db.put(&WriteOptions::default(), b"zz", b"last").unwrap();
+    db.put_opt(&WriteOptions::default(), b"zz", b"last").unwrap();
     db.close().unwrap();
     drop(db);
     let db = Db::open(&options_on(&after, seed), "/db").unwrap();
-    assert_eq!(db.get(&ReadOptions::default(), b"zz").unwrap().as_deref(), Some(&b"last"[..]));
+    assert_eq!(db.get_opt(&ReadOptions::default(), b"zz").unwrap().as_deref(), Some(&b"last"[..]));
 }
 
 fn options(seed: u64, trace: bool) -> sim::Options {

@@ -83,25 +83,25 @@ fn each_entrance_takes_what_fits_and_names_what_does_not() {
         let db = Db::open(&options, &dir).unwrap();
         let (key, value) = (bytes(key, b'k'), bytes(value, b'v'));
         let mut want = vec![(b"a".to_vec(), b"1".to_vec()), (b"z".to_vec(), b"2".to_vec())];
-        db.put(&write, b"a", b"1").unwrap();
-        assert_eq!(said(db.put(&write, &key, &value)), refused);
-        db.put(&write, b"z", b"2").unwrap();
+        db.put_opt(&write, b"a", b"1").unwrap();
+        assert_eq!(said(db.put_opt(&write, &key, &value)), refused);
+        db.put_opt(&write, b"z", b"2").unwrap();
         if refused.is_empty() {
             want.push((key.clone(), value.clone()));
         }
-        assert_eq!(said(db.merge(&write, &[&key[..], b"m"].concat()[1..], &value)), refused);
+        assert_eq!(said(db.merge_opt(&write, &[&key[..], b"m"].concat()[1..], &value)), refused);
         if refused.is_empty() {
             want.push(([&key[1..], b"m"].concat(), value.clone()));
         }
         let only_key = if refused == KEY { KEY } else { "" };
-        assert_eq!(said(db.delete(&write, &[&key[..], b"x"].concat()[1..])), only_key);
-        assert_eq!(said(db.single_delete(&write, &[&key[..], b"y"].concat()[1..])), only_key);
+        assert_eq!(said(db.delete_opt(&write, &[&key[..], b"x"].concat()[1..])), only_key);
+        assert_eq!(said(db.single_delete_opt(&write, &[&key[..], b"y"].concat()[1..])), only_key);
 
         let mut batch = WriteBatch::with_limits(LIMITS);
         batch.put(b"b", b"3");
         batch.put(&key, &value);
         assert_eq!(said(batch.status()), refused);
-        assert_eq!(said(db.write(&write, &mut batch)), refused);
+        assert_eq!(said(db.write_opt(&write, &mut batch)), refused);
         if refused.is_empty() {
             want.push((b"b".to_vec(), b"3".to_vec()));
         }
@@ -143,7 +143,7 @@ fn ranges_are_checked_at_both_ends() {
     let write = WriteOptions::default();
     let begin = |n| bytes(n, b'a');
     let end = |n| bytes(n, b'b');
-    db.put(&write, b"aaaaaaab", b"1").unwrap();
+    db.put_opt(&write, b"aaaaaaab", b"1").unwrap();
     for (from, to, refused) in [
         (KEY_BYTES + 1, 1, KEY),
         (KEY_BYTES, 1, END),
@@ -151,10 +151,10 @@ fn ranges_are_checked_at_both_ends() {
         (KEY_BYTES / 2, KEY_BYTES / 2, ""),
         (KEY_BYTES / 2 - 1, KEY_BYTES / 2 + 1, ""),
     ] {
-        assert_eq!(said(db.delete_range(&write, &begin(from), &end(to))), refused);
+        assert_eq!(said(db.delete_range_opt(&write, &begin(from), &end(to))), refused);
         let mut batch = WriteBatch::with_limits(LIMITS);
         batch.delete_range(&begin(from), &end(to));
-        assert_eq!(said(db.write(&write, &mut batch)), refused);
+        assert_eq!(said(db.write_opt(&write, &mut batch)), refused);
         assert_eq!(batch.count(), u32::from(refused.is_empty()));
         let mut writer = SstFileWriter::new(&small(&fs)).unwrap();
         writer.open("/ranges.sst").unwrap();
@@ -179,7 +179,7 @@ fn a_flush_writes_nested_ranges_once() {
     let db = Db::open(&small(&fs), DIR).unwrap();
     for n in 0..100 {
         let (begin, end) = (format!("a{n:03}"), format!("b{:03}", 200 - n));
-        db.delete_range(&WriteOptions::default(), begin.as_bytes(), end.as_bytes()).unwrap();
+        db.delete_range_opt(&WriteOptions::default(), begin.as_bytes(), end.as_bytes()).unwrap();
     }
     flush(&db);
     let properties = db.property("rocksdb.aggregated-table-properties").unwrap();
@@ -205,7 +205,7 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     }
     assert_eq!((batch.count(), puts), (14, 15), "16 KiB hold 14 of 1,105 bytes");
     batch.delete(b"and now nothing is taken");
-    assert!(said(db.write(&write, &mut batch)).contains(large));
+    assert!(said(db.write_opt(&write, &mut batch)).contains(large));
     assert_eq!(contents(&db), []);
 
     batch.rollback_to_save_point().unwrap();
@@ -225,7 +225,7 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     assert!(said(more.status()).contains(large), "what was left out there is missing here");
     batch.clear();
     batch.put(b"a", b"1");
-    db.write(&write, &mut batch).unwrap();
+    db.write_opt(&write, &mut batch).unwrap();
     assert_eq!(contents(&db), [(b"a".to_vec(), b"1".to_vec())]);
     db.close().unwrap();
 }
@@ -243,8 +243,8 @@ fn a_large_update_takes_the_room_it_needs() {
     for update in ["put", "merge"] {
         ALLOCATOR.begin();
         match update {
-            "put" => db.put(&write, b"put", &large).unwrap(),
-            _ => db.merge(&write, b"merge", &large).unwrap(),
+            "put" => db.put_opt(&write, b"put", &large).unwrap(),
+            _ => db.merge_opt(&write, b"merge", &large).unwrap(),
         }
         flush(&db);
         // Files in memory double their room when they grow.
@@ -267,7 +267,7 @@ fn operands_that_merge_into_too_much_stay_operands() {
         let mut want = Vec::new();
         for of in b'a'..=b'h' {
             let part = bytes(5000, of);
-            db.merge(&write, b"k", &part).unwrap();
+            db.merge_opt(&write, b"k", &part).unwrap();
             want.extend(part);
             if of % 3 == 0 {
                 flush(&db);
@@ -299,7 +299,7 @@ fn blocks_end_before_they_cannot_be_counted() {
         let mut want = Vec::new();
         for n in 0..200 {
             let (key, value) = (format!("key{n:05}").into_bytes(), bytes(700 + n, b'v'));
-            db.put(&WriteOptions::default(), &key, &value).unwrap();
+            db.put_opt(&WriteOptions::default(), &key, &value).unwrap();
             want.push((key, value));
         }
         flush(&db);
@@ -323,7 +323,7 @@ fn an_index_of_long_keys_stays_one_block() {
     for n in 0..40u8 {
         let key = [bytes(1000, b'k'), vec![n, 0]].concat();
         let value = bytes(if n < 3 { 5000 } else { 10 }, n);
-        db.put(&WriteOptions::default(), &key, &value).unwrap();
+        db.put_opt(&WriteOptions::default(), &key, &value).unwrap();
         want.push((key, value));
     }
     flush(&db);
@@ -353,15 +353,15 @@ fn of_real_size() {
         let value = bytes(limits.entry_bytes() - 300, 7);
         for (more, refused) in [(1, VALUE), (64 + 299, VALUE), (64 + 310, VALUE)] {
             let large = bytes(value.len() + more, 9);
-            assert_eq!(said(db.put(&write, &key, &large)), refused, "{more}");
+            assert_eq!(said(db.put_opt(&write, &key, &large)), refused, "{more}");
         }
-        db.put(&write, b"a", b"1").unwrap();
-        db.put(&write, &key, &value).unwrap();
-        db.put(&write, b"z", b"2").unwrap();
+        db.put_opt(&write, b"a", b"1").unwrap();
+        db.put_opt(&write, &key, &value).unwrap();
+        db.put_opt(&write, b"z", b"2").unwrap();
         let check = |db: &Db, when: &str| {
             assert_eq!(get(db, b"a").as_deref(), Some(&b"1"[..]), "{codec:?} {when}");
             assert_eq!(get(db, b"z").as_deref(), Some(&b"2"[..]), "{codec:?} {when}");
-            let there = db.get(&ReadOptions::default(), &key).unwrap().unwrap();
+            let there = db.get_opt(&ReadOptions::default(), &key).unwrap().unwrap();
             assert!(*there == *value, "{codec:?} {when}");
         };
         check(&db, "in memory");

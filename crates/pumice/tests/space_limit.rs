@@ -39,7 +39,7 @@ fn managed(fs: &MemFs) -> (Options, Arc<SstFileManager>) {
 }
 
 fn put(db: &Db) -> pumice::Result<()> {
-    db.put(&WriteOptions::default(), b"next", b"value")
+    db.put_opt(&WriteOptions::default(), b"next", b"value")
 }
 
 fn compact(db: &Db) -> pumice::Result<()> {
@@ -71,7 +71,7 @@ fn writes_end_at_the_limit() {
         assert!(!manager.is_max_allowed_space_reached());
         put(&db).unwrap();
         fill(&db, 100..200, &"v".repeat(1000));
-        drop(db.flush(&Default::default()));
+        drop(db.flush_opt(&Default::default()));
         assert!(manager.is_max_allowed_space_reached());
         assert_eq!(db.live_files_metadata().len(), 2, "the flush counts");
         thread::sleep(Duration::from_secs(60));
@@ -178,7 +178,7 @@ fn a_full_disk_is_tried_when_there_is_room_for_a_memtable() {
             let db = Db::open(&options, &dir).unwrap();
             fill(&db, 0..100, &"v".repeat(1000));
             fs.set_quota(Some(fs.used_bytes() + 5000));
-            let failed = db.put(&WriteOptions::default(), b"large", &[b'x'; 10_000]);
+            let failed = db.put_opt(&WriteOptions::default(), b"large", &[b'x'; 10_000]);
             assert!(failed.unwrap_err().is_no_space());
             // `write_buffer_size` is 1 MiB.
             fs.set_quota(Some(fs.used_bytes() + (500 << 10)));

@@ -43,11 +43,11 @@ fn opens(statistics: &Statistics, read: impl FnOnce()) -> u64 {
 }
 
 fn seek(db: &Db, n: usize) {
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek(&key(n));
-    assert_eq!(iter.key(), key(n));
+    assert_eq!(iter.key().unwrap(), key(n));
     iter.prev();
-    assert_eq!(iter.key(), key(n - 1));
+    assert_eq!(iter.key().unwrap(), key(n - 1));
 }
 
 #[pumice_test_macros::test]
@@ -164,13 +164,13 @@ impl Life {
         }
         for _ in 0..60 {
             let (name, value) = (key(self.number()), format!("{round:>30}").into_bytes());
-            db.put(&to, &name, &value).unwrap();
+            db.put_opt(&to, &name, &value).unwrap();
             self.now.insert(name, value);
         }
         for _ in 0..self.random.uniform(4) {
             let (at, long) = (self.number(), 1 + self.number() / 8);
             let (from, end) = (key(at), key(at + long));
-            db.delete_range(&to, &from, &end).unwrap();
+            db.delete_range_opt(&to, &from, &end).unwrap();
             self.now.retain(|name, _| *name < from || *name >= end);
         }
     }
@@ -190,18 +190,18 @@ impl Life {
 
     fn check(&mut self, db: &Db, at: &ReadOptions, map: &Map) {
         let all: Vec<_> = map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        let mut iter = db.iter(at).unwrap();
+        let mut iter = db.cursor_opt(at).unwrap();
         let mut found = Vec::new();
         iter.seek_to_first();
         while iter.valid() {
-            found.push((iter.key().to_vec(), iter.value().to_vec()));
+            found.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
             iter.next();
         }
         assert_eq!(found, all);
         found.clear();
         iter.seek_to_last();
         while iter.valid() {
-            found.push((iter.key().to_vec(), iter.value().to_vec()));
+            found.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
             iter.prev();
         }
         found.reverse();
@@ -231,7 +231,7 @@ impl Life {
             .filter(|(name, _)| at.iterate_lower_bound.as_ref().is_none_or(|low| name >= low))
             .filter(|(name, _)| at.iterate_upper_bound.as_ref().is_none_or(|high| name < high))
             .collect();
-        let mut iter = db.iter(&at).unwrap();
+        let mut iter = db.cursor_opt(&at).unwrap();
         for _ in 0..6 {
             let target = key(self.number());
             let same = |name: &[u8]| !at.prefix_same_as_start || name[..PREFIX] == target[..PREFIX];
@@ -246,7 +246,7 @@ impl Life {
             for _ in 0..8 {
                 let Some((name, value)) = shown.get(index) else { break };
                 assert!(iter.valid(), "{:?} in {at:?}", String::from_utf8_lossy(name));
-                assert_eq!((iter.key(), iter.value()), (&name[..], &value[..]));
+                assert_eq!((iter.key().unwrap(), iter.value().unwrap()), (&name[..], &value[..]));
                 if self.random.uniform(3) > 0 {
                     iter.next();
                     index += 1;

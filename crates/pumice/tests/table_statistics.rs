@@ -67,7 +67,7 @@ fn put(db: &Db, group: u32, random: bool) {
         if random {
             value.iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
         }
-        db.put(&WriteOptions::default(), &key(group, n), &value).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(group, n), &value).unwrap();
     }
 }
 
@@ -76,7 +76,7 @@ fn seek(db: &Db, group: u32, n: u32) -> bool {
     // Prefix filters are asked where the bound shows that other prefixes do not matter.
     let iterate_upper_bound = Some(key(group, 999_999));
     let options = ReadOptions { iterate_upper_bound, ..ReadOptions::default() };
-    let mut iter = db.iter(&options).unwrap();
+    let mut iter = db.cursor_opt(&options).unwrap();
     iter.seek(&key(group, n));
     iter.status().unwrap();
     iter.valid()
@@ -88,7 +88,7 @@ fn to_last_level(db: &Db) {
 }
 
 fn get(db: &Db, key: &[u8]) -> bool {
-    db.get(&ReadOptions::default(), key).unwrap().is_some()
+    db.get_opt(&ReadOptions::default(), key).unwrap().is_some()
 }
 
 /// Drops one key of each group.
@@ -114,8 +114,8 @@ fn work(counted: &Counted) {
         for (group, random) in [(1, true), (4, false)] {
             put(&db, group, random);
             if round == 1 {
-                db.delete(&write, &key(group, 1999)).unwrap();
-                db.delete_range(&write, &key(group, 0), &key(group, 10)).unwrap();
+                db.delete_opt(&write, &key(group, 1999)).unwrap();
+                db.delete_range_opt(&write, &key(group, 0), &key(group, 10)).unwrap();
             }
             flush(&db);
         }
@@ -129,10 +129,10 @@ fn work(counted: &Counted) {
         assert!(seek(&db, group, 100));
     }
     assert!(!get(&db, &key(3, 0)) && !seek(&db, 3, 0));
-    let found = db.multi_get(&ReadOptions::default(), &[key(1, 11), key(2, 22)]);
+    let found = db.multi_get_opt(&ReadOptions::default(), &[key(1, 11), key(2, 22)]);
     assert!(found.into_iter().all(|value| value.unwrap().is_some()));
     work_by_prefix(&db, &options);
-    db.put(&WriteOptions { sync: true, ..write }, &key(6, 0), b"value").unwrap();
+    db.put_opt(&WriteOptions { sync: true, ..write }, &key(6, 0), b"value").unwrap();
     db.close().unwrap();
 }
 
@@ -143,10 +143,10 @@ fn work_by_prefix(db: &Db, options: &Options) {
     options.table_factory.whole_key_filtering = false;
     let family = db.create_column_family(&options, "prefixes").unwrap();
     for group in [1, 3] {
-        db.put_cf(&WriteOptions::default(), &family, &key(group, 0), b"value").unwrap();
+        db.put_cf_opt(&WriteOptions::default(), &family, &key(group, 0), b"value").unwrap();
     }
-    db.flush_cfs(&FlushOptions::default(), &[&family]).unwrap();
-    let get = |group| db.get_cf(&ReadOptions::default(), &family, &key(group, 0)).unwrap();
+    db.flush_cfs_opt(&FlushOptions::default(), &[&family]).unwrap();
+    let get = |group| db.get_cf_opt(&ReadOptions::default(), &family, &key(group, 0)).unwrap();
     assert!(get(1).is_some() && get(2).is_none());
     db.drop_column_family(&family).unwrap();
 }
@@ -282,7 +282,7 @@ fn seeks_are_counted_by_level() {
     all();
     assert!(seek(&db, 5, 5) && !seek(&db, 3, 5));
     assert_eq!(all(), [1, 1, 0, 0]);
-    db.iter(&ReadOptions::default()).unwrap().seek(&key(3, 5));
+    db.cursor_opt(&ReadOptions::default()).unwrap().seek(&key(3, 5));
     assert_eq!(all(), [0; 4]);
     db.close().unwrap();
 }
@@ -297,7 +297,7 @@ fn seeks_within_a_prefix_ask_its_filter() {
         flush(&db);
     }
     let options = ReadOptions { prefix_same_as_start: true, ..ReadOptions::default() };
-    let mut iter = db.iter(&options).unwrap();
+    let mut iter = db.cursor_opt(&options).unwrap();
     let mut spared = |walk: &mut dyn FnMut(&mut DbIterator) -> bool| {
         let found = walk(&mut iter);
         iter.status().unwrap();
@@ -320,16 +320,16 @@ fn seeks_within_a_prefix_ask_its_filter() {
     assert_eq!(spared(&mut |iter| before(iter, 3)), (false, 2));
     let ends = |iter: &mut DbIterator| {
         iter.seek_to_first();
-        let first = iter.valid() && iter.key() == key(1, 0);
+        let first = iter.valid() && iter.key().unwrap() == key(1, 0);
         iter.seek_to_last();
-        first && iter.valid() && iter.key() == key(5, 1999)
+        first && iter.valid() && iter.key().unwrap() == key(5, 1999)
     };
     assert_eq!(spared(&mut |iter| ends(iter)), (true, 0));
     // Whoever wants all keys gets them.
     let options = ReadOptions { total_order_seek: true, ..options };
-    let mut iter = db.iter(&options).unwrap();
+    let mut iter = db.cursor_opt(&options).unwrap();
     iter.seek(&key(3, 5));
-    assert_eq!(iter.key(), key(5, 0));
+    assert_eq!(iter.key().unwrap(), key(5, 0));
     assert_eq!(counted.statistics.take_ticker(Ticker::NonLastLevelSeekFiltered), 0);
     drop(iter);
     db.close().unwrap();
@@ -411,14 +411,14 @@ fn checksums_are_counted() {
     assert!(get(&db, &key(1, 0)));
     counted.statistics.reset();
     let unverified = ReadOptions { verify_checksums: false, ..ReadOptions::default() };
-    assert!(db.get(&unverified, &key(1, 500)).unwrap().is_some());
+    assert!(db.get_opt(&unverified, &key(1, 500)).unwrap().is_some());
     assert_eq!(counted.ticker(Ticker::NonLastLevelReadCount), 1);
     assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 0);
     assert!(get(&db, &key(1, 1000)));
     assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 1);
     assert_eq!(counted.ticker(Ticker::BlockChecksumMismatchCount), 0);
     mem.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 0, Fault::BitFlip));
-    assert!(db.get(&ReadOptions::default(), &key(1, 1500)).is_err());
+    assert!(db.get_opt(&ReadOptions::default(), &key(1, 1500)).is_err());
     assert_eq!(counted.ticker(Ticker::BlockChecksumComputeCount), 2);
     assert_eq!(counted.ticker(Ticker::BlockChecksumMismatchCount), 1);
     db.close().unwrap();
@@ -445,7 +445,7 @@ fn failed_opens_are_counted() {
     counted.statistics.reset();
     let db = counted.open();
     mem.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 0, Fault::Eio));
-    assert!(db.get(&ReadOptions::default(), &key(1, 0)).is_err());
+    assert!(db.get_opt(&ReadOptions::default(), &key(1, 0)).is_err());
     assert_eq!(counted.ticker(Ticker::NoFileErrors), 1);
     assert_eq!(counted.count(HistogramKind::TableOpenIoMicros), 0);
     assert!(get(&db, &key(1, 0)));
@@ -463,11 +463,11 @@ fn a_full_cache_is_counted() {
     let db = counted.open();
     put(&db, 1, false);
     flush(&db);
-    assert!(db.get(&ReadOptions::default(), &key(1, 0)).is_err());
+    assert!(db.get_opt(&ReadOptions::default(), &key(1, 0)).is_err());
     assert_eq!(counted.ticker(Ticker::BlockCacheAddFailures), 1);
     assert_eq!(counted.ticker(Ticker::BlockCacheAdd), 0);
     let uncached = ReadOptions { fill_cache: false, ..ReadOptions::default() };
-    assert!(db.get(&uncached, &key(1, 0)).unwrap().is_some());
+    assert!(db.get_opt(&uncached, &key(1, 0)).unwrap().is_some());
     assert_eq!(counted.ticker(Ticker::BlockCacheAddFailures), 1);
     db.close().unwrap();
 }
@@ -495,24 +495,24 @@ fn read_amplification_is_measured_on_request() {
     let [useful, total] = both(&counted);
     assert!(entry.contains(&useful) && total == 0, "the block was there: {useful} {total}");
     // An iterator counts what it returns, not what it passes by.
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek(&key(5, 500));
-    assert_eq!(iter.key(), key(5, 500));
+    assert_eq!(iter.key().unwrap(), key(5, 500));
     iter.next();
     iter.next();
     assert_eq!(both(&counted)[0], 0);
-    assert_eq!(iter.value(), [b'v'; 40]);
+    assert_eq!(iter.value().unwrap(), [b'v'; 40]);
     let [useful, _] = both(&counted);
     assert!(entry.contains(&useful), "{useful}");
     // Compactions use all they read, and are not counted.
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     assert_eq!(both(&counted), [0, 0]);
     let walk = |forward: bool, group: u32| {
-        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
         iter.seek(&key(group, if forward { 0 } else { 1998 }));
         let mut bytes = 0;
-        while iter.valid() && iter.key().starts_with(format!("g{group:03}").as_bytes()) {
-            bytes += iter.value().len() as u64;
+        while iter.valid() && iter.key().unwrap().starts_with(format!("g{group:03}").as_bytes()) {
+            bytes += iter.value().unwrap().len() as u64;
             if forward { iter.next() } else { iter.prev() }
         }
         iter.status().unwrap();

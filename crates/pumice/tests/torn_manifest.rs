@@ -39,18 +39,18 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         // The first flush's log would go in the background, one of the changes that are counted.
         db.disable_file_deletions();
         for n in 0..6 {
-            db.put(&SYNC, &long_key(n), b"before").unwrap();
+            db.put_opt(&SYNC, &long_key(n), b"before").unwrap();
         }
         flush(&db);
         for n in 3..9 {
-            db.put(&SYNC, &long_key(n), b"after").unwrap();
+            db.put_opt(&SYNC, &long_key(n), b"after").unwrap();
         }
         let expected = contents(&db);
         let path = manifest(&shared);
         let before = shared.file_size(&path).unwrap() as usize;
         fs.halt_after(changes);
         // One change of the disk more each time, until the MANIFEST grows.
-        let flushed = db.flush(&FlushOptions::default()).is_ok();
+        let flushed = db.flush_opt(&FlushOptions::default()).is_ok();
         drop(db);
         let fs = copy(&fs).0;
         let grown = fs.file_size(&path).unwrap() as usize > before;
@@ -88,7 +88,7 @@ fn opens_with(options: &Options, fs: &Arc<dyn FileSystem>, expected: &Contents) 
     assert_eq!(&contents(&db), expected);
     assert_ne!(manifest(fs), torn, "a new MANIFEST was started");
     assert!(!fs.exists(&torn).unwrap());
-    db.put(&SYNC, b"zz", b"more").unwrap();
+    db.put_opt(&SYNC, b"zz", b"more").unwrap();
     flush(&db);
     db.close().unwrap();
     let db = Db::open(options, DIR).unwrap();
@@ -200,7 +200,7 @@ fn a_change_that_had_effect_is_never_dropped() {
     let options = options(&shared);
     let db = Db::open(&options, DIR).unwrap();
     for n in 0..6 {
-        db.put(&SYNC, &long_key(n), b"value").unwrap();
+        db.put_opt(&SYNC, &long_key(n), b"value").unwrap();
     }
     let path = manifest(&shared);
     let from = shared.file_size(&path).unwrap() as usize;
@@ -236,7 +236,7 @@ fn writes_to_a_family_prove_that_it_was_created() {
     // Without writes it may have been torn: the call need not have returned.
     let unused = torn(&fs);
     Db::open(&with_fs(&options, &unused), DIR).unwrap().close().unwrap();
-    db.put_cf(&SYNC, &cf, b"key", b"value").unwrap();
+    db.put_cf_opt(&SYNC, &cf, b"key", b"value").unwrap();
     let used = torn(&fs);
     is_refused(&with_fs(&options, &used), &used, "writes to column family 1");
     db.close().unwrap();
@@ -278,10 +278,10 @@ fn every_crash_that_loses_sectors_opens() {
 fn live(db: &Db, acknowledged: &mut usize) -> pumice::Result<()> {
     for round in 0..3 {
         for n in round * 4..round * 4 + 4 {
-            db.put(&SYNC, &long_key(n), b"value")?;
+            db.put_opt(&SYNC, &long_key(n), b"value")?;
             *acknowledged += 1;
         }
-        db.flush(&FlushOptions::default())?;
+        db.flush_opt(&FlushOptions::default())?;
     }
     db.compact_range(&CompactRangeOptions::default(), None, None)
 }

@@ -356,8 +356,8 @@ fn everything_is_tracked() {
         for round in 0..4 {
             fill(&one, 0..100, &"v".repeat(1000 + round));
             fill(&two, 0..50, &"v".repeat(500 + round));
-            one.put_cf(&WriteOptions::default(), &family, b"k", &[b'v'; 5000]).unwrap();
-            one.flush_all(&Default::default()).unwrap();
+            one.put_cf_opt(&WriteOptions::default(), &family, b"k", &[b'v'; 5000]).unwrap();
+            one.flush_all_opt(&Default::default()).unwrap();
         }
         let settle = || {
             for db in [&one, &two] {
@@ -395,12 +395,13 @@ fn life(fs: &Arc<dyn FileSystem>) -> usize {
     let Ok(db) = Db::open(&paced(fs, Some(&manager)), DIR) else { return 0 };
     let mut acknowledged = 0;
     for round in 1..=3 {
-        let put = |n: usize| db.put(&common::SYNC, &key(n), format!("{round:05000}").as_bytes());
+        let put =
+            |n: usize| db.put_opt(&common::SYNC, &key(n), format!("{round:05000}").as_bytes());
         if (0..10).any(|n| put(n).is_err()) {
             break;
         }
         acknowledged = round;
-        drop(db.flush(&Default::default()));
+        drop(db.flush_opt(&Default::default()));
         if round == 2 {
             drop(db.compact_range(&CompactRangeOptions::default(), None, None));
         }

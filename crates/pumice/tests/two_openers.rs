@@ -26,7 +26,7 @@ fn put_one(options: &Options, n: usize) {
         }
     };
     let sync = WriteOptions { sync: true, ..WriteOptions::default() };
-    db.put(&sync, &key(n), b"kept").unwrap();
+    db.put_opt(&sync, &key(n), b"kept").unwrap();
     db.close().unwrap();
 }
 

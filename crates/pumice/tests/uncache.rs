@@ -94,7 +94,7 @@ fn a_moved_file_keeps_its_blocks() {
 fn an_iterator_keeps_them_until_it_ends() {
     let (options, cache) = options(300, -1);
     let db = filled(&options, &cache);
-    let mut iter = db.iter(&Default::default()).unwrap();
+    let mut iter = db.cursor_opt(&Default::default()).unwrap();
     iter.seek_to_first();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     assert_eq!(data_blocks(&cache), 2 * ENTRIES);
@@ -110,9 +110,9 @@ fn each_family_has_its_own() {
     let db = filled(&options, &cache);
     let family = ColumnFamilyOptions { uncache_aggressiveness: 300, ..options.cf.clone() };
     let cf = db.create_column_family(&family, "other").unwrap();
-    db.put_cf(&WriteOptions::default(), &cf, b"k", value(0).as_bytes()).unwrap();
-    db.flush_cfs(&Default::default(), &[&cf]).unwrap();
-    assert!(db.get_cf(&Default::default(), &cf, b"k").unwrap().is_some());
+    db.put_cf_opt(&WriteOptions::default(), &cf, b"k", value(0).as_bytes()).unwrap();
+    db.flush_cfs_opt(&Default::default(), &[&cf]).unwrap();
+    assert!(db.get_cf_opt(&Default::default(), &cf, b"k").unwrap().is_some());
     assert_eq!(data_blocks(&cache), 2 * ENTRIES + 1);
     db.drop_column_family(&cf).unwrap();
     drop(cf);

@@ -339,14 +339,14 @@ fn deleted_data_leaves_with_the_oldest_run() {
     fill(&db, 0..2000, &"v".repeat(100));
     flush(&db);
     let snapshot = db.snapshot();
-    db.delete_range(&WriteOptions::default(), &key(0), &key(1900)).unwrap();
+    db.delete_range_opt(&WriteOptions::default(), &key(0), &key(1900)).unwrap();
     for n in 1900..1950 {
-        db.delete(&WriteOptions::default(), &key(n)).unwrap();
+        db.delete_opt(&WriteOptions::default(), &key(n)).unwrap();
     }
     flush(&db);
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let read = pumice::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
-    assert!(db.get(&read, &key(5)).unwrap().is_some());
+    assert!(db.get_opt(&read, &key(5)).unwrap().is_some());
     assert_eq!(contents(&db).len(), 50);
     drop((read, snapshot));
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();

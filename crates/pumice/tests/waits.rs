@@ -31,7 +31,7 @@ fn options(fs: &MemFs) -> Options {
 }
 
 fn put(db: &Db, key: &str) -> pumice::Result<()> {
-    db.put(&WriteOptions::default(), key.as_bytes(), b"value")
+    db.put_opt(&WriteOptions::default(), key.as_bytes(), b"value")
 }
 
 /// Runs `body` under many schedules.
@@ -56,7 +56,7 @@ fn sick_database(fs: &MemFs) -> Db {
     let db = Db::open(&lazy, "/db").unwrap();
     for _ in 0..2 {
         put(&db, "a").unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     db.close().unwrap();
     fs.add_fault(FaultRule::always(FaultOp::Create, "*.sst", Fault::Eio));
@@ -71,14 +71,14 @@ fn the_last_reader_of_a_file_has_it_deleted() {
         for round in 0..3 {
             put(&db, "a").unwrap();
             put(&db, "b").unwrap();
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
             let db = db.clone();
             readers.push(thread::spawn("reader", move || {
-                let mut iter = db.iter(&ReadOptions::default()).unwrap();
+                let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
                 iter.seek_to_first();
                 thread::sleep(Duration::from_micros(sim::random_below(3000)));
                 for _ in 0..20 * round {
-                    assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
+                    assert!(db.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
                 }
                 assert!(iter.valid());
             }));
@@ -101,7 +101,7 @@ fn a_database_on_a_dead_disk_leaves_the_threads_to_others() {
         let db = Db::open(&options(fs), "/db").unwrap();
         for round in 0..8 {
             put(&db, "a").unwrap();
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
             let start = time::now_nanos();
             db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
             let waited = time::now_nanos() - start;
@@ -144,7 +144,7 @@ fn every_close_returns_when_the_database_is_closed() {
         thread::sleep(Duration::from_micros(sim::random_below(2000)));
         db.close().unwrap();
         let again = Db::open(&options(fs), "/db").unwrap();
-        assert!(again.get(&ReadOptions::default(), b"a").unwrap().is_some());
+        assert!(again.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
         first.join().unwrap().unwrap();
     });
 }
@@ -162,13 +162,13 @@ const UNLOGGED: WriteOptions = WriteOptions {
 fn the_last_handle_saves_what_is_in_no_log_though_work_is_paused() {
     simulate(|fs| {
         let db = Db::open(&options(fs), "/db").unwrap();
-        db.put(&UNLOGGED, b"a", b"value").unwrap();
+        db.put_opt(&UNLOGGED, b"a", b"value").unwrap();
         db.pause_background_work();
-        db.put(&UNLOGGED, b"b", b"value").unwrap();
+        db.put_opt(&UNLOGGED, b"b", b"value").unwrap();
         drop(db);
         let db = Db::open(&options(fs), "/db").unwrap();
         for key in [b"a", b"b"] {
-            assert!(db.get(&ReadOptions::default(), key).unwrap().is_some());
+            assert!(db.get_opt(&ReadOptions::default(), key).unwrap().is_some());
         }
         db.close().unwrap();
     });
@@ -189,25 +189,25 @@ fn a_close_ends_the_stalls_of_paused_work() {
                 .unwrap();
             let no_wait = FlushOptions { wait: !l0, allow_write_stall: true };
             for round in 0..2 {
-                db.put(&UNLOGGED, b"a", b"value").unwrap();
+                db.put_opt(&UNLOGGED, b"a", b"value").unwrap();
                 if l0 {
-                    db.flush(&FlushOptions { wait: true, ..no_wait }).unwrap();
+                    db.flush_opt(&FlushOptions { wait: true, ..no_wait }).unwrap();
                 } else if round == 0 {
                     db.pause_background_work();
                 }
                 if !l0 {
-                    db.flush(&FlushOptions { wait: false, ..no_wait }).unwrap();
+                    db.flush_opt(&FlushOptions { wait: false, ..no_wait }).unwrap();
                 }
             }
             if l0 {
-                db.put(&UNLOGGED, b"b", b"value").unwrap();
+                db.put_opt(&UNLOGGED, b"b", b"value").unwrap();
                 db.pause_background_work();
                 let on = [("disable_auto_compactions", "false")];
                 db.set_options(db.default_column_family(), &on).unwrap();
             }
             let writer = {
                 let db = db.clone();
-                thread::spawn("writer", move || db.put(&UNLOGGED, b"c", b"value"))
+                thread::spawn("writer", move || db.put_opt(&UNLOGGED, b"c", b"value"))
             };
             thread::sleep(Duration::from_secs(3));
             let start = time::now_nanos();
@@ -217,9 +217,9 @@ fn a_close_ends_the_stalls_of_paused_work() {
             assert!(error.to_string().contains("closing"), "{error}");
             drop(db);
             let db = Db::open(&options, "/db").unwrap();
-            assert!(db.get(&ReadOptions::default(), b"a").unwrap().is_some());
-            assert_eq!(db.get(&ReadOptions::default(), b"b").unwrap().is_some(), l0);
-            assert!(db.get(&ReadOptions::default(), b"c").unwrap().is_none());
+            assert!(db.get_opt(&ReadOptions::default(), b"a").unwrap().is_some());
+            assert_eq!(db.get_opt(&ReadOptions::default(), b"b").unwrap().is_some(), l0);
+            assert!(db.get_opt(&ReadOptions::default(), b"c").unwrap().is_none());
             db.close().unwrap();
         });
     }
@@ -233,7 +233,7 @@ fn unlogged_writes_beside_a_close_are_saved_or_refused() {
         let writers: Vec<_> = (0..3)
             .map(|writer| {
                 let db = db.clone();
-                let write = move |n: u64| db.put(&UNLOGGED, &[writer, n as u8], b"value");
+                let write = move |n: u64| db.put_opt(&UNLOGGED, &[writer, n as u8], b"value");
                 thread::spawn("writer", move || (0..200).take_while(|n| write(*n).is_ok()).count())
             })
             .collect();
@@ -245,7 +245,7 @@ fn unlogged_writes_beside_a_close_are_saved_or_refused() {
         for (writer, count) in written.into_iter().enumerate() {
             for n in 0..count {
                 let key = [writer as u8, n as u8];
-                assert!(db.get(&ReadOptions::default(), &key).unwrap().is_some(), "{key:?}");
+                assert!(db.get_opt(&ReadOptions::default(), &key).unwrap().is_some(), "{key:?}");
             }
         }
         db.close().unwrap();
@@ -265,7 +265,7 @@ fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
             let mut batch = WriteBatch::new();
             batch.put(key, b"value");
             batch.put_cf(other.id(), key, b"value");
-            db.write(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch)
+            db.write_opt(&WriteOptions { sync, ..WriteOptions::default() }, &mut batch)
         };
         both(b"kept", false).unwrap();
         let lost = Fault::Fsync(FsyncFailure::ReadableThenLost);
@@ -301,7 +301,8 @@ fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
         for path in copies {
             let (copy, handles) = Db::open_cf(&options.db, &path, &families).unwrap();
             let has = |key: &[u8]| {
-                let held = |cf| copy.get_cf(&ReadOptions::default(), cf, key).unwrap().is_some();
+                let held =
+                    |cf| copy.get_cf_opt(&ReadOptions::default(), cf, key).unwrap().is_some();
                 assert_eq!(held(&handles[0]), held(&handles[1]), "half a batch in {path}");
                 held(&handles[0])
             };
@@ -329,7 +330,7 @@ fn writers_go_on_while_the_log_is_synced() {
         put(&db, "b").unwrap();
         assert!(time::now_nanos() - start < SECOND, "waited for the sync of others");
         // Who syncs too must not hear a success that is not its own.
-        db.put(&SYNC, b"c", b"value").unwrap();
+        db.put_opt(&SYNC, b"c", b"value").unwrap();
         assert!(time::now_nanos() - start >= 5 * SECOND, "two syncs at a time");
         syncing.join().unwrap().unwrap();
     });
@@ -350,7 +351,7 @@ fn a_failed_sync_of_the_log_stops_all_that_follows() {
         };
         let flushing = {
             let db = db.clone();
-            thread::spawn("sealer", move || db.flush(&FlushOptions::default()))
+            thread::spawn("sealer", move || db.flush_opt(&FlushOptions::default()))
         };
         let synced = db.flush_wal(true);
         let accepted = writing.join().unwrap();
@@ -359,15 +360,16 @@ fn a_failed_sync_of_the_log_stops_all_that_follows() {
         assert!(synced.is_err() || flushed.is_err());
         if synced.is_err() {
             put(&db, "c").unwrap_err();
-            db.put(&SYNC, b"c", b"value").unwrap_err();
+            db.put_opt(&SYNC, b"c", b"value").unwrap_err();
         }
         db.resume().unwrap();
-        db.put(&SYNC, b"d", b"value").unwrap();
+        db.put_opt(&SYNC, b"d", b"value").unwrap();
         let after = fs.cut_power(1, pumice_env::mem::CrashMode::UNSYNCED);
         drop(db);
         options.db.file_system = after.shared();
         let db = Db::open(&options, "/db").unwrap();
-        let has = |key: &str| db.get(&ReadOptions::default(), key.as_bytes()).unwrap().is_some();
+        let has =
+            |key: &str| db.get_opt(&ReadOptions::default(), key.as_bytes()).unwrap().is_some();
         assert!(has("a") && has("d"));
         assert!(has("b") || accepted == 0);
         assert!(!has("c"));
@@ -389,7 +391,7 @@ fn compactions_are_not_forgotten_when_a_job_ends() {
             let db = Db::open(&options, "/db").unwrap();
             for n in 0..3 {
                 put(&db, &format!("{n}")).unwrap();
-                db.flush(&FlushOptions::default()).unwrap();
+                db.flush_opt(&FlushOptions::default()).unwrap();
             }
             let ask = || {
                 let changes = [("level0_file_num_compaction_trigger", "1")];
@@ -420,7 +422,7 @@ fn a_failed_open_lets_go_of_the_directory() {
         let db = Db::open(&options, "/db").unwrap();
         for n in 0..3 {
             put(&db, &format!("{n}")).unwrap();
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
         put(&db, "unflushed").unwrap();
         db.close().unwrap();

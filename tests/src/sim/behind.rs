@@ -46,17 +46,17 @@ impl Session {
         for _ in 0..rng.uniform(3) {
             let (key, value) = self.side.lock().issue(name);
             let options = self.write_options(rng.one_in(3));
-            self.db.put_cf(&options, family, &key, &value)?;
+            self.db.put_cf_opt(&options, family, &key, &value)?;
             self.side.lock().acknowledge(name, &key, options.sync);
         }
-        let flush = || self.db.flush_cfs(&FlushOptions::default(), &[family]);
+        let flush = || self.db.flush_cfs_opt(&FlushOptions::default(), &[family]);
         let deleted = if rng.one_in(2) { self.side.lock().delete(name) } else { None };
         if let Some(key) = deleted {
             if rng.one_in(2) {
                 // The deletion meets what it deletes in a compaction.
                 flush()?;
             }
-            self.db.delete_cf(&self.write_options(true), family, &key)?;
+            self.db.delete_cf_opt(&self.write_options(true), family, &key)?;
             if self.plan.logging == Logging::Off {
                 flush()?;
             }

@@ -25,7 +25,7 @@ pub fn scan(
     reads: &ReadOptions,
     backward: bool,
 ) -> pumice::Result<Vec<Entry>> {
-    let mut cursor = db.iter_cf(reads, family)?;
+    let mut cursor = db.cursor_cf_opt(reads, family)?;
     walk(&mut cursor, backward, usize::MAX)
 }
 
@@ -42,7 +42,10 @@ fn walk(
     }
     let mut found = Vec::new();
     while cursor.valid() && found.len() < entries {
-        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        found.push((
+            cursor.key().unwrap_or_default().to_vec(),
+            cursor.value().unwrap_or_default().to_vec(),
+        ));
         if backward {
             cursor.prev();
         } else {
@@ -98,7 +101,7 @@ impl<'a> Reader<'a> {
         let (cf, key) = (self.cf(), self.key());
         let begun = self.session.history.lock().now();
         let family = &self.session.families[cf];
-        let found = self.session.db.get_cf(&ReadOptions::default(), family, &key)?;
+        let found = self.session.db.get_cf_opt(&ReadOptions::default(), family, &key)?;
         let found = found.map(|value| value.to_vec());
         self.session.history.lock().saw_value(cf, &key, found, begun);
         Ok(())
@@ -119,7 +122,7 @@ impl<'a> Reader<'a> {
         let asked: Vec<(&ColumnFamily, &[u8])> =
             keys.iter().map(|(cf, key)| (&self.session.families[*cf], key.as_slice())).collect();
         let begun = self.session.history.lock().now();
-        let found = self.session.db.multi_get_cf(&ReadOptions::default(), &asked)?;
+        let found = self.session.db.multi_get_cf_opt(&ReadOptions::default(), &asked);
         let mut values = Vec::new();
         for value in found {
             values.push(value?.map(|value| value.to_vec()));
@@ -141,7 +144,7 @@ impl<'a> Reader<'a> {
         let order = self.session.order_family(cf);
         let begun = self.session.history.lock().now();
         let family = &self.session.families[order];
-        let mut cursor = self.session.db.iter_cf(&ReadOptions::default(), family)?;
+        let mut cursor = self.session.db.cursor_cf_opt(&ReadOptions::default(), family)?;
         let ended = self.session.history.lock().now();
         let backward = self.rng.one_in(2);
         if self.rng.one_in(2) {
@@ -180,7 +183,7 @@ impl<'a> Reader<'a> {
         let ended = self.session.history.lock().now();
         let order = self.session.order_family(line_cf);
         let reads = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
-        let found = self.session.db.get_cf(&reads, &self.session.families[order], ORDER_KEY)?;
+        let found = self.session.db.get_cf_opt(&reads, &self.session.families[order], ORDER_KEY)?;
         let view = {
             let mut history = self.session.history.lock();
             history.saw_order(line_cf, found.as_deref(), begun, ended)
@@ -210,7 +213,7 @@ impl<'a> Reader<'a> {
         self.session.tally.add(Count::Snapshots, 1);
         if self.rng.one_in(3) {
             let key = self.key();
-            let found = self.session.db.get_cf(&reads, family, &key)?;
+            let found = self.session.db.get_cf_opt(&reads, family, &key)?;
             let history = self.session.history.lock();
             let judged = history.check_get(view, cf, &key, found.as_deref());
             return judged.map_err(|b| Stop::Broken(b.into()));

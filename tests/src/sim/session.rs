@@ -188,7 +188,7 @@ impl Session {
         self.count(Count::Ops);
         let options = self.write_options(sync);
         let (id, written) = self.history.lock().issue(ops);
-        let done = self.db.write(&options, &mut batch(&self.families, &written));
+        let done = self.db.write_opt(&options, &mut batch(&self.families, &written));
         tell(format_args!("batch {id}: sync {} {:?}", options.sync, done.as_ref().err()));
         done?;
         self.history.lock().acknowledge(id, options.sync);
@@ -212,7 +212,7 @@ impl Session {
     pub fn flush(&self, cf: usize) -> Result<(), Stop> {
         self.count(Count::Ops);
         let begun = self.history.lock().now();
-        self.db.flush_cfs(&FlushOptions::default(), &[&self.families[cf]])?;
+        self.db.flush_cfs_opt(&FlushOptions::default(), &[&self.families[cf]])?;
         self.history.lock().flushed(cf, begun);
         self.count(Count::Upkeep);
         Ok(())
@@ -365,10 +365,10 @@ impl Session {
                 return Err(Failure::new(Kind::Wrong, text));
             }
             let keys: Vec<_> = forward.iter().map(|(key, _)| (family, key.as_slice())).collect();
-            let values = self.db.multi_get_cf(&reads, &keys).map_err(failed)?;
+            let values = self.db.multi_get_cf_opt(&reads, &keys);
             for ((key, value), found) in forward.iter().zip(values) {
                 let found = found.map_err(failed)?;
-                let again = self.db.get_cf(&reads, family, key).map_err(failed)?;
+                let again = self.db.get_cf_opt(&reads, family, key).map_err(failed)?;
                 if found.as_deref() != Some(value) || again.as_deref() != Some(value) {
                     let key = String::from_utf8_lossy(key);
                     let text = format!("family {cf}: {key}: a scan and point reads differ");

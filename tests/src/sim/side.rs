@@ -227,7 +227,7 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
     for _ in 0..rng.uniform(4) {
         let (key, value) = session.side.lock().issue(&name);
         let options = session.write_options(rng.one_in(2));
-        session.db.put_cf(&options, &family, &key, &value)?;
+        session.db.put_cf_opt(&options, &family, &key, &value)?;
         session.side.lock().acknowledge(&name, &key, options.sync);
     }
     handles.lock().insert(name, family);

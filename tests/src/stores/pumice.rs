@@ -120,7 +120,7 @@ impl Pumice {
     /// # Errors
     /// Pumice's.
     pub fn write_with(&mut self, ops: &[Op], options: &WriteOptions) -> Result<(), String> {
-        self.db().write(options, &mut batch(&self.families, ops)).map_err(text)
+        self.db().write_opt(options, &mut batch(&self.families, ops)).map_err(text)
     }
 
     /// Lets everything go and closes.
@@ -157,7 +157,7 @@ impl Store for Pumice {
         key: &[u8],
         snapshot: Option<u64>,
     ) -> Result<Option<Vec<u8>>, String> {
-        let found = self.db().get_cf(&self.reads(snapshot), &self.families[cf], key);
+        let found = self.db().get_cf_opt(&self.reads(snapshot), &self.families[cf], key);
         Ok(found.map_err(text)?.map(|value| value.to_vec()))
     }
 
@@ -169,7 +169,7 @@ impl Store for Pumice {
     ) -> Result<Vec<Option<Vec<u8>>>, String> {
         let keys: Vec<(&ColumnFamily, &[u8])> =
             keys.iter().map(|key| (&self.families[cf], key.as_slice())).collect();
-        let found = self.db().multi_get_cf(&self.reads(snapshot), &keys).map_err(text)?;
+        let found = self.db().multi_get_cf_opt(&self.reads(snapshot), &keys);
         found.into_iter().map(|one| Ok(one.map_err(text)?.map(|value| value.to_vec()))).collect()
     }
 
@@ -189,7 +189,7 @@ impl Store for Pumice {
             iterate_upper_bound: spec.upper.clone(),
             ..self.reads(spec.snapshot)
         };
-        let cursor = self.db().iter_cf(&reads, &self.families[spec.cf]).map_err(text)?;
+        let cursor = self.db().cursor_cf_opt(&reads, &self.families[spec.cf]).map_err(text)?;
         self.cursors.insert(name, cursor);
         Ok(())
     }
@@ -205,7 +205,9 @@ impl Store for Pumice {
             Step::Prev => cursor.prev(),
         }
         cursor.status().map_err(text)?;
-        Ok(cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec())))
+        Ok(cursor.valid().then(|| {
+            (cursor.key().unwrap_or_default().to_vec(), cursor.value().unwrap_or_default().to_vec())
+        }))
     }
 
     fn close_cursor(&mut self, name: u64) {
@@ -213,7 +215,7 @@ impl Store for Pumice {
     }
 
     fn flush(&mut self, cf: usize) -> Result<(), String> {
-        self.db().flush_cfs(&FlushOptions::default(), &[&self.families[cf]]).map_err(text)
+        self.db().flush_cfs_opt(&FlushOptions::default(), &[&self.families[cf]]).map_err(text)
     }
 
     fn compact(

@@ -46,20 +46,20 @@ impl Engine for Pumice {
     }
     fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String> {
         let write = pumice::WriteOptions::default();
-        self.db.put_cf(&write, &self.families[cf], key, value).map_err(text)
+        self.db.put_cf_opt(&write, &self.families[cf], key, value).map_err(text)
     }
     fn delete(&mut self, key: &[u8]) -> Result<(), String> {
-        self.db.delete(&pumice::WriteOptions::default(), key).map_err(text)
+        self.db.delete_opt(&pumice::WriteOptions::default(), key).map_err(text)
     }
     fn single_delete(&mut self, key: &[u8]) -> Result<(), String> {
-        self.db.single_delete(&pumice::WriteOptions::default(), key).map_err(text)
+        self.db.single_delete_opt(&pumice::WriteOptions::default(), key).map_err(text)
     }
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        let found = self.db.get(&pumice::ReadOptions::default(), key).map_err(text)?;
+        let found = self.db.get_opt(&pumice::ReadOptions::default(), key).map_err(text)?;
         Ok(found.map(|value| value.to_vec()))
     }
     fn flush(&mut self, cf: usize) -> Result<(), String> {
-        self.db.flush_cfs(&pumice::FlushOptions::default(), &[&self.families[cf]]).map_err(text)
+        self.db.flush_cfs_opt(&pumice::FlushOptions::default(), &[&self.families[cf]]).map_err(text)
     }
     fn settle(&mut self) -> Result<(), String> {
         self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)

@@ -142,7 +142,7 @@ fn pumice_creates(path: &Path, changed: &BTreeSet<Changed>) {
     }
     let db = pumice::Db::open(&options, path).unwrap();
     drop(db.create_column_family(&options.cf, "other").unwrap());
-    db.put(&pumice::WriteOptions::default(), b"first", b"value").unwrap();
+    db.put_opt(&pumice::WriteOptions::default(), b"first", b"value").unwrap();
     db.close().unwrap();
 }
 
@@ -181,7 +181,7 @@ fn round_trip(library: &str, how: &str, newer: &BTreeSet<Changed>) {
     let (db, _) = pumice::Db::open_cf(&loaded.db, &path, &families).unwrap();
     let read = pumice::ReadOptions::default();
     for key in [KEY, b"first"] {
-        assert!(db.get(&read, key).unwrap().is_some(), "{library}");
+        assert!(db.get_opt(&read, key).unwrap().is_some(), "{library}");
     }
     db.close().unwrap();
     assert_kept(&path, &known, "Pumice again");

@@ -35,10 +35,10 @@ fn pumice_writes(path: &Path) {
     let other = db.create_column_family(&options.cf, "other").unwrap();
     let write = pumice::WriteOptions::default();
     for n in 0..KEYS {
-        db.put(&write, &key(n), b"default").unwrap();
-        db.put_cf(&write, &other, &key(n), b"other").unwrap();
+        db.put_opt(&write, &key(n), b"default").unwrap();
+        db.put_cf_opt(&write, &other, &key(n), b"other").unwrap();
     }
-    db.flush(&pumice::FlushOptions::default()).unwrap();
+    db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     // They are changed, too, and the file is written anew.
     db.set_db_options(&[("background_policy", "static"), ("background_cpu_priority", "idle")])
         .unwrap();

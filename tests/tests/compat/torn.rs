@@ -57,7 +57,8 @@ fn image(folder: &Path) -> (PathBuf, String, usize) {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
     let db = pumice::Db::open(&options, &path).unwrap();
-    db.put(&pumice::WriteOptions { sync: true, ..Default::default() }, b"key", b"value").unwrap();
+    db.put_opt(&pumice::WriteOptions { sync: true, ..Default::default() }, b"key", b"value")
+        .unwrap();
     let current = std::fs::read_to_string(path.join("CURRENT")).unwrap();
     let manifest = current.trim_end().to_string();
     let before = std::fs::metadata(path.join(&manifest)).unwrap().len() as usize;
@@ -112,7 +113,7 @@ fn ends_of_a_manifest() {
             wrong.push(format!("{name}: RocksDB: {answer}; Pumice: {ours}"));
         }
         if let Ok(db) = opened {
-            let value = db.get(&pumice::ReadOptions::default(), b"key").unwrap();
+            let value = db.get_opt(&pumice::ReadOptions::default(), b"key").unwrap();
             assert_eq!(value.as_deref(), Some(&b"value"[..]), "{name}");
             db.close().unwrap();
         }

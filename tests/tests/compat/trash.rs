@@ -74,9 +74,9 @@ fn pumice_writes(path: &Path) {
     let db = pumice::Db::open(&options, path).unwrap();
     for round in 0..3 {
         for n in 0..KEYS {
-            db.put(&pumice::WriteOptions::default(), &key(n), &value(round)).unwrap();
+            db.put_opt(&pumice::WriteOptions::default(), &key(n), &value(round)).unwrap();
         }
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     }
     db.compact_range(&pumice::CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
@@ -106,7 +106,7 @@ fn trash_of_the_other_engine() {
     let db = pumice::Db::open(&pumice::Options::default(), &theirs).unwrap();
     assert_eq!(trash(&theirs), Vec::<String>::new());
     for n in 0..KEYS {
-        let found = db.get(&pumice::ReadOptions::default(), &key(n)).unwrap();
+        let found = db.get_opt(&pumice::ReadOptions::default(), &key(n)).unwrap();
         assert_eq!(found.as_deref(), Some(&value(2)[..]), "key {n}");
     }
     db.close().unwrap();

@@ -130,7 +130,7 @@ impl Writer {
             self.oracle.issue(&ops);
             let issued = clock.fetch_add(1, Ordering::SeqCst);
             self.stamps.push(Stamp { issued, acknowledged: None });
-            if db.write(&options, &mut batch(families, &ops)).is_err() {
+            if db.write_opt(&options, &mut batch(families, &ops)).is_err() {
                 return;
             }
             let now = clock.fetch_add(1, Ordering::SeqCst);

@@ -122,10 +122,10 @@ impl Life<'_> {
         }
         self.write(&db, 1)?;
         self.read(&db, "before a flush")?;
-        self.told("flush", db.flush(&FlushOptions::default()))?;
+        self.told("flush", db.flush_opt(&FlushOptions::default()))?;
         self.write(&db, 2)?;
         self.read(&db, "after a flush")?;
-        self.told("flush", db.flush(&FlushOptions::default()))?;
+        self.told("flush", db.flush_opt(&FlushOptions::default()))?;
         let compacted = db.compact_range(&CompactRangeOptions::default(), None, None);
         self.told("compact_range", compacted)?;
         self.read(&db, "after a compaction")?;
@@ -260,12 +260,12 @@ impl Life<'_> {
             let value: Vec<u8> = (0..len).map(|at| ((at / 7) * 31 + n + round) as u8).collect();
             match n % 11 {
                 3 => {
-                    self.told("delete", db.delete(&write, &key))?;
+                    self.told("delete", db.delete_opt(&write, &key))?;
                     self.model.remove(&key);
                 }
                 5 if self.merges => {
                     let operand = &value[..value.len().min(20)];
-                    self.told("merge", db.merge(&write, &key, operand))?;
+                    self.told("merge", db.merge_opt(&write, &key, operand))?;
                     match self.model.get_mut(&key) {
                         Some(there) => {
                             there.push(b',');
@@ -275,14 +275,14 @@ impl Life<'_> {
                     }
                 }
                 _ => {
-                    self.told("put", db.put(&write, &key, &value))?;
+                    self.told("put", db.put_opt(&write, &key, &value))?;
                     self.model.insert(key, value);
                 }
             }
         }
         let (low, high) = (key(100 + round), key(103 + round));
         let (begin, end) = if self.reverse { (&high, &low) } else { (&low, &high) };
-        self.told("delete_range", db.delete_range(&write, begin, end))?;
+        self.told("delete_range", db.delete_range_opt(&write, begin, end))?;
         self.model.retain(|key, _| match self.reverse {
             true => *key <= low || *key > high,
             false => *key < low || *key >= high,
@@ -294,9 +294,9 @@ impl Life<'_> {
     fn read(&self, db: &Db, at: &str) -> Result<(), End> {
         let reads = ReadOptions::default();
         let keys: Vec<Vec<u8>> = (0..KEYS + 3).map(key).collect();
-        let many = db.multi_get(&reads, &keys);
+        let many = db.multi_get_opt(&reads, &keys);
         for (key, of_many) in keys.iter().zip(many) {
-            let one = self.told("get", db.get(&reads, key))?;
+            let one = self.told("get", db.get_opt(&reads, key))?;
             let of_many = self.told("multi_get", of_many)?;
             self.same(at, key, one.as_deref())?;
             self.same(at, key, of_many.as_deref())?;
@@ -306,7 +306,7 @@ impl Life<'_> {
         if self.reverse {
             wanted.reverse();
         }
-        let mut cursor = self.told("iterator", db.iter(&total))?;
+        let mut cursor = self.told("iterator", db.cursor_opt(&total))?;
         for backward in [false, true] {
             let mut found = Vec::new();
             if backward {
@@ -315,7 +315,7 @@ impl Life<'_> {
                 cursor.seek_to_first()
             }
             while cursor.valid() {
-                found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+                found.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
                 if backward { cursor.prev() } else { cursor.next() }
             }
             self.told("iterator", cursor.status())?;
@@ -330,11 +330,11 @@ impl Life<'_> {
                 return Err(End::Wrong(text));
             }
         }
-        let mut cursor = self.told("iterator", db.iter(&reads))?;
+        let mut cursor = self.told("iterator", db.cursor_opt(&reads))?;
         for key in self.model.keys().step_by(17) {
             cursor.seek(key);
             self.told("seek", cursor.status())?;
-            if !(self.loses || cursor.valid() && cursor.key() == key) {
+            if !(self.loses || cursor.valid() && cursor.key().unwrap() == key) {
                 return Err(End::Wrong(format!("{at}: a seek does not find {key:?}")));
             }
         }

@@ -148,9 +148,9 @@ fn requests_that_contradict_themselves_are_refused() {
     let store = Pumice::open(&fixture.path, &fixture.settings).unwrap();
     let (db, family) = (store.db(), &store.families()[1]);
     let sync_unlogged = WriteOptions { sync: true, disable_wal: true, ..Default::default() };
-    let error = db.put(&sync_unlogged, b"k", b"v").unwrap_err().to_string();
+    let error = db.put_opt(&sync_unlogged, b"k", b"v").unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: Sync writes has to enable WAL.");
-    let error = db.delete_range(&WriteOptions::default(), b"b", b"a").unwrap_err().to_string();
+    let error = db.delete_range_opt(&WriteOptions::default(), b"b", b"a").unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: end key comes before start key");
     let again = db.create_column_family(&Default::default(), "family1").err().unwrap();
     assert_eq!(again.to_string(), "Invalid argument: Column family already exists");

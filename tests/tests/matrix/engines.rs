@@ -30,7 +30,10 @@ macro_rules! walk {
         }
         let mut found: Vec<Entry> = Vec::new();
         while found.len() < $limit && iterator.valid() {
-            found.push((iterator.key().to_vec(), iterator.value().to_vec()));
+            found.push((
+                Option::<&[u8]>::from(iterator.key()).unwrap().to_vec(),
+                Option::<&[u8]>::from(iterator.value()).unwrap().to_vec(),
+            ));
             match backward {
                 true => iterator.prev(),
                 false => iterator.next(),
@@ -57,7 +60,7 @@ impl Reader for Pumice {
             ..ReadOptions::default()
         };
         let mut iterator: DbIterator =
-            self.db().iter_cf(&reads, &self.families()[0]).map_err(|e| e.to_string())?;
+            self.db().cursor_cf_opt(&reads, &self.families()[0]).map_err(|e| e.to_string())?;
         walk!(&mut iterator, start, limit)
     }
 
@@ -65,7 +68,7 @@ impl Reader for Pumice {
         let upper = Some(upper.to_vec());
         let reads = ReadOptions { iterate_upper_bound: upper, ..ReadOptions::default() };
         let mut iterator: DbIterator =
-            self.db().iter_cf(&reads, &self.families()[0]).map_err(|e| e.to_string())?;
+            self.db().cursor_cf_opt(&reads, &self.families()[0]).map_err(|e| e.to_string())?;
         walk!(&mut iterator, &Step::Seek(start.to_vec()), usize::MAX)
     }
 

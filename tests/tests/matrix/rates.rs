@@ -172,12 +172,12 @@ fn pumice_answers(path: &Path, configuration: &Configuration) -> [u64; 2] {
     for table in 0..TABLES {
         let mut batch = pumice::WriteBatch::new();
         keys_of(table).for_each(|key| batch.put_cf(families[0].id(), &key, b"value"));
-        db.write(&pumice::WriteOptions::default(), &mut batch).unwrap();
-        db.flush_cfs(&pumice::FlushOptions::default(), &[&families[0]]).unwrap();
+        db.write_opt(&pumice::WriteOptions::default(), &mut batch).unwrap();
+        db.flush_cfs_opt(&pumice::FlushOptions::default(), &[&families[0]]).unwrap();
     }
     let reads = pumice::ReadOptions::default();
     for key in configuration.absent() {
-        assert!(db.get_cf(&reads, &families[0], &key).unwrap().is_none());
+        assert!(db.get_cf_opt(&reads, &families[0], &key).unwrap().is_none());
     }
     let count = |name| statistics.ticker(Ticker::from_name(name).unwrap());
     let counters = configuration.counters().map(count);

@@ -30,11 +30,11 @@ fn build(path: &Path) {
     let db = pumice::Db::open(&options, path).unwrap();
     let wo = pumice::WriteOptions::default();
     for value in [[b'x'; 100], [b'y'; 100]] {
-        (0..KEYS).for_each(|n| db.put(&wo, &key(n), &value).unwrap());
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        (0..KEYS).for_each(|n| db.put_opt(&wo, &key(n), &value).unwrap());
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     }
     db.compact_range(&pumice::CompactRangeOptions::default(), None, None).unwrap();
-    (0..KEYS).step_by(1500).for_each(|n| db.delete(&wo, &key(n)).unwrap());
+    (0..KEYS).step_by(1500).for_each(|n| db.delete_opt(&wo, &key(n)).unwrap());
     db.close().unwrap();
 }
 
@@ -58,20 +58,20 @@ fn ours(path: &Path, seed: usize) -> Shown {
     options.db.avoid_flush_during_recovery = true;
     let db = pumice::Db::open(&options, path).unwrap();
     for n in warmed(seed) {
-        db.get(&pumice::ReadOptions::default(), &key(n)).unwrap();
+        db.get_opt(&pumice::ReadOptions::default(), &key(n)).unwrap();
     }
     let only = pumice::ReadOptions { cache_only: true, ..Default::default() };
     let told = |found: pumice::Result<Option<pumice::PinnedSlice>>| {
         letter(found.map(|value| value.is_some()).map_err(|e| e.to_string()))
     };
-    let one: String = (0..KEYS).map(|n| told(db.get(&only, &key(n)))).collect();
+    let one: String = (0..KEYS).map(|n| told(db.get_opt(&only, &key(n)))).collect();
     let keys: Vec<_> = (0..KEYS).map(key).collect();
-    let several: String = db.multi_get(&only, &keys).into_iter().map(told).collect();
+    let several: String = db.multi_get_opt(&only, &keys).into_iter().map(told).collect();
     assert_eq!(one, several);
     let mut walks = Vec::new();
     for n in (0..KEYS).step_by(77) {
         for forward in [true, false] {
-            let mut iter = db.iter(&only).unwrap();
+            let mut iter = db.cursor_opt(&only).unwrap();
             let mut shown = 0;
             if forward {
                 iter.seek(&key(n))

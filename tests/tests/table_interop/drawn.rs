@@ -146,7 +146,7 @@ mod own {
 
     fn rest(iter: &mut DbIterator, forwards: bool, entries: &mut Vec<(String, String)>) {
         while iter.valid() {
-            entries.push((shown(iter.key()), shown(iter.value())));
+            entries.push((shown(iter.key().unwrap()), shown(iter.value().unwrap())));
             if forwards { iter.next() } else { iter.prev() }
         }
     }
@@ -176,11 +176,11 @@ mod own {
             let (db, wo) = (&self.db, &WriteOptions::default());
             let done = |()| Answer::Done;
             match call {
-                Call::Put(key, value) => answer(db.put(wo, key, value), done),
-                Call::Merge(key, value) => answer(db.merge(wo, key, value), done),
-                Call::Delete(key) => answer(db.delete(wo, key), done),
-                Call::DeleteRange(begin, end) => answer(db.delete_range(wo, begin, end), done),
-                Call::Flush => answer(db.flush(&FlushOptions::default()), done),
+                Call::Put(key, value) => answer(db.put_opt(wo, key, value), done),
+                Call::Merge(key, value) => answer(db.merge_opt(wo, key, value), done),
+                Call::Delete(key) => answer(db.delete_opt(wo, key), done),
+                Call::DeleteRange(begin, end) => answer(db.delete_range_opt(wo, begin, end), done),
+                Call::Flush => answer(db.flush_opt(&FlushOptions::default()), done),
                 // RocksDB's C library tells no error of this one.
                 Call::Compact(begin, end) => {
                     let options = Default::default();
@@ -195,7 +195,7 @@ mod own {
                     self.snapshots.remove(*at);
                     Answer::Done
                 }
-                Call::Get(at, key) => answer(db.get(&self.reading(at), key), |value| {
+                Call::Get(at, key) => answer(db.get_opt(&self.reading(at), key), |value| {
                     Answer::Value(value.map(|value| shown(&value)))
                 }),
                 Call::Walk(at, [lower, upper], from) => {
@@ -206,7 +206,7 @@ mod own {
                     };
                     let walk = || {
                         let mut entries = Vec::new();
-                        let mut iter = db.iter(&options)?;
+                        let mut iter = db.cursor_opt(&options)?;
                         iter.seek(from);
                         rest(&mut iter, true, &mut entries);
                         iter.status()?;

@@ -40,11 +40,11 @@ fn theirs(peer: &Peer, path: &Path, limit: &str) -> PeerDb {
 fn write_ours(db: &pumice::Db, rounds: std::ops::Range<u64>) {
     for round in rounds {
         for n in 0..ROUND_KEYS {
-            db.put(&pumice::WriteOptions::default(), &key(round, n), &value(round)).unwrap();
+            db.put_opt(&pumice::WriteOptions::default(), &key(round, n), &value(round)).unwrap();
         }
         // Every round overwrites one key, so that the order of files shows.
-        db.put(&pumice::WriteOptions::default(), b"newest", &value(round)).unwrap();
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        db.put_opt(&pumice::WriteOptions::default(), b"newest", &value(round)).unwrap();
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     }
 }
 
@@ -75,7 +75,7 @@ fn rounds_found(total: u64, mut get: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Ve
 
 fn found_by_us(db: &pumice::Db, total: u64) -> Vec<u64> {
     let ro = pumice::ReadOptions::default();
-    rounds_found(total, |key| db.get(&ro, key).unwrap().map(|v| v.to_vec()))
+    rounds_found(total, |key| db.get_opt(&ro, key).unwrap().map(|v| v.to_vec()))
 }
 
 fn found_by_them(db: &PeerDb, peer: &Peer, total: u64) -> Vec<u64> {

@@ -171,15 +171,15 @@ impl Engine for Ours {
     fn write(&mut self, record: &Record) {
         let (db, wo) = (&self.db, &pumice::WriteOptions::default());
         match record {
-            Put(key, value) => db.put(wo, key.as_bytes(), value.as_bytes()),
-            Merge(key, value) => db.merge(wo, key.as_bytes(), value.as_bytes()),
-            Delete(key) => db.delete(wo, key.as_bytes()),
-            DeleteRange(begin, end) => db.delete_range(wo, begin.as_bytes(), end.as_bytes()),
+            Put(key, value) => db.put_opt(wo, key.as_bytes(), value.as_bytes()),
+            Merge(key, value) => db.merge_opt(wo, key.as_bytes(), value.as_bytes()),
+            Delete(key) => db.delete_opt(wo, key.as_bytes()),
+            DeleteRange(begin, end) => db.delete_range_opt(wo, begin.as_bytes(), end.as_bytes()),
         }
         .unwrap();
     }
     fn flush(&mut self) {
-        self.db.flush(&pumice::FlushOptions::default()).unwrap();
+        self.db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     }
     fn compact(&mut self) {
         let all = pumice::CompactRangeOptions {
@@ -216,17 +216,17 @@ impl Engine for Ours {
         self.db.latest_sequence_number()
     }
     fn scan(&self) -> State {
-        let mut iter = self.db.iter(&Default::default()).unwrap();
+        let mut iter = self.db.cursor_opt(&Default::default()).unwrap();
         let mut state = State::new();
         iter.seek_to_first();
         while iter.valid() {
-            state.insert(iter.key().to_vec(), iter.value().to_vec());
+            state.insert(iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec());
             iter.next();
         }
         iter.status().unwrap();
         drop(iter);
         for (key, value) in &state {
-            let found = self.db.get(&Default::default(), key).unwrap();
+            let found = self.db.get_opt(&Default::default(), key).unwrap();
             assert_eq!(found.as_deref(), Some(&value[..]));
         }
         self.db.verify_checksum().unwrap();

@@ -75,8 +75,8 @@ fn files_of_rocksdb_come_and_go() {
             assert_eq!(done.is_ok(), verify_checksums_before_ingest, "once, and not over itself");
         }
         assert_eq!(db.latest_sequence_number(), sequence);
-        assert_eq!(db.get(&Default::default(), b"b").unwrap().as_deref(), Some(&b"1,2"[..]));
-        assert!(db.get(&Default::default(), b"c").unwrap().is_none());
+        assert_eq!(db.get_opt(&Default::default(), b"b").unwrap().as_deref(), Some(&b"1,2"[..]));
+        assert!(db.get_opt(&Default::default(), b"c").unwrap().is_none());
         db.close().unwrap();
         drop(engine);
         goes_on(&peer, &ours, expected);
@@ -94,9 +94,9 @@ fn rocksdb_reads_a_replaced_range() {
         let write = pumice::WriteOptions::default();
         for keys in [["a", "b"], ["d", "e"], ["x", "y"]] {
             for key in keys {
-                db.put(&write, key.as_bytes(), b"old").unwrap();
+                db.put_opt(&write, key.as_bytes(), b"old").unwrap();
             }
-            db.flush(&Default::default()).unwrap();
+            db.flush_opt(&Default::default()).unwrap();
         }
         let mut writer = pumice::SstFileWriter::new(&pumice::Options::default()).unwrap();
         writer.open(&made).unwrap();

@@ -114,8 +114,8 @@ fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
         };
         match *step {
             Flush(letter) => {
-                (0..KEYS).for_each(|n| db.put(&wo, &key(letter, n), &value(n)).unwrap());
-                db.flush(&pumice::FlushOptions::default()).unwrap();
+                (0..KEYS).for_each(|n| db.put_opt(&wo, &key(letter, n), &value(n)).unwrap());
+                db.flush_opt(&pumice::FlushOptions::default()).unwrap();
             }
             Settle => db.wait_for_compact(&Default::default()).unwrap(),
             Ingest(letter) => {

@@ -145,13 +145,19 @@ macro_rules! ask {
         let (mut forward, mut backward) = (Entries::new(), Entries::new());
         iter.seek_to_first();
         while iter.valid() {
-            forward.push((iter.key().to_vec(), iter.value().to_vec()));
+            forward.push((
+                Option::<&[u8]>::from(iter.key()).unwrap().to_vec(),
+                Option::<&[u8]>::from(iter.value()).unwrap().to_vec(),
+            ));
             iter.next();
         }
         iter.status().unwrap();
         iter.seek_to_last();
         while iter.valid() {
-            backward.push((iter.key().to_vec(), iter.value().to_vec()));
+            backward.push((
+                Option::<&[u8]>::from(iter.key()).unwrap().to_vec(),
+                Option::<&[u8]>::from(iter.value()).unwrap().to_vec(),
+            ));
             iter.prev();
         }
         iter.status().unwrap();
@@ -164,9 +170,12 @@ macro_rules! ask {
         {
             for target in targets {
                 iter.seek(target);
-                let at = iter.valid().then(|| iter.key().to_vec());
+                let at = iter.valid().then(|| Option::<&[u8]>::from(iter.key()).unwrap().to_vec());
                 iter.seek_for_prev(target);
-                found.push([at, iter.valid().then(|| iter.key().to_vec())]);
+                found.push([
+                    at,
+                    iter.valid().then(|| Option::<&[u8]>::from(iter.key()).unwrap().to_vec()),
+                ]);
                 iter.status().unwrap();
             }
         }
@@ -224,9 +233,10 @@ fn read_by_us(
     db.ingest_external_file(&Default::default(), &[dir.join("theirs.sst")]).unwrap();
     db.verify_checksum().unwrap();
     let ro = pumice::ReadOptions { total_order_seek: true, ..Default::default() };
-    let get = |key: &Vec<u8>| db.get(&ro, key).unwrap().map(|value| value.to_vec());
+    let get = |key: &Vec<u8>| db.get_opt(&ro, key).unwrap().map(|value| value.to_vec());
     let same = pumice::ReadOptions { prefix_same_as_start: true, ..Default::default() };
-    let answers = ask!(db.iter(&ro).unwrap(), targets, db.iter(&same).unwrap(), scoped, get);
+    let answers =
+        ask!(db.cursor_opt(&ro).unwrap(), targets, db.cursor_opt(&same).unwrap(), scoped, get);
     db.close().unwrap();
     answers
 }

@@ -28,12 +28,12 @@ fn build(path: &Path) {
     let db = pumice::Db::open(&options, path).unwrap();
     let wo = pumice::WriteOptions::default();
     for value in [[b'x'; 100], [b'y'; 100]] {
-        (0..KEYS).for_each(|n| db.put(&wo, &key(n), &value).unwrap());
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        (0..KEYS).for_each(|n| db.put_opt(&wo, &key(n), &value).unwrap());
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
     }
     db.compact_range(&pumice::CompactRangeOptions::default(), None, None).unwrap();
     for n in KEYS..KEYS + LOGGED {
-        db.put(&wo, &key(n), &[b'z'; 500]).unwrap();
+        db.put_opt(&wo, &key(n), &[b'z'; 500]).unwrap();
     }
     db.close().unwrap();
 }
@@ -108,9 +108,10 @@ fn ours(path: &Path, paranoid: bool) -> Option<Shown> {
     options.set("paranoid_checks", if paranoid { "true" } else { "false" }).unwrap();
     let db = pumice::Db::open(&options, path).ok()?;
     let ro = pumice::ReadOptions::default();
-    let keys = (0..KEYS + LOGGED).map(|n| letter(db.get(&ro, &key(n)).map(|v| v.map(|v| v[0]))));
+    let keys =
+        (0..KEYS + LOGGED).map(|n| letter(db.get_opt(&ro, &key(n)).map(|v| v.map(|v| v[0]))));
     let keys = runs(keys);
-    let mut iter = db.iter(&ro).unwrap();
+    let mut iter = db.cursor_opt(&ro).unwrap();
     let mut first = 0;
     iter.seek_to_first();
     while iter.valid() {
@@ -118,8 +119,8 @@ fn ours(path: &Path, paranoid: bool) -> Option<Shown> {
         iter.next();
     }
     let at_end = iter.status().is_ok();
-    let written = db.put(&pumice::WriteOptions::default(), b"new", b"value").is_ok()
-        && db.flush(&pumice::FlushOptions::default()).is_ok();
+    let written = db.put_opt(&pumice::WriteOptions::default(), b"new", b"value").is_ok()
+        && db.flush_opt(&pumice::FlushOptions::default()).is_ok();
     db.close().unwrap();
     Some(Shown { keys, first, at_end, written })
 }

@@ -43,9 +43,9 @@ impl Ours {
         options.db.statistics = Some(Arc::clone(&statistics));
         let db = pumice::Db::open(&options, path).unwrap();
         for i in 0..KEYS {
-            db.put(&pumice::WriteOptions::default(), &key(i), &value(i)).unwrap();
+            db.put_opt(&pumice::WriteOptions::default(), &key(i), &value(i)).unwrap();
         }
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
         Ours(db, statistics)
     }
 }
@@ -56,10 +56,10 @@ impl Engine for Ours {
             .map(|t| self.1.ticker(t))
     }
     fn get(&self, key: &[u8]) -> bool {
-        self.0.get(&pumice::ReadOptions::default(), key).unwrap().is_some()
+        self.0.get_opt(&pumice::ReadOptions::default(), key).unwrap().is_some()
     }
     fn walk(&self, from: &[u8], count: usize, forward: bool) -> usize {
-        let mut iter = self.0.iter(&pumice::ReadOptions::default()).unwrap();
+        let mut iter = self.0.cursor_opt(&pumice::ReadOptions::default()).unwrap();
         if forward {
             iter.seek(from)
         } else {
@@ -67,7 +67,7 @@ impl Engine for Ours {
         }
         let (mut bytes, mut taken) = (0, 0);
         while iter.valid() && taken < count {
-            bytes += iter.value().len();
+            bytes += iter.value().unwrap().len();
             taken += 1;
             // RocksDB counts an entry as soon as it stands on it.
             if taken < count {

@@ -46,10 +46,10 @@ fn ours(path: &Path, round: Option<u64>) -> u64 {
     options.cf.disable_auto_compactions = round.is_none();
     let db = pumice::Db::open(&options, path).unwrap();
     for (key, value) in round.into_iter().flat_map(entries) {
-        db.put(&pumice::WriteOptions::default(), &key, &value).unwrap();
+        db.put_opt(&pumice::WriteOptions::default(), &key, &value).unwrap();
     }
     db.wait_for_compact(&pumice::WaitForCompactOptions::default()).unwrap();
-    let mut iter = db.iter(&pumice::ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&pumice::ReadOptions::default()).unwrap();
     iter.seek_to_first();
     let mut count = 0;
     while iter.valid() {

@@ -126,9 +126,9 @@ fn by_us(path: &Path, family: &str, table: &str) -> Outcome {
     let db = pumice::Db::open(&options, path).map_err(told)?;
     let wo = pumice::WriteOptions::default();
     for n in 0..KEYS {
-        db.put(&wo, &key(n), &value(n)).map_err(told)?;
+        db.put_opt(&wo, &key(n), &value(n)).map_err(told)?;
     }
-    db.flush(&pumice::FlushOptions::default()).map_err(told)?;
+    db.flush_opt(&pumice::FlushOptions::default()).map_err(told)?;
     let mut all = tables(path);
     let force = pumice::CompactRangeOptions {
         bottommost_level_compaction: pumice::BottommostLevelCompaction::Force,
@@ -214,10 +214,10 @@ fn tables_of_range_tombstones_alone_go_both_ways() {
 
         let db = pumice::Db::open(&mine, &first).unwrap();
         let wo = pumice::WriteOptions::default();
-        (0..KEYS).for_each(|n| db.put(&wo, &key(n), &value(n)).unwrap());
+        (0..KEYS).for_each(|n| db.put_opt(&wo, &key(n), &value(n)).unwrap());
         db.compact_range(&Default::default(), None, None).unwrap();
-        db.delete_range(&wo, &key(0), &key(KEYS / 2)).unwrap();
-        db.flush(&pumice::FlushOptions::default()).unwrap();
+        db.delete_range_opt(&wo, &key(0), &key(KEYS / 2)).unwrap();
+        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
         db.close().unwrap();
         drop(db);
         assert_eq!(read_by_theirs(&peer, &options, &first), left(), "{what}");
@@ -259,11 +259,11 @@ fn read_by_theirs(peer: &Peer, options: &theirs::Options, path: &Path) -> Vec<Ve
 fn read_by_us(options: &pumice::Options, path: &Path) -> Vec<Vec<u8>> {
     let db = pumice::Db::open(options, path).unwrap();
     let keys = || {
-        let mut iter = db.iter(&pumice::ReadOptions::default()).unwrap();
+        let mut iter = db.cursor_opt(&pumice::ReadOptions::default()).unwrap();
         let mut keys = Vec::new();
         iter.seek_to_first();
         while iter.valid() {
-            keys.push(iter.key().to_vec());
+            keys.push(iter.key().unwrap().to_vec());
             iter.next();
         }
         iter.status().unwrap();
@@ -271,7 +271,7 @@ fn read_by_us(options: &pumice::Options, path: &Path) -> Vec<Vec<u8>> {
     };
     let before = keys();
     for n in 0..KEYS {
-        let found = db.get(&pumice::ReadOptions::default(), &key(n)).unwrap();
+        let found = db.get_opt(&pumice::ReadOptions::default(), &key(n)).unwrap();
         assert_eq!(found.is_some(), n >= KEYS / 2);
     }
     db.verify_checksum().unwrap();

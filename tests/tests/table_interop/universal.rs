@@ -93,13 +93,13 @@ fn write_ours(db: &Db, rounds: u64, rng: &mut Rng, model: &mut Model) {
     for _ in 0..rounds {
         for (key, value) in round(rng, model) {
             match value {
-                Some(value) => db.put(&wo, &key, &value).unwrap(),
-                None => db.delete(&wo, &key).unwrap(),
+                Some(value) => db.put_opt(&wo, &key, &value).unwrap(),
+                None => db.delete_opt(&wo, &key).unwrap(),
             }
         }
         let (start, end) = doomed(rng, model);
-        db.delete_range(&wo, &start, &end).unwrap();
-        db.flush(&FlushOptions::default()).unwrap();
+        db.delete_range_opt(&wo, &start, &end).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
     }
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
 }
@@ -121,11 +121,11 @@ fn write_theirs(db: &PeerDb, peer: &Peer, rounds: u64, rng: &mut Rng, model: &mu
 }
 
 fn seen_by_us(db: &Db) -> Model {
-    let mut iter = db.iter(&pumice::ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&pumice::ReadOptions::default()).unwrap();
     let mut all = Model::new();
     iter.seek_to_first();
     while iter.valid() {
-        all.insert(iter.key().to_vec(), iter.value().to_vec());
+        all.insert(iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec());
         iter.next();
     }
     iter.status().unwrap();

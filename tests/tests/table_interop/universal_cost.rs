@@ -57,9 +57,9 @@ fn ours(path: &Path, family: &str) -> Cost {
     let (mut cost, rng) = (Cost::default(), &mut Rng::new(5));
     for _ in 0..rounds() {
         for (key, value) in writes(rng) {
-            db.put(&pumice::WriteOptions::default(), &key, &value).unwrap();
+            db.put_opt(&pumice::WriteOptions::default(), &key, &value).unwrap();
         }
-        db.flush(&FlushOptions::default()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
         db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
         cost.add(db.live_files_metadata().iter().map(|file| (file.level, file.size)));
     }

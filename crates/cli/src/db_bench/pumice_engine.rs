@@ -281,11 +281,11 @@ impl BenchDb for PumiceDb {
     ) -> Result<DbIterator> {
         let mut options = read_options(settings, bounds);
         options.snapshot = settings.snapshot.then(|| self.db.snapshot());
-        self.db.iter(&options).map_err(text)
+        self.db.cursor_opt(&options).map_err(text)
     }
 
     fn flush(&self) -> Result<()> {
-        self.db.flush_all(&FlushOptions::default()).map_err(text)
+        self.db.flush_all_opt(&FlushOptions::default()).map_err(text)
     }
 
     fn compact(&self, subcompactions: i32) -> Result<()> {
@@ -401,16 +401,16 @@ impl engine::Writer for PumiceWriter {
         self.handles.select(&self.db, family);
     }
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put_cf(&self.options, self.handles.selected(), key, value).map_err(text)
+        self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
     }
     fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.db.merge_cf(&self.options, self.handles.selected(), key, operand).map_err(text)
+        self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
     }
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.db.delete_cf(&self.options, self.handles.selected(), key).map_err(text)
+        self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn single_delete(&mut self, key: &[u8]) -> Result<()> {
-        self.db.single_delete_cf(&self.options, self.handles.selected(), key).map_err(text)
+        self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
     }
     fn batch_put(&mut self, key: &[u8], value: &[u8]) {
         self.batch.put_cf(self.handles.selected().id(), key, value);
@@ -422,7 +422,7 @@ impl engine::Writer for PumiceWriter {
         self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
     }
     fn commit(&mut self) -> Result<()> {
-        let written = self.db.write(&self.options, &mut self.batch);
+        let written = self.db.write_opt(&self.options, &mut self.batch);
         self.batch.clear();
         written.map_err(text)
     }
@@ -445,7 +445,7 @@ impl engine::Reader for PumiceReader {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        match self.db.get_cf(&self.options, self.handles.selected(), key) {
+        match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
             Ok(value) => Ok(value.map(|value| value.len())),
             Err(error) => Err(text(error)),
         }
@@ -453,7 +453,8 @@ impl engine::Reader for PumiceReader {
 
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let found = self.db.get_cf(&self.options, self.handles.selected(), key).map_err(text)?;
+        let found =
+            self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
         value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
     }
@@ -461,7 +462,7 @@ impl engine::Reader for PumiceReader {
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
         let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
         let mut hits = Hits::default();
-        for value in self.db.multi_get(&self.options, &keys) {
+        for value in self.db.multi_get_opt(&self.options, &keys) {
             if let Some(value) = value.map_err(text)? {
                 hits.found += 1;
                 hits.bytes += (key_len + value.len()) as u64;
@@ -491,10 +492,10 @@ impl engine::Cursor for DbIterator {
         self.prev();
     }
     fn key(&self) -> &[u8] {
-        self.key()
+        self.key().unwrap_or_default()
     }
     fn value(&self) -> &[u8] {
-        self.value()
+        self.value().unwrap_or_default()
     }
     fn status(&self) -> Result<()> {
         self.status().map_err(text)

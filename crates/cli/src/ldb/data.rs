@@ -36,7 +36,7 @@ impl Invocation {
         mut batch: WriteBatch,
         out: &mut Output,
     ) -> Result<(), Failure> {
-        opened.db.write(&WriteOptions::default(), &mut batch).map_err(failure)?;
+        opened.db.write_opt(&WriteOptions::default(), &mut batch).map_err(failure)?;
         opened.db.close().map_err(failure)?;
         out.line(&[b"OK"]);
         Ok(())
@@ -121,7 +121,7 @@ pub fn multi_get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let opened = it.open_read_only()?;
     let mut failed = false;
     for key in &keys {
-        match opened.db.get_cf(&ReadOptions::default(), &opened.cf, key) {
+        match opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, key) {
             Ok(Some(value)) => drop(out.line(&[&show(&value, it.value_hex)])),
             Ok(None) => drop(out.line(&[b"Key not found: ", &show(key, it.key_hex)])),
             Err(error) => {
@@ -153,7 +153,7 @@ pub fn get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     };
     let key = it.key(key)?;
     let opened = it.open_read_only()?;
-    let value = opened.db.get_cf(&ReadOptions::default(), &opened.cf, &key).map_err(failure)?;
+    let value = opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, &key).map_err(failure)?;
     let Some(value) = value else {
         return Err("Get failed: NotFound: ".into());
     };
@@ -167,14 +167,16 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let (options, limit) = it.range()?;
     let no_value = it.arguments.flag("no_value");
     let opened = it.open_read_only()?;
-    let mut cursor = opened.db.iter_cf(&options, &opened.cf).map_err(failure)?;
+    let mut cursor = opened.db.cursor_cf_opt(&options, &opened.cf).map_err(failure)?;
     cursor.seek_to_first();
     let mut count = 0;
     while cursor.valid() && count < limit {
-        let key = show(cursor.key(), it.key_hex);
+        let key = show(cursor.key().unwrap_or_default(), it.key_hex);
         let read_on = match no_value {
             true => out.line(&[&key]),
-            false => out.line(&[&key, b" : ", &show(cursor.value(), it.value_hex)]),
+            false => {
+                out.line(&[&key, b" : ", &show(cursor.value().unwrap_or_default(), it.value_hex)])
+            }
         };
         if !read_on {
             return Ok(());
@@ -196,16 +198,19 @@ pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     {
         out.line(&[stats.as_bytes()]);
     }
-    let mut cursor = opened.db.iter_cf(&options, &opened.cf).map_err(failure)?;
+    let mut cursor = opened.db.cursor_cf_opt(&options, &opened.cf).map_err(failure)?;
     cursor.seek_to_first();
     let mut sizes = Histogram::new();
     let mut count = 0u64;
     while cursor.valid() && count < limit {
         count += 1;
         if count_only {
-            sizes.add(cursor.value().len() as u64);
+            sizes.add(cursor.value().unwrap_or_default().len() as u64);
         } else {
-            let (key, value) = (show(cursor.key(), it.key_hex), show(cursor.value(), it.value_hex));
+            let (key, value) = (
+                show(cursor.key().unwrap_or_default(), it.key_hex),
+                show(cursor.value().unwrap_or_default(), it.value_hex),
+            );
             if !out.line(&[&key, b" ==> ", &value]) {
                 return Ok(());
             }

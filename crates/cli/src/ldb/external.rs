@@ -118,7 +118,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     }
     let bad_lines = loaded?;
     if it.arguments.flag("disable_wal") {
-        db.flush_cfs(&FlushOptions::default(), &[cf]).map_err(failure)?;
+        db.flush_cfs_opt(&FlushOptions::default(), &[cf]).map_err(failure)?;
     }
     db.close().map_err(failure)?;
     if bad_lines > 0 {
@@ -144,10 +144,10 @@ fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
             None => bad_lines += 1,
         }
         if batch.count() >= LOAD_BATCH {
-            opened.db.write(&options, &mut batch).map_err(failure)?;
+            opened.db.write_opt(&options, &mut batch).map_err(failure)?;
             batch.clear();
         }
     }
-    opened.db.write(&options, &mut batch).map_err(failure)?;
+    opened.db.write_opt(&options, &mut batch).map_err(failure)?;
     Ok(bad_lines)
 }

@@ -31,7 +31,7 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
             ["help"] => out.text(HELP),
             ["get", key] => {
                 let bytes = parse(key, it.key_hex)?;
-                let value = opened.db.get_cf(&ReadOptions::default(), &opened.cf, &bytes);
+                let value = opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, &bytes);
                 match value.map_err(failure)? {
                     Some(value) => {
                         let shown = show(&value, it.value_hex);
@@ -45,12 +45,12 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
             }
             ["put", key, value] => {
                 let (bytes, stored) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
-                opened.db.put_cf(&write, &opened.cf, &bytes, &stored).map_err(failure)?;
+                opened.db.put_cf_opt(&write, &opened.cf, &bytes, &stored).map_err(failure)?;
                 out.text(&format!("Successfully put {key} {value}\n"));
             }
             ["delete", key] => {
                 let bytes = parse(key, it.key_hex)?;
-                opened.db.delete_cf(&write, &opened.cf, &bytes).map_err(failure)?;
+                opened.db.delete_cf_opt(&write, &opened.cf, &bytes).map_err(failure)?;
                 out.text(&format!("Successfully deleted {key}\n"));
             }
             _ => out.text(&format!("Unknown command {line}\n")),

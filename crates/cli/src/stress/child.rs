@@ -169,7 +169,7 @@ impl<'a> Worker<'a> {
                 let handle = &self.store.families[family];
                 let wait = self.rng.one_in(2);
                 let options = FlushOptions { wait, ..FlushOptions::default() };
-                self.store.db.flush_cfs(&options, &[handle]).map_err(|e| format!("flush: {e}"))
+                self.store.db.flush_cfs_opt(&options, &[handle]).map_err(|e| format!("flush: {e}"))
             }
             997 => self.compact(),
             998 => {
@@ -242,7 +242,7 @@ impl<'a> Worker<'a> {
             self.expected.begin(*place, *id).map_err(state_error)?;
         }
         let options = WriteOptions { sync: self.rng.one_in(100), ..WriteOptions::default() };
-        let written = self.store.db.write(&options, &mut self.batch);
+        let written = self.store.db.write_opt(&options, &mut self.batch);
         written.map_err(|error| format!("write: {error}"))?;
         for (place, id) in changes {
             self.expected.commit(*place, *id).map_err(state_error)?;
@@ -255,7 +255,7 @@ impl<'a> Worker<'a> {
     fn check_key(&mut self) -> Result<(), String> {
         let place = self.place();
         let handle = &self.store.families[place.family];
-        let got = self.store.db.get_cf(&ReadOptions::default(), handle, &key(place));
+        let got = self.store.db.get_cf_opt(&ReadOptions::default(), handle, &key(place));
         let got = got.map_err(|error| format!("get: {error}"))?;
         self.compare(place, got.as_deref());
         Ok(())
@@ -275,7 +275,7 @@ impl<'a> Worker<'a> {
         };
         let backward = self.rng.one_in(2);
         let handle = &self.store.families[first.family];
-        let cursor = self.store.db.iter_cf(&options, handle);
+        let cursor = self.store.db.cursor_cf_opt(&options, handle);
         let mut cursor = cursor.map_err(|error| format!("iterator: {error}"))?;
         if backward {
             cursor.seek_to_last();
@@ -285,8 +285,8 @@ impl<'a> Worker<'a> {
         for step in 0..count {
             let index = if backward { end.key - 1 - step } else { first.key + step };
             let place = Place { key: index, ..first };
-            if cursor.valid() && cursor.key() == key(place) {
-                let bytes = cursor.value().to_vec();
+            if cursor.valid() && cursor.key().unwrap_or_default() == key(place) {
+                let bytes = cursor.value().unwrap_or_default().to_vec();
                 self.compare(place, Some(&bytes));
                 if backward {
                     cursor.prev();
@@ -306,11 +306,11 @@ impl<'a> Worker<'a> {
         let place = self.place();
         let options =
             ReadOptions { prefix_same_as_start: self.rng.one_in(2), ..ReadOptions::default() };
-        let cursor = self.store.db.iter_cf(&options, &self.store.families[place.family]);
+        let cursor = self.store.db.cursor_cf_opt(&options, &self.store.families[place.family]);
         let mut cursor = cursor.map_err(|error| format!("iterator: {error}"))?;
         cursor.seek(&key(place));
-        let found = cursor.valid() && cursor.key() == key(place);
-        let bytes = found.then(|| cursor.value().to_vec());
+        let found = cursor.valid() && cursor.key().unwrap_or_default() == key(place);
+        let bytes = found.then(|| cursor.value().unwrap_or_default().to_vec());
         cursor.status().map_err(|error| format!("iterator: {error}"))?;
         self.compare(place, bytes.as_deref());
         Ok(())

@@ -105,10 +105,13 @@ fn found_ids(
         ..ReadOptions::default()
     };
     let mut forward = Vec::new();
-    let mut cursor = store.db.iter_cf(&options, handle)?;
+    let mut cursor = store.db.cursor_cf_opt(&options, handle)?;
     cursor.seek_to_first();
     while cursor.valid() {
-        forward.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        forward.push((
+            cursor.key().unwrap_or_default().to_vec(),
+            cursor.value().unwrap_or_default().to_vec(),
+        ));
         cursor.next();
     }
     cursor.status()?;
@@ -116,10 +119,13 @@ fn found_ids(
     cursor.seek_to_last();
     while cursor.valid() {
         let same = remaining > 0
-            && forward[remaining - 1].0 == cursor.key()
-            && forward[remaining - 1].1 == cursor.value();
+            && forward[remaining - 1].0 == cursor.key().unwrap_or_default()
+            && forward[remaining - 1].1 == cursor.value().unwrap_or_default();
         if !same {
-            return Ok(Err(format!("backward iteration differs at key {:02x?}", cursor.key())));
+            return Ok(Err(format!(
+                "backward iteration differs at key {:02x?}",
+                cursor.key().unwrap_or_default()
+            )));
         }
         remaining -= 1;
         cursor.prev();
@@ -135,7 +141,7 @@ fn found_ids(
         let wanted = key(Place { family, thread, key: index });
         let entry = entries.next_if(|(found, _)| found.as_slice() == wanted);
         let iterated = entry.map(|(_, value)| value.as_slice());
-        let got = store.db.get_cf(&ReadOptions::default(), handle, &wanted)?;
+        let got = store.db.get_cf_opt(&ReadOptions::default(), handle, &wanted)?;
         if got.as_deref() != iterated {
             return Ok(Err(format!("get and iteration differ at key {index}")));
         }

@@ -11,9 +11,15 @@
 //! whole are within `limits`: what is not is left out and remembered in `refused`.
 //! It does not check that column families exist: the write does.
 
+use std::sync::Weak;
+
 use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType};
+
+use crate::commit::update_family::UpdateFamily;
+use crate::snapshot::SnapshotOwner;
+use crate::version::family::ColumnFamily;
 
 /// Bytes of sequence and count before the first record.
 pub const HEADER_LEN: usize = 12;
@@ -25,7 +31,7 @@ const RECORD_OVERHEAD_BYTES: usize = 16;
 ///
 /// An update that cannot be stored, because of its size or the batch's, is left out; from then on
 /// [`WriteBatch::status`] and every attempt to write the batch give the error that says why.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WriteBatch {
     rep: Vec<u8>,
     save_points: Vec<SavePoint>,
@@ -34,6 +40,8 @@ pub struct WriteBatch {
     range_bytes: usize,
     /// Why the first update that was left out was.
     refused: Option<Error>,
+    /// The database whose handles were named, if any was.
+    owner: Option<Weak<dyn SnapshotOwner>>,
 }
 
 /// A place to come back to.
@@ -66,6 +74,15 @@ pub enum BatchRecord<'a> {
     Marker(ValueType, &'a [u8]),
 }
 
+impl std::fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriteBatch")
+            .field("rep", &self.rep)
+            .field("refused", &self.refused)
+            .finish()
+    }
+}
+
 impl Default for WriteBatch {
     fn default() -> Self {
         Self::new()
@@ -92,7 +109,14 @@ impl WriteBatch {
     }
 
     fn from_parts(rep: Vec<u8>, limits: SizeLimits) -> Self {
-        WriteBatch { rep, save_points: Vec::new(), limits, range_bytes: 0, refused: None }
+        WriteBatch {
+            rep,
+            save_points: Vec::new(),
+            limits,
+            range_bytes: 0,
+            refused: None,
+            owner: None,
+        }
     }
 
     /// An empty batch with room for `bytes` of records.
@@ -156,15 +180,19 @@ impl WriteBatch {
         self.save_points.clear();
         self.range_bytes = 0;
         self.refused = None;
+        self.owner = None;
     }
 
     /// Sets `key` to `value` in column family `cf`.
-    pub fn put_cf(&mut self, cf: u32, key: &[u8], value: &[u8]) {
-        if self.admits(key, value) {
-            self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
-            self.push(key);
-            self.push(value);
-        }
+    #[inline]
+    pub fn put_cf(
+        &mut self,
+        cf: impl UpdateFamily,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        let (id, key, value) = (self.family(&cf), key.as_ref(), value.as_ref());
+        self.add(id, key, Some(value), ValueType::Value, ValueType::ColumnFamilyValue);
     }
     /// As [`WriteBatch::put_cf`] but for the bytes of `value`, which have to follow the wire form.
     pub(crate) fn put_cf_but_value(&mut self, cf: u32, key: &[u8], value: &[u8]) {
@@ -175,29 +203,111 @@ impl WriteBatch {
         }
     }
     /// Deletes `key` in column family `cf`.
-    pub fn delete_cf(&mut self, cf: u32, key: &[u8]) {
-        if self.admits(key, b"") {
-            self.begin(cf, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
-            self.push(key);
-        }
+    #[inline]
+    pub fn delete_cf(&mut self, cf: impl UpdateFamily, key: impl AsRef<[u8]>) {
+        let id = self.family(&cf);
+        self.add(id, key.as_ref(), None, ValueType::Deletion, ValueType::ColumnFamilyDeletion);
     }
     /// Deletes `key`, which was put exactly once since its last deletion.
-    pub fn single_delete_cf(&mut self, cf: u32, key: &[u8]) {
-        if self.admits(key, b"") {
-            self.begin(cf, ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
-            self.push(key);
-        }
+    #[inline]
+    pub fn single_delete_cf(&mut self, cf: impl UpdateFamily, key: impl AsRef<[u8]>) {
+        let (id, key) = (self.family(&cf), key.as_ref());
+        let (short, long) = (ValueType::SingleDeletion, ValueType::ColumnFamilySingleDeletion);
+        self.add(id, key, None, short, long);
     }
     /// Adds a merge operand to `key`.
-    pub fn merge_cf(&mut self, cf: u32, key: &[u8], operand: &[u8]) {
-        if self.admits(key, operand) {
-            self.begin(cf, ValueType::Merge, ValueType::ColumnFamilyMerge);
-            self.push(key);
-            self.push(operand);
-        }
+    #[inline]
+    pub fn merge_cf(
+        &mut self,
+        cf: impl UpdateFamily,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) {
+        let (id, key, operand) = (self.family(&cf), key.as_ref(), operand.as_ref());
+        self.add(id, key, Some(operand), ValueType::Merge, ValueType::ColumnFamilyMerge);
     }
     /// Deletes every key in `[begin, end)`.
-    pub fn delete_range_cf(&mut self, cf: u32, begin: &[u8], end: &[u8]) {
+    pub fn delete_range_cf(
+        &mut self,
+        cf: impl UpdateFamily,
+        begin: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
+        let id = self.family(&cf);
+        self.add_range(id, begin.as_ref(), end.as_ref());
+    }
+
+    /// Sets `key` to `value` in the default column family.
+    #[inline]
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.put_cf(0, key, value);
+    }
+    /// Deletes `key` in the default column family.
+    #[inline]
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) {
+        self.delete_cf(0, key);
+    }
+    /// Single-deletes `key` in the default column family.
+    pub fn single_delete(&mut self, key: impl AsRef<[u8]>) {
+        self.single_delete_cf(0, key);
+    }
+    /// Adds a merge operand to `key` in the default column family.
+    #[inline]
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) {
+        self.merge_cf(0, key, operand);
+    }
+    /// Deletes `[begin, end)` in the default column family.
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) {
+        self.delete_range_cf(0, begin, end);
+    }
+
+    /// The id of `cf`. Handles of two databases in one batch are remembered as a refusal.
+    #[inline]
+    fn family(&mut self, cf: &impl UpdateFamily) -> u32 {
+        if let Some(handle) = cf.handle() {
+            self.note_owner(handle);
+        }
+        cf.family_id()
+    }
+
+    fn note_owner(&mut self, handle: &ColumnFamily) {
+        match &self.owner {
+            None => self.owner = Some(handle.owner().clone()),
+            Some(owner) if !std::ptr::addr_eq(owner.as_ptr(), handle.owner().as_ptr()) => {
+                self.refuse(another_database());
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Refuses the handles of another database than `db`.
+    #[inline]
+    pub(crate) fn check_owner(&self, db: &dyn SnapshotOwner) -> Result<()> {
+        match &self.owner {
+            Some(owner) if !std::ptr::addr_eq(owner.as_ptr(), db) => Err(another_database()),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        cf: u32,
+        key: &[u8],
+        value: Option<&[u8]>,
+        short: ValueType,
+        long: ValueType,
+    ) {
+        if self.admits(key, value.unwrap_or_default()) {
+            self.begin(cf, short, long);
+            self.push(key);
+            if let Some(value) = value {
+                self.push(value);
+            }
+        }
+    }
+
+    fn add_range(&mut self, cf: u32, begin: &[u8], end: &[u8]) {
         let ranges = self.range_bytes + begin.len() + end.len();
         if self.admits_within(begin, end, ranges, SizeLimits::check_range) {
             self.range_bytes = ranges;
@@ -207,26 +317,6 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` in the default column family.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.put_cf(0, key, value);
-    }
-    /// Deletes `key` in the default column family.
-    pub fn delete(&mut self, key: &[u8]) {
-        self.delete_cf(0, key);
-    }
-    /// Single-deletes `key` in the default column family.
-    pub fn single_delete(&mut self, key: &[u8]) {
-        self.single_delete_cf(0, key);
-    }
-    /// Adds a merge operand to `key` in the default column family.
-    pub fn merge(&mut self, key: &[u8], operand: &[u8]) {
-        self.merge_cf(0, key, operand);
-    }
-    /// Deletes `[begin, end)` in the default column family.
-    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) {
-        self.delete_range_cf(0, begin, end);
-    }
     /// Adds an annotation to the log only.
     pub fn put_log_data(&mut self, blob: &[u8]) {
         if self.admits_within(blob, b"", 0, |_, _, _| Ok(())) {
@@ -243,6 +333,13 @@ impl WriteBatch {
         let fits = self.limits.check_batch(self.rep.len() + records.len(), range_bytes);
         if let Err(error) = other.status().and(fits) {
             return self.refuse(error);
+        }
+        match (&self.owner, &other.owner) {
+            (None, Some(owner)) => self.owner = Some(owner.clone()),
+            (Some(own), Some(owner)) if !std::ptr::addr_eq(own.as_ptr(), owner.as_ptr()) => {
+                return self.refuse(another_database());
+            }
+            _ => {}
         }
         // Every record has two bytes or more: what 32 bits count, they can tell apart.
         let total = self.count() + other.count();
@@ -366,6 +463,11 @@ impl WriteBatch {
         }
         Ok(kept.rep)
     }
+}
+
+#[cold]
+fn another_database() -> Error {
+    Error::invalid_argument("column family handle of another database")
 }
 
 /// The header of a WAL record that joins several batches.
@@ -493,54 +595,4 @@ impl<'a> Iterator for BatchIter<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[pumice_test_macros::test]
-    fn wire_layout_matches_the_format_spec() {
-        let mut b = WriteBatch::new();
-        b.put(b"a", b"1");
-        b.put_cf(1, b"b", b"2");
-        b.delete(b"a");
-        b.delete_cf(1, b"b");
-        b.single_delete(b"s");
-        b.delete_range(b"d", b"f");
-        b.put_log_data(b"logdata");
-        let want: &[u8] = &[
-            0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 1, 1, 0x61, 1, 0x31, 5, 1, 1, 0x62, 1, 0x32, 0, 1,
-            0x61, 4, 1, 1, 0x62, 7, 1, 0x73, 0x0f, 1, 0x64, 1, 0x66, 3, 7, b'l', b'o', b'g', b'd',
-            b'a', b't', b'a',
-        ];
-        assert_eq!(b.data(), want);
-        assert_eq!(b.count(), 6);
-        assert!(WriteBatch::from_data(want).is_ok());
-    }
-
-    #[pumice_test_macros::test]
-    fn malformed_batches_are_refused() {
-        let mut b = WriteBatch::new();
-        b.put(b"key", b"value");
-        let good = b.data().to_vec();
-        for cut in 0..good.len() {
-            assert!(WriteBatch::from_data(&good[..cut]).is_err(), "cut at {cut}");
-        }
-        let mut wrong_count = good.clone();
-        wrong_count[8] = 2;
-        assert!(WriteBatch::from_data(&wrong_count).is_err());
-        let mut bad_tag = good;
-        bad_tag[12] = 0x7f;
-        assert!(WriteBatch::from_data(&bad_tag).is_err());
-    }
-
-    #[pumice_test_macros::test]
-    fn save_points_roll_back() {
-        let mut b = WriteBatch::new();
-        b.put(b"a", b"1");
-        b.set_save_point();
-        b.put(b"b", b"2");
-        b.rollback_to_save_point().unwrap();
-        assert_eq!(b.count(), 1);
-        assert!(b.rollback_to_save_point().is_err());
-    }
-}
+mod tests;

@@ -4,4 +4,5 @@ pub mod batch;
 pub mod controller;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
+pub(crate) mod update_family;
 pub(crate) mod wal;

@@ -11,17 +11,11 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, Result, SequenceNumber};
 
-use crate::commit::batch::WriteBatch;
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
-use crate::engine::write_path::check_range;
-use crate::options::requests::{
-    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
-};
+use crate::options::requests::{CompactRangeOptions, FlushOptions, WaitForCompactOptions};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
-use crate::read::iterator::DbIterator;
-use crate::read::pinned::PinnedSlice;
 use crate::recovery::lock::Mode;
 use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
@@ -51,13 +45,13 @@ impl Db {
     ///
     /// ```
     /// # fn main() -> Result<(), pumice::Error> {
-    /// use pumice::{Db, Options, ReadOptions, WriteOptions};
+    /// use pumice::{Db, Options};
     /// let dir = std::env::temp_dir().join(format!("pumice-doc-{}", std::process::id()));
     /// let mut options = Options::default();
     /// options.db.create_if_missing = true;
     /// let db = Db::open(&options, &dir)?;
-    /// db.put(&WriteOptions::default(), b"key", b"value")?;
-    /// assert_eq!(db.get(&ReadOptions::default(), b"key")?.as_deref(), Some(&b"value"[..]));
+    /// db.put("key", "value")?;
+    /// assert_eq!(db.get("key")?.as_deref(), Some(&b"value"[..]));
     /// db.close()?;
     /// Db::destroy(&options, &dir)?;
     /// # Ok(())
@@ -152,7 +146,11 @@ impl Db {
         &self.handle.inner
     }
 
-    fn data<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
+    pub(super) fn default_data(&self) -> &Arc<CfData> {
+        &self.handle.default.data
+    }
+
+    pub(super) fn data<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
         if !cf.belongs_to(&**self.inner()) {
             return Err(Error::invalid_argument("column family handle of another database"));
         }
@@ -179,149 +177,6 @@ impl Db {
         Some(ColumnFamily::new(data, Arc::downgrade(self.inner())))
     }
 
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// See [`Db::write`].
-    pub fn put(&self, options: &WriteOptions, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner().put(options, 0, key, value)
-    }
-    /// Sets `key` to `value` in `cf`. See [`Db::write`] for errors.
-    pub fn put_cf(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        let id = self.live(cf)?.id;
-        self.inner().put(options, id, key, value)
-    }
-    /// Deletes `key`; it need not exist. See [`Db::write`] for errors.
-    pub fn delete(&self, options: &WriteOptions, key: &[u8]) -> Result<()> {
-        self.inner().write_one(options, |batch| batch.delete(key))
-    }
-    /// Deletes `key` in `cf`. See [`Db::write`] for errors.
-    pub fn delete_cf(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        let id = self.live(cf)?.id;
-        self.inner().write_one(options, |batch| batch.delete_cf(id, key))
-    }
-    /// Deletes `key`, which was put once and not merged since it was last deleted.
-    /// See [`Db::write`] for errors.
-    pub fn single_delete(&self, options: &WriteOptions, key: &[u8]) -> Result<()> {
-        self.inner().write_one(options, |batch| batch.single_delete(key))
-    }
-    /// [`Db::single_delete`] in `cf`.
-    pub fn single_delete_cf(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<()> {
-        let id = self.live(cf)?.id;
-        self.inner().write_one(options, |batch| batch.single_delete_cf(id, key))
-    }
-    /// Adds a merge operand to `key`. Fails with NotSupported without a merge operator.
-    pub fn merge(&self, options: &WriteOptions, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.merge_cf(options, &self.handle.default, key, operand)
-    }
-    /// [`Db::merge`] in `cf`.
-    pub fn merge_cf(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        operand: &[u8],
-    ) -> Result<()> {
-        let data = self.live(cf)?;
-        if data.merge_operator().is_none() {
-            return Err(Error::not_supported("Provide a merge_operator when opening DB"));
-        }
-        let id = data.id;
-        self.inner().write_one(options, |batch| batch.merge_cf(id, key, operand))
-    }
-    /// Deletes every key in `[begin, end)`. InvalidArgument if `end` sorts before `begin`.
-    pub fn delete_range(&self, options: &WriteOptions, begin: &[u8], end: &[u8]) -> Result<()> {
-        self.delete_range_cf(options, &self.handle.default, begin, end)
-    }
-    /// [`Db::delete_range`] in `cf`.
-    pub fn delete_range_cf(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        begin: &[u8],
-        end: &[u8],
-    ) -> Result<()> {
-        let data = self.live(cf)?;
-        check_range(data.comparator(), begin, end)?;
-        let id = data.id;
-        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))
-    }
-
-    /// Applies a batch atomically.
-    ///
-    /// # Errors
-    /// InvalidArgument for an impossible batch; Incomplete if `no_slowdown` and writes are
-    /// stalled; IoError of the log, after which writes fail until [`Db::resume`];
-    /// ShutdownInProgress while closing. On error the batch is applied not at all, unless the log
-    /// device failed while syncing: then a reopen decides.
-    pub fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
-        self.inner().write(options, updates)
-    }
-
-    /// The value of `key`, or None.
-    ///
-    /// # Errors
-    /// Corruption and I/O errors of files that were read; Incomplete with `cache_only`;
-    /// InvalidArgument for a snapshot of another database.
-    pub fn get(&self, options: &ReadOptions, key: &[u8]) -> Result<Option<PinnedSlice>> {
-        self.inner().get(options, &self.handle.default.data, key)
-    }
-    /// The value of `key` in `cf`, or None. See [`Db::get`] for errors.
-    pub fn get_cf(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
-        self.inner().get(options, self.data(cf)?, key)
-    }
-    /// The values of `keys`, all as of one moment, in their order. See [`Db::get`] for errors.
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        keys: &[K],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        let default = &self.handle.default.data;
-        let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
-        self.inner().multi_get(options, &keys)
-    }
-    /// [`Db::multi_get`] over several column families.
-    ///
-    /// # Errors
-    /// InvalidArgument for a handle of another database.
-    pub fn multi_get_cf(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, &[u8])],
-    ) -> Result<Vec<Result<Option<PinnedSlice>>>> {
-        let keys =
-            keys.iter().map(|(cf, key)| Ok((self.data(cf)?, *key))).collect::<Result<Vec<_>>>()?;
-        Ok(self.inner().multi_get(options, &keys))
-    }
-
-    /// A cursor over the default column family, not yet positioned.
-    ///
-    /// # Errors
-    /// I/O errors of opening table files; InvalidArgument for a snapshot of another database.
-    pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
-        self.inner().iterator(options, &self.handle.default.data)
-    }
-    /// A cursor over `cf`. See [`Db::iter`].
-    pub fn iter_cf(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
-        self.inner().iterator(options, self.data(cf)?)
-    }
-
     /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
     ///
     /// # Panics
@@ -335,18 +190,32 @@ impl Db {
         self.inner().last_sequence.load(Ordering::Acquire)
     }
 
-    /// Writes the default column family's memtables to table files.
+    /// Writes the default column family's memtables to table files and waits for it.
     ///
     /// # Errors
     /// The background error that stops flushes; ShutdownInProgress.
-    pub fn flush(&self, options: &FlushOptions) -> Result<()> {
+    pub fn flush(&self) -> Result<()> {
+        self.flush_opt(&FlushOptions::default())
+    }
+    /// [`Db::flush`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn flush_opt(&self, options: &FlushOptions) -> Result<()> {
         self.inner().flush_families(options, &BTreeSet::from([0]))
     }
     /// [`Db::flush`] of several column families.
     ///
     /// # Errors
     /// As [`Db::flush`]; InvalidArgument for a handle of another database.
-    pub fn flush_cfs(&self, options: &FlushOptions, cfs: &[&ColumnFamily]) -> Result<()> {
+    pub fn flush_cfs(&self, cfs: &[&ColumnFamily]) -> Result<()> {
+        self.flush_cfs_opt(&FlushOptions::default(), cfs)
+    }
+    /// [`Db::flush_cfs`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::flush_cfs`].
+    pub fn flush_cfs_opt(&self, options: &FlushOptions, cfs: &[&ColumnFamily]) -> Result<()> {
         let ids = cfs.iter().map(|cf| Ok(self.live(cf)?.id)).collect::<Result<BTreeSet<_>>>()?;
         self.inner().flush_families(options, &ids)
     }
@@ -354,7 +223,14 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::flush`].
-    pub fn flush_all(&self, options: &FlushOptions) -> Result<()> {
+    pub fn flush_all(&self) -> Result<()> {
+        self.flush_all_opt(&FlushOptions::default())
+    }
+    /// [`Db::flush_all`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
+    pub fn flush_all_opt(&self, options: &FlushOptions) -> Result<()> {
         self.inner().check_caller()?;
         let ids = all_ids(&self.inner().state.lock());
         self.inner().flush_families(options, &ids)

@@ -73,7 +73,7 @@ impl Db {
         key: impl Into<Vec<u8>>,
     ) -> DbFuture<Result<Option<PinnedSlice>>> {
         let (options, cf, key) = (options.clone(), cf.clone(), key.into());
-        self.start("get_async", move |db| db.get_cf(&options, &cf, &key), Err)
+        self.start("get_async", move |db| db.get_cf_opt(&options, &cf, &key), Err)
     }
 
     /// [`Db::multi_get`] as a future.
@@ -84,7 +84,7 @@ impl Db {
     ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
         let (options, count) = (options.clone(), keys.len());
         let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
-        self.start("multi_get_async", move |db| db.multi_get(&options, &keys), refused)
+        self.start("multi_get_async", move |db| db.multi_get_opt(&options, &keys), refused)
     }
 
     /// [`Db::multi_get_cf`] as a future.
@@ -92,13 +92,14 @@ impl Db {
         &self,
         options: &ReadOptions,
         keys: Vec<(ColumnFamily, Vec<u8>)>,
-    ) -> DbFuture<Result<Vec<Result<Option<PinnedSlice>>>>> {
-        let options = options.clone();
+    ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
+        let (options, count) = (options.clone(), keys.len());
+        let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
         let call = move |db: &Db| {
             let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
-            db.multi_get_cf(&options, &keys)
+            db.multi_get_cf_opt(&options, &keys)
         };
-        self.start("multi_get_async", call, Err)
+        self.start("multi_get_async", call, refused)
     }
 
     /// [`Db::write`] as a future. Writes started one after the other are not ordered: wait for
@@ -109,7 +110,7 @@ impl Db {
         mut updates: WriteBatch,
     ) -> DbFuture<Result<()>> {
         let options = *options;
-        self.start("write_async", move |db| db.write(&options, &mut updates), Err)
+        self.start("write_async", move |db| db.write_opt(&options, &mut updates), Err)
     }
 
     /// Makes `call` on a fiber; where there is no memory for one the answer is what `refused` says.

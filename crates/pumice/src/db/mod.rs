@@ -4,3 +4,5 @@ pub(crate) mod api;
 pub(crate) mod async_api;
 pub(crate) mod file_api;
 mod ingest_api;
+mod reads;
+mod writes;

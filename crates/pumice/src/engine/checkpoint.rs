@@ -291,7 +291,7 @@ mod tests {
         options.db.file_system = MemFs::new(1).shared();
         let db = Db::open(&options, "/db").unwrap();
         let inner = db.inner();
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         assert_eq!(inner.note_moment().unwrap().sequence, 1);
         inner.manifest.lock().hold();
         assert_eq!(inner.note_moment().err().unwrap().kind(), pumice_base::ErrorKind::Aborted);
@@ -299,7 +299,7 @@ mod tests {
         let error = inner.note_moment().err().unwrap();
         assert!(error.to_string().contains("the MANIFEST failed"), "{error}");
         // The next change makes a MANIFEST that is whole.
-        db.flush(&crate::FlushOptions::default()).unwrap();
+        db.flush_opt(&crate::FlushOptions::default()).unwrap();
         assert_eq!(inner.note_moment().unwrap().tables.len(), 1);
         db.close().unwrap();
     }

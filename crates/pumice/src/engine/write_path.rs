@@ -522,11 +522,11 @@ mod tests {
             scratch.restore(rep);
             bytes
         };
-        db.put(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
         assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
-        db.delete(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
+        db.delete_opt(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
         assert!(kept() <= SCRATCH_BYTES_KEPT);
-        db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         db.close().unwrap();
     }
 
@@ -547,16 +547,19 @@ mod tests {
                 let mut batch = WriteBatch::new();
                 if in_batches {
                     batch.put(&key, &value);
-                    db.write(&write, &mut batch).unwrap();
+                    db.write_opt(&write, &mut batch).unwrap();
                     batch.clear();
                     batch.put_cf(cf.id(), &key, &value);
-                    db.write(&write, &mut batch).unwrap();
+                    db.write_opt(&write, &mut batch).unwrap();
                 } else {
-                    db.put(&write, &key, &value).unwrap();
-                    db.put_cf(&write, &cf, &key, &value).unwrap();
+                    db.put_opt(&write, &key, &value).unwrap();
+                    db.put_cf_opt(&write, &cf, &key, &value).unwrap();
                 }
-                assert_eq!(db.get(&Default::default(), &key).unwrap().as_deref(), Some(&*value));
-                let read = db.get_cf(&Default::default(), &cf, &key).unwrap();
+                assert_eq!(
+                    db.get_opt(&Default::default(), &key).unwrap().as_deref(),
+                    Some(&*value)
+                );
+                let read = db.get_cf_opt(&Default::default(), &cf, &key).unwrap();
                 assert_eq!(read.as_deref(), Some(&*value));
             }
             let names = fs.list("/db".as_ref()).unwrap();

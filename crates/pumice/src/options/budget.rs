@@ -211,11 +211,11 @@ mod tests {
         let manager = Arc::clone(options.db.write_buffer_manager.as_ref().unwrap());
         let db = Db::open(&options, "/db").unwrap();
         for n in 0..8000u32 {
-            db.put(&WriteOptions::default(), &n.to_be_bytes(), &[7; 1000]).unwrap();
+            db.put_opt(&WriteOptions::default(), &n.to_be_bytes(), &[7; 1000]).unwrap();
             assert!(manager.memory_usage() <= 4 << 20, "{}", manager.memory_usage());
         }
         for n in (0..8000u32).step_by(97) {
-            let value = db.get(&ReadOptions::default(), &n.to_be_bytes()).unwrap();
+            let value = db.get_opt(&ReadOptions::default(), &n.to_be_bytes()).unwrap();
             assert_eq!(value.as_deref(), Some(&[7; 1000][..]));
         }
         db.close().unwrap();

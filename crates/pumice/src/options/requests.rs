@@ -32,20 +32,30 @@ pub struct ReadOptions {
     pub rate_limiter_priority: Option<IoPriority>,
 }
 
+impl ReadOptions {
+    /// RocksDB's defaults.
+    pub const DEFAULT: ReadOptions = ReadOptions {
+        snapshot: None,
+        verify_checksums: true,
+        fill_cache: true,
+        readahead_size: 0,
+        iterate_lower_bound: None,
+        iterate_upper_bound: None,
+        prefix_same_as_start: false,
+        total_order_seek: false,
+        cache_only: false,
+        rate_limiter_priority: None,
+    };
+
+    /// The defaults, as of `snapshot`.
+    pub fn at(snapshot: &Snapshot) -> Self {
+        ReadOptions { snapshot: Some(snapshot.clone()), ..Self::DEFAULT }
+    }
+}
+
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions {
-            snapshot: None,
-            verify_checksums: true,
-            fill_cache: true,
-            readahead_size: 0,
-            iterate_lower_bound: None,
-            iterate_upper_bound: None,
-            prefix_same_as_start: false,
-            total_order_seek: false,
-            cache_only: false,
-            rate_limiter_priority: None,
-        }
+        Self::DEFAULT
     }
 }
 

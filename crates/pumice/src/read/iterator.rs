@@ -116,31 +116,30 @@ impl DbIterator {
         self.place != Place::Nowhere
     }
 
-    /// The user key under the cursor.
-    ///
-    /// # Panics
-    /// If not `valid`.
+    /// The user key under the cursor; None if it is not `valid`.
     #[inline]
-    pub fn key(&self) -> &[u8] {
+    pub fn key(&self) -> Option<&[u8]> {
         match self.place {
-            Place::Inner | Place::Measured => dbformat::user_key(self.inner.key()),
-            Place::Saved => &self.saved_key,
-            Place::Nowhere => panic!("DbIterator::key() requires valid()"),
+            Place::Inner | Place::Measured => Some(dbformat::user_key(self.inner.key())),
+            Place::Saved => Some(&self.saved_key),
+            Place::Nowhere => None,
         }
     }
 
-    /// The value under the cursor.
-    ///
-    /// # Panics
-    /// If not `valid`.
+    /// The value under the cursor; None if it is not `valid`.
     #[inline]
-    pub fn value(&self) -> &[u8] {
+    pub fn value(&self) -> Option<&[u8]> {
         match self.place {
-            Place::Inner => self.inner.value(),
-            Place::Measured => self.used_value(),
-            Place::Saved => &self.saved_value,
-            Place::Nowhere => panic!("DbIterator::value() requires valid()"),
+            Place::Inner => Some(self.inner.value()),
+            Place::Measured => Some(self.used_value()),
+            Place::Saved => Some(&self.saved_value),
+            Place::Nowhere => None,
         }
+    }
+
+    /// How `left` and `right` are ordered here.
+    pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
+        self.comparator.compare(left, right)
     }
 
     /// The first error since the last seek; the end of the data is not an error.
@@ -280,8 +279,10 @@ impl DbIterator {
 
     /// After an open-ended seek the prefix is that of the key found.
     fn remember_prefix(&mut self) {
-        if self.valid() && self.limits.prefix.is_some() {
-            let key = self.key().to_vec();
+        if self.limits.prefix.is_some()
+            && let Some(key) = self.key()
+        {
+            let key = key.to_vec();
             self.set_start_prefix(&key);
         }
     }

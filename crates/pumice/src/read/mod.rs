@@ -1,5 +1,6 @@
 //! Reading: point lookups and iterators over a super version.
 
+pub(crate) mod entries;
 pub(crate) mod get;
 pub(crate) mod iterator;
 pub(crate) mod level_iterator;

@@ -218,6 +218,10 @@ impl ColumnFamily {
     pub fn name(&self) -> &str {
         &self.data.name
     }
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> &Weak<dyn SnapshotOwner> {
+        &self.db
+    }
     /// It belongs to `db`.
     pub(crate) fn belongs_to(&self, db: &dyn SnapshotOwner) -> bool {
         std::ptr::addr_eq(self.db.as_ptr(), db)

@@ -13,7 +13,7 @@ fn prepare(fs: &MemFs) -> Options {
     let mut options = options(&fs.shared());
     let db = Db::open(&options, DIR).unwrap();
     for n in 0..KEYS {
-        db.put(&SYNC, &key(n), &[b'v'; 300]).unwrap();
+        db.put_opt(&SYNC, &key(n), &[b'v'; 300]).unwrap();
     }
     db.close().unwrap();
     options.cf.write_buffer_size = 16 << 10;

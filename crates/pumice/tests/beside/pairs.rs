@@ -35,8 +35,8 @@ type Operation = fn(&Options, usize) -> Result<Done>;
 
 fn put(options: &Options, who: usize) -> Result<Done> {
     let db = Db::open(options, DIR)?;
-    db.put(&SYNC, &key(100 + who), b"new")?;
-    db.flush(&Default::default())?;
+    db.put_opt(&SYNC, &key(100 + who), b"new")?;
+    db.flush_opt(&Default::default())?;
     db.close()?;
     Ok(Done::Put(100 + who))
 }
@@ -58,7 +58,7 @@ fn read(options: &Options, _who: usize) -> Result<Done> {
     options.db.create_if_missing = false;
     let families = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &families, false)?;
-    db.get(&Default::default(), &key(0))?;
+    db.get_opt(&Default::default(), &key(0))?;
     Ok(Done::Read)
 }
 
@@ -99,7 +99,7 @@ fn prepare(fs: &MemFs, empty: bool) {
     options.db.create_if_missing = true;
     options.db.file_system = fs.shared();
     let db = Db::open(&options, DIR).unwrap();
-    (0..OLD).for_each(|n| db.put(&SYNC, &key(n), b"old").unwrap());
+    (0..OLD).for_each(|n| db.put_opt(&SYNC, &key(n), b"old").unwrap());
     db.close().unwrap();
 }
 

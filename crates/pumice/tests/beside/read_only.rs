@@ -17,7 +17,7 @@ const OPENS: usize = 6;
 /// Writes keys in their order, with many logs and many MANIFESTs.
 fn write(db: &Db, acked: &AtomicUsize) {
     for n in 0..KEYS {
-        db.put(&SYNC, &key(n), b"value").unwrap();
+        db.put_opt(&SYNC, &key(n), b"value").unwrap();
         acked.store(n + 1, Ordering::Release);
         if sim::random_below(4) == 0 {
             flush(db);

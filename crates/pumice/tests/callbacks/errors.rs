@@ -26,14 +26,14 @@ struct Hears {
 }
 
 fn call(db: &Db) {
-    let found = db.get(&ReadOptions::default(), &key(1)).unwrap();
+    let found = db.get_opt(&ReadOptions::default(), &key(1)).unwrap();
     assert_eq!(found.as_deref(), Some(&b"kept"[..]));
     drop(db.snapshot());
     db.property("rocksdb.stats").unwrap();
     db.disable_file_deletions();
     db.enable_file_deletions();
-    db.put(&WriteOptions::default(), b"from the listener", b"1").unwrap_err();
-    db.flush(&FlushOptions::default()).unwrap_err();
+    db.put_opt(&WriteOptions::default(), b"from the listener", b"1").unwrap_err();
+    db.flush_opt(&FlushOptions::default()).unwrap_err();
 }
 
 impl EventListener for Hears {
@@ -60,16 +60,16 @@ type Call = fn(&Db, &Options) -> Result<()>;
 
 /// What fails, and where.
 static CALLS: [(&str, FaultOp, &str, Call); 9] = [
-    ("put", FaultOp::Sync, "*.log", |db, _| db.put(&SYNC, b"a", b"1")),
-    ("large put", FaultOp::Write, "*.log", |db, _| db.put(&SYNC, b"a", &[b'l'; 5000])),
+    ("put", FaultOp::Sync, "*.log", |db, _| db.put_opt(&SYNC, b"a", b"1")),
+    ("large put", FaultOp::Write, "*.log", |db, _| db.put_opt(&SYNC, b"a", &[b'l'; 5000])),
     ("write", FaultOp::Sync, "*.log", |db, _| {
         let mut batch = pumice::WriteBatch::new();
         batch.put(b"a", b"1");
-        db.write(&SYNC, &mut batch)
+        db.write_opt(&SYNC, &mut batch)
     }),
     ("sync_wal", FaultOp::Sync, "*.log", |db, _| db.sync_wal()),
     ("flush that needs a log", FaultOp::Create, "*.log", |db, _| {
-        db.flush(&FlushOptions::default())
+        db.flush_opt(&FlushOptions::default())
     }),
     ("create_column_family", FaultOp::Sync, "*MANIFEST-*", |db, options| {
         db.create_column_family(&options.cf, "new").map(drop)
@@ -90,7 +90,7 @@ fn told_of(seed: u64, call: usize) {
     options.db.max_bgerror_resume_count = 0;
     let db = Db::open(&options, DIR).unwrap();
     db.create_column_family(&options.cf, "old").unwrap();
-    db.put(&WriteOptions::default(), &key(1), b"kept").unwrap();
+    db.put_opt(&WriteOptions::default(), &key(1), b"kept").unwrap();
     *listener.db.lock() = Some(db.clone());
     fs.add_fault(FaultRule::once(op, path, 0, Fault::Eio));
     let error = call(&db, &options).unwrap_err();
@@ -98,7 +98,7 @@ fn told_of(seed: u64, call: usize) {
     assert!(!reasons.is_empty(), "{what}: not told of {error}");
     *listener.db.lock() = None;
     db.resume().unwrap();
-    db.put(&SYNC, b"after", b"1").unwrap();
+    db.put_opt(&SYNC, b"after", b"1").unwrap();
     db.close().unwrap();
 }
 

@@ -23,10 +23,10 @@ impl MergeOperator for Calls {
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, all: &[&[u8]]) -> Option<Vec<u8>> {
         if let Some(db) = self.db.lock().take() {
             let answers = [
-                db.put(&SYNC, b"called", b"1"),
-                db.flush(&FlushOptions::default()),
+                db.put_opt(&SYNC, b"called", b"1"),
+                db.flush_opt(&FlushOptions::default()),
                 db.close(),
-                db.get(&ReadOptions::default(), b"key").map(drop),
+                db.get_opt(&ReadOptions::default(), b"key").map(drop),
             ];
             self.said.lock().extend(answers.map(|answer| match answer {
                 Ok(()) => "answered".to_string(),
@@ -47,13 +47,13 @@ fn an_operator_calls_while_its_writer_leads() {
         options.cf.max_successive_merges = 2;
         let db = Db::open(&options, DIR).unwrap();
         *operator.db.lock() = Some(db.clone());
-        (0..8).for_each(|_| db.merge(&SYNC, b"merged", b"+").unwrap());
+        (0..8).for_each(|_| db.merge_opt(&SYNC, b"merged", b"+").unwrap());
         let said = operator.said.lock().clone();
         assert_eq!(said.len(), 4, "the operator was not called");
         let refused = |text: &String| text.contains("called by code that the database calls");
         assert!(said[..3].iter().all(refused), "{said:?}");
         assert_eq!(said[3], "answered");
-        let merged = db.get(&ReadOptions::default(), b"merged").unwrap();
+        let merged = db.get_opt(&ReadOptions::default(), b"merged").unwrap();
         assert_eq!(merged.map(|merged| merged.len()), Some(8));
         db.close().unwrap();
     });

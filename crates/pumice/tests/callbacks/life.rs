@@ -57,10 +57,10 @@ impl Life<'_> {
 
     fn write(&self) {
         for n in 0..KEYS {
-            if self.note("put", self.db.put(&SYNC, &key(n), b"kept")) {
+            if self.note("put", self.db.put_opt(&SYNC, &key(n), b"kept")) {
                 self.acked.lock().puts.push(key(n));
             }
-            if self.note("merge", self.db.merge(&SYNC, b"merged", b"+")) {
+            if self.note("merge", self.db.merge_opt(&SYNC, b"merged", b"+")) {
                 self.acked.lock().merges += 1;
             }
         }
@@ -68,12 +68,12 @@ impl Life<'_> {
 
     fn read(&self) {
         let read = ReadOptions::default();
-        self.note("get", self.db.get(&read, &key(3)).map(drop));
-        self.note("get merged", self.db.get(&read, b"merged").map(drop));
-        let found = self.db.multi_get(&read, &[key(1), key(5)]);
+        self.note("get", self.db.get_opt(&read, &key(3)).map(drop));
+        self.note("get merged", self.db.get_opt(&read, b"merged").map(drop));
+        let found = self.db.multi_get_opt(&read, &[key(1), key(5)]);
         self.note("multi_get", found.into_iter().try_for_each(|found| found.map(drop)));
         let scan = || {
-            let mut iter = self.db.iter(&read)?;
+            let mut iter = self.db.cursor_opt(&read)?;
             iter.seek(&key(2));
             while iter.valid() {
                 iter.next();
@@ -96,7 +96,7 @@ impl Life<'_> {
 
     fn family(&self) -> Result<()> {
         let family = self.db.create_column_family(&self.options.cf, "life")?;
-        self.db.put_cf(&SYNC, &family, b"key1", b"value")?;
+        self.db.put_cf_opt(&SYNC, &family, b"key1", b"value")?;
         self.db.drop_column_family(&family)
     }
 }
@@ -106,7 +106,7 @@ pub fn live(db: &Db, options: &Options, acked: &Mutex<Acked>) {
     let life = Life { db, options, acked };
     for _ in 0..3 {
         life.write();
-        life.note("flush", db.flush(&FlushOptions::default()));
+        life.note("flush", db.flush_opt(&FlushOptions::default()));
     }
     life.write();
     life.read();
@@ -130,11 +130,11 @@ pub fn check(code: &Arc<Code>, acked: &Acked, what: &str) {
         .collect();
     let (db, _) = Db::open_cf(&options.db, DIR, &families).unwrap();
     for key in &acked.puts {
-        let found = db.get(&ReadOptions::default(), key).unwrap();
+        let found = db.get_opt(&ReadOptions::default(), key).unwrap();
         let key = String::from_utf8_lossy(key);
         assert_eq!(found.as_deref(), Some(&b"kept"[..]), "{what}: {key} is lost");
     }
-    let merged = db.get(&ReadOptions::default(), b"merged").unwrap();
+    let merged = db.get_opt(&ReadOptions::default(), b"merged").unwrap();
     let operands = merged.map_or(0, |merged| merged.len());
     assert!(operands >= acked.merges, "{what}: {operands} of {} operands", acked.merges);
     db.close().unwrap();

@@ -110,14 +110,14 @@ fn dropped_at(seed: u64, event: &'static str) {
     let listener = Acts::at(event, drop);
     let db = Db::open(&with(&listener, &fs), DIR).unwrap();
     for n in 0..3 * KEYS {
-        db.put(&SYNC, &key(n % KEYS), b"kept").unwrap();
+        db.put_opt(&SYNC, &key(n % KEYS), b"kept").unwrap();
         if n % KEYS == KEYS - 1 && !listener.has_happened() {
             let unwaited = FlushOptions { wait: false, allow_write_stall: true };
-            db.flush(&unwaited).unwrap();
+            db.flush_opt(&unwaited).unwrap();
             thread::sleep(Duration::from_millis(5));
         }
     }
-    db.put(&WriteOptions { disable_wal: true, ..SYNC_OFF }, &key(KEYS), b"unlogged").unwrap();
+    db.put_opt(&WriteOptions { disable_wal: true, ..SYNC_OFF }, &key(KEYS), b"unlogged").unwrap();
     assert!(listener.has_happened(), "{event} has not happened");
     listener.give(db);
     let db = open_at_last(&options(&fs.shared()));
@@ -149,7 +149,7 @@ fn the_last_handle_goes_in_a_listener() {
 /// Calls that a program makes when a file has gone.
 fn calls_back(db: Option<Db>) {
     let db = db.unwrap();
-    let put = db.put(&WriteOptions::default(), b"from the listener", b"1");
+    let put = db.put_opt(&WriteOptions::default(), b"from the listener", b"1");
     if let Err(error) = put {
         assert_eq!(error.kind(), pumice::ErrorKind::ShutdownInProgress, "{error}");
     }
@@ -166,13 +166,13 @@ fn deleted_by_close(seed: u64) {
     let db = Db::open(&with(&listener, &fs), DIR).unwrap();
     db.disable_file_deletions();
     for n in 0..3 * KEYS {
-        db.put(&SYNC, &key(n % KEYS), b"kept").unwrap();
+        db.put_opt(&SYNC, &key(n % KEYS), b"kept").unwrap();
         if n % KEYS == KEYS - 1 {
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
     }
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
-    let iter = db.iter(&Default::default()).unwrap();
+    let iter = db.cursor_opt(&Default::default()).unwrap();
     listener.give(db.clone());
     if seed.is_multiple_of(2) {
         drop(iter);

@@ -23,27 +23,29 @@ fn again(options: &Options) -> Result<()> {
 }
 
 pub static OPERATIONS: [(&str, Operation); 46] = [
-    ("put", |db, _| db.put(&WRITE, b"called", b"1")),
-    ("put synced", |db, _| db.put(&SYNC, b"called", b"1")),
-    ("put large", |db, _| db.put(&WRITE, b"called", &[b'l'; 5000])),
-    ("put unlogged", |db, _| db.put(&WriteOptions { disable_wal: true, ..WRITE }, b"called", b"1")),
-    ("delete", |db, _| db.delete(&WRITE, b"called")),
-    ("single_delete", |db, _| db.single_delete(&WRITE, b"called once")),
-    ("merge", |db, _| db.merge(&WRITE, b"called and merged", b"+")),
-    ("delete_range", |db, _| db.delete_range(&WRITE, b"called", b"callee")),
+    ("put", |db, _| db.put_opt(&WRITE, b"called", b"1")),
+    ("put synced", |db, _| db.put_opt(&SYNC, b"called", b"1")),
+    ("put large", |db, _| db.put_opt(&WRITE, b"called", &[b'l'; 5000])),
+    ("put unlogged", |db, _| {
+        db.put_opt(&WriteOptions { disable_wal: true, ..WRITE }, b"called", b"1")
+    }),
+    ("delete", |db, _| db.delete_opt(&WRITE, b"called")),
+    ("single_delete", |db, _| db.single_delete_opt(&WRITE, b"called once")),
+    ("merge", |db, _| db.merge_opt(&WRITE, b"called and merged", b"+")),
+    ("delete_range", |db, _| db.delete_range_opt(&WRITE, b"called", b"callee")),
     ("write", |db, _| {
         let mut batch = WriteBatch::new();
         batch.put(b"called", b"1");
         batch.put(b"called back", b"1");
-        db.write(&WRITE, &mut batch)
+        db.write_opt(&WRITE, &mut batch)
     }),
-    ("get", |db, _| db.get(&ReadOptions::default(), &key(3)).map(drop)),
+    ("get", |db, _| db.get_opt(&ReadOptions::default(), &key(3)).map(drop)),
     ("multi_get", |db, _| {
-        let found = db.multi_get(&ReadOptions::default(), &[key(1), key(2)]);
+        let found = db.multi_get_opt(&ReadOptions::default(), &[key(1), key(2)]);
         found.into_iter().try_for_each(|found| found.map(drop))
     }),
     ("iter", |db, _| {
-        let mut iter = db.iter(&ReadOptions::default())?;
+        let mut iter = db.cursor_opt(&ReadOptions::default())?;
         iter.seek_to_first();
         (0..5).for_each(|_| {
             if iter.valid() {
@@ -54,18 +56,20 @@ pub static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("snapshot", |db, _| {
         let snapshot = Some(db.snapshot());
-        db.get(&ReadOptions { snapshot, ..ReadOptions::default() }, &key(3)).map(drop)
+        db.get_opt(&ReadOptions { snapshot, ..ReadOptions::default() }, &key(3)).map(drop)
     }),
     ("latest_sequence_number", |db, _| {
         db.latest_sequence_number();
         Ok(())
     }),
-    ("flush", |db, _| db.flush(&FlushOptions::default())),
+    ("flush", |db, _| db.flush_opt(&FlushOptions::default())),
     ("flush, not waiting", |db, _| {
-        db.flush(&FlushOptions { wait: false, allow_write_stall: true })
+        db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })
     }),
-    ("flush_cfs", |db, _| db.flush_cfs(&FlushOptions::default(), &[db.default_column_family()])),
-    ("flush_all", |db, _| db.flush_all(&FlushOptions::default())),
+    ("flush_cfs", |db, _| {
+        db.flush_cfs_opt(&FlushOptions::default(), &[db.default_column_family()])
+    }),
+    ("flush_all", |db, _| db.flush_all_opt(&FlushOptions::default())),
     ("flush_wal", |db, _| db.flush_wal(false)),
     ("sync_wal", |db, _| db.sync_wal()),
     ("compact_range", |db, _| db.compact_range(&CompactRangeOptions::default(), None, None)),
@@ -81,7 +85,7 @@ pub static OPERATIONS: [(&str, Operation); 46] = [
     }),
     ("create_column_family", |db, options| {
         let family = db.create_column_family(&options.cf, "called")?;
-        db.put_cf(&WRITE, &family, b"called", b"1")?;
+        db.put_cf_opt(&WRITE, &family, b"called", b"1")?;
         db.drop_column_family(&family)
     }),
     ("column_family", |db, _| {

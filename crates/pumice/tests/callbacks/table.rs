@@ -177,7 +177,7 @@ fn blocks(kind: Kind, at: u64, waited: &Mutex<u64>) {
     let code = new_code();
     let options = Arc::new(options(&code));
     let db = Db::open(&options, DIR).unwrap();
-    db.put(&crate::common::SYNC, &key(3), b"kept").unwrap();
+    db.put_opt(&crate::common::SYNC, &key(3), b"kept").unwrap();
     let gate = Arc::new(Gate::default());
     let hooked = Arc::clone(&gate);
     code.tell_hook(kind, at, Arc::new(move || hooked.wait()));
@@ -192,10 +192,10 @@ fn blocks(kind: Kind, at: u64, waited: &Mutex<u64>) {
             *waited.lock() += 1;
             if matches!(kind, Kind::Logger | Kind::Listener | Kind::Filter | Kind::FilterOperand) {
                 // Called under no lock: nobody else notices.
-                let found = db.get(&ReadOptions::default(), &key(3)).unwrap();
+                let found = db.get_opt(&ReadOptions::default(), &key(3)).unwrap();
                 assert_eq!(found.as_deref(), Some(&b"kept"[..]), "{what}");
                 assert!(db.property("rocksdb.stats").is_some(), "{what}");
-                db.put(&crate::common::SYNC, b"meanwhile", b"kept").unwrap();
+                db.put_opt(&crate::common::SYNC, b"meanwhile", b"kept").unwrap();
             }
             gate.open();
         }
@@ -234,12 +234,12 @@ fn has_the_last(kind: Kind, at: u64, dropped: &Mutex<u64>) {
     live(&db, &options, &acked);
     let unlogged = pumice::WriteOptions { disable_wal: true, ..Default::default() };
     for _ in 0..3 {
-        db.put(&unlogged, b"key unlogged", b"kept").unwrap();
-        db.merge(&unlogged, b"merged", b"+").unwrap();
+        db.put_opt(&unlogged, b"key unlogged", b"kept").unwrap();
+        db.merge_opt(&unlogged, b"merged", b"+").unwrap();
         let unwaited = pumice::FlushOptions { wait: false, allow_write_stall: true };
-        db.flush(&unwaited).unwrap();
+        db.flush_opt(&unwaited).unwrap();
     }
-    db.put(&unlogged, b"key unlogged", b"kept").unwrap();
+    db.put_opt(&unlogged, b"key unlogged", b"kept").unwrap();
     acked.lock().add(b"key unlogged");
     let last = Arc::new(Mutex::new(Some(db)));
     let held = Arc::clone(&last);

@@ -44,25 +44,25 @@ pub fn key(n: usize) -> Vec<u8> {
 /// Writes `key(n) -> value` for the range.
 pub fn fill(db: &Db, keys: std::ops::Range<usize>, value: &str) {
     for n in keys {
-        db.put(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), value.as_bytes()).unwrap();
     }
 }
 
 pub fn flush(db: &Db) {
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
 }
 
 pub fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
-    db.get(&ReadOptions::default(), key).unwrap().map(|value| value.to_vec())
+    db.get_opt(&ReadOptions::default(), key).unwrap().map(|value| value.to_vec())
 }
 
 /// Everything in the default column family.
 pub fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     let mut all = Vec::new();
     iter.seek_to_first();
     while iter.valid() {
-        all.push((iter.key().to_vec(), iter.value().to_vec()));
+        all.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
         iter.next();
     }
     iter.status().unwrap();

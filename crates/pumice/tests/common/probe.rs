@@ -44,13 +44,13 @@ impl Probe {
     }
     /// Merges that a flush has to compute, over a value.
     pub fn write(&self, db: &Db) {
-        db.put(&WriteOptions::default(), b"probe", b"").unwrap();
+        db.put_opt(&WriteOptions::default(), b"probe", b"").unwrap();
         self.append(db);
     }
     /// Merges that the next job which meets them has to compute.
     pub fn append(&self, db: &Db) {
         for operand in [b"a", b"b"] {
-            db.merge(&WriteOptions::default(), b"probe", operand).unwrap();
+            db.merge_opt(&WriteOptions::default(), b"probe", operand).unwrap();
         }
     }
     /// What computed so far does not count.

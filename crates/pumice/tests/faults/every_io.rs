@@ -43,7 +43,7 @@ impl History {
         let (key, value) = (key(n), value.as_bytes().to_vec());
         let options = WriteOptions { sync, ..WriteOptions::default() };
         self.possible.insert((key.clone(), value.clone()));
-        db.put(&options, &key, &value)?;
+        db.put_opt(&options, &key, &value)?;
         self.acknowledged.insert(key, value);
         if sync {
             self.durable.clone_from(&self.acknowledged);
@@ -59,7 +59,7 @@ impl History {
             let put = self.put(&db, round * 3 + n, &format!("round {round}"), n % 2 == 0);
             result = result.and(put);
         }
-        result = result.and(db.flush(&FlushOptions::default()));
+        result = result.and(db.flush_opt(&FlushOptions::default()));
         let last = self.put(&db, 90 + round, "tail", false);
         result = result.and(last);
         result = result.and(db.compact_range(&CompactRangeOptions::default(), None, None));
@@ -70,8 +70,8 @@ impl History {
         let db = Db::open(&options_on(&self.fs), DIR)
             .unwrap_or_else(|e| panic!("{what}: {e}\n{}", self.fs.fault_log().join("\n")));
         check_against(&db, must_have, &self.possible);
-        eventually("a write works", || db.put(&WriteOptions::default(), b"~", b"~").is_ok());
-        db.delete(&WriteOptions::default(), b"~").unwrap();
+        eventually("a write works", || db.put_opt(&WriteOptions::default(), b"~", b"~").is_ok());
+        db.delete_opt(&WriteOptions::default(), b"~").unwrap();
         db.close().unwrap();
     }
 }
@@ -181,10 +181,10 @@ fn cut_a_resume(i: u64, mode: CrashMode) -> bool {
     let (db, handles) = Db::open_cf(&options.db, DIR, &all).unwrap();
     let sync = WriteOptions { sync: true, ..WriteOptions::default() };
     for n in 0..4 {
-        db.put_cf(&sync, &handles[(n % 2) as usize], &key(n), b"v").unwrap();
+        db.put_cf_opt(&sync, &handles[(n % 2) as usize], &key(n), b"v").unwrap();
     }
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::ShortWrite));
-    db.put(&sync, &key(9), &[b'x'; 3000]).unwrap_err();
+    db.put_opt(&sync, &key(9), &[b'x'; 3000]).unwrap_err();
     let before = fs.change_count();
     fs.halt_after(i);
     let resumed = db.resume().is_ok();
@@ -194,7 +194,8 @@ fn cut_a_resume(i: u64, mode: CrashMode) -> bool {
     let (db, handles) =
         Db::open_cf(&options.db, DIR, &all).unwrap_or_else(|e| panic!("{what}: {e}"));
     for n in 0..4 {
-        let found = db.get_cf(&Default::default(), &handles[(n % 2) as usize], &key(n)).unwrap();
+        let found =
+            db.get_cf_opt(&Default::default(), &handles[(n % 2) as usize], &key(n)).unwrap();
         assert_eq!(found.as_deref(), Some(&b"v"[..]), "{what}: key {n}");
     }
     happened

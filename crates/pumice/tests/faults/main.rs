@@ -35,9 +35,9 @@ fn a_failed_log_stops_writes_until_resume() {
                 f.put(&SYNC, n);
             }
             f.fs.add_fault(FaultRule::once(op, "*.log", 0, fault));
-            let error = f.db().put(&SYNC, &key(900), b"lost").unwrap_err();
+            let error = f.db().put_opt(&SYNC, &key(900), b"lost").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IoError, "{op:?} {fault:?}");
-            let again = f.db().put(&SYNC, &key(901), b"lost").unwrap_err();
+            let again = f.db().put_opt(&SYNC, &key(901), b"lost").unwrap_err();
             assert_eq!(again.severity(), Severity::Hard, "{op:?} {fault:?}: {again}");
             f.check();
             f.db().resume().unwrap();
@@ -60,7 +60,7 @@ fn a_crash_after_resume_keeps_what_was_acknowledged() {
         let mut f = Fixture::new();
         f.put(&SYNC, 1);
         f.fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Fsync(fault)));
-        f.db().put(&SYNC, &key(900), b"lost").unwrap_err();
+        f.db().put_opt(&SYNC, &key(900), b"lost").unwrap_err();
         f.may_have.insert((key(900), b"lost".to_vec()));
         f.db().resume().unwrap();
         for n in 2..10 {
@@ -77,14 +77,14 @@ fn a_table_that_cannot_be_written_is_rebuilt_under_a_new_number() {
         let mut f = Fixture::new();
         f.fill(0..50);
         f.fs.add_fault(FaultRule::once(op, "*.sst", 0, Fault::Eio));
-        let error = f.db().flush(&FlushOptions::default()).unwrap_err();
+        let error = f.db().flush_opt(&FlushOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::IoError, "{op:?}");
         f.check();
         let failed = f.fs.fault_log().join("\n");
         eventually("the flush is repeated", || f.db().live_files_metadata().len() == 1);
         let number = f.db().live_files_metadata()[0].file_number;
         assert!(!failed.contains(&format!("{number:06}.sst")), "{failed} against {number}");
-        eventually("writes work again", || f.db().put(&SYNC, &key(900), b"x").is_ok());
+        eventually("writes work again", || f.db().put_opt(&SYNC, &key(900), b"x").is_ok());
         f.model.insert(key(900), b"x".to_vec());
         eventually("the failed file is gone", || f.tables_on_disk().len() == 1);
         f.reopen();
@@ -97,7 +97,7 @@ fn a_failed_compaction_installs_nothing_and_is_repeated() {
         let mut f = Fixture::new();
         for round in 0..3 {
             f.fill(round..round + 40);
-            f.db().flush(&FlushOptions::default()).unwrap();
+            f.db().flush_opt(&FlushOptions::default()).unwrap();
         }
         // Without the check of `reopen`, which would fill the block cache.
         f.reopen_with(|_| ());
@@ -144,10 +144,10 @@ fn a_second_opener_is_refused_and_harms_nothing() {
 fn running_out_of_descriptors_passes() {
     let mut f = Fixture::new();
     f.fill(0..50);
-    f.db().flush(&FlushOptions::default()).unwrap();
+    f.db().flush_opt(&FlushOptions::default()).unwrap();
     f.reopen_with(|_| ());
     f.fs.add_fault(FaultRule::always(FaultOp::Open, "*.sst", Fault::Emfile));
-    let error = f.db().get(&Default::default(), &key(3)).map(drop).unwrap_err();
+    let error = f.db().get_opt(&Default::default(), &key(3)).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::IoError);
     f.fs.clear_faults();
     f.check();

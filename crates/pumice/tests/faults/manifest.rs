@@ -40,7 +40,7 @@ fn busy() -> Fixture {
     f.reopen_with(|o| o.db.max_bgerror_resume_count = 0);
     for round in 0..2 {
         f.fill(round..round + 30);
-        f.db().flush(&FlushOptions::default()).unwrap();
+        f.db().flush_opt(&FlushOptions::default()).unwrap();
     }
     let logs = |f: &Fixture| f.files().iter().filter(|name| name.ends_with(".log")).count();
     eventually("what the flushes made obsolete is gone", || logs(&f) == 1);
@@ -65,7 +65,7 @@ fn a_failed_manifest_deletes_nothing_until_a_new_one_is_durable() {
             let error = if compaction {
                 f.db().compact_range(&CompactRangeOptions::default(), None, None).unwrap_err()
             } else {
-                f.db().flush(&FlushOptions::default()).unwrap_err()
+                f.db().flush_opt(&FlushOptions::default()).unwrap_err()
             };
             assert_eq!(error.kind(), ErrorKind::IoError, "{what}");
             assert_nothing_deleted(&before, &f, what);
@@ -89,16 +89,16 @@ fn a_failed_drop_accepts_no_write_that_could_vanish() {
     for (what, rule) in failures() {
         let f = busy();
         let cf = f.db().create_column_family(&f.options().cf, "more").unwrap();
-        f.db().put_cf(&SYNC, &cf, b"before", b"1").unwrap();
+        f.db().put_cf_opt(&SYNC, &cf, b"before", b"1").unwrap();
         f.fs.add_fault(rule);
         assert_eq!(
             f.db().drop_column_family(&cf).unwrap_err().kind(),
             ErrorKind::IoError,
             "{what}"
         );
-        f.db().put_cf(&SYNC, &cf, b"refused", b"2").unwrap_err();
+        f.db().put_cf_opt(&SYNC, &cf, b"refused", b"2").unwrap_err();
         f.db().resume().unwrap();
-        f.db().put_cf(&SYNC, &cf, b"after", b"3").unwrap();
+        f.db().put_cf_opt(&SYNC, &cf, b"after", b"3").unwrap();
         drop(cf);
         f.fs.crash(9, CrashMode::UNSYNCED);
         let options = f.options();
@@ -106,7 +106,10 @@ fn a_failed_drop_accepts_no_write_that_could_vanish() {
         drop(f);
         let (db, handles) = Db::open_cf(&options.db, DIR, &all).unwrap();
         for key in [b"before".as_slice(), b"after"] {
-            assert!(db.get_cf(&Default::default(), &handles[1], key).unwrap().is_some(), "{what}");
+            assert!(
+                db.get_cf_opt(&Default::default(), &handles[1], key).unwrap().is_some(),
+                "{what}"
+            );
         }
     }
 }
@@ -120,7 +123,7 @@ fn a_replacement_that_fails_too_is_tried_again() {
         let before = f.files();
         let broken = FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, Fault::Eio);
         f.fs.add_fault(broken);
-        f.db().flush(&FlushOptions::default()).unwrap_err();
+        f.db().flush_opt(&FlushOptions::default()).unwrap_err();
         f.fs.clear_faults();
         f.fs.add_fault(rule);
         f.db().resume().unwrap_err();

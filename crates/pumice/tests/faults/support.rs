@@ -63,10 +63,10 @@ pub fn check_against(
     may_have: &BTreeSet<(Vec<u8>, Vec<u8>)>,
 ) {
     let mut found = BTreeMap::new();
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     while iter.valid() {
-        found.insert(iter.key().to_vec(), iter.value().to_vec());
+        found.insert(iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec());
         iter.next();
     }
     iter.status().unwrap();
@@ -105,7 +105,7 @@ impl Fixture {
     }
     pub fn put(&mut self, options: &WriteOptions, n: u64) {
         let value = format!("value {n} of {}", self.model.len()).into_bytes();
-        self.db().put(options, &key(n), &value).unwrap();
+        self.db().put_opt(options, &key(n), &value).unwrap();
         self.model.insert(key(n), value);
     }
     pub fn fill(&mut self, range: Range<u64>) {

@@ -98,15 +98,15 @@ impl Target for Batch {
             ignore_missing_column_families: !rng.one_in(3),
             ..WriteOptions::default()
         };
-        let written = db.write(&write, &mut batch).is_ok();
+        let written = db.write_opt(&write, &mut batch).is_ok();
         let show = |db: &Db| {
             let all = ["default", "other", "later"].map(|name| {
                 let cf = db.column_family(name).unwrap();
-                let mut iter = db.iter_cf(&ReadOptions::default(), &cf).unwrap();
+                let mut iter = db.cursor_cf_opt(&ReadOptions::default(), &cf).unwrap();
                 let mut all = Vec::new();
                 iter.seek_to_first();
                 while iter.valid() {
-                    all.push((iter.key().to_vec(), iter.value().to_vec()));
+                    all.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
                     iter.next();
                 }
                 iter.status().unwrap();
@@ -117,7 +117,7 @@ impl Target for Batch {
         assert!(written || db.latest_sequence_number() == 0, "a refused batch leaves nothing");
         let later = db.create_column_family(&options.cf, "later").unwrap();
         assert_eq!(later.id(), 2);
-        db.put(&write, b"more", b"1").unwrap();
+        db.put_opt(&write, b"more", b"1").unwrap();
         let before = show(&db);
         drop((other, later));
         db.close().unwrap();

@@ -50,14 +50,14 @@ pub fn honest_with(change: impl FnOnce(&mut Options)) -> Files {
     for round in 0..3u32 {
         for n in 0..12u32 {
             let key = format!("key{n:02}");
-            db.put(&write, key.as_bytes(), format!("value {round}").as_bytes()).unwrap();
-            db.merge(&write, b"all", key.as_bytes()).unwrap();
-            db.put_cf(&write, &other, key.as_bytes(), b"other").unwrap();
+            db.put_opt(&write, key.as_bytes(), format!("value {round}").as_bytes()).unwrap();
+            db.merge_opt(&write, b"all", key.as_bytes()).unwrap();
+            db.put_cf_opt(&write, &other, key.as_bytes(), b"other").unwrap();
         }
-        db.delete(&write, b"key03").unwrap();
-        db.delete_range(&write, b"key07", b"key09").unwrap();
+        db.delete_opt(&write, b"key03").unwrap();
+        db.delete_range_opt(&write, b"key07", b"key09").unwrap();
         if round < 2 {
-            db.flush_all(&FlushOptions::default()).unwrap();
+            db.flush_all_opt(&FlushOptions::default()).unwrap();
         }
         if round == 0 {
             db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -68,7 +68,7 @@ pub fn honest_with(change: impl FnOnce(&mut Options)) -> Files {
     batch.put_cf(other.id(), b"batch", b"b");
     batch.single_delete(b"none");
     batch.put_log_data(b"note");
-    db.write(&write, &mut batch).unwrap();
+    db.write_opt(&write, &mut batch).unwrap();
     drop(other);
     db.close().unwrap();
     files_of(&fs)
@@ -100,18 +100,18 @@ enum Trust {
 
 /// Everything a family shows; None if a table is damaged.
 fn contents(db: &Db, cf: &ColumnFamily, trust: Trust) -> Option<Contents> {
-    let mut iter = db.iter_cf(&ReadOptions::default(), cf).ok()?;
+    let mut iter = db.cursor_cf_opt(&ReadOptions::default(), cf).ok()?;
     let (mut there, mut back) = (Vec::new(), Vec::new());
     iter.seek_to_first();
     while iter.valid() {
-        there.push((iter.key().to_vec(), iter.value().to_vec()));
+        there.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
         assert!(there.len() < ENTRIES_MAX, "a walk without end");
         iter.next();
     }
     iter.status().ok()?;
     iter.seek_to_last();
     while iter.valid() {
-        back.push((iter.key().to_vec(), iter.value().to_vec()));
+        back.push((iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec()));
         assert!(back.len() < ENTRIES_MAX, "a walk without end");
         iter.prev();
     }
@@ -122,7 +122,7 @@ fn contents(db: &Db, cf: &ColumnFamily, trust: Trust) -> Option<Contents> {
     }
     assert!(there == back, "one way {} entries, the other {}", there.len(), back.len());
     for (key, _) in there.iter().take(20) {
-        db.get_cf(&ReadOptions::default(), cf, key).ok()?;
+        db.get_cf_opt(&ReadOptions::default(), cf, key).ok()?;
     }
     Some(there)
 }
@@ -168,7 +168,7 @@ fn judge(files: &Files, change: impl FnOnce(&mut Options), trust: Trust) -> Outc
     }
     let mut written = true;
     for (cf, before) in families.iter().zip(&mut before) {
-        let put = db.put_cf(&WriteOptions::default(), cf, b"zzz", b"new");
+        let put = db.put_cf_opt(&WriteOptions::default(), cf, b"zzz", b"new");
         written &= put.is_ok();
         if let (Ok(()), Some(before)) = (put, before) {
             before.retain(|(key, _)| key != b"zzz");
@@ -177,7 +177,7 @@ fn judge(files: &Files, change: impl FnOnce(&mut Options), trust: Trust) -> Outc
         }
     }
     let sound = before.iter().all(Option::is_some);
-    let flushed = db.flush_all(&FlushOptions::default());
+    let flushed = db.flush_all_opt(&FlushOptions::default());
     assert!(flushed.is_ok() || !sound || !written, "what was written is flushed: {flushed:?}");
     for cf in &families {
         // Tables that the MANIFEST lies about may be refused, but not by a panic.

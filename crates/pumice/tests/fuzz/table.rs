@@ -151,7 +151,7 @@ fn ingest(bytes: &[u8], rng: &mut Rng) -> Option<Files> {
     let mut options = options(&fs);
     plain(&mut options);
     let db = Db::open(&options, DIR).unwrap();
-    db.put(&WriteOptions::default(), b"key30", b"own").unwrap();
+    db.put_opt(&WriteOptions::default(), b"key30", b"own").unwrap();
     write_file(&*fs, Path::new(OUTSIDE), bytes, false).unwrap();
     let how = IngestExternalFileOptions {
         verify_checksums_before_ingest: rng.one_in(2),
@@ -159,7 +159,7 @@ fn ingest(bytes: &[u8], rng: &mut Rng) -> Option<Files> {
     };
     let ingested = db.ingest_external_file(&how, &[Path::new(OUTSIDE)]);
     if ingested.is_err() {
-        let own = db.get(&ReadOptions::default(), b"key30").unwrap();
+        let own = db.get_opt(&ReadOptions::default(), b"key30").unwrap();
         assert_eq!(own.as_deref(), Some(&b"own"[..]), "a refused file changes nothing");
     }
     db.close().unwrap();

@@ -38,15 +38,15 @@ fn existing_data_wins(change: impl FnOnce(&mut Options)) {
     let (options, db) = reserving(change);
     let write = WriteOptions::default();
     for key in ["b", "c", "d"] {
-        db.put(&write, key.as_bytes(), b"first").unwrap();
+        db.put_opt(&write, key.as_bytes(), b"first").unwrap();
     }
     flush(&db);
-    db.delete(&write, b"c").unwrap();
-    db.delete_range(&write, b"e", b"g").unwrap();
+    db.delete_opt(&write, b"c").unwrap();
+    db.delete_range_opt(&write, b"e", b"g").unwrap();
     compact(&db);
     compact(&db);
     assert_eq!(files(&db).iter().map(|f| f.level).max(), Some(5), "the last level is reserved");
-    db.put(&write, b"h", b"memory").unwrap();
+    db.put_opt(&write, b"h", b"memory").unwrap();
     let path = table_of(&options, "/in/1.sst", &["a", "b", "c", "f", "g", "h"], "behind");
     db.ingest_external_file(&behind(), &[&path]).unwrap();
     let file = file_of(&db, "a", "h");
@@ -105,7 +105,7 @@ fn automatic_compactions_leave_the_last_level_alone() {
             crate::common::fill(&db, 0..1500, &format!("round {round} {}", "x".repeat(40)));
             flush(&db);
         }
-        db.delete(&WriteOptions::default(), b"key999999").unwrap();
+        db.delete_opt(&WriteOptions::default(), b"key999999").unwrap();
         flush(&db);
         db.wait_for_compact(&Default::default()).unwrap();
         let on = |level| files(&db).iter().filter(|f| f.level == level).count();
@@ -120,7 +120,7 @@ fn automatic_compactions_leave_the_last_level_alone() {
 fn not_behind_files_that_were_bottommost_once() {
     let (mut options, db) =
         reserving(|options| options.cf.level_compaction_dynamic_level_bytes = false);
-    db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
     compact(&db);
     compact(&db);
     assert_eq!((files(&db)[0].level, files(&db)[0].largest_seq), (1, 0));

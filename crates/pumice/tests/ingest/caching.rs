@@ -45,7 +45,7 @@ fn reads_may_fill_the_cache_or_not() {
 fn looking_for_a_place_obeys() {
     let (options, db, cache) = cached();
     for key in [b"a", b"z"] {
-        db.put(&WriteOptions::default(), key, b"old").unwrap();
+        db.put_opt(&WriteOptions::default(), key, b"old").unwrap();
     }
     crate::support::flush(&db);
     let path = table_of(&options, "/in/1.sst", &["m"], "1");
@@ -63,18 +63,18 @@ fn looking_for_a_place_obeys() {
 #[pumice_test_macros::test]
 fn cached_blocks_get_the_sequence_number() {
     let (options, db, _cache) = cached();
-    db.put(&WriteOptions::default(), b"a", b"old").unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"old").unwrap();
     crate::support::flush(&db);
     let snapshot = db.snapshot();
     let path = table_of(&options, "/in/1.sst", &["a", "b"], "new");
     db.ingest_external_file(&how(true), &[&path]).unwrap();
     assert_eq!(get(&db, b"a").as_deref(), Some(&b"new"[..]));
     let read = pumice::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
-    assert_eq!(db.get(&read, b"a").unwrap().as_deref(), Some(&b"old"[..]));
-    assert!(db.get(&read, b"b").unwrap().is_none());
+    assert_eq!(db.get_opt(&read, b"a").unwrap().as_deref(), Some(&b"old"[..]));
+    assert!(db.get_opt(&read, b"b").unwrap().is_none());
     // The same blocks in another place of the order.
     db.ingest_external_file(&how(true), &[&path]).unwrap();
-    assert_eq!(db.get(&read, b"a").unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(db.get_opt(&read, b"a").unwrap().as_deref(), Some(&b"old"[..]));
 }
 
 #[pumice_test_macros::test]

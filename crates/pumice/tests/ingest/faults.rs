@@ -67,16 +67,16 @@ impl Life {
         for (n, cf) in families.iter().enumerate() {
             if self.replace {
                 // In a file of its own: one that is partly in the range cannot be replaced.
-                db.put_cf(&SYNC, cf, b"z", b"beside").unwrap();
-                db.flush_cfs(&Default::default(), &[cf]).unwrap();
+                db.put_cf_opt(&SYNC, cf, b"z", b"beside").unwrap();
+                db.flush_cfs_opt(&Default::default(), &[cf]).unwrap();
             }
             for key in ["a", "aa", "c"] {
-                db.put_cf(&SYNC, cf, key.as_bytes(), b"old").unwrap();
+                db.put_cf_opt(&SYNC, cf, key.as_bytes(), b"old").unwrap();
             }
-            db.flush_cfs(&Default::default(), &[cf]).unwrap();
-            db.put_cf(&SYNC, cf, b"b", b"old").unwrap();
+            db.flush_cfs_opt(&Default::default(), &[cf]).unwrap();
+            db.put_cf_opt(&SYNC, cf, b"b", b"old").unwrap();
             if !self.replace {
-                db.put_cf(&SYNC, cf, b"z", b"beside").unwrap();
+                db.put_cf_opt(&SYNC, cf, b"z", b"beside").unwrap();
             }
             table_of(&self.options, &format!("/in/{n}-1.sst"), &["a", "b"], "new");
             table_of(&self.options, &format!("/in/{n}-2.sst"), &["b", "c", "d"], "newer");
@@ -109,7 +109,7 @@ impl Life {
     /// Whether the files are there; all or none are. `later` is what was written to `b` since.
     fn check(&self, what: &str, later: Option<&[u8]>) -> bool {
         let (db, families) = self.open();
-        let get = |cf, key: &[u8]| db.get_cf(&Default::default(), cf, key).unwrap();
+        let get = |cf, key: &[u8]| db.get_cf_opt(&Default::default(), cf, key).unwrap();
         let there = get(&families[0], b"d").is_some();
         for (n, cf) in families.iter().enumerate() {
             let value = |key: &str| get(cf, key.as_bytes()).map(|v| v.to_vec());
@@ -167,7 +167,7 @@ fn happen(i: u64, mishap: Mishap, move_files: bool, replace: bool) -> bool {
     fs.clear_faults();
     // A failed ingestion may be there after a reopen, but what is written after it wins.
     for cf in &families {
-        let put = || db.put_cf(&SYNC, cf, b"b", b"later").is_ok();
+        let put = || db.put_cf_opt(&SYNC, cf, b"b", b"later").is_ok();
         let mut tries = 0;
         while !put() {
             tries += 1;
@@ -176,7 +176,7 @@ fn happen(i: u64, mishap: Mishap, move_files: bool, replace: bool) -> bool {
             drop(db.resume());
             pumice_port::thread::sleep(std::time::Duration::from_millis(1));
         }
-        let read = db.get_cf(&Default::default(), cf, b"b").unwrap();
+        let read = db.get_cf_opt(&Default::default(), cf, b"b").unwrap();
         assert_eq!(read.as_deref(), Some(&b"later"[..]), "{what}");
     }
     match mishap {

@@ -44,11 +44,11 @@ fn tables(db: &Db) -> Vec<PathBuf> {
 fn entries_keep_their_sequence_numbers() {
     for verify_checksums_before_ingest in [false, true] {
         let (_fs, options, db, source) = two();
-        source.put(&WRITE, b"a", b"1").unwrap();
-        source.put(&WRITE, b"b", b"first").unwrap();
+        source.put_opt(&WRITE, b"a", b"1").unwrap();
+        source.put_opt(&WRITE, b"b", b"first").unwrap();
         let snapshot = source.snapshot();
-        source.put(&WRITE, b"b", b"second").unwrap();
-        source.delete_range(&WRITE, b"c", b"e").unwrap();
+        source.put_opt(&WRITE, b"b", b"second").unwrap();
+        source.delete_range_opt(&WRITE, b"c", b"e").unwrap();
         flush(&source);
         drop(snapshot);
         let theirs = files(&source).pop().unwrap();
@@ -60,7 +60,7 @@ fn entries_keep_their_sequence_numbers() {
         assert_eq!((ours.smallest_key, ours.largest_key), (b"a".to_vec(), b"e".to_vec()));
         assert_eq!(db.latest_sequence_number(), 4);
         assert_eq!(contents(&db), contents(&source));
-        db.put(&WRITE, b"b", b"third").unwrap();
+        db.put_opt(&WRITE, b"b", b"third").unwrap();
         assert_eq!(get(&db, b"b").as_deref(), Some(&b"third"[..]));
         db.close().unwrap();
         let db = Db::open(&options, DIR).unwrap();
@@ -77,14 +77,14 @@ fn entries_keep_their_sequence_numbers() {
 fn overlapping_files_come_oldest_first() {
     let (_fs, options, db, source) = two();
     for key in ["a", "c", "e"] {
-        source.put(&WRITE, key.as_bytes(), b"bottom").unwrap();
+        source.put_opt(&WRITE, key.as_bytes(), b"bottom").unwrap();
     }
     source.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
-    source.put(&WRITE, b"c", b"middle").unwrap();
-    source.put(&WRITE, b"d", b"middle").unwrap();
+    source.put_opt(&WRITE, b"c", b"middle").unwrap();
+    source.put_opt(&WRITE, b"d", b"middle").unwrap();
     flush(&source);
-    source.delete(&WRITE, b"c").unwrap();
-    source.put(&WRITE, b"e", b"top").unwrap();
+    source.delete_opt(&WRITE, b"c").unwrap();
+    source.put_opt(&WRITE, b"e", b"top").unwrap();
     flush(&source);
     assert_eq!(files(&source).len(), 3);
     db.ingest_external_file(&own(), &tables(&source)).unwrap();
@@ -105,8 +105,8 @@ fn overlapping_files_come_oldest_first() {
 fn any_column_family_takes_them() {
     let (_fs, _options, db, source) = two();
     let cf = source.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
-    source.put_cf(&WRITE, &cf, b"k", b"v").unwrap();
-    source.flush_cfs(&Default::default(), &[&cf]).unwrap();
+    source.put_cf_opt(&WRITE, &cf, b"k", b"v").unwrap();
+    source.flush_cfs_opt(&Default::default(), &[&cf]).unwrap();
     db.ingest_external_file(&own(), &tables(&source)).unwrap();
     assert_eq!(get(&db, b"k").as_deref(), Some(&b"v"[..]));
 }
@@ -114,7 +114,7 @@ fn any_column_family_takes_them() {
 #[pumice_test_macros::test]
 fn what_is_refused() {
     let (_fs, options, db, source) = two();
-    source.put(&WRITE, b"k", b"theirs").unwrap();
+    source.put_opt(&WRITE, b"k", b"theirs").unwrap();
     flush(&source);
     let path = tables(&source).pop().unwrap();
     let refused = |how: &IngestExternalFileOptions, kind, text: &str| {
@@ -132,7 +132,7 @@ fn what_is_refused() {
     let snapshot = db.snapshot();
     refused(&own(), ErrorKind::InvalidArgument, text);
     drop(snapshot);
-    db.put(&WRITE, b"k", b"ours").unwrap();
+    db.put_opt(&WRITE, b"k", b"ours").unwrap();
     refused(&own(), ErrorKind::InvalidArgument, text);
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     refused(&own(), ErrorKind::InvalidArgument, text);
@@ -145,14 +145,14 @@ fn what_is_refused() {
 #[pumice_test_macros::test]
 fn every_level_is_looked_at() {
     let (_fs, _options, db, source) = two();
-    db.put(&WRITE, b"m", b"ours").unwrap();
+    db.put_opt(&WRITE, b"m", b"ours").unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     for key in ["a", "b", "b"] {
-        source.put(&WRITE, key.as_bytes(), b"theirs").unwrap();
+        source.put_opt(&WRITE, key.as_bytes(), b"theirs").unwrap();
         flush(&source);
     }
-    source.put(&WRITE, b"b", b"theirs").unwrap();
-    source.put(&WRITE, b"m", b"theirs").unwrap();
+    source.put_opt(&WRITE, b"b", b"theirs").unwrap();
+    source.put_opt(&WRITE, b"m", b"theirs").unwrap();
     flush(&source);
     let paths = tables(&source);
     assert_eq!(paths.len(), 4);
@@ -169,11 +169,11 @@ fn beside_files_of_a_writer() {
     let (_fs, options, db, source) = two();
     let other = db.create_column_family(&ColumnFamilyOptions::default(), "other").unwrap();
     for n in 0..5 {
-        source.put(&WRITE, b"k", &[n]).unwrap();
+        source.put_opt(&WRITE, b"k", &[n]).unwrap();
     }
     flush(&source);
     let made = crate::support::table_of(&options, "/in/1.sst", &["k"], "made");
-    db.put_cf(&WRITE, &other, b"k", b"before").unwrap();
+    db.put_cf_opt(&WRITE, &other, b"k", b"before").unwrap();
     let cf = db.default_column_family();
     db.ingest_external_files(&[
         IngestExternalFileArg::new(cf, tables(&source), &own()),
@@ -181,7 +181,7 @@ fn beside_files_of_a_writer() {
     ])
     .unwrap();
     assert_eq!(get(&db, b"k").as_deref(), Some(&[4][..]));
-    let found = db.get_cf(&Default::default(), &other, b"k").unwrap();
+    let found = db.get_cf_opt(&Default::default(), &other, b"k").unwrap();
     assert_eq!(found.as_deref(), Some(&b"made"[..]));
     assert_eq!(db.latest_sequence_number(), 5, "the newest of what came in");
 }

@@ -51,7 +51,7 @@ fn verifying() -> IngestExternalFileOptions {
 /// A database that holds k and nothing else.
 fn database() -> (MemFs, Options, Db) {
     let (fs, options, db) = fresh();
-    db.put(&Default::default(), b"k", b"own").unwrap();
+    db.put_opt(&Default::default(), b"k", b"own").unwrap();
     (fs, options, db)
 }
 
@@ -214,7 +214,7 @@ fn use_up(db: &Db, name: &str) {
         assert!(db.property(&format!("rocksdb.{property}")).is_some(), "{name}: {property}");
     }
     let keys: Vec<&[u8]> = vec![b"a", b"b", b"c", b"d", b"k"];
-    for (key, got) in keys.iter().zip(db.multi_get(&ReadOptions::default(), &keys)) {
+    for (key, got) in keys.iter().zip(db.multi_get_opt(&ReadOptions::default(), &keys)) {
         if let Ok(Some(value)) = got {
             assert!(["1", "2", "3", "4", "own"].iter().any(|v| v.as_bytes() == &*value), "{key:?}");
         }
@@ -222,7 +222,7 @@ fn use_up(db: &Db, name: &str) {
     if let Err(error) = db.compact_range(&Default::default(), None, None) {
         assert!(error.is_corruption(), "{name}: {error}");
     }
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     let mut count = 0;
     while iter.valid() && count < 100 {
@@ -258,7 +258,7 @@ fn the_plain_forgery_is_ingested() {
     let path = write(&options, "/in/plain.sst", forge, &blocks);
     db.ingest_external_file(&verifying(), &[&path]).unwrap();
     assert_eq!((contents(&db).len(), get(&db, b"b").unwrap()), (4, b"2".to_vec()));
-    db.put(&Default::default(), b"b", b"newer").unwrap();
+    db.put_opt(&Default::default(), b"b", b"newer").unwrap();
     db.compact_range(&Default::default(), None, None).unwrap();
     assert_eq!((contents(&db).len(), get(&db, b"b").unwrap()), (4, b"newer".to_vec()));
     stays(&options, db);

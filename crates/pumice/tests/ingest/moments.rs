@@ -68,7 +68,7 @@ fn life(seed: u64, read: fn(&Db, &ColumnFamily) -> (u32, u32)) {
         };
         db.ingest_external_files(&[arg(&other), arg(db.default_column_family())]).unwrap();
         let value = round.to_string();
-        db.put_cf(&WriteOptions::default(), &other, b"b", value.as_bytes()).unwrap();
+        db.put_cf_opt(&WriteOptions::default(), &other, b"b", value.as_bytes()).unwrap();
     }
     done.store(true, Ordering::SeqCst);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
@@ -77,11 +77,11 @@ fn life(seed: u64, read: fn(&Db, &ColumnFamily) -> (u32, u32)) {
 #[test]
 fn a_cursor_shows_one_state() {
     no_schedule_shows_two_moments(|db, other| {
-        let mut cursor = db.iter_cf(&ReadOptions::default(), other).unwrap();
+        let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), other).unwrap();
         let mut at = |key: &[u8]| {
             cursor.seek(key);
-            let found = cursor.valid() && cursor.key() == key;
-            number(found.then(|| cursor.value().to_vec()))
+            let found = cursor.valid() && cursor.key().unwrap() == key;
+            number(found.then(|| cursor.value().unwrap().to_vec()))
         };
         let b = at(b"b");
         (at(b"a"), b)
@@ -91,8 +91,8 @@ fn a_cursor_shows_one_state() {
 #[test]
 fn a_multi_get_of_one_family_shows_one_state() {
     no_schedule_shows_two_moments(|db, other| {
-        let found = db.multi_get_cf(&ReadOptions::default(), &[(other, b"a"), (other, b"b")]);
-        let numbers = found.unwrap().into_iter().map(|v| number(v.unwrap().map(|v| v.to_vec())));
+        let found = db.multi_get_cf_opt(&ReadOptions::default(), &[(other, b"a"), (other, b"b")]);
+        let numbers = found.into_iter().map(|v| number(v.unwrap().map(|v| v.to_vec())));
         let numbers: Vec<u32> = numbers.collect();
         (numbers[0], numbers[1])
     });
@@ -103,8 +103,8 @@ fn a_multi_get_of_two_families_shows_one_state() {
     no_schedule_shows_two_moments(|db, other| {
         // Both files come in one call; the one whose family is looked at first must not be missed.
         let keys: [(&ColumnFamily, &[u8]); 2] = [(other, b"a"), (db.default_column_family(), b"a")];
-        let found = db.multi_get_cf(&ReadOptions::default(), &keys);
-        let numbers = found.unwrap().into_iter().map(|v| number(v.unwrap().map(|v| v.to_vec())));
+        let found = db.multi_get_cf_opt(&ReadOptions::default(), &keys);
+        let numbers = found.into_iter().map(|v| number(v.unwrap().map(|v| v.to_vec())));
         let numbers: Vec<u32> = numbers.collect();
         assert_eq!(numbers[0], numbers[1], "the files of one call");
         (numbers[0], numbers[1])

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 fn add(db: &Db, key: &str) {
-    db.put(&WriteOptions::default(), key.as_bytes(), b"v").unwrap();
+    db.put_opt(&WriteOptions::default(), key.as_bytes(), b"v").unwrap();
 }
 
 fn compact(db: &Db) {
@@ -50,7 +50,7 @@ fn a_memtable_beside_is_not_flushed() {
     add(&db, "z");
     assert_eq!(place(&options, &db, &["b", "c"]), (6, 0));
     assert_eq!(files(&db).len(), 1, "the memtable holds nothing in the range");
-    db.delete_range(&WriteOptions::default(), b"m", b"o").unwrap();
+    db.delete_range_opt(&WriteOptions::default(), b"m", b"o").unwrap();
     assert_eq!(place(&options, &db, &["o", "p"]).0, 6, "where a range deletion ends");
     assert_eq!(files(&db).len(), 2);
     assert_eq!(place(&options, &db, &["n"]).0, 0, "inside a range deletion");

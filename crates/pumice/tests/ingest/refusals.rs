@@ -46,7 +46,7 @@ fn wrong_calls() {
     refused(db.ingest_external_file(&behind, &[&path]), invalid, text);
     refused(ingest(&db, &[&"/in/none.sst".into()]), ErrorKind::IoError, "/in/none.sst");
 
-    db.put(&WriteOptions::default(), b"b", b"memory").unwrap();
+    db.put_opt(&WriteOptions::default(), b"b", b"memory").unwrap();
     let no_flush = IngestExternalFileOptions { allow_blocking_flush: false, ..how() };
     let result = db.ingest_external_file(&no_flush, &[&path]);
     refused(result, invalid, "External file requires flush");
@@ -68,7 +68,7 @@ fn wrong_files() {
     let (fs, mut options, db) = fresh();
     let refused = |result, kind, text: &str| assert_refused(&options, &db, result, kind, text);
     // A table of a database is no external file.
-    db.put(&WriteOptions::default(), b"k", b"v").unwrap();
+    db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
     crate::support::flush(&db);
     let own = crate::support::files(&db).pop().unwrap();
     let own = own.directory.join(own.name.trim_start_matches('/'));

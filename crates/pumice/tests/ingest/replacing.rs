@@ -42,7 +42,7 @@ fn replace(
 /// One file of those keys.
 fn add(db: &Db, keys: &[&str]) {
     for key in keys {
-        db.put(&WRITE, key.as_bytes(), b"old").unwrap();
+        db.put_opt(&WRITE, key.as_bytes(), b"old").unwrap();
     }
     flush(db);
 }
@@ -67,7 +67,7 @@ fn filled() -> (Options, Db) {
         ingest(&db, &[&write_table(&options, &name, &records).unwrap()]).unwrap();
     }
     add(&db, &["e", "g"]);
-    db.put(&WRITE, b"c", b"old").unwrap();
+    db.put_opt(&WRITE, b"c", b"old").unwrap();
     assert_eq!(text(&db), "a=old b=old c=old d=old e=old f=old g=old x=old z=old");
     (options, db)
 }
@@ -75,7 +75,7 @@ fn filled() -> (Options, Db) {
 #[pumice_test_macros::test]
 fn everything_in_the_range_is_the_files() {
     let (options, db) = filled();
-    let before = db.iter(&Default::default()).unwrap();
+    let before = db.cursor_opt(&Default::default()).unwrap();
     let one = table_of(&options, "/in/1.sst", &["c", "d"], "new");
     let two = table_of(&options, "/in/2.sst", &["h"], "new");
     replace(&db, range("c", "x"), &[&one, &two], &how()).unwrap();
@@ -89,13 +89,13 @@ fn everything_in_the_range_is_the_files() {
     before.seek_to_first();
     let mut seen = 0;
     while before.valid() {
-        assert_eq!(before.value(), b"old", "an older iterator");
+        assert_eq!(before.value().unwrap(), b"old", "an older iterator");
         seen += 1;
         before.next();
     }
     assert_eq!(seen, 9);
     drop(before);
-    db.put(&WRITE, b"d", b"newer").unwrap();
+    db.put_opt(&WRITE, b"d", b"newer").unwrap();
     let expected = expected.replace("d=new", "d=newer");
     assert_eq!(text(&db), expected);
     db.close().unwrap();
@@ -113,7 +113,7 @@ fn everything_in_the_range_is_the_files() {
 #[pumice_test_macros::test]
 fn without_bounds_everything_goes() {
     let (options, db) = filled();
-    db.delete_range(&WRITE, b"m", b"zz").unwrap();
+    db.delete_range_opt(&WRITE, b"m", b"zz").unwrap();
     let one = table_of(&options, "/in/1.sst", &["c", "y"], "1");
     let two = table_of(&options, "/in/2.sst", &["c", "k"], "2");
     replace(&db, RangeOpt::default(), &[&one, &two], &how()).unwrap();
@@ -133,7 +133,7 @@ fn without_bounds_in_reverse_order() {
     drop(db);
     options.cf.comparator = pumice::Comparator::ReverseBytewise;
     let db = Db::open(&options, "/reverse").unwrap();
-    db.put(&WRITE, b"m", b"memory").unwrap();
+    db.put_opt(&WRITE, b"m", b"memory").unwrap();
     let one = table_of(&options, "/in/1.sst", &["c", "b"], "1");
     replace(&db, RangeOpt::default(), &[&one], &how()).unwrap();
     assert_eq!(text(&db), "c=1 b=1");
@@ -192,7 +192,7 @@ fn what_is_refused() {
     refused(range("b", "x"), &how(), invalid, words);
     refused(range("c", "y"), &how(), invalid, words);
     // All of what was in a memtable has been flushed for that.
-    db.put(&WRITE, b"e", b"old").unwrap();
+    db.put_opt(&WRITE, b"e", b"old").unwrap();
     let no_flush = IngestExternalFileOptions { allow_blocking_flush: false, ..how() };
     refused(all(), &no_flush, invalid, "External file requires flush");
     replace(&db, all(), &[&path], &how()).unwrap();
@@ -205,13 +205,13 @@ fn by_files_of_a_database() {
     let (_fs, options, db) = fresh();
     add(&db, &["a", "b"]);
     let source = Db::open(&options, "/source").unwrap();
-    source.put(&WRITE, b"b", b"theirs").unwrap();
+    source.put_opt(&WRITE, b"b", b"theirs").unwrap();
     flush(&source);
     let file = files(&source).pop().unwrap();
     let path = file.directory.join(file.name.trim_start_matches('/'));
     let own = IngestExternalFileOptions { allow_db_generated_files: true, ..how() };
     replace(&db, range("a", "c"), &[&path], &own).unwrap();
     assert_eq!(text(&db), "b=theirs");
-    db.put(&WRITE, b"b", b"ours").unwrap();
+    db.put_opt(&WRITE, b"b", b"ours").unwrap();
     assert_eq!(get(&db, b"b").as_deref(), Some(&b"ours"[..]));
 }

@@ -90,5 +90,5 @@ pub fn assert_no_litter(fs: &Arc<dyn FileSystem>, db: &Db) {
 }
 
 pub fn get_cf(db: &Db, cf: &ColumnFamily, key: &[u8]) -> Option<Vec<u8>> {
-    db.get_cf(&Default::default(), cf, key).unwrap().map(|value| value.to_vec())
+    db.get_cf_opt(&Default::default(), cf, key).unwrap().map(|value| value.to_vec())
 }

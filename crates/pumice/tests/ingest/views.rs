@@ -84,16 +84,16 @@ fn a_scan_passes_entries_without_a_sequence_number() {
         assert_eq!(places(&db)[0].1, 0, "no sequence number");
         for versions in 0..4 {
             for key in ["a", "b", "d"] {
-                db.put(&WRITE, key.as_bytes(), versions.to_string().as_bytes()).unwrap();
+                db.put_opt(&WRITE, key.as_bytes(), versions.to_string().as_bytes()).unwrap();
             }
-            db.delete(&WRITE, b"d").unwrap();
+            db.delete_opt(&WRITE, b"d").unwrap();
             assert_eq!(text(&db), format!("a={versions} b={versions} e=file"), "{skips} skips");
         }
         let mut backwards = Vec::new();
-        let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+        let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
         cursor.seek_to_last();
         while cursor.valid() {
-            backwards.push(cursor.key().to_vec());
+            backwards.push(cursor.key().unwrap().to_vec());
             cursor.prev();
         }
         assert_eq!(backwards, [b"e", b"b", b"a"]);
@@ -105,15 +105,15 @@ fn a_scan_passes_entries_without_a_sequence_number() {
 fn a_file_overwrites_what_is_there_and_is_overwritten() {
     let (_fs, options, db) = fresh();
     for key in ["a", "b", "c"] {
-        db.put(&WRITE, key.as_bytes(), b"old").unwrap();
+        db.put_opt(&WRITE, key.as_bytes(), b"old").unwrap();
     }
     flush(&db);
-    db.put(&WRITE, b"d", b"memory").unwrap();
+    db.put_opt(&WRITE, b"d", b"memory").unwrap();
     let path = table_of(&options, "/in/1.sst", &["b", "d", "e"], "file");
     ingest(&db, &[&path]).unwrap();
     assert_eq!(text(&db), "a=old b=file c=old d=file e=file");
-    db.put(&WRITE, b"e", b"new").unwrap();
-    db.delete(&WRITE, b"b").unwrap();
+    db.put_opt(&WRITE, b"e", b"new").unwrap();
+    db.delete_opt(&WRITE, b"b").unwrap();
     assert_eq!(text(&db), "a=old c=old d=file e=new");
     drop(db);
     let db = Db::open(&options, DIR).unwrap();
@@ -133,7 +133,7 @@ fn all_kinds_of_records_work_together() {
     options.cf.merge_operator = merge_operator_by_name("stringappend");
     let db = Db::open(&options, DIR).unwrap();
     for n in 0..10 {
-        db.put(&WRITE, format!("k{n}").as_bytes(), b"old").unwrap();
+        db.put_opt(&WRITE, format!("k{n}").as_bytes(), b"old").unwrap();
     }
     let records = [
         Record::DeleteRange(b"k3".to_vec(), b"k6".to_vec()),
@@ -149,7 +149,7 @@ fn all_kinds_of_records_work_together() {
     ingest(&db, &[&path]).unwrap();
     assert_eq!(text(&db), expected);
     // What comes later is not deleted.
-    db.put(&WRITE, b"k9", b"later").unwrap();
+    db.put_opt(&WRITE, b"k9", b"later").unwrap();
     assert_eq!(text(&db), format!("{expected} k9=later"));
     compact_all(&db);
     assert_eq!(text(&db), format!("{expected} k9=later"));
@@ -162,7 +162,7 @@ fn all_kinds_of_records_work_together() {
 fn a_file_of_range_deletions_alone_deletes() {
     let (_fs, options, db) = fresh();
     for key in ["a", "b", "c", "d"] {
-        db.put(&WRITE, key.as_bytes(), b"1").unwrap();
+        db.put_opt(&WRITE, key.as_bytes(), b"1").unwrap();
     }
     compact_all(&db);
     let records = [Record::DeleteRange(b"b".to_vec(), b"d".to_vec())];
@@ -193,13 +193,13 @@ fn later_files_of_a_call_win() {
 #[pumice_test_macros::test]
 fn earlier_views_see_nothing() {
     let (_fs, options, db) = fresh();
-    db.put(&WRITE, b"b", b"old").unwrap();
+    db.put_opt(&WRITE, b"b", b"old").unwrap();
     let at = |snapshot: &pumice::Snapshot| ReadOptions {
         snapshot: Some(snapshot.clone()),
         ..ReadOptions::default()
     };
     let snapshot = db.snapshot();
-    let mut cursor = db.iter(&ReadOptions::default()).unwrap();
+    let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
     // The second file overlaps nothing: only the snapshot makes it need a sequence number.
     let over = table_of(&options, "/in/1.sst", &["a", "b"], "new");
     let beside = table_of(&options, "/in/2.sst", &["x", "y"], "new");
@@ -207,16 +207,16 @@ fn earlier_views_see_nothing() {
     ingest(&db, &[&beside]).unwrap();
     assert!(places(&db).iter().all(|(_, sequence)| *sequence > 0), "{:?}", places(&db));
     cursor.seek_to_first();
-    assert_eq!((cursor.key(), cursor.value()), (&b"b"[..], &b"old"[..]));
+    assert_eq!((cursor.key().unwrap(), cursor.value().unwrap()), (&b"b"[..], &b"old"[..]));
     cursor.next();
     assert!(!cursor.valid());
     let check = |db: &Db| {
-        assert_eq!(db.get(&at(&snapshot), b"a").unwrap().as_deref(), None);
-        assert_eq!(db.get(&at(&snapshot), b"b").unwrap().as_deref(), Some(&b"old"[..]));
-        assert_eq!(db.get(&at(&snapshot), b"x").unwrap().as_deref(), None);
-        let mut seen = db.iter(&at(&snapshot)).unwrap();
+        assert_eq!(db.get_opt(&at(&snapshot), b"a").unwrap().as_deref(), None);
+        assert_eq!(db.get_opt(&at(&snapshot), b"b").unwrap().as_deref(), Some(&b"old"[..]));
+        assert_eq!(db.get_opt(&at(&snapshot), b"x").unwrap().as_deref(), None);
+        let mut seen = db.cursor_opt(&at(&snapshot)).unwrap();
         seen.seek_to_last();
-        assert_eq!((seen.key(), seen.value()), (&b"b"[..], &b"old"[..]));
+        assert_eq!((seen.key().unwrap(), seen.value().unwrap()), (&b"b"[..], &b"old"[..]));
         assert_eq!(text(db), "a=new b=new x=new y=new");
     };
     check(&db);
@@ -227,14 +227,14 @@ fn earlier_views_see_nothing() {
 #[pumice_test_macros::test]
 fn without_snapshot_consistency_a_snapshot_may_change() {
     let (_fs, options, db) = fresh();
-    db.put(&WRITE, b"a", b"1").unwrap();
+    db.put_opt(&WRITE, b"a", b"1").unwrap();
     let snapshot = db.snapshot();
     let path = table_of(&options, "/in/1.sst", &["x"], "new");
     let how = IngestExternalFileOptions { snapshot_consistency: false, ..Default::default() };
     db.ingest_external_file(&how, &[&path]).unwrap();
     assert_eq!(places(&db), [(6, 0)]);
     let then = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-    assert!(db.get(&then, b"x").unwrap().is_some());
+    assert!(db.get_opt(&then, b"x").unwrap().is_some());
 }
 
 #[pumice_test_macros::test]
@@ -242,8 +242,8 @@ fn several_column_families_in_one_call() {
     let (_fs, options, db) = fresh();
     let family = ColumnFamilyOptions { disable_auto_compactions: true, ..Default::default() };
     let other = db.create_column_family(&family, "other").unwrap();
-    db.put(&WRITE, b"k", b"old").unwrap();
-    db.put_cf(&WRITE, &other, b"k", b"old").unwrap();
+    db.put_opt(&WRITE, b"k", b"old").unwrap();
+    db.put_cf_opt(&WRITE, &other, b"k", b"old").unwrap();
     let one = table_of(&options, "/in/1.sst", &["k", "l"], "default's");
     let two = table_of(&options, "/in/2.sst", &["k", "m"], "other's");
     let arg = |cf: &pumice::ColumnFamily, path: &std::path::PathBuf| {
@@ -304,7 +304,7 @@ fn a_file_that_cannot_be_linked_is_copied_if_allowed() {
 fn the_sequence_number_is_stored_if_asked() {
     for move_files in [false, true] {
         let (_fs, options, db) = fresh();
-        db.put(&WRITE, b"b", b"old").unwrap();
+        db.put_opt(&WRITE, b"b", b"old").unwrap();
         let path = table_of(&options, "/in/1.sst", &["a", "b"], "new");
         let untouched = options.db.file_system.read_file(&path).unwrap();
         let how = IngestExternalFileOptions {

@@ -41,7 +41,7 @@ fn key(n: u64) -> Vec<u8> {
 
 fn fill(db: &Db) {
     for n in 0..100 {
-        db.put(&WriteOptions::default(), &key(n), b"value").unwrap();
+        db.put_opt(&WriteOptions::default(), &key(n), b"value").unwrap();
     }
 }
 
@@ -49,7 +49,7 @@ fn fill(db: &Db) {
 fn free_gets(db: &Db, order: &Counting) -> u64 {
     let missing = (200..300).map(|n| {
         let before = order.0.load(Relaxed);
-        assert!(db.get(&ReadOptions::default(), &key(n)).unwrap().is_none());
+        assert!(db.get_opt(&ReadOptions::default(), &key(n)).unwrap().is_none());
         u64::from(order.0.load(Relaxed) == before)
     });
     missing.sum()
@@ -65,20 +65,22 @@ fn lookups_of_absent_keys_ask_the_filter_first() {
         let keys: Vec<Vec<u8>> = (200..300).map(key).collect();
         let before = order.0.load(Relaxed);
         assert!(
-            db.multi_get(&ReadOptions::default(), &keys).into_iter().all(|v| v.unwrap().is_none())
+            db.multi_get_opt(&ReadOptions::default(), &keys)
+                .into_iter()
+                .all(|v| v.unwrap().is_none())
         );
         let compared = order.0.load(Relaxed) - before;
         assert!(compared < 100, "{compared} comparisons for a hundred keys");
         // All that is there is found, by every way.
         for n in 0..100 {
-            let found = db.get(&ReadOptions::default(), &key(n)).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), &key(n)).unwrap();
             assert_eq!(found.as_deref(), Some(&b"value"[..]), "{n}");
         }
         // A range tombstone holds for keys that the filter knows and for those it does not.
-        db.flush(&FlushOptions::default()).unwrap();
-        db.delete_range(&WriteOptions::default(), &key(10), &key(20)).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
+        db.delete_range_opt(&WriteOptions::default(), &key(10), &key(20)).unwrap();
         for n in 0..30 {
-            let found = db.get(&ReadOptions::default(), &key(n)).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), &key(n)).unwrap();
             assert_eq!(found.is_none(), (10..20).contains(&n), "{n}");
         }
         db.close().unwrap();
@@ -100,10 +102,11 @@ fn seeks_that_stay_with_a_prefix_ask_the_filter() {
         let (options, order) = filtered(whole_keys, Some(2));
         let db = Db::open(&options, "/db").unwrap();
         fill(&db);
-        db.put(&WriteOptions::default(), b"x", b"has no prefix").unwrap();
+        db.put_opt(&WriteOptions::default(), b"x", b"has no prefix").unwrap();
         let by_prefix = ReadOptions { prefix_same_as_start: true, ..ReadOptions::default() };
         let all = ReadOptions { total_order_seek: true, ..by_prefix.clone() };
-        let (mut within, mut anywhere) = (db.iter(&by_prefix).unwrap(), db.iter(&all).unwrap());
+        let (mut within, mut anywhere) =
+            (db.cursor_opt(&by_prefix).unwrap(), db.cursor_opt(&all).unwrap());
         let mut free = 0;
         for n in 200..300u64 {
             let target = format!("{n:03}").into_bytes();
@@ -118,26 +121,26 @@ fn seeks_that_stay_with_a_prefix_ask_the_filter() {
                 free += u64::from(order.0.load(Relaxed) == before);
             }
             anywhere.seek(&target);
-            assert_eq!(anywhere.key(), b"x");
+            assert_eq!(anywhere.key().unwrap(), b"x");
             anywhere.seek_for_prev(&target);
-            assert_eq!(anywhere.key(), key(99));
+            assert_eq!(anywhere.key().unwrap(), key(99));
         }
         assert!(free > 190, "{free} of 200 seeks, whole keys {whole_keys}");
         within.seek(b"x");
-        assert_eq!(within.key(), b"x");
+        assert_eq!(within.key().unwrap(), b"x");
         within.seek(&key(42));
         for n in 42..100 {
-            assert_eq!(within.key(), key(n));
+            assert_eq!(within.key().unwrap(), key(n));
             within.next();
         }
         assert!(!within.valid());
         // Turning round within the prefix.
         within.seek_for_prev(&key(42));
         within.next();
-        assert_eq!(within.key(), key(43));
+        assert_eq!(within.key().unwrap(), key(43));
         within.prev();
         within.prev();
-        assert_eq!(within.key(), key(41));
+        assert_eq!(within.key().unwrap(), key(41));
         drop((within, anywhere));
         db.close().unwrap();
     }
@@ -155,21 +158,21 @@ fn the_options_hold_for_memtables_to_come() {
     fill(&db);
     set("memtable_prefix_bloom_size_ratio", "7");
     assert_eq!(free_gets(&db, &order), 0, "this memtable has no filter");
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     // A ratio beyond a quarter is a quarter.
     assert_eq!(memory(&db), bare + options.cf.write_buffer_size as u64 / 4);
     set("memtable_prefix_bloom_size_ratio", "0.01");
     set("prefix_extractor", "rocksdb.FixedPrefix.1");
     for n in 0..100 {
-        db.put(&WriteOptions::default(), &key(1000 + n), b"new").unwrap();
+        db.put_opt(&WriteOptions::default(), &key(1000 + n), b"new").unwrap();
     }
     // The filter has prefixes of another kind than the seek is about.
     let by_prefix = ReadOptions { prefix_same_as_start: true, ..ReadOptions::default() };
-    let mut within = db.iter(&by_prefix).unwrap();
+    let mut within = db.cursor_opt(&by_prefix).unwrap();
     within.seek(b"1");
-    assert_eq!(within.key(), key(1000));
+    assert_eq!(within.key().unwrap(), key(1000));
     within.seek_for_prev(b"19");
-    assert_eq!(within.key(), key(1099));
+    assert_eq!(within.key().unwrap(), key(1099));
     drop(within);
     db.close().unwrap();
     drop(db);
@@ -180,7 +183,7 @@ fn the_options_hold_for_memtables_to_come() {
     assert!(free_gets(&db, &order) < 5, "there is a table now");
     for n in 0..100 {
         for (key, value) in [(key(n), &b"value"[..]), (key(1000 + n), b"new")] {
-            let found = db.get(&ReadOptions::default(), &key).unwrap();
+            let found = db.get_opt(&ReadOptions::default(), &key).unwrap();
             assert_eq!(found.as_deref(), Some(value), "{n}");
         }
     }

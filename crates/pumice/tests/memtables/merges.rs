@@ -45,13 +45,13 @@ fn with_limit(limit: usize) -> (pumice::MemFs, Options, Arc<Appending>) {
 }
 
 fn merge(db: &Db, operand: &str) {
-    db.merge(&WriteOptions::default(), b"key", operand.as_bytes()).unwrap();
+    db.merge_opt(&WriteOptions::default(), b"key", operand.as_bytes()).unwrap();
 }
 
 /// The value of the key, and how many operands a read has to merge for it (0: none).
 fn read(db: &Db, operator: &Appending) -> (String, u64) {
     operator.operands.store(0, Relaxed);
-    let value = db.get(&ReadOptions::default(), b"key").unwrap();
+    let value = db.get_opt(&ReadOptions::default(), b"key").unwrap();
     let text = value.map_or("-".to_string(), |value| String::from_utf8_lossy(&value).into_owned());
     (text, operator.operands.load(Relaxed))
 }
@@ -60,7 +60,7 @@ fn read(db: &Db, operator: &Appending) -> (String, u64) {
 fn every_so_many_merges_are_resolved_and_the_log_has_them_all() {
     let (_, options, operator) = with_limit(3);
     let db = Db::open(&options, "/db").unwrap();
-    db.put(&WriteOptions::default(), b"key", b"0").unwrap();
+    db.put_opt(&WriteOptions::default(), b"key", b"0").unwrap();
     let mut text = "0".to_string();
     let mut pending = Vec::new();
     let mut snapshots = vec![(db.snapshot(), text.clone())];
@@ -75,14 +75,14 @@ fn every_so_many_merges_are_resolved_and_the_log_has_them_all() {
     assert_eq!(pending, [1, 2, 3, 0, 1, 2, 3, 0, 1, 2]);
     for (snapshot, text) in snapshots {
         let then = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-        assert_eq!(db.get(&then, b"key").unwrap().as_deref(), Some(text.as_bytes()));
+        assert_eq!(db.get_opt(&then, b"key").unwrap().as_deref(), Some(text.as_bytes()));
     }
     db.close().unwrap();
     drop(db);
     // Replay finds operands, and resolves nothing.
     let db = Db::open(&options, "/db").unwrap();
     assert_eq!(read(&db, &operator), (text, 10));
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     db.close().unwrap();
 }
 
@@ -97,7 +97,7 @@ fn without_a_limit_nothing_is_resolved() {
     db.set_options(db.default_column_family(), &[("max_successive_merges", "1")]).unwrap();
     merge(&db, "20");
     assert_eq!(read(&db, &operator).1, 21);
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     merge(&db, "21");
     assert_eq!(read(&db, &operator).1, 22, "and what the next merge needs is in the cache now");
     merge(&db, "22");
@@ -116,24 +116,24 @@ fn a_batch_counts_what_it_wrote_before() {
         batch.merge(b"key2", b"x");
         batch.merge_cf(other.id(), b"key", b"y");
     }
-    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     // 0 and 1 are operands, then comes the value 0,1,2, then again two operands.
     assert_eq!(read(&db, &operator), ("0,1,2,3,4".to_string(), 2));
-    let found = db.get_cf(&ReadOptions::default(), &other, b"key").unwrap();
+    let found = db.get_cf_opt(&ReadOptions::default(), &other, b"key").unwrap();
     assert_eq!(found.as_deref(), Some(&b"y,y,y,y,y"[..]));
     // A deletion, a value or a range deletion in between starts anew.
     let mut batch = WriteBatch::new();
     batch.delete(b"key");
     batch.merge(b"key", b"a");
     batch.merge(b"key", b"b");
-    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     assert_eq!(read(&db, &operator), ("a,b".to_string(), 2));
-    db.delete_range(&WriteOptions::default(), b"k", b"l").unwrap();
+    db.delete_range_opt(&WriteOptions::default(), b"k", b"l").unwrap();
     merge(&db, "c");
     assert_eq!(read(&db, &operator), ("c".to_string(), 1), "nothing to read under the range");
     merge(&db, "d");
     assert_eq!(read(&db, &operator), ("c,d".to_string(), 0), "that has a value to merge into");
-    db.put(&WriteOptions::default(), b"key", b"e").unwrap();
+    db.put_opt(&WriteOptions::default(), b"key", b"e").unwrap();
     merge(&db, "f");
     assert_eq!(read(&db, &operator), ("e,f".to_string(), 1));
     db.close().unwrap();
@@ -143,9 +143,9 @@ fn a_batch_counts_what_it_wrote_before() {
 fn with_cold_base(limit: usize, open_tables: bool) -> (pumice::MemFs, Options, Arc<Appending>, Db) {
     let (fs, mut options, operator) = with_limit(limit);
     let db = Db::open(&options, "/db").unwrap();
-    db.put(&WriteOptions::default(), b"key", b"base").unwrap();
-    db.put(&WriteOptions::default(), b"other", b"value").unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
+    db.put_opt(&WriteOptions::default(), b"key", b"base").unwrap();
+    db.put_opt(&WriteOptions::default(), b"other", b"value").unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     db.close().unwrap();
     drop(db);
     options.cf.table_factory.block_cache = None;
@@ -153,7 +153,7 @@ fn with_cold_base(limit: usize, open_tables: bool) -> (pumice::MemFs, Options, A
     let db = Db::open(&options, "/db").unwrap();
     if open_tables {
         let quick = ReadOptions { fill_cache: false, ..ReadOptions::default() };
-        assert!(db.get(&quick, b"other").unwrap().is_some());
+        assert!(db.get_opt(&quick, b"other").unwrap().is_some());
     }
     (fs, options, operator, db)
 }
@@ -191,8 +191,8 @@ fn strictly_a_write_reads_what_it_needs() {
     let family = db.default_column_family();
     db.set_options(family, &[("strict_max_successive_merges", "true")]).unwrap();
     // Holds for memtables to come; this one has no entry of the key.
-    db.put(&WriteOptions::default(), b"a", b"").unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"").unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
     (0..3).for_each(|n| merge(&db, &n.to_string()));
     assert!(!fs.fault_log().is_empty(), "it tried");
@@ -209,13 +209,13 @@ fn an_operator_that_fails_leaves_operands() {
     for operand in ["a", "b", "fail", "c"] {
         merge(&db, operand);
     }
-    assert!(db.get(&ReadOptions::default(), b"key").is_err());
+    assert!(db.get_opt(&ReadOptions::default(), b"key").is_err());
     assert_eq!(operator.operands.load(Relaxed), 4);
-    db.put(&WriteOptions::default(), b"key", b"new").unwrap();
+    db.put_opt(&WriteOptions::default(), b"key", b"new").unwrap();
     for operand in ["a", "b", "panic"] {
         merge(&db, operand);
     }
-    db.put(&WriteOptions::default(), b"key", b"newer").unwrap();
+    db.put_opt(&WriteOptions::default(), b"key", b"newer").unwrap();
     assert_eq!(read(&db, &operator), ("newer".to_string(), 0));
     db.close().unwrap();
 }

@@ -116,7 +116,7 @@ fn write(stage: &Stage, who: usize) -> Result<()> {
             stage.may_become(family, key.as_bytes(), None);
             stage.may_become(family, key.as_bytes(), Some("w"));
         }
-        db.write(&logged(n == 1), &mut batch)?;
+        db.write_opt(&logged(n == 1), &mut batch)?;
         for family in ["default", "other"] {
             stage.became(family, key.as_bytes(), Some("w"), "");
         }
@@ -131,12 +131,12 @@ fn write_unlogged(stage: &Stage, who: usize) -> Result<()> {
     let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
     let filler = vec![b'f'; 6 << 10];
     for n in 0..8 {
-        db.put(&unlogged, format!("f{who}{n}").as_bytes(), &filler)?;
+        db.put_opt(&unlogged, format!("f{who}{n}").as_bytes(), &filler)?;
     }
     let key = format!("u{who}");
     stage.may_become("default", key.as_bytes(), None);
     stage.may_become("default", key.as_bytes(), Some("u"));
-    db.put(&unlogged, key.as_bytes(), b"u")?;
+    db.put_opt(&unlogged, key.as_bytes(), b"u")?;
     stage.became("default", key.as_bytes(), Some("u"), "");
     put_mark(stage, &db, &format!("t{who}"))
 }
@@ -145,7 +145,7 @@ fn delete_range(stage: &Stage, who: usize) -> Result<()> {
     let (begin, end) = (10 + 5 * who as u32, 15 + 5 * who as u32);
     (begin..end).for_each(|n| stage.may_become("default", &key(n), None));
     let (begin_key, end_key) = (key(begin), key(end));
-    stage.db(who).delete_range(&logged(true), &begin_key, &end_key)?;
+    stage.db(who).delete_range_opt(&logged(true), &begin_key, &end_key)?;
     (begin..end).for_each(|n| stage.became("default", &key(n), None, OLD));
     Ok(())
 }
@@ -154,7 +154,7 @@ fn delete_range(stage: &Stage, who: usize) -> Result<()> {
 fn get(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     for n in [KEYS - 1, KEYS - 2] {
-        let found = db.get(&ReadOptions::default(), &key(n))?;
+        let found = db.get_opt(&ReadOptions::default(), &key(n))?;
         assert_eq!(found.as_deref(), Some(OLD.as_bytes()));
     }
     Ok(())
@@ -163,12 +163,12 @@ fn get(stage: &Stage, who: usize) -> Result<()> {
 fn multi_get(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let keys: Vec<_> = (KEYS - 8..KEYS).map(key).collect();
-    for found in db.multi_get(&ReadOptions::default(), &keys) {
+    for found in db.multi_get_opt(&ReadOptions::default(), &keys) {
         assert_eq!(found?.as_deref(), Some(OLD.as_bytes()));
     }
     let families = [db.default_column_family(), stage.family("other")];
     let keys: Vec<_> = families.into_iter().map(|family| (family, &keys[0][..])).collect();
-    for found in db.multi_get_cf(&ReadOptions::default(), &keys)? {
+    for found in db.multi_get_cf_opt(&ReadOptions::default(), &keys) {
         assert_eq!(found?.as_deref(), Some(OLD.as_bytes()));
     }
     Ok(())
@@ -178,8 +178,8 @@ fn count(cursor: &mut pumice::DbIterator) -> Result<usize> {
     let (mut count, mut last) = (0, Vec::new());
     cursor.seek_to_first();
     while cursor.valid() {
-        assert!(cursor.key() > &last[..], "keys in order");
-        last = cursor.key().to_vec();
+        assert!(cursor.key().unwrap() > &last[..], "keys in order");
+        last = cursor.key().unwrap().to_vec();
         count += usize::from(last.starts_with(b"k"));
         cursor.next();
     }
@@ -189,7 +189,7 @@ fn count(cursor: &mut pumice::DbIterator) -> Result<usize> {
 
 fn iterate(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
-    let found = count(&mut db.iter(&ReadOptions::default())?)?;
+    let found = count(&mut db.cursor_opt(&ReadOptions::default())?)?;
     assert!((KEYS as usize - 20..=KEYS as usize).contains(&found), "{found} keys");
     Ok(())
 }
@@ -200,18 +200,18 @@ fn cursor(stage: &Stage, who: usize) -> Result<()> {
     stage.forget(who);
     assert_eq!(count(&mut cursor)?, KEYS as usize);
     cursor.seek_to_last();
-    assert_eq!((cursor.key(), cursor.value()), (&b"memory"[..], OLD.as_bytes()));
+    assert_eq!((cursor.key().unwrap(), cursor.value().unwrap()), (&b"memory"[..], OLD.as_bytes()));
     Ok(())
 }
 
 fn snapshot(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let reads = ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
-    let first = count(&mut db.iter(&reads)?)?;
-    let one = db.get(&reads, &key(0))?.map(|value| value.to_vec());
+    let first = count(&mut db.cursor_opt(&reads)?)?;
+    let one = db.get_opt(&reads, &key(0))?.map(|value| value.to_vec());
     thread::yield_now();
-    assert_eq!(count(&mut db.iter(&reads)?)?, first, "a snapshot changed");
-    assert_eq!(db.get(&reads, &key(0))?.map(|value| value.to_vec()), one, "a snapshot changed");
+    assert_eq!(count(&mut db.cursor_opt(&reads)?)?, first, "a snapshot changed");
+    assert_eq!(db.get_opt(&reads, &key(0))?.map(|value| value.to_vec()), one, "a snapshot changed");
     Ok(())
 }
 
@@ -228,13 +228,13 @@ fn properties(stage: &Stage, who: usize) -> Result<()> {
 fn flush(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("x{who}"))?;
-    db.flush_all(&FlushOptions::default())
+    db.flush_all_opt(&FlushOptions::default())
 }
 
 fn put_mark(stage: &Stage, db: &Db, mark: &str) -> Result<()> {
     stage.may_become("default", mark.as_bytes(), None);
     stage.may_become("default", mark.as_bytes(), Some("m"));
-    db.put(&logged(false), mark.as_bytes(), b"m")?;
+    db.put_opt(&logged(false), mark.as_bytes(), b"m")?;
     stage.became("default", mark.as_bytes(), Some("m"), "");
     Ok(())
 }
@@ -242,7 +242,7 @@ fn put_mark(stage: &Stage, db: &Db, mark: &str) -> Result<()> {
 fn flush_without_wait(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("y{who}"))?;
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true })
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })
 }
 
 fn flush_wal(stage: &Stage, who: usize) -> Result<()> {
@@ -315,7 +315,7 @@ fn create_family(stage: &Stage, who: usize) -> Result<()> {
     stage.set_present(&name, Some(true));
     stage.may_become(&name, b"n", None);
     stage.may_become(&name, b"n", Some("n"));
-    db.put_cf(&logged(true), &family, b"n", b"n")?;
+    db.put_cf_opt(&logged(true), &family, b"n", b"n")?;
     stage.became(&name, b"n", Some("n"), "");
     Ok(())
 }
@@ -365,7 +365,7 @@ fn ingest(stage: &Stage, who: usize) -> Result<()> {
     db.ingest_external_file(&IngestExternalFileOptions::default(), &[path])?;
     (0..8).for_each(|n| stage.became("default", &key(n), Some(&value), OLD));
     for n in 0..8 {
-        let found = db.get(&ReadOptions::default(), &key(n))?;
+        let found = db.get_opt(&ReadOptions::default(), &key(n))?;
         assert!(found.is_some_and(|found| found.starts_with(b"i")), "an old value is back");
     }
     Ok(())
@@ -413,7 +413,7 @@ fn delete_files(stage: &Stage, who: usize) -> Result<()> {
 fn suggest_compact(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("g{who}"))?;
-    db.flush(&FlushOptions::default())?;
+    db.flush_opt(&FlushOptions::default())?;
     db.suggest_compact_range(db.default_column_family(), None, None)?;
     db.suggest_compact_range(stage.family("other"), Some(&key(5)), Some(&key(30)))
 }
@@ -422,7 +422,7 @@ fn suggest_compact(stage: &Stage, who: usize) -> Result<()> {
 fn compact_files(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("h{who}"))?;
-    db.flush(&FlushOptions::default())?;
+    db.flush_opt(&FlushOptions::default())?;
     for family in [db.default_column_family(), stage.family("other")] {
         let files = db.live_files_metadata();
         let names = files.iter().filter(|file| file.column_family_name == family.name());
@@ -441,7 +441,7 @@ fn open_read_only(stage: &Stage, who: usize) -> Result<()> {
     let _writer = stage.db(who);
     let default = pumice::ColumnFamilyDescriptor::new("default", stage.options.cf.clone());
     if let Ok((reader, _)) = Db::open_read_only(&stage.options.db, DIR, &[default], false) {
-        drop(reader.get(&ReadOptions::default(), &key(KEYS - 1)));
+        drop(reader.get_opt(&ReadOptions::default(), &key(KEYS - 1)));
         drop(reader.close());
     }
     Ok(())
@@ -472,7 +472,7 @@ fn close_paused(stage: &Stage, who: usize) -> Result<()> {
     let key = format!("p{who}");
     stage.may_become("default", key.as_bytes(), None);
     stage.may_become("default", key.as_bytes(), Some("u"));
-    let put = db.put(&unlogged, key.as_bytes(), b"u");
+    let put = db.put_opt(&unlogged, key.as_bytes(), b"u");
     // Who leaves a database paused lets others wait for it.
     db.close()?;
     put?;
@@ -484,7 +484,7 @@ fn close_paused(stage: &Stage, who: usize) -> Result<()> {
 fn last_handle(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     write_unlogged(stage, who)?;
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true })?;
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true })?;
     put_mark(stage, &db, &format!("l{who}"))?;
     drop(db);
     stage.forget(who);

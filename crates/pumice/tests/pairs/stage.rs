@@ -97,19 +97,19 @@ impl Stage {
         let write = WriteOptions::default();
         for family in &families {
             for n in 0..KEYS {
-                db.put_cf(&write, family, &key(n), OLD.as_bytes()).unwrap();
+                db.put_cf_opt(&write, family, &key(n), OLD.as_bytes()).unwrap();
             }
         }
-        db.flush_all(&FlushOptions::default()).unwrap();
+        db.flush_all_opt(&FlushOptions::default()).unwrap();
         db.compact_range(&force(), None, None).unwrap();
         for family in &families {
             for n in KEYS / 2..KEYS {
-                db.put_cf(&write, family, &key(n), OLD.as_bytes()).unwrap();
+                db.put_cf_opt(&write, family, &key(n), OLD.as_bytes()).unwrap();
             }
         }
-        db.flush_all(&FlushOptions::default()).unwrap();
-        db.put(&write, b"memory", OLD.as_bytes()).unwrap();
-        let cursor = || Mutex::new(Some(db.iter(&ReadOptions::default()).unwrap()));
+        db.flush_all_opt(&FlushOptions::default()).unwrap();
+        db.put_opt(&write, b"memory", OLD.as_bytes()).unwrap();
+        let cursor = || Mutex::new(Some(db.cursor_opt(&ReadOptions::default()).unwrap()));
         let stage = Stage {
             cursors: [cursor(), cursor()],
             handles: [Mutex::new(Some(db.clone())), Mutex::new(Some(db))],
@@ -223,7 +223,7 @@ impl Stage {
         self.may_become("default", name.as_bytes(), Some("p"));
         let mut last = Ok(());
         for _ in 0..100 {
-            last = db.put(&WriteOptions::default(), name.as_bytes(), b"p");
+            last = db.put_opt(&WriteOptions::default(), name.as_bytes(), b"p");
             match &last {
                 Ok(()) => break,
                 Err(error) if error.kind() == pumice::ErrorKind::ShutdownInProgress => break,
@@ -278,12 +278,12 @@ impl Stage {
             self.check_family(&db, family);
         }
         db.verify_checksum().unwrap();
-        db.put(&WriteOptions::default(), b"last", b"").unwrap();
+        db.put_opt(&WriteOptions::default(), b"last", b"").unwrap();
         for family in families.iter().filter(|_| again) {
             db.compact_range_cf(&force(), family, None, None).unwrap();
             self.check_family(&db, family);
         }
-        db.delete(&WriteOptions::default(), b"last").unwrap();
+        db.delete_opt(&WriteOptions::default(), b"last").unwrap();
         db.close().unwrap();
     }
 
@@ -296,7 +296,7 @@ impl Stage {
             let text = String::from_utf8_lossy(key);
             let found = look(key);
             assert!(allowed.contains(&found), "{name} {text}: {found:?} of {allowed:?}");
-            let got = db.get_cf(&ReadOptions::default(), family, key).unwrap();
+            let got = db.get_cf_opt(&ReadOptions::default(), family, key).unwrap();
             assert_eq!(got.as_deref(), found.as_deref(), "{name} {text}: a get differs");
         }
         if FAMILIES.contains(&name) || name == "default" {
@@ -336,18 +336,18 @@ impl Stage {
 
 /// All of a family, forwards and backwards.
 pub fn scan(db: &Db, family: &ColumnFamily) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let mut cursor = db.iter_cf(&ReadOptions::default(), family).unwrap();
+    let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), family).unwrap();
     let mut found = Vec::new();
     cursor.seek_to_first();
     while cursor.valid() {
-        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        found.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
         cursor.next();
     }
     cursor.status().unwrap();
     let mut backwards = Vec::new();
     cursor.seek_to_last();
     while cursor.valid() {
-        backwards.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        backwards.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
         cursor.prev();
     }
     cursor.status().unwrap();

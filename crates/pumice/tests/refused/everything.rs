@@ -92,15 +92,15 @@ fn program(folder: &Path) -> Done {
 fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
     let (synced, write, read) = (sync(), WriteOptions::default(), ReadOptions::default());
     for n in 0..20 {
-        done.wrote(n, db.write(if n % 5 == 0 { &synced } else { &write }, &mut batch(n)));
+        done.wrote(n, db.write_opt(if n % 5 == 0 { &synced } else { &write }, &mut batch(n)));
     }
     if let Some(runtime) = runtime {
         let clients: Vec<_> = (20..26)
             .map(|n| {
                 let db = db.clone();
                 let client = move || {
-                    let wrote = db.write(&sync(), &mut batch(n));
-                    (wrote, db.get(&ReadOptions::default(), &key(n)))
+                    let wrote = db.write_opt(&sync(), &mut batch(n));
+                    (wrote, db.get_opt(&ReadOptions::default(), &key(n)))
                 };
                 (n, runtime.spawn("client", client))
             })
@@ -116,11 +116,11 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
             done.wrote(n, block_on(future));
         }
     }
-    done.note("flush", db.flush(&FlushOptions::default()));
+    done.note("flush", db.flush_opt(&FlushOptions::default()));
     let keys: Vec<_> = (0..40).map(key).collect();
     // On plain threads, which borrow loops.
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let call = || scope.spawn(|| db.multi_get(&read, &keys));
+        let call = || scope.spawn(|| db.multi_get_opt(&read, &keys));
         let calls: Vec<_> = (0..2).map(|_| call()).collect();
         calls.into_iter().map(|call| call.join().unwrap()).collect()
     });
@@ -134,7 +134,7 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
     }
     done.note("compact", db.compact_range(&CompactRangeOptions::default(), None, None));
     for n in 40..44 {
-        done.wrote(n, db.write(&sync(), &mut batch(n)));
+        done.wrote(n, db.write_opt(&sync(), &mut batch(n)));
     }
 }
 
@@ -180,7 +180,7 @@ fn run_refused(resource: Resource, from: u64, to: u64) -> u64 {
         // The first run may not have come to making one.
         if let Ok(db) = db.inspect_err(|e| assert!(again.acked.is_empty(), "{e}")) {
             let keys: Vec<_> = (0..44).map(key).collect();
-            read_all(&mut again, db.multi_get(&ReadOptions::default(), &keys));
+            read_all(&mut again, db.multi_get_opt(&ReadOptions::default(), &keys));
             db.close().unwrap();
         }
         let errors = again.errors;

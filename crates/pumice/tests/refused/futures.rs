@@ -31,7 +31,7 @@ fn a_future_is_an_error_where_the_runtime_cannot_start() {
                 block_on(db.get_cf_async(&read, &cf, "key")).unwrap_err(),
                 block_on(db.write_async(&write, batch())).unwrap_err(),
                 block_on(db.multi_get_async(&read, keys())).pop().unwrap().unwrap_err(),
-                block_on(db.multi_get_cf_async(&read, named())).unwrap_err(),
+                block_on(db.multi_get_cf_async(&read, named())).pop().unwrap().unwrap_err(),
             ];
             assert_eq!(block_on(db.multi_get_async(&read, keys())).len(), 2);
             machine::refuse(resource, 0, 0, 0);

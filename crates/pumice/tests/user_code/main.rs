@@ -99,21 +99,21 @@ fn fill(db: &Db) {
     let write = WriteOptions::default();
     for n in 0..KEYS {
         let value = value(n);
-        db.put(&write, &key(n), &value[..value.len() - 1]).unwrap();
+        db.put_opt(&write, &key(n), &value[..value.len() - 1]).unwrap();
     }
-    db.flush(&FlushOptions::default()).unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     for n in 0..KEYS {
-        db.merge(&write, &key(n), b"+").unwrap();
+        db.merge_opt(&write, &key(n), b"+").unwrap();
         if n == KEYS - 50 {
-            db.flush(&FlushOptions::default()).unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
         }
     }
 }
 
 fn check_all(db: &Db) {
     let keys: Vec<_> = (0..KEYS).map(key).collect();
-    let found = db.multi_get(&ReadOptions::default(), &keys);
+    let found = db.multi_get_opt(&ReadOptions::default(), &keys);
     for (n, found) in found.into_iter().enumerate() {
         assert_eq!(found.unwrap().as_deref(), Some(&value(n)[..]), "key {n}");
     }
@@ -125,12 +125,12 @@ type Call = fn(&Db, &Options) -> Result<()>;
 const CALLS: [(&str, Call); 9] = [
     ("write", |db, _| {
         let write = WriteOptions::default();
-        (0..20).try_for_each(|n| db.put(&write, &key(KEYS + n), b"new"))?;
-        db.delete(&write, &key(KEYS))
+        (0..20).try_for_each(|n| db.put_opt(&write, &key(KEYS + n), b"new"))?;
+        db.delete_opt(&write, &key(KEYS))
     }),
     ("get", |db, _| {
         (0..KEYS).step_by(40).try_for_each(|n| {
-            let found = db.get(&ReadOptions::default(), &key(n))?;
+            let found = db.get_opt(&ReadOptions::default(), &key(n))?;
             assert_eq!(found.as_deref(), Some(&value(n)[..]));
             Ok(())
         })
@@ -139,7 +139,7 @@ const CALLS: [(&str, Call); 9] = [
         let keys: Vec<_> = (0..KEYS).step_by(5).map(key).collect();
         for fill_cache in [false, true] {
             let read = ReadOptions { fill_cache, ..ReadOptions::default() };
-            for (n, found) in db.multi_get(&read, &keys).into_iter().enumerate() {
+            for (n, found) in db.multi_get_opt(&read, &keys).into_iter().enumerate() {
                 assert_eq!(found?.as_deref(), Some(&value(n * 5)[..]));
             }
         }
@@ -157,22 +157,25 @@ const CALLS: [(&str, Call); 9] = [
     ("iterate", |db, _| {
         for prefix_same_as_start in [false, true] {
             let read = ReadOptions { prefix_same_as_start, ..ReadOptions::default() };
-            let mut iter = db.iter(&read)?;
+            let mut iter = db.cursor_opt(&read)?;
             iter.seek(&key(10));
             for n in 10..60 {
                 iter.status()?;
-                assert_eq!((iter.key(), iter.value()), (&key(n)[..], &value(n)[..]));
+                assert_eq!(
+                    (iter.key().unwrap(), iter.value().unwrap()),
+                    (&key(n)[..], &value(n)[..])
+                );
                 iter.next();
             }
             for _ in 0..30 {
                 iter.prev();
             }
             iter.status()?;
-            assert_eq!(iter.key(), key(30));
+            assert_eq!(iter.key().unwrap(), key(30));
         }
         Ok(())
     }),
-    ("flush", |db, _| db.flush(&FlushOptions::default())),
+    ("flush", |db, _| db.flush_opt(&FlushOptions::default())),
     ("compact", |db, _| db.compact_range(&CompactRangeOptions::default(), None, None)),
     ("ingest", |db, options| {
         let path = Path::new("/made.sst");
@@ -185,7 +188,7 @@ const CALLS: [(&str, Call); 9] = [
     ("family", |db, options| {
         let family: &ColumnFamilyOptions = &options.cf;
         let cf = db.create_column_family(family, "other")?;
-        db.put_cf(&WriteOptions::default(), &cf, b"key", b"value")?;
+        db.put_cf_opt(&WriteOptions::default(), &cf, b"key", b"value")?;
         db.drop_column_family(&cf)
     }),
 ];
@@ -252,8 +255,8 @@ fn one_panics(kind: Kind, (name, call): (&str, Call)) -> bool {
         names.map(|name| ColumnFamilyDescriptor::new(&name, options.cf.clone())).collect();
     let (db, _) = Db::open_cf(&options.db, DIR, &families).unwrap();
     check_all(&db);
-    db.put(&WriteOptions::default(), b"after", b"all").unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
+    db.put_opt(&WriteOptions::default(), b"after", b"all").unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
     check_all(&db);
     db.close().unwrap();
     fired

@@ -162,7 +162,7 @@ impl Engine {
     #[inline]
     pub fn get(&self, reads: &Reads, key: &[u8]) -> Result<Option<Stored>> {
         match self {
-            Engine::Pumice(db) => Ok(db.get(&reads.own, key)?.map(Stored::Pinned)),
+            Engine::Pumice(db) => Ok(db.get_opt(&reads.own, key)?.map(Stored::Pinned)),
             Engine::Foreign(engine) => Ok(reads.reader(&**engine).get(key)?.map(Stored::Own)),
         }
     }
@@ -174,7 +174,7 @@ impl Engine {
     pub fn multi_get(&self, reads: &Reads, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>> {
         match self {
             Engine::Pumice(db) => {
-                let values = db.multi_get(&reads.own, keys).into_iter();
+                let values = db.multi_get_opt(&reads.own, keys).into_iter();
                 values.map(|value| Ok(value?.map(Stored::Pinned))).collect()
             }
             Engine::Foreign(engine) => {
@@ -196,7 +196,7 @@ impl Engine {
                     iterate_upper_bound: Some(end.to_vec()),
                     ..reads.own.clone()
                 };
-                Ok(Cursor::Pumice(db.iter(&reads)?))
+                Ok(Cursor::Pumice(db.cursor_opt(&reads)?))
             }
             Engine::Foreign(engine) => {
                 let reader = reads.reader(&**engine);
@@ -211,7 +211,7 @@ impl Engine {
     /// Of the engine.
     pub fn cursor(&self) -> Result<Cursor> {
         match self {
-            Engine::Pumice(db) => Ok(Cursor::Pumice(db.iter(&ReadOptions::default())?)),
+            Engine::Pumice(db) => Ok(Cursor::Pumice(db.cursor_opt(&ReadOptions::default())?)),
             Engine::Foreign(engine) => Ok(Cursor::Foreign(engine.cursor(None, None)?)),
         }
     }
@@ -223,7 +223,7 @@ impl Engine {
     #[inline]
     pub fn write(&self, options: &WriteOptions, batch: &mut WriteBatch) -> Result<()> {
         match self {
-            Engine::Pumice(db) => db.write(options, batch),
+            Engine::Pumice(db) => db.write_opt(options, batch),
             Engine::Foreign(engine) => {
                 batch.status()?;
                 engine.write(batch.data(), options.sync)
@@ -359,11 +359,17 @@ impl Cursor {
     }
     /// See [`ForeignCursor`].
     pub fn key(&self) -> &[u8] {
-        either!(self, cursor => cursor.key())
+        match self {
+            Cursor::Pumice(cursor) => cursor.key().unwrap_or_default(),
+            Cursor::Foreign(cursor) => cursor.key(),
+        }
     }
     /// See [`ForeignCursor`].
     pub fn value(&self) -> &[u8] {
-        either!(self, cursor => cursor.value())
+        match self {
+            Cursor::Pumice(cursor) => cursor.value().unwrap_or_default(),
+            Cursor::Foreign(cursor) => cursor.value(),
+        }
     }
     /// See [`ForeignCursor`].
     ///

@@ -28,7 +28,7 @@ fn what_has_been_read_is_durable_after_a_sync() {
     keyspace.sync().unwrap();
     let after = Arc::new(fs.crashed_copy(1, CrashMode::UNSYNCED));
     let db = Db::open(&options(after), path).unwrap();
-    assert_eq!(db.get(&ReadOptions::default(), b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(db.get_opt(&ReadOptions::default(), b"k").unwrap().as_deref(), Some(&b"v"[..]));
     db.close().unwrap();
     assert_eq!(keyspace.writes(), before, "a sync writes nothing");
     keyspace.close().unwrap();

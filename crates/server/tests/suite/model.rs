@@ -93,7 +93,7 @@ fn strings_are_what_a_model_says() {
                     .engine()
                     .pumice()
                     .unwrap()
-                    .flush(&Default::default())
+                    .flush_opt(&Default::default())
                     .unwrap();
             }
             if random.below(500) == 0 {

@@ -231,7 +231,7 @@ fn a_keyspace_keeps_its_counts_and_refuses_others() {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
     let db = pumice::Db::open(&options, other.path()).unwrap();
-    db.put(&Default::default(), b"key", b"value").unwrap();
+    db.put_opt(&Default::default(), b"key", b"value").unwrap();
     db.close().unwrap();
     let refused = pumice_server::keyspace::Keyspace::open(options, other.path());
     assert!(refused.err().unwrap().to_string().contains("was not made by pumice serve"));

@@ -27,7 +27,7 @@ fn a_view_from_before_an_ingestion_has_no_sequence_number_after_it() {
     writer.put(b"a", b"ingested").unwrap();
     writer.finish().unwrap();
     db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in.sst"]).unwrap();
-    db.put(&Default::default(), b"b", b"later").unwrap();
+    db.put_opt(&Default::default(), b"b", b"later").unwrap();
 
     // The view holds the later write and not the file before it.
     let now = inner.read_sequence(&reads);
@@ -42,6 +42,6 @@ fn a_view_from_before_an_ingestion_has_no_sequence_number_after_it() {
     assert_eq!(sequence, now);
     assert_eq!(inner.sequence_for(&cf, &view, &reads), Some(now));
     let then = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-    assert_eq!(db.get(&then, b"a").unwrap().as_deref(), None);
-    assert_eq!(db.get(&reads, b"a").unwrap().as_deref(), Some(&b"ingested"[..]));
+    assert_eq!(db.get_opt(&then, b"a").unwrap().as_deref(), None);
+    assert_eq!(db.get_opt(&reads, b"a").unwrap().as_deref(), Some(&b"ingested"[..]));
 }

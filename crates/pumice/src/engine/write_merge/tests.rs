@@ -17,9 +17,9 @@ fn an_entity_with_columns_is_not_made_a_plain_value() {
     options.cf.merge_operator = merge_operator_by_name("stringappend");
     options.cf.max_successive_merges = 2;
     let db = Db::open(&options, "/db").unwrap();
-    db.put(&WriteOptions::default(), b"plain", b"base").unwrap();
-    db.flush(&FlushOptions::default()).unwrap();
-    assert!(db.get(&ReadOptions::default(), b"plain").unwrap().is_some(), "now in the cache");
+    db.put_opt(&WriteOptions::default(), b"plain", b"base").unwrap();
+    db.flush_opt(&FlushOptions::default()).unwrap();
+    assert!(db.get_opt(&ReadOptions::default(), b"plain").unwrap().is_some(), "now in the cache");
     let (inner, cf) = (db.inner(), Arc::clone(&db.default_column_family().data));
     let mem = Arc::clone(&cf.super_version.load_full().mem);
     // An entity with the default column `dv` and one of name `n1`, as RocksDB writes it.
@@ -37,6 +37,6 @@ fn an_entity_with_columns_is_not_made_a_plain_value() {
     let merged = inner.merged(&cf, &view, 32, (b"plain", b"c"));
     assert_eq!(merged.as_deref(), Some(&b"base,a,b,c"[..]));
     inner.last_sequence.store(40, std::sync::atomic::Ordering::Release);
-    let found = db.get(&ReadOptions::default(), b"entity").unwrap();
+    let found = db.get_opt(&ReadOptions::default(), b"entity").unwrap();
     assert_eq!(found.as_deref(), Some(&b"dv,a,b"[..]));
 }

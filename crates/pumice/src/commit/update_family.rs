@@ -1,0 +1,43 @@
+//! What names the column family of an update in a batch.
+//!
+//! Thread safety: plain values. It checks nothing: the batch and the write do.
+
+use crate::version::family::ColumnFamily;
+
+/// The column family of an update: a handle, or an id of the database that is written to, as
+/// records of other batches have it.
+pub trait UpdateFamily {
+    /// Its id.
+    fn family_id(&self) -> u32;
+    /// Whose it is; None for a bare id.
+    fn handle(&self) -> Option<&ColumnFamily> {
+        None
+    }
+}
+
+impl UpdateFamily for u32 {
+    #[inline]
+    fn family_id(&self) -> u32 {
+        *self
+    }
+}
+
+impl UpdateFamily for &ColumnFamily {
+    #[inline]
+    fn family_id(&self) -> u32 {
+        self.id()
+    }
+    fn handle(&self) -> Option<&ColumnFamily> {
+        Some(self)
+    }
+}
+
+impl UpdateFamily for ColumnFamily {
+    #[inline]
+    fn family_id(&self) -> u32 {
+        self.id()
+    }
+    fn handle(&self) -> Option<&ColumnFamily> {
+        Some(self)
+    }
+}

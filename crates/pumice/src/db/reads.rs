@@ -1,0 +1,214 @@
+//! The handle's reads: the everyday form, in a column family, and with options.
+//!
+//! Each read has four forms: `get`, `get_cf`, `get_opt`, `get_cf_opt`. Keys are anything that is
+//! bytes; those calls do nothing but hand slices to one that is not generic.
+//!
+//! Thread safety: from any thread. Every call may suspend.
+
+use std::ops::RangeBounds;
+
+use pumice_base::Result;
+
+use crate::db::api::Db;
+use crate::options::requests::ReadOptions;
+use crate::read::entries::{Entries, Limits};
+use crate::read::iterator::DbIterator;
+use crate::read::pinned::PinnedSlice;
+use crate::version::family::ColumnFamily;
+
+/// What reads without options of their own use.
+static EVERYDAY: ReadOptions = ReadOptions::DEFAULT;
+
+impl Db {
+    /// The value of `key`, or None.
+    ///
+    /// # Errors
+    /// Corruption and I/O errors of files that were read; Incomplete with `cache_only`;
+    /// InvalidArgument for a snapshot or a column family of another database.
+    #[inline]
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
+        self.inner().get(&EVERYDAY, self.default_data(), key.as_ref())
+    }
+    /// [`Db::get`] in `cf`.
+    #[inline]
+    pub fn get_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
+        self.inner().get(&EVERYDAY, self.data(cf)?, key.as_ref())
+    }
+    /// [`Db::get`] with options.
+    #[inline]
+    pub fn get_opt(
+        &self,
+        options: &ReadOptions,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedSlice>> {
+        self.inner().get(options, self.default_data(), key.as_ref())
+    }
+    /// [`Db::get`] in `cf` with options.
+    #[inline]
+    pub fn get_cf_opt(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedSlice>> {
+        self.inner().get(options, self.data(cf)?, key.as_ref())
+    }
+    /// The values of `keys`, all as of one moment, in their order. See [`Db::get`] for errors.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<PinnedSlice>>> {
+        self.multi_get_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get`] over several column families.
+    pub fn multi_get_cf<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        self.multi_get_cf_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get`] with options.
+    pub fn multi_get_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let default = self.default_data();
+        let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
+        self.inner().multi_get(options, &keys)
+    }
+    /// [`Db::multi_get_cf`] with options. With a handle of another database among them nothing is
+    /// read, and that error is the answer for each key.
+    pub fn multi_get_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let found = keys.iter().map(|(cf, key)| Ok((self.data(cf)?, key.as_ref())));
+        match found.collect::<Result<Vec<_>>>() {
+            Ok(keys) => self.inner().multi_get(options, &keys),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// A cursor over the default column family, not yet positioned.
+    ///
+    /// # Errors
+    /// I/O errors of opening table files; InvalidArgument for a snapshot or a column family of
+    /// another database.
+    pub fn cursor(&self) -> Result<DbIterator> {
+        self.cursor_opt(&EVERYDAY)
+    }
+    /// [`Db::cursor`] over `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn cursor_cf(&self, cf: &ColumnFamily) -> Result<DbIterator> {
+        self.cursor_cf_opt(&EVERYDAY, cf)
+    }
+    /// [`Db::cursor`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn cursor_opt(&self, options: &ReadOptions) -> Result<DbIterator> {
+        self.inner().iterator(options, self.default_data())
+    }
+    /// [`Db::cursor`] over `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn cursor_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
+        self.inner().iterator(options, self.data(cf)?)
+    }
+
+    /// The keys and values of the default column family in key order, from both ends.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn iter(&self) -> Result<Entries> {
+        self.iter_opt(&EVERYDAY)
+    }
+    /// [`Db::iter`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn iter_cf(&self, cf: &ColumnFamily) -> Result<Entries> {
+        self.iter_cf_opt(&EVERYDAY, cf)
+    }
+    /// [`Db::iter`] with options, bounds and a snapshot among them.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn iter_opt(&self, options: &ReadOptions) -> Result<Entries> {
+        self.iter_cf_opt(options, self.default_column_family())
+    }
+    /// [`Db::iter`] of `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn iter_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<Entries> {
+        Ok(Entries::new(self.cursor_cf_opt(options, cf)?, Limits::default()))
+    }
+
+    /// [`Db::iter`] of the keys in `range`.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Entries> {
+        self.range_cf_opt(&EVERYDAY, self.default_column_family(), range)
+    }
+    /// [`Db::range`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`].
+    pub fn range_cf<K: AsRef<[u8]>>(
+        &self,
+        cf: &ColumnFamily,
+        range: impl RangeBounds<K>,
+    ) -> Result<Entries> {
+        self.range_cf_opt(&EVERYDAY, cf, range)
+    }
+    /// [`Db::range`] of `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`]; InvalidArgument if there are bounds in `options`, too.
+    pub fn range_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        range: impl RangeBounds<K>,
+    ) -> Result<Entries> {
+        self.limited(options, cf, Limits::of(&range))
+    }
+
+    /// [`Db::iter`] of the keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Db::cursor`]; NotSupported with a comparator of the user's, in whose order such keys
+    /// may lie anywhere.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries> {
+        self.prefix_cf_opt(&EVERYDAY, self.default_column_family(), prefix)
+    }
+    /// [`Db::prefix`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::prefix`].
+    pub fn prefix_cf(&self, cf: &ColumnFamily, prefix: impl AsRef<[u8]>) -> Result<Entries> {
+        self.prefix_cf_opt(&EVERYDAY, cf, prefix)
+    }
+    /// [`Db::prefix`] of `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::prefix`]; InvalidArgument if there are bounds in `options`, too.
+    pub fn prefix_cf_opt(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<Entries> {
+        let limits = Limits::of_prefix(self.data(cf)?.comparator(), prefix.as_ref())?;
+        self.limited(options, cf, limits)
+    }
+
+    fn limited(&self, options: &ReadOptions, cf: &ColumnFamily, limits: Limits) -> Result<Entries> {
+        let options = limits.bound(options)?;
+        Ok(Entries::new(self.cursor_cf_opt(&options, cf)?, limits))
+    }
+}

@@ -1,0 +1,225 @@
+//! `Entries`: keys and values as a Rust iterator, from both ends.
+//!
+//! Thread safety: as the cursor it holds: `Send`, one owner at a time.
+//! Invariants: (1) with `side` being `Front` or `Back`, the cursor stands on the entry that this
+//! side gave last; (2) nothing at or before `limits.after`, and nothing that `limits.until`
+//! excludes, is given. An error is the last item. Any step may read files and so may suspend.
+//! It copies what it gives: the cursor lends.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, RangeBounds};
+
+use pumice_base::{Comparator, Error, Result};
+
+use crate::options::requests::ReadOptions;
+use crate::read::iterator::DbIterator;
+
+/// A key and its value.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// What is still to be given.
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// The first key, if it is known.
+    from: Option<Vec<u8>>,
+    /// Only keys after this one.
+    after: Option<Vec<u8>>,
+    until: Until,
+}
+
+/// Where the back is.
+#[derive(Default)]
+enum Until {
+    #[default]
+    End,
+    Before(Vec<u8>),
+    At(Vec<u8>),
+}
+
+impl Limits {
+    pub fn of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Self {
+        let mut limits = Limits::default();
+        match range.start_bound() {
+            Bound::Included(key) => limits.from = Some(key.as_ref().to_vec()),
+            Bound::Excluded(key) => limits.after = Some(key.as_ref().to_vec()),
+            Bound::Unbounded => {}
+        }
+        limits.until = match range.end_bound() {
+            Bound::Included(key) => Until::At(key.as_ref().to_vec()),
+            Bound::Excluded(key) => Until::Before(key.as_ref().to_vec()),
+            Bound::Unbounded => Until::End,
+        };
+        limits
+    }
+
+    /// The keys that begin with `prefix`.
+    pub fn of_prefix(comparator: &Comparator, prefix: &[u8]) -> Result<Self> {
+        // The shortest key beyond all of them; there is none after 0xff bytes only.
+        let mut beyond = prefix.to_vec();
+        while beyond.pop_if(|last| *last == 0xff).is_some() {}
+        let beyond = beyond.pop().map(|last| {
+            let mut key = prefix[..beyond.len()].to_vec();
+            key.push(last + 1);
+            key
+        });
+        let prefix = prefix.to_vec();
+        match comparator {
+            Comparator::Bytewise => Ok(Limits {
+                from: Some(prefix),
+                until: beyond.map_or(Until::End, Until::Before),
+                ..Limits::default()
+            }),
+            Comparator::ReverseBytewise => {
+                Ok(Limits { after: beyond, until: Until::At(prefix), ..Limits::default() })
+            }
+            Comparator::Custom(own) => Err(Error::not_supported(format!(
+                "Keys with a prefix in the order of {}",
+                own.name()
+            ))),
+        }
+    }
+
+    /// `options` with those limits that a cursor can keep by itself.
+    pub fn bound(&self, options: &ReadOptions) -> Result<ReadOptions> {
+        if options.iterate_lower_bound.is_some() || options.iterate_upper_bound.is_some() {
+            return Err(Error::invalid_argument("a range, and bounds in ReadOptions"));
+        }
+        let mut bounded = options.clone();
+        bounded.iterate_lower_bound = self.from.clone().or_else(|| self.after.clone());
+        if let Until::Before(key) = &self.until {
+            bounded.iterate_upper_bound = Some(key.clone());
+        }
+        Ok(bounded)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Fresh,
+    Front,
+    Back,
+    Done,
+}
+
+/// Keys and values in key order; `rev()` gives them from the end. An error is an item, and the last
+/// one.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-entries-{}", std::process::id()));
+/// # let mut options = pumice::Options::default();
+/// # options.db.create_if_missing = true;
+/// # let db = pumice::Db::open(&options, &dir)?;
+/// for n in 1..=5 {
+///     db.put(format!("k{n}"), "v")?;
+/// }
+/// for entry in db.range("k2".."k4")?.rev() {
+///     let (key, value) = entry?;
+///     println!("{key:?} = {value:?}");
+/// }
+/// # assert_eq!(db.range("k2".."k4")?.count(), 2);
+/// # db.close()?;
+/// # pumice::Db::destroy(&options, &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Entries {
+    cursor: DbIterator,
+    limits: Limits,
+    side: Side,
+}
+
+impl Entries {
+    pub(crate) fn new(cursor: DbIterator, limits: Limits) -> Self {
+        Entries { cursor, limits, side: Side::Fresh }
+    }
+
+    /// The cursor goes to the next entry of the front.
+    fn forward(&mut self) {
+        if self.side == Side::Front {
+            return self.cursor.next();
+        }
+        if self.side == Side::Back
+            && let Some(key) = self.cursor.key()
+        {
+            self.limits.until = Until::Before(key.to_vec());
+        }
+        self.side = Side::Front;
+        match &self.limits.after {
+            None => self.cursor.seek_to_first(),
+            Some(after) => {
+                self.cursor.seek(after);
+                if self.cursor.key().is_some_and(|key| self.cursor.order(key, after).is_eq()) {
+                    self.cursor.next();
+                }
+            }
+        }
+    }
+
+    /// The cursor goes to the next entry of the back.
+    fn backward(&mut self) {
+        if self.side == Side::Back {
+            return self.cursor.prev();
+        }
+        if self.side == Side::Front
+            && let Some(key) = self.cursor.key()
+        {
+            self.limits.after = Some(key.to_vec());
+        }
+        self.side = Side::Back;
+        match &self.limits.until {
+            Until::End => self.cursor.seek_to_last(),
+            Until::At(last) => self.cursor.seek_for_prev(last),
+            Until::Before(end) => {
+                self.cursor.seek_for_prev(end);
+                if self.cursor.key().is_some_and(|key| self.cursor.order(key, end).is_eq()) {
+                    self.cursor.prev();
+                }
+            }
+        }
+    }
+
+    /// What is under the cursor, if it is still to be given.
+    fn take(&mut self) -> Option<Result<Entry>> {
+        let (Some(key), Some(value)) = (self.cursor.key(), self.cursor.value()) else {
+            self.side = Side::Done;
+            return self.cursor.status().err().map(Err);
+        };
+        let order = |limit: &Vec<u8>| self.cursor.order(key, limit);
+        let inside = self.limits.after.as_ref().is_none_or(|after| order(after).is_gt())
+            && match &self.limits.until {
+                Until::End => true,
+                Until::Before(end) => order(end) == Ordering::Less,
+                Until::At(last) => order(last) != Ordering::Greater,
+            };
+        if !inside {
+            self.side = Side::Done;
+            return None;
+        }
+        Some(Ok((key.to_vec(), value.to_vec())))
+    }
+}
+
+impl Iterator for Entries {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.side == Side::Done {
+            return None;
+        }
+        self.forward();
+        self.take()
+    }
+}
+
+impl DoubleEndedIterator for Entries {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.side == Side::Done {
+            return None;
+        }
+        self.backward();
+        self.take()
+    }
+}
+
+impl std::iter::FusedIterator for Entries {}

@@ -40,10 +40,10 @@
 //!         runtime.spawn("client", move || -> Result<(), pumice::Error> {
 //!             few.acquire(1);
 //!             let mut turns = turn.lock();
-//!             let found = db.get(&ReadOptions::default(), b"count")?;
+//!             let found = db.get_opt(&ReadOptions::default(), b"count")?;
 //!             let count = found.map_or(0, |bytes| bytes[0]) + 1;
 //!             fiber::sleep(std::time::Duration::from_micros(10));
-//!             db.put(&WriteOptions::default(), b"count", &[count])?;
+//!             db.put_opt(&WriteOptions::default(), b"count", &[count])?;
 //!             *turns += 1;
 //!             drop(turns);
 //!             few.release(1);
@@ -56,7 +56,7 @@
 //! for client in clients {
 //!     client.join()??;
 //! }
-//! assert_eq!(db.get(&ReadOptions::default(), b"count")?.as_deref(), Some(&[10][..]));
+//! assert_eq!(db.get_opt(&ReadOptions::default(), b"count")?.as_deref(), Some(&[10][..]));
 //! assert_eq!(*turn.lock(), 10);
 //! drop(runtime);
 //! db.close()?;

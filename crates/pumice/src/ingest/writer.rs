@@ -75,7 +75,7 @@ pub struct ExternalSstFileInfo {
 ///
 /// let db = pumice::Db::open(&options, dir.join("db"))?;
 /// db.ingest_external_file(&IngestExternalFileOptions::default(), &[&path])?;
-/// assert_eq!(db.get(&Default::default(), b"apple")?.as_deref(), Some(&b"green"[..]));
+/// assert_eq!(db.get_opt(&Default::default(), b"apple")?.as_deref(), Some(&b"green"[..]));
 /// # db.close()?;
 /// # drop(db);
 /// # std::fs::remove_dir_all(&dir).unwrap();

@@ -144,7 +144,7 @@ fn fsync_retried() {
     let (fs, db) = fresh();
     let fault = Fault::Fsync(FsyncFailure::ReadableThenLost);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, fault));
-    let acknowledged = db.put(&SYNC, b"a", b"1").is_ok();
+    let acknowledged = db.put_opt(&SYNC, b"a", b"1").is_ok();
     let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
     assert!(!acknowledged || get(&db, b"a").is_some(), "an acknowledged write is lost");
 }
@@ -154,7 +154,7 @@ fn current_is_durable_when_the_old_manifest_goes() {
     let mut options = small(&fs);
     options.db.max_manifest_file_size = 1;
     let db = Db::open(&options, DIR).unwrap();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     flush(&db);
     db.disable_file_deletions();
     db.enable_file_deletions();
@@ -167,7 +167,7 @@ fn current_is_durable_when_the_old_manifest_goes() {
 
 fn a_flushed_table_survives() {
     let (fs, db) = fresh();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     flush(&db);
     let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
     assert!(get(&db, b"a").is_some());
@@ -186,17 +186,17 @@ fn a_compacted_table_survives() {
 
 fn a_sync_write_survives() {
     let (fs, db) = fresh();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
     assert!(get(&db, b"a").is_some());
 }
 
 fn a_sync_write_in_a_new_log_survives() {
     let (fs, db) = fresh();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     db.pause_background_work();
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
-    db.put(&SYNC, b"b", b"1").unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.put_opt(&SYNC, b"b", b"1").unwrap();
     let (_, copy) = after_power_cut(&fs, CrashMode::UNSYNCED);
     db.continue_background_work().unwrap();
     assert!(get(&copy, b"b").is_some());
@@ -210,7 +210,7 @@ fn a_failed_manifest_keeps_files() {
     fill(&db, 0..20, "1");
     let fault = Fault::Fsync(FsyncFailure::Durable);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, fault));
-    db.flush(&FlushOptions::default()).unwrap_err();
+    db.flush_opt(&FlushOptions::default()).unwrap_err();
     // The deletion, if there is one, comes after the flush has told its error.
     db.close().unwrap();
     let db = Db::open(&options, DIR).unwrap();
@@ -258,14 +258,14 @@ fn a_crash_in_recovery_keeps_families_equal() {
     let (db, cfs) = open(&fs).unwrap();
     // Something in tables, so that damage at the head of the next log is met with files.
     for cf in &cfs {
-        db.put_cf(&SYNC, cf, b"old", b"0").unwrap();
+        db.put_cf_opt(&SYNC, cf, b"old", b"0").unwrap();
     }
-    db.flush_all(&FlushOptions::default()).unwrap();
+    db.flush_all_opt(&FlushOptions::default()).unwrap();
     let mut batch = WriteBatch::new();
     for cf in &cfs {
         batch.put_cf(cf.id(), b"a", b"1");
     }
-    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     let torn = CrashMode { files: FileLoss::Torn, names: NameLoss::Nothing };
     for seed in 0..6 {
         for changes in 0.. {
@@ -274,7 +274,7 @@ fn a_crash_in_recovery_keeps_families_equal() {
             let finished = open(&copy).is_ok();
             copy.crash(seed, CrashMode::UNSYNCED);
             let (db, cfs) = open(&copy).unwrap();
-            let held = |cf| db.get_cf(&ReadOptions::default(), cf, b"a").unwrap().is_some();
+            let held = |cf| db.get_cf_opt(&ReadOptions::default(), cf, b"a").unwrap().is_some();
             assert_eq!(held(&cfs[0]), held(&cfs[1]), "half a batch");
             if finished {
                 break;
@@ -296,14 +296,14 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 fn space_returns() {
     let (fs, db) = fresh();
     fs.set_quota(Some(fs.used_bytes()));
-    assert!(db.put(&SYNC, b"a", b"1").unwrap_err().is_no_space());
+    assert!(db.put_opt(&SYNC, b"a", b"1").unwrap_err().is_no_space());
     fs.set_quota(None);
-    eventually("writable", || db.put(&SYNC, b"a", b"1").is_ok());
+    eventually("writable", || db.put_opt(&SYNC, b"a", b"1").is_ok());
 }
 
 fn a_failed_close_is_told() {
     let (fs, db) = fresh();
-    db.put(&WriteOptions::default(), b"a", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
     fs.add_fault(FaultRule::once(FaultOp::Close, "*.log", 0, Fault::Eio));
     db.close().unwrap_err();
 }
@@ -321,7 +321,7 @@ fn a_torn_batch_is_absent() {
     for n in 0..20 {
         batch.put(&key(n), b"value");
     }
-    db.write(&WriteOptions::default(), &mut batch).unwrap();
+    db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     for seed in 0..10 {
         let torn = CrashMode { files: FileLoss::Torn, names: NameLoss::Nothing };
         let copy = fs.crashed_copy(seed, torn);
@@ -351,7 +351,7 @@ fn every_version_is_found() {
     for (snapshot, value) in snapshots.iter().zip(["1", "2", "3"]) {
         let read = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
         for n in 0..200 {
-            let found = db.get(&read, &key(n)).unwrap();
+            let found = db.get_opt(&read, &key(n)).unwrap();
             assert_eq!(found.as_deref(), Some(value.as_bytes()), "key {n}");
         }
     }
@@ -361,7 +361,7 @@ fn a_deleted_key_stays_deleted() {
     let (_, db) = fresh();
     fill(&db, 0..5, "1");
     flush(&db);
-    db.delete(&WriteOptions::default(), &key(2)).unwrap();
+    db.delete_opt(&WriteOptions::default(), &key(2)).unwrap();
     flush(&db);
     assert_eq!(get(&db, &key(2)), None);
 }
@@ -373,7 +373,7 @@ fn a_deleted_key_hides_what_comes_behind() {
     let db = Db::open(&options, DIR).unwrap();
     fill(&db, 0..3, "old");
     flush(&db);
-    db.delete(&SYNC, &key(1)).unwrap();
+    db.delete_opt(&SYNC, &key(1)).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let mut writer = SstFileWriter::new(&options).unwrap();
     writer.open("/behind.sst").unwrap();
@@ -395,7 +395,7 @@ fn a_snapshot_survives_compaction() {
     flush(&db);
     compact(&db);
     let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-    assert_eq!(db.get(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.get_opt(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 fn a_snapshot_survives_a_range_deletion() {
@@ -403,18 +403,18 @@ fn a_snapshot_survives_a_range_deletion() {
     fill(&db, 0..5, "1");
     flush(&db);
     let snapshot = db.snapshot();
-    db.delete_range(&WriteOptions::default(), &key(0), &key(9)).unwrap();
+    db.delete_range_opt(&WriteOptions::default(), &key(0), &key(9)).unwrap();
     flush(&db);
     compact(&db);
     let read = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
-    assert_eq!(db.get(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(db.get_opt(&read, &key(1)).unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 fn a_failed_write_publishes_nothing() {
     let (fs, db) = fresh();
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
     let before = db.latest_sequence_number();
-    db.put(&SYNC, b"a", b"1").unwrap_err();
+    db.put_opt(&SYNC, b"a", b"1").unwrap_err();
     assert_eq!(db.latest_sequence_number(), before, "readers may see what is not there");
 }
 
@@ -427,15 +427,15 @@ fn a_second_log_has_no_hole_before_it() {
     let families = ["default", "other"]
         .map(|n| ColumnFamilyDescriptor::new(n, ColumnFamilyOptions::default()));
     let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
-    db.put_cf(&WriteOptions::default(), &cfs[1], b"first", b"1").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), &cfs[1], b"first", b"1").unwrap();
     // Flushing the other family starts a new log; this write stays in the old one only.
-    db.put(&WriteOptions::default(), b"second", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"second", b"1").unwrap();
     flush(&db);
     let copy = mem.crashed_copy(1, CrashMode::UNSYNCED);
     let mut options = small(&copy);
     options.db.create_missing_column_families = true;
     let (db, cfs) = Db::open_cf(&options.db, DIR, &families).unwrap();
-    let held = |k: &[u8]| db.get_cf(&ReadOptions::default(), &cfs[1], k).unwrap().is_some();
+    let held = |k: &[u8]| db.get_cf_opt(&ReadOptions::default(), &cfs[1], k).unwrap().is_some();
     assert!(get(&db, b"second").is_some(), "a flushed write is lost");
     assert!(held(b"first"), "a hole before a flushed write");
 }
@@ -443,10 +443,10 @@ fn a_second_log_has_no_hole_before_it() {
 /// Two logs of one column family, the first unsynced; `second` writes into the later one.
 fn two_logs(second: &WriteOptions) -> (MemFs, Db) {
     let (fs, db) = fresh();
-    db.put(&WriteOptions::default(), b"first", b"1").unwrap();
+    db.put_opt(&WriteOptions::default(), b"first", b"1").unwrap();
     db.pause_background_work();
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
-    db.put(second, b"second", b"1").unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.put_opt(second, b"second", b"1").unwrap();
     (fs, db)
 }
 
@@ -484,7 +484,7 @@ fn an_iterator_keeps_its_files() {
         for _ in 0..2 {
             for n in 0..500 {
                 let value: Vec<u8> = (0..200).map(|_| rng.uniform(256) as u8).collect();
-                db.put(&WriteOptions::default(), &key(n), &value).unwrap();
+                db.put_opt(&WriteOptions::default(), &key(n), &value).unwrap();
             }
             flush(&db);
         }
@@ -492,7 +492,7 @@ fn an_iterator_keeps_its_files() {
     };
     refill();
     assert!(db.live_files_metadata().len() > 3, "{:?}", db.live_files_metadata().len());
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     refill();
     // Whoever deletes does it behind the compaction's back: gives them time.
@@ -517,25 +517,25 @@ fn a_failed_batch_is_absent() {
     let mut batch = WriteBatch::new();
     batch.put(b"x1", b"lost");
     batch.put(b"x2", b"lost");
-    db.write(&SYNC, &mut batch).unwrap_err();
+    db.write_opt(&SYNC, &mut batch).unwrap_err();
     db.resume().unwrap();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     let held = (get(&db, b"x1").is_some(), get(&db, b"x2").is_some());
     assert_eq!(held.0, held.1, "half a batch");
 }
 
 fn a_failed_log_is_not_replayed() {
     let (fs, db) = fresh();
-    db.put(&SYNC, b"before", b"1").unwrap();
+    db.put_opt(&SYNC, b"before", b"1").unwrap();
     // The sealed memtable names the log that is going to fail as the one to go on with.
     db.pause_background_work();
-    db.flush(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
+    db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
     let fault = Fault::Fsync(FsyncFailure::Durable);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, fault));
-    db.put(&SYNC, b"x", b"lost").unwrap_err();
+    db.put_opt(&SYNC, b"x", b"lost").unwrap_err();
     db.continue_background_work().unwrap();
     db.resume().unwrap();
-    db.put(&SYNC, b"a", b"1").unwrap();
+    db.put_opt(&SYNC, b"a", b"1").unwrap();
     let (_, db) = after_power_cut(&fs, CrashMode::UNSYNCED);
     assert!(get(&db, b"a").is_some());
 }
@@ -566,7 +566,7 @@ fn reopened() -> (MemFs, Db) {
 
 fn a_scan_reports_a_read_error() {
     let (fs, db) = reopened();
-    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     fs.add_fault(FaultRule::once(FaultOp::Read, "*.sst", 1, Fault::Eio));
     iter.seek_to_first();
     let mut seen = 0;
@@ -590,7 +590,7 @@ fn damage_is_found() {
     .unwrap();
     let mut honest = false;
     for n in 0..1000 {
-        match db.get(&ReadOptions::default(), &key(n)) {
+        match db.get_opt(&ReadOptions::default(), &key(n)) {
             Ok(value) => {
                 let right = value.as_deref().is_some_and(|v| v.starts_with(b"a value of some"));
                 assert!(right, "key {n} is wrong: {value:?}");
@@ -604,10 +604,10 @@ fn damage_is_found() {
 fn a_failed_write_gives_leadership_away() {
     let (fs, db) = fresh();
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
-    db.put(&SYNC, b"a", b"1").unwrap_err();
+    db.put_opt(&SYNC, b"a", b"1").unwrap_err();
     let other = db.clone();
     let writer = pumice_port::thread::spawn("writer", move || {
-        drop(other.put(&SYNC, b"b", b"1"));
+        drop(other.put_opt(&SYNC, b"b", b"1"));
     });
     eventually("a second write ends", || writer.is_finished());
 }

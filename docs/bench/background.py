@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Background work on a device that is the bottleneck: the sine, sizes of values, a mixed load, priorities.
+"""Background work on a device that is the bottleneck: the sine, sizes of values, a mixed load.
 
-    background.py sine [--periods 6] | values | mixed [--seconds 180] | priorities [--readers 1,2,8] [--rounds 10]
+    background.py sine [--periods 6] | values | mixed [--seconds 180]
 
 As root, on an idle machine. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
 --device bytes a second (cgroup v1, blkio.throttle.write_bps_device); --devices rows run side by side. Prints a table in
@@ -28,6 +28,7 @@ MIXED_FLAGS = """--benchmarks=seekrandomwhilewriting,stats --use_existing_db=1 -
  --hard_pending_compaction_bytes_limit=2147483648 --cache_size=67108864 --bloom_bits=10 --seek_nexts=10
  --benchmark_read_rate_limit=600 --benchmark_write_rate_limit=12000000 --background_readers=1
  --background_read_rate=300""".split()
+STATIC = ["--background_policy=static"]
 LIMITER = ["--rate_limiter_auto_tuned=true", "--rate_limiter_bytes_per_sec=38000000"]
 NO_COMPACTION = ["--disable_auto_compactions=1", "--level0_slowdown_writes_trigger=1000000",
                  "--level0_stop_writes_trigger=1000000", "--soft_pending_compaction_bytes_limit=0",
@@ -143,11 +144,11 @@ SINE_HEAD = """| row | MB/s | RMSE | worst | stopped, slowed s | L0 | pending MB
 
 
 def sine_rows():
-    return [Row("RocksDB", "rocksdb"), Row("static"), Row("adaptive", flags=["--background_policy=adaptive"]),
-            Row("RocksDB, LIMITER", "rocksdb", LIMITER), Row("static, LIMITER", flags=LIMITER),
+    return [Row("RocksDB", "rocksdb"), Row("static", flags=STATIC), Row("adaptive"),
+            Row("RocksDB, LIMITER", "rocksdb", LIMITER), Row("static, LIMITER", flags=LIMITER + STATIC),
             Row("LIMITER, auto_tuned_compaction", flags=LIMITER + ["--auto_tuned_compaction=true"]),
             Row("LIMITER, seed_rule", flags=LIMITER + ["--background_policy=seed_rule"]),
-            Row("RocksDB, no compaction", "rocksdb", NO_COMPACTION), Row("static, no compaction", flags=NO_COMPACTION)]
+            Row("RocksDB, no compaction", "rocksdb", NO_COMPACTION), Row("static, no compaction", flags=NO_COMPACTION + STATIC)]
 
 
 def sine(options):

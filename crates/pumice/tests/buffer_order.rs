@@ -15,6 +15,7 @@ fn open(families: usize) -> (Db, Vec<ColumnFamily>, Options) {
     let (_, fs) = memory();
     let mut options = options(&fs);
     options.db.db_write_buffer_size = LIMIT as u64;
+    options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.cf.write_buffer_size = 64 << 20;
     options.cf.arena_block_size = 16 << 10;
     options.cf.disable_auto_compactions = true;
@@ -91,6 +92,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     let mut options = options(&fs);
     options.cf.write_buffer_size = 64 << 20;
     options.cf.disable_auto_compactions = true;
+    options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.cf.level0_slowdown_writes_trigger = 1000;
     options.cf.level0_stop_writes_trigger = 1000;
     let db = Db::open(&options, "/db").unwrap();

@@ -218,6 +218,7 @@ fn stalls_are_logged_counted_and_told() {
         o.cf.level0_file_num_compaction_trigger = 2;
         o.cf.level0_slowdown_writes_trigger = 2;
         o.cf.level0_stop_writes_trigger = 4;
+        o.db.background_policy = pumice::options::BackgroundPolicy::Static;
     });
     let gate = recorder.hold_compactions.lock();
     for round in 0..4 {

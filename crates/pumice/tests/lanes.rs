@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::probe::Probe;
 use common::{DIR, fill, flush, memory, options};
-use pumice::options::BackgroundPriority;
+use pumice::options::{BackgroundPolicy, BackgroundPriority};
 use pumice::stats::listener::{CompactionJobInfo, FlushJobInfo};
 use pumice::{
     CompactRangeOptions, CompactionFilter, Db, EventListener, FilterDecision, Options, RateLimiter,
@@ -69,6 +69,8 @@ fn only_compactions_that_can_wait_are_lowered() {
     let installers = Arc::new(Installers::default());
     options.db.listeners = vec![Arc::clone(&installers) as Arc<dyn EventListener>];
     options.cf.disable_auto_compactions = true;
+    // The threshold that delays writes is RocksDB's.
+    options.db.background_policy = BackgroundPolicy::Static;
     options.cf.level0_slowdown_writes_trigger = 4;
     options.db.max_background_jobs = 8;
     let probe = Probe::of(&mut options);

@@ -31,6 +31,7 @@ fn limited(rate: u64, mode: RateLimiterMode) -> (Options, Arc<RateLimiter>) {
     let settings = RateLimiterOptions { mode, ..RateLimiterOptions::new(rate) };
     let limiter = Arc::new(RateLimiter::new(&settings).unwrap());
     options.db.rate_limiter = Some(Arc::clone(&limiter));
+    options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.db.statistics = Some(Arc::new(Statistics::new()));
     options.cf.compression = pumice::CompressionType::None;
     options.cf.write_buffer_size = 64 << 20;

@@ -199,6 +199,7 @@ fn a_manual_compaction_takes_everything_whatever_the_range() {
 fn stalls_count_sorted_runs() {
     let (_, fs) = memory();
     let (mut options, _) = universal(&fs);
+    options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.cf.level0_file_num_compaction_trigger = 2;
     options.cf.level0_slowdown_writes_trigger = 3;
     options.cf.compaction_options_universal.max_read_amp = 100;

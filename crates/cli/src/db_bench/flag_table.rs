@@ -262,7 +262,7 @@ flag_table! {
         "Data older than this goes down to the last level; the default leaves it to the engine";
     auto_tuned_compaction: bool = false,
         "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
-    background_policy: String = "static",
+    background_policy: String = "adaptive",
         "What decides how much background work is done: static, drain_auto_tune, seed_rule, \
         adaptive (Pumice's own)";
     read_latency_target_micros: u64 = 0,

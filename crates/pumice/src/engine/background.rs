@@ -71,9 +71,8 @@ impl DbInner {
     /// writes wait for them. A file keeps what was decided when it was opened.
     pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
         let adaptive = self.is_adaptive();
-        let awaited = self.controller.is_stopped() || (!adaptive && self.controller.is_delayed());
         match reason {
-            _ if awaited => IoPriority::User,
+            _ if self.writes_wait() => IoPriority::User,
             TableReason::CompactionLevel0 if adaptive => IoPriority::Mid,
             TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
             TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,

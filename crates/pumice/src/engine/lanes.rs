@@ -4,7 +4,7 @@
 //! |---|---|
 //! | flushes | normal |
 //! | compactions out of L0 while the family is under pressure ([`URGENT_PRESSURE`]) | normal |
-//! | all jobs that start while writes are delayed or stopped | normal |
+//! | all jobs that start while writes wait ([`DbInner::writes_wait`]) | normal |
 //! | all other compactions | deferred |
 //!
 //! The deferred lane has `background_cpu_priority` and `background_io_priority`, the normal one
@@ -90,9 +90,11 @@ impl CfState {
 }
 
 impl DbInner {
-    /// Writes wait for background work, more or less.
-    fn writes_wait(&self) -> bool {
-        self.controller.is_stopped() || self.controller.is_delayed()
+    /// Writes wait for background work. The adaptive policy's cap is no sign of that: it is there
+    /// nearly always.
+    pub(crate) fn writes_wait(&self) -> bool {
+        let delayed = !self.is_adaptive() && self.controller.is_delayed();
+        self.controller.is_stopped() || delayed
     }
 
     /// The lane of a compaction that starts now. Requires: state lock held.

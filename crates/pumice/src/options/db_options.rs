@@ -117,7 +117,7 @@ option_table! {
         /// `rate_limiter`, 16 MiB without one.
         delayed_write_rate: u64 = 0, mutable, saved => "controller::the_rate_follows_the_debt";
         /// What decides how much background work is done. Pumice's own.
-        background_policy: BackgroundPolicy = BackgroundPolicy::Static, mutable, unsaved
+        background_policy: BackgroundPolicy = BackgroundPolicy::Adaptive, mutable, unsaved
             => "adaptive::the_policy_changes_at_run_time";
         /// Under `background_policy=adaptive`, compactions that can wait write less while more than
         /// one point read of a hundred takes longer than this, in microseconds; not less than what

@@ -32,10 +32,10 @@ option_table! {
         /// Fail if the database exists.
         error_if_exists: bool = false, fixed, saved
             => "two_openers::error_if_exists_holds_against_a_creator_beside";
-        /// Open table files kept at most; -1 keeps all open, those that were opened meanwhile also
-        /// when it is lowered.
+        /// Open table files kept at most; -1 keeps all open. When it is lowered from -1, the files
+        /// beyond it are closed, and what was in memory of them stays there.
         max_open_files: i32 = -1, mutable, saved, at_least(-1)
-            => "option_rows::open_tables_stay_within_their_limit";
+            => "option_rows::a_limit_closes_tables_that_were_opened_without_one";
         /// Flush the column families that hold the oldest WAL when all WALs together exceed this
         /// many bytes; 0 means four times the sum of all memtable budgets. Without effect as long
         /// as there is only one column family.

@@ -156,6 +156,7 @@ impl DbInner {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
+            self.dumps_changed.notify_all();
             self.regulator.wake();
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
@@ -163,6 +164,7 @@ impl DbInner {
                 || state.tasks.tuning
                 || state.tasks.regulating
                 || state.tasks.expiry.waiting
+                || state.tasks.dumping
                 || state.jobs.running_deletions > 0
                 || state.jobs.running_ingestions > 0
                 || state.errors.is_resuming()

@@ -165,7 +165,7 @@ pub(crate) struct Jobs {
     pub saving: bool,
 }
 
-/// The tasks that exist only while there is something to wait for.
+/// The tasks that exist only while there is something to wait for. A close waits for them.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// A task waits until failed compactions may be tried again.
@@ -174,6 +174,8 @@ pub(crate) struct Tasks {
     pub tuning: bool,
     /// The task of the adaptive policy exists.
     pub regulating: bool,
+    /// The task that dumps reports into the info log exists.
+    pub dumping: bool,
     pub expiry: ExpiryWatch,
 }
 
@@ -233,6 +235,8 @@ pub(crate) struct DbInner {
     pub changed: Condvar,
     /// Notified when a file gets too old earlier than was thought.
     pub expiry_changed: Condvar,
+    /// Notified when reports may have to be dumped at another time.
+    pub dumps_changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,

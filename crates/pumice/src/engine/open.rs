@@ -154,6 +154,9 @@ fn open_once(
         check_direct(options, path)?;
     }
     let handles = handles(&db, descriptors)?;
+    if mode == Mode::ReadWrite {
+        db.watch_dumps(&mut db.state.lock());
+    }
     Ok((db, handles))
 }
 
@@ -373,6 +376,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         }),
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
+        dumps_changed: Condvar::new(),
         manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
         options_change: Mutex::foreground(()),
         limits: options.limits,

@@ -77,10 +77,10 @@ option_table! {
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
-        /// Seconds at least between dumps of rocksdb.stats into the info log, which happen when
-        /// jobs end; 0 never dumps.
+        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Of column
+        /// families with no news one dump in eight has a report.
         stats_dump_period_sec: u32 = 600, mutable, saved
-            => "events::reports_are_dumped_when_due";
+            => "events::reports_are_dumped_at_rest";
         /// Flush memtables when those of all column families together exceed this many bytes;
         /// 0 for no limit. Superseded by `write_buffer_manager`.
         db_write_buffer_size: u64 = 0, fixed, saved

@@ -62,6 +62,7 @@ use arc_swap::ArcSwap;
 use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
+use pumice_port::os::is_forked;
 use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
@@ -308,13 +309,14 @@ impl DbInner {
         cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
-    /// Refuses calls from code that runs under locks.
+    /// Refuses calls from code that runs under locks, and in a child that `fork` made.
     ///
     /// # Errors
-    /// Aborted.
+    /// Aborted; NotSupported in a child.
     #[inline]
     pub fn check_caller(&self) -> Result<()> {
-        if self.runs_code.load(Ordering::Relaxed) { self.mark.check_may_lock() } else { Ok(()) }
+        let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
+        if ask { self.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.

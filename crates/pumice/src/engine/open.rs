@@ -81,6 +81,8 @@ pub(crate) fn open(
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
+    pumice_port::os::watch_forks();
+    mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, Result, SequenceNumber};
 
+use crate::callbacks::Mark;
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
@@ -139,6 +140,7 @@ impl Db {
     /// # Errors
     /// IoError if it is open (its lock is held) or a file cannot be deleted.
     pub fn destroy(options: &Options, path: impl AsRef<Path>) -> Result<()> {
+        Mark::new().check_may_lock()?;
         crate::recovery::destroy::destroy(&options.db, path.as_ref())
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 use pumice_memtable::MemTable;
+use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
 
@@ -70,8 +71,11 @@ impl DbInner {
 
     /// The last handle goes. Where a job has it (a listener dropped it, say), which a close waits
     /// for, another task closes, some time after this call.
+    /// In a child that `fork` made everything stays as it is: files and threads are the parent's.
     pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
-        if self.mark.is_inside() {
+        if is_forked() {
+            std::mem::forget(Arc::clone(self));
+        } else if self.mark.is_inside() {
             self.close_elsewhere();
         } else if let Err(error) = self.close() {
             self.info(format_args!("close failed: {error}"));
@@ -156,6 +160,7 @@ impl DbInner {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
+            self.dumps_changed.notify_all();
             self.regulator.wake();
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
@@ -163,6 +168,7 @@ impl DbInner {
                 || state.tasks.tuning
                 || state.tasks.regulating
                 || state.tasks.expiry.waiting
+                || state.tasks.dumping
                 || state.jobs.running_deletions > 0
                 || state.jobs.running_ingestions > 0
                 || state.errors.is_resuming()

@@ -62,6 +62,7 @@ use arc_swap::ArcSwap;
 use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
+use pumice_port::os::is_forked;
 use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_table::BuildStats;
@@ -165,7 +166,7 @@ pub(crate) struct Jobs {
     pub saving: bool,
 }
 
-/// The tasks that exist only while there is something to wait for.
+/// The tasks that exist only while there is something to wait for. A close waits for them.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// A task waits until failed compactions may be tried again.
@@ -174,6 +175,8 @@ pub(crate) struct Tasks {
     pub tuning: bool,
     /// The task of the adaptive policy exists.
     pub regulating: bool,
+    /// The task that dumps reports into the info log exists.
+    pub dumping: bool,
     pub expiry: ExpiryWatch,
 }
 
@@ -233,6 +236,8 @@ pub(crate) struct DbInner {
     pub changed: Condvar,
     /// Notified when a file gets too old earlier than was thought.
     pub expiry_changed: Condvar,
+    /// Notified when reports may have to be dumped at another time.
+    pub dumps_changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,
@@ -304,13 +309,14 @@ impl DbInner {
         cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
-    /// Refuses calls from code that runs under locks.
+    /// Refuses calls from code that runs under locks, and in a child that `fork` made.
     ///
     /// # Errors
-    /// Aborted.
+    /// Aborted; NotSupported in a child.
     #[inline]
     pub fn check_caller(&self) -> Result<()> {
-        if self.runs_code.load(Ordering::Relaxed) { self.mark.check_may_lock() } else { Ok(()) }
+        let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
+        if ask { self.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.

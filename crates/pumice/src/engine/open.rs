@@ -81,6 +81,8 @@ pub(crate) fn open(
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
+    pumice_port::os::watch_forks();
+    mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
@@ -154,6 +156,9 @@ fn open_once(
         check_direct(options, path)?;
     }
     let handles = handles(&db, descriptors)?;
+    if mode == Mode::ReadWrite {
+        db.watch_dumps(&mut db.state.lock());
+    }
     Ok((db, handles))
 }
 
@@ -373,6 +378,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         }),
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
+        dumps_changed: Condvar::new(),
         manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
         options_change: Mutex::foreground(()),
         limits: options.limits,

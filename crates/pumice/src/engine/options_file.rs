@@ -111,6 +111,7 @@ impl DbInner {
             self.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);
             self.refresh_tuning(&state);
+            self.watch_dumps(&mut state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {

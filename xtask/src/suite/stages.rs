@@ -1,9 +1,9 @@
-//! Makes the jobs of each stage. Three chains of builds start at once, each in a folder of its own,
+//! Makes the jobs of each stage. There are four chains of builds, each in a folder of its own,
 //! since cargo lets one build at a time into a folder:
 //!
 //! | chain | folder | leaves |
 //! |---|---|---|
-//! | clippy, tests, at the end TLS | `debug` | the programs of all passes, doc tests, the simulation |
+//! | clippy, tests, at last TLS | `debug` | the programs of all passes, doc tests, simulation |
 //! | release | `release` | the calls |
 //! | planted bugs, then those inside tables | `planted` | their tests |
 //! | loom | `loom` | the models |
@@ -126,9 +126,12 @@ fn last_lines(text: &str) -> impl Iterator<Item = String> {
     lines[from..].iter().map(|line| line.to_string()).collect::<Vec<_>>().into_iter()
 }
 
+/// What a job of a stage does.
+type Body = fn(&Arc<Context>) -> Done;
+
 /// The jobs that start by themselves; the others are left by them.
 pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
-    let known: [(&'static str, fn(&Arc<Context>) -> Done); 8] = [
+    let known: [(&'static str, Body); 8] = [
         ("clippy", clippy),
         ("build", build_tests),
         ("peers", find_peers),

@@ -5,6 +5,7 @@
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
+//! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
 //! | `loom`  | the models of port's primitives alone |
@@ -49,10 +50,10 @@ fn main() -> ExitCode {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
-        ["test"] => suite::run(&root),
+        ["test", rest @ ..] => suite::run(&root, rest),
         ["clients"] => clients::run(&root),
         ["sim", rest @ ..] => sim::run(&root, rest),
-        ["loom"] => suite::run_loom(&root),
+        ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

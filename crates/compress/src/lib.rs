@@ -1,4 +1,4 @@
-//! Block compression as RocksDB's tables store it (format spec section 2.2).
+//! Block compression as RocksDB's tables store it (docs/format/table.md#compression).
 //!
 //! A payload is `varint size ‖ codec stream`, except Snappy, whose stream carries its own size.
 //! [`Compressor`] and [`Decompressor`] own the codecs' contexts, so that a block costs neither an

@@ -1,4 +1,5 @@
-//! Block-based tables (SST files), as RocksDB writes and reads them (format spec sections 2, 3).
+//! Block-based tables (SST files), as RocksDB writes and reads them (docs/format/table.md and
+//! docs/format/filter.md).
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,

@@ -268,7 +268,7 @@ pub enum TableReason {
 
 /// What a table builder knows about the table besides its entries.
 #[derive(Clone)]
-#[allow(missing_docs)] // Properties of the same names, format spec section 2.7.
+#[allow(missing_docs)] // Properties of the same names, docs/format/table.md#properties.
 pub struct TableBuildContext {
     pub table: Arc<TableOptions>,
     pub comparator: InternalKeyComparator,

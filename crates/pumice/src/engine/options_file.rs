@@ -1,7 +1,7 @@
 //! The OPTIONS file, and changing options while the database is open.
 //!
 //! The file lists exactly the live column families and is rewritten whenever they or an option
-//! change (format spec section 5.6): written under a temporary name, synced, renamed. The MANIFEST
+//! change (docs/format/options.md): written under a temporary name, synced, renamed. The MANIFEST
 //! lock orders the writers.
 
 use std::sync::Arc;

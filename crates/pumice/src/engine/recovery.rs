@@ -1,9 +1,9 @@
 //! Replaying the write-ahead logs when a database is opened.
 //!
-//! Rules: format spec section 4.4. Records are applied to fresh memtables of the column families
-//! that have not flushed them; full memtables become L0 files on the way, the rest at the end.
-//! Nothing of this is visible or durable until the caller applies the resulting edits, so a crash
-//! during recovery leaves the database as it was.
+//! Rules: docs/format/log.md#recovery. Records are applied to fresh memtables of the column
+//! families that have not flushed them; full memtables become L0 files on the way, the rest at the
+//! end. Nothing of this is visible or durable until the caller applies the resulting edits, so a
+//! crash during recovery leaves the database as it was.
 //!
 //! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
 //! after the lost end of a log that the next one tells of (`Predecessor`), only a record that

@@ -1,7 +1,7 @@
 //! Making table files outside a database.
 //!
 //! Every entry is stored with sequence number 0; the property `global_seqno` tells readers that the
-//! true one is assigned at ingestion (format spec section 2.9).
+//! true one is assigned at ingestion (docs/format/table.md#ingested-files).
 //!
 //! Thread safety: one user at a time (`Send`). Writing suspends.
 //! Invariants: (1) point keys are strictly ascending; (2) a file that was not finished is no table.

@@ -1,4 +1,4 @@
-//! The OPTIONS file (format spec section 5.6).
+//! The OPTIONS file (docs/format/options.md).
 //!
 //! ```text
 //! [Version]                              rocksdb_version=, options_file_version=

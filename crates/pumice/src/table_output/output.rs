@@ -2,9 +2,9 @@
 //!
 //! Used by flush, recovery and compaction alike.
 //!
-//! Thread safety: one owner. Invariants: (1) entries come in internal-key order; (2) `smallest`
-//! and `largest` bound every entry and every range tombstone of the file (format spec 6.2).
-//! Writing suspends.
+//! Thread safety: one owner. Invariants: (1) entries come in internal-key order; (2) `smallest` and
+//! `largest` bound every entry and every range tombstone of the file
+//! (docs/format/manifest.md#rules-for-a-writer). Writing suspends.
 
 use pumice_base::narrow::small_i32;
 use std::sync::Arc;

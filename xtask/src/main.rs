@@ -7,6 +7,7 @@
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
+//! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -17,12 +18,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod clients;
+mod examples;
 mod peers;
 mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test | clients | loom | sim [arguments])";
+const USAGE: &str =
+    "usage: cargo xtask (peers | tidy | test | clients | examples | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         },
         ["test"] => suite::run(&root),
         ["clients"] => clients::run(&root),
+        ["examples"] => examples::run(&root),
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run_loom(&root),
         _ => {

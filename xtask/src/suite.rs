@@ -5,10 +5,10 @@
 //! crates that can wait on fibers over io_uring and on fibers without it (same binaries, another
 //! environment); the server's tests of TLS, in a build that has it; the models of port's
 //! primitives under loom; a share of the simulation and the searches for planted bugs; then the
-//! released binary called as a stranger would call it. A simulation and such a call count as one
-//! test each; any other stage counts as one failed test when it fails and as nothing when it
-//! passes. The last line is `N passed, N failed`; a run that executed no test fails, and so does a
-//! stage of tests that ran none.
+//! released binary called as a stranger would call it, and the examples. A simulation, such a call
+//! and an example count as one test each; any other stage counts as one failed test when it fails
+//! and as nothing when it passes. The last line is `N passed, N failed`; a run that executed no
+//! test fails, and so does a stage of tests that ran none.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use crate::peers::Peers;
-use crate::{clients, peers, sim, tidy};
+use crate::{clients, examples, peers, sim, tidy};
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -153,6 +153,10 @@ pub fn run(root: &Path) -> ExitCode {
     for (name, args, wanted) in CALLS {
         suite.counted(name, |root| call(root, args, wanted));
     }
+    suite.stage("examples", examples::build);
+    for (name, run) in examples::all() {
+        suite.counted(name, run);
+    }
     suite.finish()
 }
 
@@ -201,7 +205,7 @@ impl Suite<'_> {
         }
         println!("== timings");
         for (name, seconds, ok) in &self.timings {
-            println!("{name:<8} {seconds:7.1} s{}", if *ok { "" } else { "  FAILED" });
+            println!("{name:<16} {seconds:7.1} s{}", if *ok { "" } else { "  FAILED" });
         }
         let Tally { passed, failed } = self.tally;
         println!("{passed} passed, {failed} failed");
@@ -216,7 +220,7 @@ fn cargo_command(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn cargo(root: &Path, args: &[&str]) -> bool {
+pub fn cargo(root: &Path, args: &[&str]) -> bool {
     match cargo_command(root, args).status() {
         Ok(status) => status.success(),
         Err(error) => {
@@ -272,7 +276,7 @@ fn simulate(root: &Path, arguments: &[&str]) -> bool {
     }
 }
 
-fn target(root: &Path) -> PathBuf {
+pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }
 

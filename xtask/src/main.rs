@@ -8,6 +8,7 @@
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
+//! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -18,12 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod clients;
+mod examples;
 mod peers;
 mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test | clients | loom | sim [arguments])";
+const USAGE: &str =
+    "usage: cargo xtask (peers | tidy | test | clients | examples | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         },
         ["test", rest @ ..] => suite::run(&root, rest),
         ["clients"] => clients::run(&root),
+        ["examples"] => examples::run(&root),
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {

@@ -29,8 +29,8 @@ pub use build::{BuildStats, TableBuilder};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,
-    PrepopulateBlockCache, TableBuildContext, TableOptions, TableReadContext, TableReadOptions,
-    TableReason,
+    PrepopulateBlockCache, ReadLimits, TableBuildContext, TableOptions, TableReadContext,
+    TableReadOptions, TableReason,
 };
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;

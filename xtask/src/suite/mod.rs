@@ -5,7 +5,7 @@
 //! fibers over io_uring and on fibers without it (the same programs, another environment); the
 //! server's tests of TLS, in a build that has it; the models of port's primitives under loom; a
 //! share of the simulation and the searches for planted bugs; then the released binary called as a
-//! stranger would call it. Builds and programs come from one queue, a few at a time.
+//! stranger would call it, and the examples of the crate. Builds and programs come from one queue, a few at a time.
 //!
 //! | part | holds |
 //! |---|---|
@@ -36,6 +36,7 @@ mod queue;
 mod stages;
 mod tally;
 
+pub use build::{cargo, target};
 use plan::{Choice, STAGES};
 use queue::Ended;
 use tally::Tally;

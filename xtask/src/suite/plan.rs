@@ -115,6 +115,7 @@ pub const STAGES: &[(&str, bool)] = &[
     ("tls", true),
     ("loom", true),
     ("sim", true),
+    ("examples", true),
     ("planted", true),
     ("mutation", true),
     ("release", false),
@@ -165,7 +166,7 @@ impl Choice {
         // Each stage with those that need it.
         const NEEDED: [(&str, &[&str]); 3] = [
             ("peers", &["threads", "fibers", "no-uring", "tls", "mutation"]),
-            ("build", &["threads", "fibers", "no-uring", "sim"]),
+            ("build", &["threads", "fibers", "no-uring", "sim", "examples"]),
             ("release", &["calls"]),
         ];
         if self.stages.is_empty() {

@@ -24,7 +24,7 @@ use super::program::{self, Ended};
 use super::queue::{Done, Job};
 use super::tally::{self, Tally};
 use crate::peers::{self, Peers};
-use crate::{clients, sim, tidy};
+use crate::{clients, examples, sim, tidy};
 
 /// What all jobs know.
 pub struct Context {
@@ -233,6 +233,9 @@ fn build_tests(context: &Arc<Context>) -> Done {
         if context.choice.has("sim") {
             later.push(job(context, "sim", "1500 seeds", simulate));
         }
+        if context.choice.has("examples") {
+            later.extend(run_examples(context));
+        }
         Done { later, ..Done::default() }
     })
 }
@@ -268,6 +271,23 @@ fn simulate(context: &Arc<Context>) -> Done {
     let mut command = Command::new(target(&context.root).join("debug/sim"));
     command.args(["--seeds", plan::SIMULATED_SEEDS]).current_dir(&context.root);
     context.test("sim", command)
+}
+
+/// The examples that the build of the tests has left beside them.
+fn run_examples(context: &Arc<Context>) -> Vec<Job> {
+    let counted = |ok: bool, name: &str| match ok {
+        true => Done { tally: Tally { passed: 1, failed: 0 }, ..Done::default() },
+        false => failure(name, "see above".to_string(), String::new()),
+    };
+    let mut jobs: Vec<Job> = examples::all()
+        .map(|(name, run)| {
+            job(context, "examples", name, move |context| counted(run(&context.root), name))
+        })
+        .collect();
+    jobs.push(job(context, "examples", "the list", move |context| {
+        counted(examples::is_complete(&context.root), "the list of examples")
+    }));
+    jobs
 }
 
 /// The tests of TLS. The whole workspace is named so that all other crates have the features that

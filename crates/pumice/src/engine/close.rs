@@ -15,7 +15,7 @@ use crate::engine::DbInner;
 use crate::engine::family_state::CfState;
 use crate::engine::memtable_switch::all_ids;
 use crate::options::requests::FlushOptions;
-use crate::stats::listener::TableFileDeletionInfo;
+use crate::stats::listener::{FlushReason, TableFileDeletionInfo};
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -139,7 +139,8 @@ impl DbInner {
             state.jobs.saving = true;
             all_ids(&state)
         };
-        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
+        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        self.flush_families(&flush, &ids, FlushReason::ShutDown)
     }
 
     /// Waits for the task that closes the database. Jobs and listeners must not: it waits for them.

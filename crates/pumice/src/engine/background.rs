@@ -148,6 +148,9 @@ impl DbInner {
             self.poison(error);
         }
         let mut state = self.state.lock();
+        if let Err(error) = &worked {
+            state.manual.give_up(error); // What it had picked has no job any more.
+        }
         *count(&mut state) -= 1;
         // What nothing could be picked from waits for a running job, which looks again itself; what
         // was queued while this one still counted waits for nobody.

@@ -3,6 +3,7 @@
 //! | command | does |
 //! |---|---|
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
+//! | `peers --native` | builds RocksDB for this processor; `--configure` does not compile |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
@@ -20,13 +21,14 @@ use std::process::ExitCode;
 
 mod clients;
 mod examples;
+mod native;
 mod peers;
 mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str =
-    "usage: cargo xtask (peers | tidy | test | clients | examples | loom | sim [arguments])";
+const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
+    clients | examples | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -49,6 +51,18 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        ["peers", "--native", rest @ ..] if matches!(rest, [] | ["--configure"]) => {
+            match native::install(&root, !rest.is_empty()) {
+                Ok(made) => {
+                    println!("native   {}", made.display());
+                    ExitCode::SUCCESS
+                }
+                Err(message) => {
+                    eprintln!("cargo xtask peers --native: {message}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         ["tidy"] => match tidy::run(&root) {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,

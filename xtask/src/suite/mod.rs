@@ -4,8 +4,9 @@
 //! clippy; every test of the workspace on threads, then the tests of the packages that can wait on
 //! fibers over io_uring and on fibers without it (the same programs, another environment); the
 //! server's tests of TLS, in a build that has it; the models of port's primitives under loom; a
-//! share of the simulation and the searches for planted bugs; then the released binary called as a
-//! stranger would call it, and the examples of the crate. Builds and programs come from one queue, a few at a time.
+//! share of the simulation and the searches for planted bugs; the examples of the crate; then the
+//! released binary called as a stranger would call it. Builds and programs come from one queue, a
+//! few at a time.
 //!
 //! | part | holds |
 //! |---|---|

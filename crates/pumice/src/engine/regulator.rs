@@ -285,8 +285,10 @@ impl DbInner {
         }
         if let Some(db) = self.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
-            // Without a thread RocksDB's stop rules hold, and the next chance is soon.
-            state.tasks.regulating = thread::try_spawn("pumice:control", task).is_ok();
+            // A thread also where fibers run: it has to tick while a loop is busy, and a fiber that
+            // gets no stack would never end. Without one RocksDB's stop rules hold, and the next
+            // chance is soon.
+            state.tasks.regulating = thread::spawn_os("pumice:control", task).is_ok();
         }
     }
 

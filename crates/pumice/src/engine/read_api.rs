@@ -216,6 +216,9 @@ impl DbInner {
             (self.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
         Box::new(move |sequence, super_version| {
             let Some(db) = me.upgrade() else { return Ok(None) };
+            if db.shutting_down.load(Ordering::Acquire) {
+                return Ok(None); // Closed, whoever may still hold it.
+            }
             db.check_caller()?;
             let (newest, latest) = db.view(&cf, &options);
             if latest == sequence && Arc::ptr_eq(&newest, super_version) {

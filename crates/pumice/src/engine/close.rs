@@ -11,9 +11,9 @@ use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
 
-use crate::engine::DbInner;
 use crate::engine::family_state::CfState;
 use crate::engine::memtable_switch::all_ids;
+use crate::engine::{DbInner, start_task};
 use crate::options::requests::FlushOptions;
 use crate::stats::listener::{FlushReason, TableFileDeletionInfo};
 
@@ -84,7 +84,7 @@ impl DbInner {
 
     fn close_elsewhere(self: &Arc<Self>) {
         let db = Arc::clone(self);
-        let started = thread::try_spawn("pumice:close", move || db.close_for_last_handle());
+        let started = start_task("pumice:close", move || db.close_for_last_handle());
         if started.is_ok() {
             return;
         }

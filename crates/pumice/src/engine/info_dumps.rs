@@ -13,7 +13,7 @@ use std::time::Duration;
 use pumice_env::filename::{self, FileType};
 use pumice_port::time;
 
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 use crate::options::ColumnFamilyOptions;
 use crate::options::row::OptionSet;
 use crate::stats::Logger;
@@ -81,9 +81,9 @@ impl DbInner {
             return;
         }
         let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
-        // Without a thread it is left to the jobs. No fiber: the database may outlive its runtime.
+        // Without a thread it is left to the jobs.
         let task = move || db.keep_dumping();
-        state.tasks.dumping = pumice_port::thread::spawn_os("pumice:stats", task).is_ok();
+        state.tasks.dumping = start_task("pumice:stats", task).is_ok();
     }
 
     /// Body of the task.

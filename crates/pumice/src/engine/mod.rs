@@ -65,6 +65,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::os::is_forked;
 use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
+use pumice_port::thread;
 use pumice_table::BuildStats;
 
 use crate::callbacks::Mark;
@@ -116,6 +117,16 @@ impl CfMap {
     pub fn all(&self) -> impl Iterator<Item = &Arc<CfData>> {
         self.by_id.values()
     }
+}
+
+/// Starts a task of the database's own, which waits most of the time. It is a thread also where
+/// fibers run: the database may outlive their runtime, and a fiber that is refused its stack never
+/// runs, so that who waits for its end, a close above all, would wait for ever.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn start_task(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    thread::spawn_os(name, body).map(drop)
 }
 
 /// What the state lock guards.

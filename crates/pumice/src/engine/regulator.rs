@@ -26,7 +26,7 @@ use crate::control::adaptive::Adaptive;
 use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
 use crate::control::read_watch::ReadWatch;
 use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 use crate::options::{BackgroundPolicy, DbOptions};
 
 /// Ticks closer than this teach nothing.
@@ -285,10 +285,8 @@ impl DbInner {
         }
         if let Some(db) = self.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
-            // A thread also where fibers run: it has to tick while a loop is busy, and a fiber that
-            // gets no stack would never end. Without one RocksDB's stop rules hold, and the next
-            // chance is soon.
-            state.tasks.regulating = thread::spawn_os("pumice:control", task).is_ok();
+            // Without a thread RocksDB's stop rules hold, and the next chance is soon.
+            state.tasks.regulating = start_task("pumice:control", task).is_ok();
         }
     }
 

@@ -1,17 +1,14 @@
 //! Checkpoints and ingestion where files cannot be linked: between two real file systems, and on
-//! one of a user's that has no links. Files are copied, and both sides are whole.
+//! one that has no links. Files are copied, and both sides are whole.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use common::{contents, fill, flush};
-use pumice::{Db, Error, FileSystem, IngestExternalFileOptions, Options, Result, SstFileWriter};
-use pumice_env::{
-    FileLock, FileOptions, RandomAccessFile, ReadFileOptions, SequentialFile, WritableFile,
-};
+use pumice::{Db, IngestExternalFileOptions, Options, SstFileWriter};
+use pumice_env::mem::{Fault, FaultOp, FaultRule};
 
 /// A directory on each of two file systems, removed with the value. None where there is but one.
 struct Disks([PathBuf; 2]);
@@ -119,48 +116,10 @@ fn files_cross_between_two_file_systems() {
     }
 }
 
-/// A file system that has no links.
-struct Linkless(Arc<dyn FileSystem>);
-
-macro_rules! delegate {
-    ($($method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        fn $method(&self, $($arg: $type),*) -> Result<$result> {
-            self.0.$method($($arg),*)
-        }
-    )*};
-}
-
-impl FileSystem for Linkless {
-    fn link(&self, from: &Path, _: &Path) -> Result<()> {
-        Err(Error::not_supported(format!("{}: no links here", from.display())))
-    }
-    delegate! {
-        open_random(path: &Path) -> Arc<dyn RandomAccessFile>;
-        open_random_with(path: &Path, options: &ReadFileOptions) -> Arc<dyn RandomAccessFile>;
-        create(path: &Path, options: &FileOptions) -> Box<dyn WritableFile>;
-        open_sequential(path: &Path) -> Box<dyn SequentialFile>;
-        reopen_append(path: &Path) -> Box<dyn WritableFile>;
-        reuse(old: &Path, new: &Path) -> Box<dyn WritableFile>;
-        read_file(path: &Path) -> Vec<u8>;
-        exists(path: &Path) -> bool;
-        file_size(path: &Path) -> u64;
-        modified_time(path: &Path) -> u64;
-        rename(from: &Path, to: &Path) -> ();
-        remove(path: &Path) -> ();
-        truncate(path: &Path, bytes: u64) -> ();
-        create_dir_all(path: &Path) -> ();
-        remove_dir(path: &Path) -> ();
-        list(path: &Path) -> Vec<String>;
-        sync_dir(path: &Path) -> ();
-        lock(path: &Path) -> Box<dyn FileLock>;
-        free_space(path: &Path) -> u64;
-    }
-}
-
 #[pumice_test_macros::test]
 fn files_are_copied_where_there_are_no_links() {
-    let (_, memory) = common::memory();
-    let fs: Arc<dyn FileSystem> = Arc::new(Linkless(memory));
+    let (memory, fs) = common::memory();
+    memory.add_fault(FaultRule::always(FaultOp::Link, "*", Fault::Unsupported));
     let options = common::options(&fs);
     fs.create_dir_all(Path::new("/in")).unwrap();
     let db = Db::open(&options, common::DIR).unwrap();

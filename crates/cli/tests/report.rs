@@ -186,3 +186,16 @@ fn a_plan_is_printed_and_nothing_is_run() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("--only: 'all' is none of compression, control, filters"), "{said}");
 }
+
+// Plain #[test]: see above.
+#[test]
+fn a_report_that_cannot_begin_leaves_no_folders() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let output = command(dir, "--engine=/no/such/library.so --plan").output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/no/such/library.so"), "{said}");
+    assert_eq!(names(&dir.join("memory")).len(), 0);
+    assert!(names(dir).iter().all(|name| name == "memory" || name == "out"), "{:?}", names(dir));
+}

@@ -42,7 +42,7 @@ impl Bars {
         let mut out = String::new();
         text(&mut out, (4.0, 20.0), "title", "start", &self.title);
         let longest = self.bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
-        let left = (longest as f64 * LETTER + 12.0).min(self.width * 0.55);
+        let left = (longest as f64 * (LETTER + 0.5) + 12.0).min(self.width * 0.55);
         let right = self.width - 42.0;
         let bottom = TOP + 6.0 + ROW * self.bars.len() as f64;
         let values = self.bars.iter().flat_map(|bar| [bar.low, bar.high, bar.value]);

@@ -190,7 +190,7 @@ impl Figure {
             text(out, (x + 23.0, y + 4.0), "", "start", &curve.name);
             x += width + 8.0;
         }
-        if any { line + LEGEND_LINE + 4.0 } else { 0.0 }
+        if any { line + LEGEND_LINE + 8.0 } else { 4.0 }
     }
 }
 

@@ -100,6 +100,13 @@ fn draw(table: &Table, data: &Data, plot: &Plot) -> Vec<Picture> {
         let names = ["RocksDB", "Pumice", "Pumice, helpers said"];
         said.extend(words::scaling(table, data, &plot.rows, &names));
     }
+    // Pairs that are not peers, and that a reader looks for.
+    for pair in [("Pumice", "redis-server"), ("Pumice, fibers", "Pumice, threads")] {
+        said.extend(plot.panels.iter().filter_map(|value| {
+            let found = words::between(table, data, &plot.rows, pair, value.value);
+            words::compare(&found, value)
+        }));
+    }
     let figure = Figure { width: WIDTH, panel: PANEL, panels };
     vec![picture(&figure, said.join(" "))]
 }

@@ -191,7 +191,6 @@ fn report(args: &[String]) -> Result<Vec<String>, String> {
         write_all(&asked.out, &page)
     };
     if asked.plans_only || asked.renders_only {
-        remove(&folders);
         if asked.renders_only {
             write(&data, &[])?;
         }
@@ -199,11 +198,8 @@ fn report(args: &[String]) -> Result<Vec<String>, String> {
     }
     let children = Children::default();
     children.end_on_signals(vec![folders.memory.clone(), folders.disk.clone()])?;
-    let mut runner =
-        Runner::new((&plan, &machine), folders.clone(), program, (children, journal, data));
-    let ran = runner.run(asked.only, &write);
-    remove(&folders);
-    ran?;
+    let mut runner = Runner::new((&plan, &machine), &folders, program, (children, journal, data));
+    runner.run(asked.only, &write)?;
     write(&runner.data, &runner.failures)?;
     println!("\n{}", asked.out.join("index.html").display());
     Ok(runner.failures)
@@ -295,12 +291,10 @@ fn scratch(asked: &Asked) -> Result<Folders, String> {
         os::create_dir_all(&path).map_err(say)?;
         Ok::<PathBuf, String>(path)
     };
-    Ok(Folders { memory: make(&asked.memory)?, disk: make(&asked.disk)? })
-}
-
-fn remove(folders: &Folders) {
-    folder::remove(&folders.memory);
-    folder::remove(&folders.disk);
+    let memory = make(&asked.memory)?;
+    let mut folders = Folders { disk: memory.clone(), memory };
+    folders.disk = make(&asked.disk)?;
+    Ok(folders)
 }
 
 /// The commit that this program is of, as it was compiled in, or that its checkout is at.

@@ -202,17 +202,11 @@ impl Page<'_> {
         for row in &table.rows {
             for (number, arm) in row.arms.iter().enumerate() {
                 let (class, name) = match number {
-                    0 => (" class=\"first\"", row.name.as_str()),
-                    _ => ("", ""),
+                    0 => (" class=\"first\"", row_name(row)),
+                    _ => ("", String::new()),
                 };
-                add(
-                    out,
-                    format_args!(
-                        "<tr{class}><td class=\"l row\">{}</td><td class=\"l\">{}</td>",
-                        escaped(name),
-                        escaped(&arm.name)
-                    ),
-                );
+                let arm_name = escaped(&arm.name);
+                add(out, format_args!("<tr{class}>{name}<td class=\"l\">{arm_name}</td>"));
                 let id = table.id(row, arm);
                 for column in &table.columns {
                     out.push_str(&cell(self.data.summary(&id, column.value), column));
@@ -251,6 +245,12 @@ impl Page<'_> {
         }
         out.push_str("</details>\n");
     }
+}
+
+/// The cell beside all arms of a row.
+fn row_name(row: &Row) -> String {
+    let (arms, name) = (row.arms.len(), escaped(&row.name));
+    format!("<td class=\"l row\" rowspan=\"{arms}\">{name}</td>")
 }
 
 fn heading(section: Section) -> &'static str {

@@ -28,13 +28,20 @@ const LIBRARY: &str = "LIBRARY";
 const LOOKS: usize = 200;
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where databases lie.
-#[derive(Clone, Debug)]
+/// Where databases lie. Removed with the value.
+#[derive(Debug)]
 pub struct Folders {
     /// On tmpfs.
     pub memory: PathBuf,
     /// On a disk.
     pub disk: PathBuf,
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        folder::remove(&self.memory);
+        folder::remove(&self.disk);
+    }
 }
 
 /// Runs experiments.
@@ -44,7 +51,7 @@ pub struct Runner<'a> {
     /// Where.
     pub machine: &'a Machine,
     /// The databases.
-    pub folders: Folders,
+    pub folders: &'a Folders,
     /// This program.
     pub program: PathBuf,
     /// The processes that a signal ends.
@@ -71,7 +78,7 @@ impl<'a> Runner<'a> {
     /// With the runs of the journal that the plan would make just so.
     pub fn new(
         (plan, machine): (&'a Plan, &'a Machine),
-        folders: Folders,
+        folders: &'a Folders,
         program: PathBuf,
         (children, journal, data): (Children, Journal, Data),
     ) -> Runner<'a> {
@@ -265,6 +272,10 @@ impl<'a> Runner<'a> {
             "flush" => parse::Values::new(),
             measured => parse::db_bench(&text, measured, bench.user_bytes)?,
         };
+        // Of reads nobody asks what was written for a byte, and the other way round.
+        let writes = ["fill", "overwrite", "update", "delete"];
+        let is_write = writes.iter().any(|name| bench.measured().starts_with(name));
+        values.remove(if is_write { "read_amp" } else { "write_amp" });
         values.insert("space_mb".to_string(), folder::bytes(&path) as f64 / 1e6);
         let mut series = Series::default();
         if bench.flags.iter().any(|flag| flag.starts_with("--monitor_file")) {

@@ -12,7 +12,9 @@ pub fn more_is_better(value: &str) -> bool {
 
 /// A ratio to the peer is a loss.
 pub fn is_loss(value: &str, ratio: f64) -> bool {
-    if more_is_better(value) { ratio < 1.0 } else { ratio > 1.0 }
+    // As it is shown: 1.00 is none.
+    let shown = (ratio * 100.0).round();
+    if more_is_better(value) { shown < 100.0 } else { shown > 100.0 }
 }
 
 /// One ratio of an arm of ours to its peer.
@@ -32,6 +34,29 @@ pub struct Against {
 pub fn against(table: &Table, data: &Data, prefix: &str, value: &str) -> Vec<Against> {
     let rows = table.rows.iter().filter(|row| row.name.starts_with(prefix));
     rows.flat_map(|row| row_against(table, data, row, value)).collect()
+}
+
+/// The ratios of one arm to another that is not its peer.
+pub fn between(
+    table: &Table,
+    data: &Data,
+    prefix: &str,
+    (arm, other): (&str, &str),
+    value: &str,
+) -> Vec<Against> {
+    let rows = table.rows.iter().filter(|row| row.name.starts_with(prefix));
+    let of = |row: &Row| {
+        let id =
+            |name: &str| row.arms.iter().find(|arm| arm.name == name).map(|arm| table.id(row, arm));
+        let ratio = data.ratio(&id(arm)?, &id(other)?, value)?;
+        Some(Against {
+            row: row.name.clone(),
+            arm: arm.to_string(),
+            peer: other.to_string(),
+            ratio,
+        })
+    };
+    rows.filter_map(of).collect()
 }
 
 fn row_against(table: &Table, data: &Data, row: &Row, value: &str) -> Vec<Against> {
@@ -63,33 +88,36 @@ pub fn compare(found: &[Against], column: &Column) -> Option<String> {
             arms.push(&one.arm);
         }
     }
-    let said: Vec<String> = arms
-        .iter()
-        .map(|arm| {
-            let of: Vec<&Against> = found.iter().filter(|one| one.arm == *arm).collect();
-            compare_arm(&of, column)
-        })
-        .collect();
+    // Whose what it is a ratio to is said where it changes.
+    let mut peer = "";
+    let mut said = Vec::new();
+    for arm in arms {
+        let of: Vec<&Against> = found.iter().filter(|one| one.arm == arm).collect();
+        let whose = match of[0].peer.as_str() {
+            same if same == peer => String::new(),
+            other => format!(" the {} of {other}", column.title),
+        };
+        peer = &of[0].peer;
+        said.push(compare_arm(&of, column.value, &whose));
+    }
     if said.is_empty() { None } else { Some(format!("{}.", said.join("; "))) }
 }
 
-fn compare_arm(found: &[&Against], column: &Column) -> String {
+fn compare_arm(found: &[&Against], value: &str, whose: &str) -> String {
     let ratios = found.iter().map(|one| one.ratio.median);
     let (least, most) = ratios.fold((f64::MAX, f64::MIN), |(l, m), r| (l.min(r), m.max(r)));
-    let (arm, peer) = (&found[0].arm, &found[0].peer);
     let mut losses: Vec<&&Against> =
-        found.iter().filter(|one| is_loss(column.value, one.ratio.median)).collect();
-    let measure = column.title;
-    let head = format!("{arm} has {} times the {measure} of {peer}", span(least, most));
+        found.iter().filter(|one| is_loss(value, one.ratio.median)).collect();
+    let head = format!("{}: {} times{whose}", found[0].arm, span(least, most));
     if losses.is_empty() {
         return head;
     }
     let gap = |one: &Against| one.ratio.median.ln().abs();
     losses.sort_by(|a, b| gap(b).total_cmp(&gap(a)));
-    let named = losses.iter().take(3).map(|one| format!("{} ({:.2})", one.row, one.ratio.median));
+    let named = losses.iter().take(3).map(|one| format!("{}: {:.2}", one.row, one.ratio.median));
     let named: Vec<String> = named.collect();
     let more = if losses.len() > 3 { ", .." } else { "" };
-    format!("{head}, and LOSES in {} of {}: {}{more}", losses.len(), found.len(), named.join(", "))
+    format!("{head}, LOSES in {} of {} ({}{more})", losses.len(), found.len(), named.join(", "))
 }
 
 /// How an arm's value changes from the first row that begins with `prefix` to the others.
@@ -133,12 +161,12 @@ mod tests {
     fn a_win_and_a_loss_are_both_said() {
         let all = [found("Pumice", "a", 1.5), found("Pumice", "b", 2.0)];
         let text = compare(&all, &RATE).unwrap();
-        assert_eq!(text, "Pumice has 1.50 to 2.00 times the ops/s of RocksDB.");
+        assert_eq!(text, "Pumice: 1.50 to 2.00 times the ops/s of RocksDB.");
         let all = [found("Pumice", "a", 1.5), found("Pumice", "b", 0.8), found("fibers", "a", 0.5)];
         assert_eq!(
             compare(&all, &RATE).unwrap(),
-            "Pumice has 0.80 to 1.50 times the ops/s of RocksDB, and LOSES in 1 of 2: b (0.80); \
-             fibers has 0.50 times the ops/s of RocksDB, and LOSES in 1 of 1: a (0.50)."
+            "Pumice: 0.80 to 1.50 times the ops/s of RocksDB, LOSES in 1 of 2 (b: 0.80); fibers: \
+             0.50 times, LOSES in 1 of 1 (a: 0.50)."
         );
         // Of CPU less is better.
         assert!(!compare(&[found("Pumice", "a", 0.5)], &CPU).unwrap().contains("LOSES"));

@@ -18,7 +18,7 @@ fn codecs(scale: &Scale) -> Vec<(&'static str, &'static str, u64)> {
     let mut all = vec![
         ("none", "--compression_type=none", 1_500_000),
         ("lz4", "--compression_type=lz4", 1_200_000),
-        ("zstd", "--compression_type=zstd", 1_000_000),
+        ("zstd 3", "--compression_type=zstd", 1_000_000),
         ("zstd 6", "--compression_type=zstd --compression_level=6", 600_000),
         ("zstd 8", "--compression_type=zstd --compression_level=8", 400_000),
     ];
@@ -67,7 +67,7 @@ fn fills(scale: &Scale) -> Table {
     let levels = codecs(scale).into_iter().filter(|(codec, ..)| codec.starts_with("zstd"));
     table.plots = levels
         .map(|(codec, ..)| Plot {
-            title: format!("fillseq, {}", if codec == "zstd" { "zstd 3" } else { codec }),
+            title: format!("fillseq, {codec}"),
             rows: format!("{codec},"),
             panels: vec![RATE, CPU],
             x_title: "compression_parallel_threads",

@@ -78,8 +78,7 @@ fn writes(scale: &Scale) -> Table {
     for benchmark in ["overwrite", "updaterandom", "deleterandom"] {
         rows.push(row(benchmark, existing(benchmark)));
     }
-    // A thousandth of num are written.
-    let synced = format!("--num={}", scale.count(2000) * 1000);
+    let synced = format!("--writes={}", scale.count(4000));
     rows.push(row("fillsync, disk", |engine| fill("fillsync", synced.clone())(engine).on_disk()));
     table.rows = rows;
     table.columns = COLUMNS.into_iter().filter(|c| c.value != "read_amp").collect();
@@ -130,7 +129,7 @@ fn reads(scale: &Scale) -> Table {
         let shape = format!("--num={keys} {SHAPE} --value_size={bytes}");
         let db = format!("core-{bytes}");
         table.prepare.extend(Engine::BOTH.map(|engine| load(engine, &shape, &db)));
-        let flags = format!("--cache_size=4000000000 --use_existing_db=1 --reads={keys}");
+        let flags = format!("--cache_size=1000000000 --use_existing_db=1 --reads={keys}");
         table.rows.push(row(&format!("readrandom, values of {name}"), |engine| {
             let bench = Bench::new(engine, "readrandom[W1]", &shape).with(&flags);
             bench.on(&db).of_bytes(bytes + 16)

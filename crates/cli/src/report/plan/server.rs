@@ -12,8 +12,8 @@ const EACH: Column = column("cpu_us_per_op", "server's CPU us/request", 1.0, 1);
 pub(super) fn tables(scale: &Scale) -> Vec<Table> {
     let mut table = Table::new(Section::Server, "load", "Requests by clients");
     table.note = "Clients in a closed loop without pipelining, values of 100 bytes, appendfsync \
-                  everysec, data in memory. \"over RocksDB\" is the same server on 16 threads over \
-                  RocksDB's library."
+                  everysec, data in memory. \"the same over RocksDB\" is Pumice's server on 16 \
+                  threads over RocksDB's library."
         .to_string();
     for test in ["set", "get"] {
         for clients in [1, 10, 100, 1000] {
@@ -48,7 +48,7 @@ fn row(scale: &Scale, test: &'static str, clients: u64) -> Row {
         })
     };
     let threads = "--runtime threads --workers 16";
-    let over = "Pumice's, over RocksDB";
+    let over = "the same over RocksDB";
     let mut arms = vec![
         Arm::named("redis-server", None, work(Engine::Redis, "")),
         Arm::named(over, None, work(Engine::RocksDb, threads)),

@@ -6,33 +6,34 @@
 //!
 //! Thread safety: plain data.
 
-use super::json::Json;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A spread (most minus least, over the median) above which a figure is marked as noisy.
 pub const NOISE: f64 = 0.25;
 
 /// One execution.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Which arm of which row of which table: `core/fillseq/RocksDB`.
     pub id: String,
     /// The round, from 0.
     pub round: u32,
-    /// The command, with `SCRATCH` for the folder of the databases.
+    /// The command, with `MEMORY`, `DISK` and `LIBRARY` for folders and the library.
     pub command: String,
     /// What the program and, in RocksDB's rows, the library were.
     pub build: String,
     /// When it ended, in seconds since 1970.
     pub at: u64,
-    /// What was measured, by name.
+    /// What was measured, by name; all are numbers, as JSON knows them.
     pub values: BTreeMap<String, f64>,
     /// What was measured over time: names of columns, and rows.
+    #[serde(default, skip_serializing_if = "Series::is_empty")]
     pub series: Series,
 }
 
 /// Columns over time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Names.
     pub columns: Vec<String>,
@@ -41,6 +42,10 @@ pub struct Series {
 }
 
 impl Series {
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The places of two columns, as points.
     pub fn points(&self, x: &str, y: &str) -> Vec<(f64, f64)> {
         let place = |name: &str| self.columns.iter().position(|column| column == name);
@@ -58,51 +63,12 @@ impl Series {
 }
 
 impl Run {
-    /// The run as a line of the journal.
-    pub fn to_json(&self) -> Json {
-        let values = self.values.iter().map(|(name, value)| (name.clone(), Json::Number(*value)));
-        let mut members = vec![
-            ("id".to_string(), Json::text(&self.id)),
-            ("round".to_string(), Json::Number(f64::from(self.round))),
-            ("command".to_string(), Json::text(&self.command)),
-            ("build".to_string(), Json::text(&self.build)),
-            ("at".to_string(), Json::Number(self.at as f64)),
-            ("values".to_string(), Json::Object(values.collect())),
-        ];
-        if !self.series.rows.is_empty() {
-            let columns = self.series.columns.iter().map(Json::text).collect();
-            let row = |row: &Vec<f64>| Json::List(row.iter().copied().map(Json::Number).collect());
-            members.push(("columns".to_string(), Json::List(columns)));
-            members
-                .push(("rows".to_string(), Json::List(self.series.rows.iter().map(row).collect())));
+    /// What is no number is nothing that was measured: JSON has none.
+    pub fn keep_numbers(&mut self) {
+        self.values.retain(|_, value| value.is_finite());
+        for cell in self.series.rows.iter_mut().flatten().filter(|cell| !cell.is_finite()) {
+            *cell = 0.0;
         }
-        Json::Object(members)
-    }
-
-    /// The run of a line of the journal; `None` if it is none.
-    pub fn of_json(json: &Json) -> Option<Run> {
-        let text = |name: &str| Some(json.get(name)?.as_text()?.to_string());
-        let numbers =
-            |list: &Json| list.items().iter().map(|n| n.as_number().unwrap_or(0.0)).collect();
-        let texts = |list: &Json| {
-            list.items().iter().filter_map(|item| Some(item.as_text()?.to_string())).collect()
-        };
-        let values = json.get("values")?.members().iter();
-        Some(Run {
-            id: text("id")?,
-            round: json.get("round")?.as_number()? as u32,
-            command: text("command")?,
-            build: text("build")?,
-            at: json.get("at")?.as_number()? as u64,
-            values: values.filter_map(|(name, v)| Some((name.clone(), v.as_number()?))).collect(),
-            series: Series {
-                columns: json.get("columns").map(texts).unwrap_or_default(),
-                rows: json
-                    .get("rows")
-                    .map(|rows| rows.items().iter().map(numbers).collect())
-                    .unwrap_or_default(),
-            },
-        })
     }
 }
 
@@ -256,8 +222,14 @@ mod tests {
         let mut one = run("a/b", 2, 1.5);
         one.series = Series::of_csv("seconds,l0\n0.5,3\n1.0,x\n");
         assert_eq!(one.series.points("seconds", "l0"), [(0.5, 3.0), (1.0, 0.0)]);
-        let line = one.to_json().line();
-        assert_eq!(Run::of_json(&Json::parse(&line).unwrap()), Some(one));
-        assert_eq!(Run::of_json(&Json::Null), None);
+        one.values.insert("wild".to_string(), f64::NAN);
+        one.series.rows[0][1] = f64::INFINITY;
+        one.keep_numbers();
+        assert_eq!((one.values.len(), one.series.rows[0][1]), (1, 0.0));
+        let line = serde_json::to_string(&one).unwrap();
+        assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), one);
+        for end in 0..line.len() {
+            assert!(serde_json::from_str::<Run>(&line[..end]).is_err());
+        }
     }
 }

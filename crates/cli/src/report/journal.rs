@@ -6,7 +6,6 @@
 //! Thread safety: one writer, who holds the folder's lock.
 
 use super::data::{Data, Run};
-use super::json::Json;
 use pumice_port::os::{self, File, OpenFlags};
 use std::path::{Path, PathBuf};
 
@@ -53,14 +52,14 @@ impl Journal {
     /// # Errors
     /// What the operating system says.
     pub fn add(&mut self, run: &Run) -> Result<(), String> {
-        let line = run.to_json().line() + "\n";
-        self.file.write_all(line.as_bytes()).map_err(|error| format!("runs.jsonl: {error}"))
+        let line = serde_json::to_string(run).map_err(|error| format!("runs.jsonl: {error}"))?;
+        let bytes = (line + "\n").into_bytes();
+        self.file.write_all(&bytes).map_err(|error| format!("runs.jsonl: {error}"))
     }
 }
 
 fn parse(text: &str) -> Vec<Run> {
-    let json = text.lines().filter_map(|line| Json::parse(line).ok());
-    json.filter_map(|json| Run::of_json(&json)).collect()
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// Those of the past runs that a plan would make just so; how many others there are.

@@ -6,9 +6,9 @@
 //!
 //! Thread safety: reads of /proc and of files; [`Peer::probe`] runs a child process.
 
-use super::json::Json;
 use pumice_base::hash::hash64;
 use pumice_port::{os, thread};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +16,7 @@ use std::process::Command;
 const ASSERTED: [&str; 2] = ["num_running_compactions_ > 0", "refs_ >= 1"];
 
 /// What the plan and the page have to know.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
     /// Processors.
     pub cpus: usize,
@@ -41,14 +41,15 @@ pub struct Machine {
 }
 
 /// A library of RocksDB.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Peer {
-    /// Where it is.
+    /// Its version.
+    pub version: String,
+    /// Where it is; nobody else's affair.
+    #[serde(skip)]
     pub path: PathBuf,
     /// What identifies its bytes.
     pub build: String,
-    /// Its version.
-    pub version: String,
     /// What its LOG says of CRC32C by the processor.
     pub crc32c: String,
     /// It was built with assertions.
@@ -74,29 +75,6 @@ impl Machine {
             redis: redis(),
             program: format!("pumice {}, {program}", env!("CARGO_PKG_VERSION")),
         }
-    }
-
-    /// For the raw data.
-    pub fn to_json(&self) -> Json {
-        let number = |number: u64| Json::Number(number as f64);
-        let peer = self.peer.as_ref().map_or(Json::Null, |peer| {
-            Json::object([
-                ("version", Json::text(&peer.version)),
-                ("crc32c", Json::text(&peer.crc32c)),
-                ("asserts", Json::Bool(peer.asserts)),
-                ("build", Json::text(&peer.build)),
-            ])
-        });
-        Json::object([
-            ("cpus", number(self.cpus as u64)),
-            ("model", Json::text(&self.model)),
-            ("memory_bytes", number(self.memory_bytes)),
-            ("kernel", Json::text(&self.kernel)),
-            ("disk", Json::text(&self.disk)),
-            ("program", Json::text(&self.program)),
-            ("redis", self.redis.as_ref().map_or(Json::Null, Json::text)),
-            ("peer", peer),
-        ])
     }
 }
 

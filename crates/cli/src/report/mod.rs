@@ -11,7 +11,7 @@
 //! | `data` | medians, spreads, ratios |
 //! | `figures`, `words` | pictures, and the sentences that say what to see |
 //! | `originals` | what was published with the five pieces of work |
-//! | `page`, `json` | the page and the raw data |
+//! | `page` | the page |
 //!
 //! Thread safety: one report writes to a folder at a time, which its lock holds.
 
@@ -19,7 +19,6 @@ mod data;
 mod figures;
 mod folder;
 mod journal;
-mod json;
 mod machine;
 mod originals;
 mod page;
@@ -32,7 +31,6 @@ mod words;
 use crate::arguments::Arguments;
 use data::Data;
 use journal::Journal;
-use json::Json;
 use machine::{Machine, Peer};
 use page::Page;
 use plan::{Budget, Plan, Section, Work};
@@ -40,6 +38,7 @@ use process::Children;
 use pumice_base::hash::hash64;
 use pumice_port::os::{self, FileLock};
 use run::{Folders, Runner};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -246,19 +245,31 @@ fn tell(plan: &Plan, asked: &Asked, done: usize, others: usize) {
     }
 }
 
+/// What `report.json` holds.
+#[derive(Serialize)]
+struct RawData<'a> {
+    machine: &'a Machine,
+    commit: &'a str,
+    command: &'a str,
+    scaled: &'a [String],
+    left_out: &'a [String],
+    failures: &'a [String],
+    runs: Vec<&'a data::Run>,
+}
+
 fn write_all(out: &Path, page: &Page<'_>) -> Result<(), String> {
     folder::replace(&out.join("index.html"), &page.html())?;
-    let runs = page.data.all().map(data::Run::to_json).collect();
-    let json = Json::object([
-        ("machine", page.machine.to_json()),
-        ("commit", Json::text(page.commit)),
-        ("command", Json::text(page.command)),
-        ("scaled", Json::List(page.plan.scaled.iter().map(Json::text).collect())),
-        ("left_out", Json::List(page.plan.left_out.iter().map(Json::text).collect())),
-        ("failures", Json::List(page.failures.iter().map(Json::text).collect())),
-        ("runs", Json::List(runs)),
-    ]);
-    folder::replace(&out.join("report.json"), &(json.line() + "\n"))?;
+    let raw = RawData {
+        machine: page.machine,
+        commit: page.commit,
+        command: page.command,
+        scaled: &page.plan.scaled,
+        left_out: &page.plan.left_out,
+        failures: page.failures,
+        runs: page.data.all().collect(),
+    };
+    let json = serde_json::to_string(&raw).map_err(|error| format!("report.json: {error}"))?;
+    folder::replace(&out.join("report.json"), &(json + "\n"))?;
     folder::replace(&out.join("report.csv"), &page.data.csv())?;
     let plots = out.join("plots");
     os::create_dir_all(&plots).map_err(|error| format!("{}: {error}", plots.display()))?;

@@ -209,6 +209,7 @@ impl<'a> Runner<'a> {
         run.command = command(&arm.work, u64::from(round) + 1);
         run.build = build(self.machine, arm.work.engine());
         run.at = time::wall_seconds();
+        run.keep_numbers();
         let rate = run.values.get("ops_per_sec").copied().unwrap_or(0.0);
         println!("{place} {}, round {}: {rate:.0} ops/s", run.id, round + 1);
         self.journal.add(&run)?;

@@ -141,6 +141,29 @@ fn a_flush_is_told_from_seal_to_end() {
     }
 }
 
+/// By the number of files alone, as in RocksDB.
+#[pumice_test_macros::test]
+fn a_flush_tells_of_a_full_level() {
+    let (_, fs) = memory();
+    let (db, recorder) = open(&fs, |o| {
+        o.cf.level0_file_num_compaction_trigger = 1;
+        o.cf.level0_slowdown_writes_trigger = 2;
+        o.cf.level0_stop_writes_trigger = 3;
+    });
+    for n in 0..3 {
+        fill(&db, 0..10, "v");
+        flush(&db);
+        while recorder.flushes.lock().len() <= n {
+            recorder.wait_for("flush end");
+            pumice::fiber::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let told = recorder.flushes.lock().clone();
+    let told: Vec<_> =
+        told.iter().map(|i| (i.triggered_writes_slowdown, i.triggered_writes_stop)).collect();
+    assert_eq!(told, [(false, false), (true, false), (true, true)]);
+}
+
 #[pumice_test_macros::test]
 fn a_compaction_is_told_with_its_files() {
     let (_, fs) = memory();

@@ -45,6 +45,10 @@ fn filled(dir: &Path) -> Db {
     }
     db.flush().unwrap();
     db.put("logged", "value").unwrap();
+    // The log of what was flushed goes a little after the flush.
+    while names(dir).iter().filter(|name| name.ends_with(".log")).count() > 1 {
+        sleep(Duration::from_millis(1));
+    }
     db
 }
 
@@ -66,12 +70,15 @@ fn is_locked(dir: &Path) -> bool {
     })
 }
 
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
 /// What is in the directory, but for the text log, and for LOCK: a process that closes a file lets
 /// go of its locks on it.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
-    let names = names.filter(|name| !name.starts_with("LO"));
+    let names = names(dir).into_iter().filter(|name| !name.starts_with("LO"));
     names.map(|name| (name.clone(), std::fs::read(dir.join(name)).unwrap())).collect()
 }
 

@@ -242,7 +242,7 @@ def peak(options):
                              f"--benchmark_write_rate_limit={rate}"]
 
     side_by_side(rows, lambda row: offered(row, options.seconds), options, settle)
-    print("| row | sustained MB/s, closed loop | worst 5 s of it | written of 1.2 times that | worst 5 s | worst 1 s | "
+    print("| row | sustained MB/s, closed loop | worst 5 s of it | at 1.2 times that: written, over it | worst 5 s | worst 1 s | "
           "stopped, slowed s | L0 | pending MB | p50, p99, p99.9 of writes, ms | CPU s |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:

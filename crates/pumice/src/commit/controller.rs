@@ -19,11 +19,13 @@ const DELAYED_RATE_MIN: u64 = 16 << 10;
 /// Rate when neither `delayed_write_rate` nor a rate limiter says one. RocksDB: 16 MiB/s.
 pub(crate) const DELAYED_RATE_DEFAULT: u64 = 16 << 20;
 /// Under a cap credit is saved up for this long at most.
-const CAP_BURST_MICROS: u64 = 5 * REFILL_MICROS;
+const CAP_BURST_MICROS: u64 = 5000;
 /// Writes are not capped.
 const NO_CAP: u64 = u64::MAX;
-/// Credit is granted in steps of this many microseconds.
-const REFILL_MICROS: u64 = 1024;
+/// Credit is granted in steps of this many microseconds, and no wait is shorter. RocksDB's is 1024:
+/// small writes then go through in bursts with a millisecond between them, which is their p99.
+/// Waking up a writer costs some 5 us.
+const REFILL_MICROS: u64 = 250;
 
 /// Why writes to a column family are slowed or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -34,13 +34,33 @@ pub fn pick(
 ) -> Option<CompactionPick> {
     let upper = |level| level == 0 || level == ctx.targets.base_level;
     match reach {
-        Reach::All => by_score(ctx, scores, cache, |_| true).or_else(|| by_mark(ctx, marks)),
+        Reach::All => into_empty_level(ctx, scores, cache)
+            .or_else(|| by_score(ctx, scores, cache, |_| true))
+            .or_else(|| by_mark(ctx, marks)),
         Reach::Upper => by_score(ctx, scores, cache, upper),
         Reach::Merges => {
             let pick = inside_level0(ctx, ctx.pick_intra_level0()?)?;
             Some(CompactionPick { score: scores.score(0), ..pick })
         }
     }
+}
+
+/// A move into a level that holds nothing yet, out of a level that is too large: it costs nothing,
+/// so no score needs to be compared. In the order of scores it would wait while L0 and the level
+/// below it are behind, and all that time the level grows: each compaction into it costs more, and
+/// the estimate of needed bytes, which leaves out what is above an empty level, leaps when it comes.
+fn into_empty_level(
+    ctx: &PickContext<'_>,
+    scores: &LevelScores,
+    cache: &mut PriorityCache,
+) -> Option<CompactionPick> {
+    let is_last = |level| ctx.version.levels().iter().skip(level + 1).all(|next| next.is_empty());
+    let (score, level) = *scores.by_score.iter().find(|(_, level)| is_last(*level))?;
+    if score < 1.0 || level == 0 {
+        return None;
+    }
+    let pick = out_of_level(ctx, level, cache).filter(|pick| pick.is_trivial_move)?;
+    Some(CompactionPick { score, ..pick })
 }
 
 /// The first of the `wanted` levels with a score of 1 or more that offers a compaction.

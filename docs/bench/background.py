@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Background work on a device that is the bottleneck, and on cores that are.
 
-    background.py sine [--periods 6] | values | mixed [--seconds 180] | peak [--seconds 180]
-    background.py priorities [--rounds 10] [--readers 1,2,8]
+    background.py sine [--periods 6] | values | mixed [--seconds 180] | peak [--closed 120] [--seconds 180]
+    background.py priorities [--rounds 10] [--readers 1,2,8] [--rate 20000000]
 
-As root, on an idle machine. `peak` writes as fast as it can first; the second half of that is the rate that a row sustains.
-Then 1.2 times that rate is offered. `priorities` needs no device: databases in memory, a fresh copy for each run, rows in turns. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
---device bytes a second (cgroup v1, blkio.throttle.write_bps_device); --devices rows run side by side. Prints a table in
-Markdown; what db_bench printed stays in --out. The scale is that of the auto-tuning benchmark with rates x 0.1 and time x 0.2.
+As root, on an idle machine. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
+--device bytes a second (cgroup v1, blkio.throttle.write_bps_device); --devices rows run side by side. `peak` writes as
+fast as it can first; the second half of that is the rate that a row sustains. Then 1.2 times that rate is offered.
+`priorities` needs no device: databases in memory, a fresh copy for each run, rows in turns. Prints a table in Markdown;
+what db_bench printed stays in --out. The scale is that of the auto-tuning benchmark with rates x 0.1 and time x 0.2.
 """
 import argparse, math, pathlib, re, shutil, statistics, subprocess, sys, time
 
@@ -294,7 +295,7 @@ def priorities(options):
                 shutil.copytree(full / row.engine, used)
                 text = run(row, used, f"""--benchmarks=readwhilewriting,stats --use_existing_db=1 --reads=1000000000
                     --threads={readers} --duration={options.duration} --histogram=1 --report_stalls
-                    --benchmark_write_rate_limit=20000000""".split())
+                    --benchmark_write_rate_limit={options.rate}""".split())
                 share = percentiles(text, "Microseconds per read")
                 stop, _, _, l0, _ = stalls(text)
                 found[row.name].append([
@@ -323,6 +324,7 @@ def main():
     parser.add_argument("--closed", type=int, default=120)
     parser.add_argument("--readers", default="1,2,8")
     parser.add_argument("--duration", type=int, default=8)
+    parser.add_argument("--rate", type=int, default=20_000_000)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.time()

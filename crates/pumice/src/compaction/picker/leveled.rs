@@ -48,7 +48,7 @@ pub fn pick(
 /// A move into a level that holds nothing yet, out of a level that is too large: it costs nothing,
 /// so no score needs to be compared. In the order of scores it would wait while L0 and the level
 /// below it are behind, and all that time the level grows: each compaction into it costs more, and
-/// the estimate of needed bytes, which leaves out what is above an empty level, leaps when it comes.
+/// the estimate of needed bytes, which leaves out what is above an empty level, leaps at last.
 fn into_empty_level(
     ctx: &PickContext<'_>,
     scores: &LevelScores,

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Background work on a device that is the bottleneck: the sine, sizes of values, a mixed load.
+"""Background work on a device that is the bottleneck, and on cores that are.
 
-    background.py sine [--periods 6] | values | mixed [--seconds 180]
+    background.py sine [--periods 6] | values | mixed [--seconds 180] | peak [--seconds 180]
+    background.py priorities [--rounds 10] [--readers 1,2,8]
 
-As root, on an idle machine. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
+As root, on an idle machine. `peak` writes as fast as it can first; the second half of that is the rate that a row sustains.
+Then 1.2 times that rate is offered. `priorities` needs no device: databases in memory, a fresh copy for each run, rows in turns. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
 --device bytes a second (cgroup v1, blkio.throttle.write_bps_device); --devices rows run side by side. Prints a table in
 Markdown; what db_bench printed stays in --out. The scale is that of the auto-tuning benchmark with rates x 0.1 and time x 0.2.
 """
-import argparse, math, pathlib, re, statistics, subprocess, sys, time
+import argparse, math, pathlib, re, shutil, statistics, subprocess, sys, time
 
 from arms import BINARY, LIBRARY
 
@@ -205,9 +207,110 @@ def mixed(options):
                   f"{number(r'cpu ([0-9.]+) s', row.text):.1f} | {row.device_bytes / 1e6:,.0f} |", flush=True)
 
 
+PEAK_FLAGS = """--num=300000 --value_size=4096 --max_write_buffer_number=4 --max_background_flushes=1
+ --max_background_compactions=2 --write_buffer_size=8388608 --max_bytes_for_level_base=33554432 --target_file_size_base=8388608
+ --soft_pending_compaction_bytes_limit=268435456 --hard_pending_compaction_bytes_limit=1073741824
+ --cache_size=8388608""".split()
+
+
+def windows(rates, seconds):
+    return [statistics.mean(rates[i:i + seconds]) for i in range(len(rates) - seconds + 1)]
+
+
+def peak(options):
+    """What a row sustains in a closed loop, and then 1.2 times that, offered."""
+    rows, size = sine_rows()[:3], 4096 + 16
+    sustained, closed = {}, {}
+
+    def settle(group, devices):
+        again = ["--benchmarks=fillrandom", f"--duration={options.closed}"]
+        running = [subprocess.Popen(row.command(PEAK_FLAGS + again, device.folder), stdout=subprocess.DEVNULL)
+                   for row, device in zip(group, devices)]
+        for row, device, process in zip(group, devices, running):
+            assert process.wait() == 0, row.name
+            rates = [int(l.split(",")[1]) for l in (device.folder / "report.csv").read_text().splitlines()[1:]]
+            closed[row.name] = rates[:options.closed]
+            sustained[row.name] = statistics.mean(closed[row.name][options.closed // 2:])
+        running = [subprocess.Popen(row.command(offered(row, 60), device.folder), stdout=subprocess.DEVNULL)
+                   for row, device in zip(group, devices)]
+        for process in running:
+            assert process.wait() == 0
+
+    def offered(row, seconds):
+        rate = round(1.2 * sustained[row.name] * size)
+        return PEAK_FLAGS + ["--benchmarks=overwrite,stats", "--use_existing_db=1", f"--duration={seconds}",
+                             f"--benchmark_write_rate_limit={rate}"]
+
+    side_by_side(rows, lambda row: offered(row, options.seconds), options, settle)
+    print("| row | sustained MB/s, closed loop | worst 5 s of it | written of 1.2 times that | worst 5 s | worst 1 s | "
+          "stopped, slowed s | L0 | pending MB | p50, p99, p99.9 of writes, ms | CPU s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        stop, slow, _, l0, pending = stalls(row.text)
+        level = sustained[row.name]
+        writes = percentiles(row.text, "Microseconds per write")
+        share = [f"{min(windows(rates, 5)) / level:.2f}" for rates in
+                 (closed[row.name][options.closed // 2:], row.rates[:options.seconds])]
+        times = ", ".join(f"{writes.get(p, math.nan) / 1e3:.2f}" for p in ("P50", "P99", "P99.9"))
+        print(f"| {row.name} | {level * size / 1e6:.2f} | {share[0]} | {statistics.mean(row.rates) / level:.2f} | {share[1]} | "
+              f"{min(row.rates[:options.seconds]) / level:.2f} | {stop:.1f}, {slow:.0f} | {l0:.0f} | {pending:,.0f} | "
+              f"{times} | {number(r'cpu ([0-9.]+) s', row.text):.1f} |")
+        (options.out / f"peak-{row.name}.csv").write_text("\n".join(map(str, closed[row.name] + row.rates)))
+
+
+PRIORITY_FLAGS = """--compression_type=zstd --key_size=24 --max_background_jobs=4 --num=1000000 --progress_reports=0
+ --write_buffer_size=8388608 --max_bytes_for_level_base=33554432 --target_file_size_base=8388608""".split()
+LOWERED = ["--enable_io_prio", "--enable_cpu_prio"]
+
+
+def priority_rows():
+    floor = ["--disable_auto_compactions=1", "--write_buffer_size=1073741824"]
+    return [Row("RocksDB", "rocksdb"), Row("RocksDB, lowered", "rocksdb", LOWERED), Row("Pumice"),
+            Row("Pumice, lowered", flags=LOWERED), Row("Pumice, I/O lowered", flags=["--enable_io_prio"]),
+            Row("Pumice, lanes", flags=["--background_cpu_priority=low", "--background_io_priority=low"]),
+            Row("Pumice, no background work", flags=floor)]
+
+
+def priorities(options):
+    folder = pathlib.Path("/dev/shm/pumice-priorities")
+    shutil.rmtree(folder, ignore_errors=True)
+    full, used = folder / "full", folder / "used"
+    rows = [r for r in priority_rows() if not options.rows or r.name in options.rows.split(";")]
+
+    def run(row, database, flags):
+        words = [BINARY, "db_bench", f"--db={database}"] + PRIORITY_FLAGS + flags
+        words += row.flags + ([f"--engine={LIBRARY}"] if row.engine == "rocksdb" else [])
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    for engine in {row.engine for row in rows}:
+        run(Row("", engine), full / engine, ["--benchmarks=fillrandom,compact"])
+    print("| readers | row | mean | p50 | p99 | p99.9 | p99.99 | reads/s | written MB | stopped s | L0 at most |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for readers in map(int, options.readers.split(",")):
+        found = {row.name: [] for row in rows}
+        for turn in range(options.rounds):
+            for row in rows if turn % 2 == 0 else rows[::-1]:
+                shutil.rmtree(used, ignore_errors=True)
+                shutil.copytree(full / row.engine, used)
+                text = run(row, used, f"""--benchmarks=readwhilewriting,stats --use_existing_db=1 --reads=1000000000
+                    --threads={readers} --duration={options.duration} --histogram=1 --report_stalls
+                    --benchmark_write_rate_limit=20000000""".split())
+                share = percentiles(text, "Microseconds per read")
+                stop, _, _, l0, _ = stalls(text)
+                found[row.name].append([
+                    number(r"Average: ([\d.]+)", text), *(share.get(p, math.nan) for p in ("P50", "P99", "P99.9", "P99.99")),
+                    number(r"readwhilewriting.*?(\d+) ops/sec", text), number(r"ingest: ([0-9.]+) GB", text) * 1e3, stop, l0])
+        for row in rows:
+            columns = [statistics.median(column) for column in zip(*found[row.name])]
+            spread = [f"{statistics.median(c):,.1f} ({min(c):,.1f} to {max(c):,.1f})" for c in zip(*found[row.name])]
+            print(f"| {readers} | {row.name} | " + " | ".join(spread[:5]) + " | "
+                  + " | ".join(f"{c:,.0f}" for c in columns[5:7]) + f" | {columns[7]:.1f} | {columns[8]:.0f} |", flush=True)
+    shutil.rmtree(folder)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sine", "values", "mixed"])
+    parser.add_argument("what", choices=["sine", "values", "mixed", "peak", "priorities"])
     parser.add_argument("--device", type=int, default=107_000_000)
     parser.add_argument("--devices", type=int, default=3)
     parser.add_argument("--gigabytes", type=int, default=6)
@@ -217,10 +320,13 @@ def main():
     parser.add_argument("--sizes", default="512,4096,262144,1048576")
     parser.add_argument("--seconds", type=int, default=180)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--closed", type=int, default=120)
+    parser.add_argument("--readers", default="1,2,8")
+    parser.add_argument("--duration", type=int, default=8)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.time()
-    {"sine": sine, "values": values, "mixed": mixed}[options.what](options)
+    {"sine": sine, "values": values, "mixed": mixed, "peak": peak, "priorities": priorities}[options.what](options)
     print(f"{time.time() - began:.0f} s")
 
 

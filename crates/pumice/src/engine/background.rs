@@ -148,6 +148,9 @@ impl DbInner {
             self.poison(error);
         }
         let mut state = self.state.lock();
+        if let Err(error) = &worked {
+            state.manual.give_up(error); // What it had picked has no job any more.
+        }
         *count(&mut state) -= 1;
         // What nothing could be picked from waits for a running job, which looks again itself; what
         // was queued while this one still counted waits for nobody.
@@ -159,8 +162,8 @@ impl DbInner {
         self.delete_obsolete_files();
     }
 
-    /// Compactions that may run: all of the limit under pressure or on request, else one
-    /// (`spec/seed-features.md` 2.1).
+    /// Compactions that may run: all of the limit under pressure or on request, else one, as in
+    /// RocksDB.
     fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
         let pressed = |cf: &CfState| {
             if cf.plan.is_fifo() {

@@ -23,6 +23,7 @@ use crate::read::merge::{full_merge, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -43,7 +44,7 @@ enum Direction {
 }
 
 /// Bounds and limits of an iterator, taken from `ReadOptions`.
-pub(crate) struct IteratorLimits {
+pub(super) struct IteratorLimits {
     pub sequence: SequenceNumber,
     pub lower_bound: Option<Vec<u8>>,
     pub upper_bound: Option<Vec<u8>>,
@@ -53,13 +54,13 @@ pub(crate) struct IteratorLimits {
 
 /// A cursor over the keys of a column family. See the module head.
 pub struct DbIterator {
-    inner: MergingIterator<Source>,
+    pub(super) inner: MergingIterator<Source>,
     comparator: Comparator,
-    cf: Arc<CfData>,
-    limits: IteratorLimits,
+    pub(super) cf: Arc<CfData>,
+    pub(super) limits: IteratorLimits,
     /// Versions of one key stepped over before a seek replaces further steps.
     skips_max: u64,
-    range_dels: RangeDels,
+    pub(super) range_dels: RangeDels,
     place: Place,
     /// What `place` is on an entry of `inner`: `Inner` or `Measured`.
     shown: Place,
@@ -70,22 +71,26 @@ pub struct DbIterator {
     start_prefix: Vec<u8>,
     has_start_prefix: bool,
     /// Seeks of `inner` may leave out what has another prefix than their target.
-    scoped: bool,
+    pub(super) scoped: bool,
     operands: Vec<Vec<u8>>,
-    status: Result<()>,
-    _super_version: Arc<SuperVersion>,
+    pub(super) status: Result<()>,
+    /// What it reads is kept by it.
+    pub(super) super_version: Arc<SuperVersion>,
+    /// Of a tailing one.
+    pub(super) renewal: Option<Renewal>,
     _snapshot: Option<Snapshot>,
 }
 
 impl DbIterator {
+    /// A cursor over `view` between the bounds, the lower one first.
     pub(crate) fn new(
-        inner: MergingIterator<Source>,
+        view: View,
         cf: Arc<CfData>,
-        limits: IteratorLimits,
-        range_dels: RangeDels,
-        super_version: Arc<SuperVersion>,
+        (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
         snapshot: Option<Snapshot>,
     ) -> Self {
+        let View { inner, sequence, prefix, range_dels, super_version } = view;
+        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
         let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
         DbIterator {
             inner,
@@ -105,7 +110,8 @@ impl DbIterator {
             scoped: false,
             operands: Vec::new(),
             status: Ok(()),
-            _super_version: super_version,
+            super_version,
+            renewal: None,
             _snapshot: snapshot,
         }
     }
@@ -265,6 +271,9 @@ impl DbIterator {
         self.place = Place::Nowhere;
         self.direction = Direction::Forward;
         self.has_start_prefix = false;
+        if self.renewal.is_some() {
+            self.catch_up();
+        }
     }
 
     fn set_start_prefix(&mut self, target: &[u8]) {

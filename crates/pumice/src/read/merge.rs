@@ -1,6 +1,7 @@
 //! Turning stored entries into user values: merge resolution and value conversion.
 //!
-//! Pure functions. Rules: format spec sections 7.2 and 7.4.
+//! Pure functions. Rules: docs/format/values.md#merge-operands and
+//! docs/format/values.md#wide-columns.
 
 use pumice_base::coding::Decoder;
 use pumice_base::extension::MergeOperator;

@@ -199,7 +199,7 @@ impl Opener {
     }
 
     /// The properties. Where an ingested file's sequence number was overwritten in place the
-    /// checksum holds with those eight bytes zeroed (format spec section 2.9).
+    /// checksum holds with those eight bytes zeroed (docs/format/table.md#ingested-files).
     fn read_properties(&self) -> Result<TableProperties> {
         let handle = self.meta.properties.ok_or_else(|| {
             Error::corruption(format!("no properties block in {}", self.file.name()))

@@ -148,18 +148,19 @@ impl CompactionPick {
 
     /// Entries of all inputs; of a file whose properties nobody has read yet, by its size.
     pub fn input_entries(&self) -> u64 {
-        let (mut entries, mut bytes, mut unknown) = (0, 0, 0);
+        let (mut entries, mut bytes, mut unknown) = (0u64, 0u64, 0u64);
         for (_, file) in self.input_files() {
             match file.stats.get() {
                 Some(stats) => {
-                    entries += stats.num_entries;
-                    bytes += file.file_size;
+                    // A table of someone else's may claim any number.
+                    entries = entries.saturating_add(stats.num_entries);
+                    bytes = bytes.saturating_add(file.file_size);
                 }
-                None => unknown += file.file_size,
+                None => unknown = unknown.saturating_add(file.file_size),
             }
         }
         let entry_bytes = bytes.checked_div(entries).unwrap_or(ENTRY_BYTES_GUESSED);
-        entries + unknown / entry_bytes.max(1)
+        entries.saturating_add(unknown / entry_bytes.max(1))
     }
 
     /// Bytes of all inputs.

@@ -69,6 +69,9 @@ const LOOSE: f64 = 2.0;
 const HELD_BACK_SHARE: f64 = 0.7;
 /// Compactions that can wait keep at least this share of the device.
 const WAITING_SHARE_MIN: f64 = 0.1;
+/// And this many bytes a second, whatever the device is known to take: it is known only by what it
+/// was asked for, and a database at rest asks for next to nothing.
+const WAITING_RATE_MIN: f64 = 1024.0 * 1024.0;
 /// So much of the device is given away while nothing is owed, and all when the debt is full.
 const USED_SHARE: f64 = 0.9;
 /// What cannot wait writes so much: an average over about so many seconds.
@@ -369,7 +372,8 @@ impl Adaptive {
             |f: &FamilyInputs| if f.soft_bytes > 0.0 { f.debt_bytes / f.soft_bytes } else { 0.0 };
         let due = inputs.families.iter().map(soft).fold(WAITING_SHARE_MIN, f64::max);
         let for_reads = for_reads.map(|rate| rate.max(device_rate * due));
-        [left, for_reads].into_iter().flatten().reduce(f64::min)
+        let least = [left, for_reads].into_iter().flatten().reduce(f64::min);
+        least.map(|rate| rate.max(WAITING_RATE_MIN))
     }
 }
 

@@ -203,6 +203,27 @@ fn a_family_is_slowed_by_what_goes_to_it() {
     assert!(lowest > 100.0 * MB, "{lowest}");
 }
 
+/// A device that was asked for a few bytes a second is not known to take no more.
+#[pumice_test_macros::test]
+fn a_device_that_was_hardly_used_does_not_hold_compactions() {
+    let mut policy = Adaptive::default();
+    let mut inputs = Inputs { seconds: 0.1, device_rate: 500.0, ..Inputs::default() };
+    let job = Relief { stock: 2.0, total_entries: 1000.0, done_entries: 1.0, elapsed: 60.0 };
+    let mut sick = FamilyInputs { id: 1, memtable_bytes: 1000.0, ..FamilyInputs::default() };
+    (sick.l0_files, sick.l0_trigger, sick.l0_slowdown, sick.l0_stop) = (3.0, 2.0, 4.0, 4.0);
+    (sick.memtables_max, sick.l0_job) = (2.0, Some(job));
+    sick.compacts = true;
+    let mut limited = 0;
+    for _ in 0..300 {
+        inputs.totals.admitted += 5.0;
+        inputs.families = vec![sick];
+        let rate = policy.tick(&inputs).waiting_rate;
+        limited += usize::from(rate.is_some());
+        assert!(rate.is_none_or(|rate| rate >= WAITING_RATE_MIN), "{rate:?}");
+    }
+    assert!(limited > 0, "nothing was limited");
+}
+
 /// What is there at the start, or comes in one leap, costs the writes after it nothing.
 #[pumice_test_macros::test]
 fn debt_that_was_there_is_nobodys_cost() {

@@ -32,6 +32,8 @@ pub struct Flags {
     pub pipeline: u64,
     /// `-d`: bytes of a value.
     pub value_bytes: usize,
+    /// `--random-data`: values are drawn for each request.
+    pub random_data: bool,
     /// `-r`: so many keys; 0 for one.
     pub keys: u64,
     /// `-t`, unless there is a command.
@@ -62,6 +64,7 @@ impl Flags {
             requests: None,
             pipeline: 1,
             value_bytes: 3,
+            random_data: false,
             keys: 0,
             tests: vec!["set".to_string(), "get".to_string()],
             command: Vec::new(),
@@ -92,8 +95,12 @@ impl Flags {
                 Some((name, value)) if name.starts_with("--") => (name, Some(value.to_string())),
                 _ => (arg.as_str(), None),
             };
-            if name == "--csv" {
-                flags.csv = true;
+            match name {
+                "--csv" => flags.csv = true,
+                "--random-data" => flags.random_data = true,
+                _ => {}
+            }
+            if matches!(name, "--csv" | "--random-data") {
                 continue;
             }
             let value = given.or_else(|| rest.next().cloned());

@@ -163,6 +163,8 @@ struct Connection<'c> {
     common: &'c Common,
     stream: Stream,
     random: Rng,
+    /// What values are drawn from; apart, so that keys are the same with and without.
+    noise: Rng,
     out: Vec<u8>,
     input: Vec<u8>,
     filled: usize,
@@ -181,13 +183,14 @@ impl<'c> Connection<'c> {
             common,
             stream,
             random: Rng::new(seed),
+            noise: Rng::new(!seed),
             out: Vec::new(),
             input: vec![0; BUFFER_BYTES],
             filled: 0,
         };
         if let Some(password) = &load.password {
             let request = Request::of(&[b"AUTH".to_vec(), password.clone().into_bytes()]);
-            request.put(&mut connection.out, || 0);
+            request.put(&mut connection.out, &mut connection.noise, || 0);
             let mut refused = None;
             connection.exchange(1, |text| refused = Some(text))?;
             if let Some(text) = refused {
@@ -258,7 +261,7 @@ impl<'c> Connection<'c> {
     fn ask(&mut self, tally: &RefCell<Tally>, count: u64, arrival: u64) -> Result<(), String> {
         let common = self.common;
         for _ in 0..count {
-            common.load.request.put(&mut self.out, || match common.load.is_fill {
+            common.load.request.put(&mut self.out, &mut self.noise, || match common.load.is_fill {
                 true => common.next_key.fetch_add(1, Ordering::Relaxed),
                 false => drawn(&mut self.random, common.load.keys),
             });

@@ -39,7 +39,8 @@ USAGE: pumice resp_bench [FLAGS] [COMMAND ARGS...]
   -c N        connections [50]
   -n N        requests of each test [100000, or as many as --duration allows]
   -P N        requests that are sent together [1]
-  -d BYTES    length of a value [3]
+  -d BYTES    length of a value [3], which is all 'x'
+  --random-data     bytes of values are drawn for each request, so that nothing compresses them
   -r N        keys are drawn from so many; without, there is one
   -t TESTS    fill (each key of -r once), ping, set, get, incr, lpush, rpush, lpop, rpop, sadd,
               hset, spop, zadd, zpopmin, mset, mget (both of ten keys) [set,get]
@@ -91,7 +92,12 @@ fn bench(flags: &Flags) -> Result<(), String> {
         return measure(flags, &runtime, &name, Request::of(&words));
     }
     for test in &flags.tests {
-        measure(flags, &runtime, test, Request::of_test(test, flags.value_bytes)?)?;
+        let request = Request::of_test(test, flags.value_bytes)?;
+        let request = match flags.random_data {
+            true => request.with_random_data(flags.value_bytes),
+            false => request,
+        };
+        measure(flags, &runtime, test, request)?;
     }
     Ok(())
 }

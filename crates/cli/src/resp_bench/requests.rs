@@ -4,6 +4,8 @@
 //!
 //! Thread safety: a [`Request`] is shared; each connection has its own random numbers.
 
+use std::ops::Range;
+
 use pumice_base::random::Rng;
 
 /// What redis-benchmark replaces in a command.
@@ -21,6 +23,8 @@ pub struct Request {
     bytes: Vec<u8>,
     /// Where twelve digits go.
     holes: Vec<usize>,
+    /// Where values are, if they are drawn anew each time.
+    noise: Vec<Range<usize>>,
 }
 
 impl Request {
@@ -36,7 +40,16 @@ impl Request {
             bytes.extend_from_slice(word);
             bytes.extend_from_slice(b"\r\n");
         }
-        Request { bytes, holes }
+        Request { bytes, holes, noise: Vec::new() }
+    }
+
+    /// The same with values, which are its words of so many `x`, that are drawn for each request.
+    pub fn with_random_data(mut self, value_bytes: usize) -> Request {
+        let word = format!("\r\n{}\r\n", "x".repeat(value_bytes));
+        let found = self.bytes.windows(word.len()).enumerate();
+        let found = found.filter(|(_, bytes)| *bytes == word.as_bytes());
+        self.noise = found.map(|(at, _)| at + 2..at + 2 + value_bytes).collect();
+        self
     }
 
     /// The request of a test, with values of so many bytes.
@@ -67,10 +80,15 @@ impl Request {
         Ok(Request::of(&words))
     }
 
-    /// Puts it behind `into`, with numbers that `draw` gives.
-    pub fn put(&self, into: &mut Vec<u8>, mut draw: impl FnMut() -> u64) {
+    /// Puts it behind `into`, with numbers that `draw` gives and data from `noise`.
+    pub fn put(&self, into: &mut Vec<u8>, noise: &mut Rng, mut draw: impl FnMut() -> u64) {
         let start = into.len();
         into.extend_from_slice(&self.bytes);
+        for value in &self.noise {
+            for chunk in into[start + value.start..start + value.end].chunks_mut(8) {
+                chunk.copy_from_slice(&noise.next_u64().to_le_bytes()[..chunk.len()]);
+            }
+        }
         for hole in &self.holes {
             let mut number = draw();
             for digit in into[start + hole..][..HOLE.len()].iter_mut().rev() {
@@ -93,10 +111,30 @@ mod tests {
 
     // Plain #[test]: nothing here can wait.
     #[test]
+    fn random_data_are_other_data_each_time() {
+        let request = Request::of_test("set", 100).unwrap().with_random_data(100);
+        let (mut noise, mut bytes) = (Rng::new(1), Vec::new());
+        (0..2).for_each(|_| request.put(&mut bytes, &mut noise, || 7));
+        let (one, two) = bytes.split_at(bytes.len() / 2);
+        let head = b"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000007\r\n$100\r\n";
+        assert!(one.starts_with(head) && two.starts_with(head));
+        assert!(one.ends_with(b"\r\n") && one.len() == head.len() + 102);
+        let values = [one, two].map(|all| &all[head.len()..head.len() + 100]);
+        assert_ne!(values[0], values[1]);
+        assert!(values[0].iter().filter(|byte| **byte == b'x').count() < 10);
+        // Where there are no values nothing is drawn.
+        bytes.clear();
+        let get = Request::of_test("get", 100).unwrap().with_random_data(100);
+        get.put(&mut bytes, &mut noise, || 7);
+        assert_eq!(bytes, b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000007\r\n");
+    }
+
+    // Plain #[test]: nothing here can wait.
+    #[test]
     fn requests_have_numbers_in_their_keys() {
         let request = Request::of_test("mset", 3).unwrap();
         let (mut bytes, mut next) = (Vec::new(), 98);
-        request.put(&mut bytes, || {
+        request.put(&mut bytes, &mut Rng::new(1), || {
             next += 1;
             next
         });

@@ -35,6 +35,7 @@ pub fn open(
         ("write_buffer_size", settings.write_buffer_bytes.to_string()),
         ("compression", settings.compression.to_string()),
         ("max_background_jobs", settings.background_jobs.to_string()),
+        ("use_direct_reads", settings.direct_reads.to_string()),
     ] {
         options.set(name, &value).map_err(text)?;
     }

@@ -22,6 +22,7 @@ use super::budget;
 use super::coroutine::{Fiber, Ran};
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
+use super::linger::Lingerers;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::{Body, Name, Slot};
@@ -94,6 +95,7 @@ pub(crate) struct Loop {
 /// What only the loop's thread touches.
 struct Own {
     queue: Queue,
+    lingerers: Lingerers,
     timers: RefCell<Timers>,
     stacks: RefCell<StackPool>,
     /// New fibers for which there is no stack at all, not even the reserve.
@@ -144,6 +146,7 @@ impl Loop {
             running: AtomicPtr::new(std::ptr::null_mut()),
             own: Own {
                 queue: Queue::new(),
+                lingerers: Lingerers::new(),
                 timers: RefCell::default(),
                 stacks: RefCell::new(StackPool::new()),
                 stackless: Queue::new(),
@@ -306,11 +309,12 @@ impl Loop {
             self.inbox.take(|task| self.own.queue.push(task));
             self.expire_timers();
             self.run_some();
-            if !self.own.queue.is_empty() {
-                if reactor.should_poll() {
-                    reactor.poll(Wait::No);
-                    self.publish(&reactor);
-                }
+            let is_busy = !self.own.queue.is_empty();
+            if (is_busy || !self.own.lingerers.is_empty()) && reactor.should_poll() {
+                reactor.poll(Wait::No);
+                self.publish(&reactor);
+            }
+            if self.end_lingering() || is_busy {
                 continue;
             }
             if done() {
@@ -332,6 +336,30 @@ impl Loop {
             }
         }
         RUNNING.set(outer);
+    }
+
+    /// Lets those run that linger, if their time has come or nobody else can. Whether there is
+    /// somebody to run.
+    #[inline]
+    fn end_lingering(&self) -> bool {
+        let Own { queue, lingerers, .. } = &self.own;
+        if !lingerers.is_empty() {
+            self.inbox.take(|task| queue.push(task));
+            if queue.is_empty() || lingerers.are_due() {
+                lingerers.take(|task| queue.push(task));
+            }
+        }
+        !queue.is_empty()
+    }
+
+    /// The running fiber waits until the loop has nothing else to do, at most so long.
+    pub(crate) fn linger(&self, nanos: u64) {
+        let Some((task, _)) = task::current_fiber() else { return };
+        if std::thread::panicking() {
+            return;
+        }
+        self.own.lingerers.push(task, time::monotonic_nanos().saturating_add(nanos));
+        Slot::of(task).exit.suspend();
     }
 
     /// Gives back stacks that nobody needs; when to come again.

@@ -19,6 +19,7 @@ mod here;
 mod inbox;
 pub(crate) mod kick;
 mod lent;
+mod linger;
 mod offload;
 mod overflow;
 mod runtime;
@@ -54,6 +55,25 @@ pub fn maybe_yield() {
             None => crate::sim::point(),
         }
     }
+}
+
+/// Suspends the calling fiber until its loop would sleep, at most so many nanoseconds: other fibers
+/// run first, those included whose input or output completes meanwhile. For who is about to do
+/// something once for many. Nothing on a thread; in a simulation others may run.
+pub fn linger(nanos: u64) {
+    if is_fiber() {
+        match here::current_loop() {
+            Some(own) => own.linger(nanos),
+            None => crate::sim::point(),
+        }
+    }
+}
+
+/// Which of its runtime's loops runs the calling fiber, for its whole life; 0 on a thread and in a
+/// simulation. For what is kept apart by loop.
+#[inline]
+pub fn loop_index() -> usize {
+    here::current_loop().map_or(0, event_loop::Loop::index)
 }
 
 /// Whether the caller is the only fiber of its loop.

@@ -5,6 +5,7 @@ mod futures;
 mod kernels;
 mod lent;
 mod limits;
+mod lingering;
 mod refused;
 mod stacks;
 mod waiting;

@@ -14,6 +14,7 @@ use crate::engine::error_handler::Reason;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::{DbInner, DbState};
 use crate::options::requests::{FlushOptions, WaitForCompactOptions};
+use crate::stats::Ticker;
 use crate::stats::listener::FlushReason;
 
 /// Waiters look again this often even if nobody woke them.
@@ -148,6 +149,7 @@ impl DbInner {
     /// Makes the log durable. Writers that do not sync go on meanwhile.
     fn sync_wal(&self) -> Result<()> {
         let Some(sync) = self.wal_at_rest().begin_sync()? else { return Ok(()) };
+        self.tick(Ticker::WalFileSynced, 1);
         let result = sync.run();
         self.wal.lock().end_sync(&sync, &result);
         self.wal_synced.notify_all();

@@ -5,9 +5,11 @@
 //! so two writers cannot wait for each other. Readers take none: one read of the engine is atomic,
 //! and who needs several has a snapshot.
 //!
+//! A lock is a number of the table, so that whoever writes for others can give theirs back.
+//!
 //! Thread safety: may be shared. Locking suspends.
 
-use pumice_port::sync::{Mutex, MutexGuard};
+use pumice_port::sync::Semaphore;
 
 /// Locks that all keys share, as a power of two: 1.5 MiB. A writer holds its lock while its group
 /// is logged, and whoever meets it there waits for another group; of a thousand writers at a time
@@ -15,28 +17,29 @@ use pumice_port::sync::{Mutex, MutexGuard};
 const LOCK_BITS: u32 = 16;
 
 /// See the module's head.
-pub struct KeyLocks(Vec<Mutex<()>>);
+pub struct KeyLocks(Vec<Semaphore>);
 
 /// Locks that are held until it is dropped.
 #[must_use = "dropping it unlocks"]
 pub struct Held<'a> {
-    #[expect(dead_code, reason = "kept for its destructor")]
-    first: Option<MutexGuard<'a, ()>>,
-    #[expect(dead_code, reason = "kept for its destructor")]
-    rest: Vec<MutexGuard<'a, ()>>,
+    locks: &'a KeyLocks,
+    first: Option<usize>,
+    rest: Vec<usize>,
 }
 
 impl Default for KeyLocks {
     /// All free.
     fn default() -> KeyLocks {
-        KeyLocks((0..1 << LOCK_BITS).map(|_| Mutex::new(())).collect())
+        KeyLocks((0..1 << LOCK_BITS).map(|_| Semaphore::new(1)).collect())
     }
 }
 
 impl KeyLocks {
     /// Locks one key.
     pub fn one(&self, key: &[u8]) -> Held<'_> {
-        Held { first: Some(self.0[number(key)].lock()), rest: Vec::new() }
+        let number = number(key);
+        self.0[number].acquire(1);
+        Held { locks: self, first: Some(number), rest: Vec::new() }
     }
 
     /// Locks these keys.
@@ -44,12 +47,40 @@ impl KeyLocks {
         let mut numbers: Vec<usize> = keys.map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        Held { first: None, rest: numbers.into_iter().map(|n| self.0[n].lock()).collect() }
+        self.take(numbers)
     }
 
     /// Locks every key.
     pub fn all(&self) -> Held<'_> {
-        Held { first: None, rest: self.0.iter().map(Mutex::lock).collect() }
+        self.take((0..self.0.len()).collect())
+    }
+
+    fn take(&self, rest: Vec<usize>) -> Held<'_> {
+        rest.iter().for_each(|&number| self.0[number].acquire(1));
+        Held { locks: self, first: None, rest }
+    }
+
+    /// Gives a lock back that [`Held::into_one`] has given out.
+    pub(super) fn release(&self, number: usize) {
+        self.0[number].release(1);
+    }
+}
+
+impl Held<'_> {
+    /// It is the lock of one key.
+    pub(super) fn is_one(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// The number of that lock, which stays locked until [`KeyLocks::release`].
+    pub(super) fn into_one(mut self) -> Option<usize> {
+        self.first.take()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.first.iter().chain(&self.rest).for_each(|&number| self.locks.release(number));
     }
 }
 

@@ -6,9 +6,11 @@
 //! | `slot` | hash slots |
 //! | `engine` | what keeps the bytes |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
+//! | `writes` | what a transaction is going to write |
 //! | `walk` | ranges, as a transaction sees them |
 //! | `databases` | what the numbers of SELECT mean |
 //! | `locks` | who may change a key |
+//! | `group` | writes of many commands as one batch |
 //! | `expiry` | keys whose time is over |
 //! | `scan` | walks over all keys, in steps that a client holds a number for |
 //! | `glob` | patterns |
@@ -21,12 +23,14 @@ pub mod encoding;
 pub mod engine;
 mod expiry;
 pub mod glob;
+mod group;
 pub mod locks;
 pub mod scan;
 pub mod slot;
 mod sync;
 pub mod txn;
 pub mod walk;
+mod writes;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,6 +43,7 @@ use databases::{Databases, Map};
 use encoding::{Place, SYSTEM, place};
 use engine::{Engine, Foreign, Reads};
 use expiry::{ExpiredKeys, ExpiryFilter};
+pub use group::Written;
 use locks::KeyLocks;
 use txn::{Event, Txn};
 
@@ -103,6 +108,7 @@ pub struct Keyspace {
     /// Keys of each stored database.
     counts: Vec<AtomicI64>,
     generations: Mutex<Generations>,
+    groups: group::Groups,
     syncs: sync::Syncs,
     /// Places of walks under way.
     pub places: scan::Places,
@@ -150,6 +156,7 @@ impl Keyspace {
             engine,
             locks: KeyLocks::default(),
             expired,
+            groups: group::Groups::default(),
             syncs: sync::Syncs::default(),
             places: scan::Places::default(),
         };
@@ -244,7 +251,16 @@ impl Keyspace {
     /// # Errors
     /// Of the log's device.
     pub fn sync(&self) -> Outcome<()> {
-        self.syncs.run(|| self.writes(), || self.engine.sync_wal())
+        self.sync_upto(self.writes())
+    }
+
+    /// Everything is durable that could be read when [`Keyspace::writes`] was that number. Suspends
+    /// unless it already is.
+    ///
+    /// # Errors
+    /// Of the log's device.
+    pub fn sync_upto(&self, number: u64) -> Outcome<()> {
+        self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
 
     /// Deletes up to `keys_max` keys that were seen to be over, and hands what happened to `tell`

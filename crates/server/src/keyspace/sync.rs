@@ -8,6 +8,10 @@
 //! A failed sync is the failure of everybody it would have covered; the engine remembers it, and
 //! the next sync fails, too.
 //!
+//! Who syncs first lets those run who are about to write: each sync is a wait for everybody who
+//! writes after it has begun. On a fiber that ends when its loop has nothing else to do, or after
+//! [`LINGER_NANOS`].
+//!
 //! Who is covered goes on without the lock: a sync of a thousand writes wakes a thousand tasks, and
 //! each would hand it to the next.
 //!
@@ -18,10 +22,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pumice_port::fiber;
 use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
 
 use super::Outcome;
+
+/// A busy loop may never have nothing else to do.
+const LINGER_NANOS: u64 = 4_000_000;
 
 static SYNC: WaitReason = WaitReason("sync of the log");
 
@@ -45,16 +53,16 @@ pub struct Syncs {
 }
 
 impl Syncs {
-    /// Returns when everything is durable that `written` counts now.
+    /// Returns when everything is durable that `written` counted when it was `mine`.
     ///
     /// # Errors
     /// Of `sync`.
     pub fn run(
         &self,
+        mine: u64,
         written: impl Fn() -> u64,
         sync: impl FnOnce() -> pumice::Result<()>,
     ) -> Outcome<()> {
-        let mine = written();
         while !self.is_covered(mine) {
             let mut state = self.state.lock();
             if self.is_covered(mine) {
@@ -92,6 +100,7 @@ impl Syncs {
         sync: impl FnOnce() -> pumice::Result<()>,
     ) -> Outcome<()> {
         let running = Running(self);
+        fiber::linger(LINGER_NANOS);
         // Those who arrive meanwhile have written before this point are covered, too.
         let upto = written();
         let result = sync();
@@ -131,10 +140,10 @@ mod tests {
     #[pumice_test_macros::test]
     fn a_sync_that_panics_holds_nobody_up() {
         let syncs = Syncs::default();
-        let panics = || syncs.run(|| 1, || std::panic::panic_any("planted"));
+        let panics = || syncs.run(1, || 1, || std::panic::panic_any("planted"));
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert!(!syncs.state.lock().is_running);
-        syncs.run(|| 1, || Ok(())).unwrap();
+        syncs.run(1, || 1, || Ok(())).unwrap();
         assert!(syncs.is_covered(1));
     }
 }

@@ -13,7 +13,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use pumice::{WriteBatch, WriteOptions};
@@ -21,6 +20,7 @@ use pumice::{WriteBatch, WriteOptions};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
 use super::engine::{Reads, Stored};
+use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
 
 /// Elements that are deleted one by one; more are deleted as a range.
@@ -64,11 +64,6 @@ impl Found {
     }
 }
 
-/// Bytes of a write.
-fn bytes_of(key: &[u8], value: &Option<Vec<u8>>) -> usize {
-    key.len() + value.as_ref().map_or(0, Vec::len)
-}
-
 /// See the module's head.
 pub struct Txn<'k> {
     keyspace: &'k Keyspace,
@@ -83,7 +78,7 @@ pub struct Txn<'k> {
     pub now: u64,
     pub(super) reads: Reads,
     may_write: bool,
-    pub(super) writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub(super) writes: Writes,
     /// Ranges by their first key: its end. They do not overlap.
     pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
     events: Vec<Event>,
@@ -109,7 +104,7 @@ impl<'k> Txn<'k> {
             now,
             reads: Reads::default(),
             may_write: false,
-            writes: BTreeMap::new(),
+            writes: Writes::default(),
             cleared: BTreeMap::new(),
             events: Vec::new(),
             counted: Vec::new(),
@@ -294,24 +289,19 @@ impl<'k> Txn<'k> {
         if self.is_too_large {
             return;
         }
-        let bytes = bytes_of(&key, &value);
-        let entry = self.writes.entry(key);
-        if let Entry::Occupied(old) = &entry {
-            self.bytes -= bytes_of(old.key(), old.get());
-        }
-        self.bytes = self.bytes.saturating_add(bytes);
+        let old = self.writes.get(&key).map_or(0, |old| bytes_of(&key, old));
+        self.bytes = (self.bytes - old).saturating_add(bytes_of(&key, &value));
         // What is too much is not kept, as it will not be written.
         self.is_too_large |= self.bytes > self.bytes_max;
         if !self.is_too_large {
-            entry.insert_entry(value);
+            self.writes.insert(key, value);
         }
     }
 
     /// Deletes all engine keys from `first` up to `end`.
     pub fn clear(&mut self, first: Vec<u8>, end: Vec<u8>) {
         debug_assert!(self.may_write && first < end, "a range that is written");
-        let inside = (Bound::Included(first.clone()), Bound::Excluded(end.clone()));
-        let gone: Vec<_> = self.writes.range(inside).map(|(key, _)| key.clone()).collect();
+        let gone: Vec<_> = self.writes.range(&first, &end).map(|(key, _)| key.clone()).collect();
         for key in gone {
             if let Some(value) = self.writes.remove(&key) {
                 self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
@@ -516,6 +506,35 @@ impl<'k> Txn<'k> {
         self.has_swapped = false;
     }
 
+    /// It writes something, and no more than so many bytes: keys one by one, and nothing else.
+    pub(super) fn is_small(&self, bytes_max: usize) -> bool {
+        let is_plain = self.cleared.is_empty() && !self.has_swapped && !self.is_too_large;
+        is_plain && !self.writes.is_empty() && self.bytes <= bytes_max
+    }
+
+    /// Gives what it would write, count and tell to who does that for others.
+    pub(super) fn give(
+        &mut self,
+        batch: &mut WriteBatch,
+        counted: &mut Vec<(u8, i64)>,
+        events: &mut Vec<Event>,
+    ) {
+        self.fill(batch);
+        counted.append(&mut self.counted);
+        events.append(&mut self.events);
+        self.forget();
+    }
+
+    fn fill(&self, batch: &mut WriteBatch) {
+        self.cleared.iter().for_each(|(first, end)| batch.delete_range(first, end));
+        for (key, value) in self.writes.iter() {
+            match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            }
+        }
+    }
+
     /// Writes everything at once. Returns what happened to which keys, and whether anything was
     /// written. Suspends.
     ///
@@ -526,19 +545,9 @@ impl<'k> Txn<'k> {
             return Err(Failure::TOO_LARGE);
         }
         if !self.is_clean() {
-            let bytes: usize = self
-                .writes
-                .iter()
-                .map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len) + 12)
-                .sum();
+            let bytes: usize = self.writes.iter().map(|(k, v)| bytes_of(k, v) + 12).sum();
             let mut batch = WriteBatch::with_capacity(bytes + 32);
-            self.cleared.iter().for_each(|(first, end)| batch.delete_range(first, end));
-            for (key, value) in &self.writes {
-                match value {
-                    Some(value) => batch.put(key, value),
-                    None => batch.delete(key),
-                }
-            }
+            self.fill(&mut batch);
             let keyspace = self.keyspace;
             let mut write = || keyspace.engine.write(&WriteOptions::default(), &mut batch);
             match &self.map {

@@ -2,12 +2,9 @@
 //!
 //! Thread safety: belongs to its task. Suspends.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
-use std::ops::Bound;
-
 use super::engine::Cursor;
 use super::txn::Txn;
+use super::writes::{Part, Writes};
 use super::{Failure, Outcome};
 
 impl Txn<'_> {
@@ -131,20 +128,14 @@ pub enum Flow {
 
 /// The overlay's part of a walk.
 struct Own<'t> {
-    rest: Range<'t, Vec<u8>, Option<Vec<u8>>>,
+    rest: Part<'t>,
     backwards: bool,
     next: Option<(&'t [u8], Option<&'t [u8]>)>,
 }
 
 impl<'t> Own<'t> {
-    fn new(
-        writes: &'t BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-        first: &[u8],
-        end: &[u8],
-        backwards: bool,
-    ) -> Own<'t> {
-        let inside = (Bound::Included(first), Bound::Excluded(end));
-        let mut own = Own { rest: writes.range::<[u8], _>(inside), backwards, next: None };
+    fn new(writes: &'t Writes, first: &[u8], end: &[u8], backwards: bool) -> Own<'t> {
+        let mut own = Own { rest: writes.range(first, end), backwards, next: None };
         own.advance();
         own
     }

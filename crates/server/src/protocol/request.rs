@@ -221,6 +221,11 @@ impl Parser {
         }
     }
 
+    /// Nothing has come behind the command that [`Parser::parse`] found, of so many bytes.
+    pub fn is_all(&self, input_bytes: usize) -> bool {
+        self.at == input_bytes
+    }
+
     /// The command has been dealt with.
     pub fn next(&mut self) {
         self.begun = self.at;

@@ -127,6 +127,8 @@ struct Connection<'s> {
     replies_max: usize,
     /// Bytes of replies that may leave: what they speak of is as durable as it was promised.
     ready: usize,
+    /// What they speak of is durable once so much is, as [`Keyspace::writes`] counts.
+    upto: u64,
     /// The parser's next command is whole.
     is_parsed: bool,
     /// When it connected, and when the first byte of the request came that is not whole.
@@ -174,6 +176,7 @@ fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut
         replies: 0,
         replies_max: usize::MAX,
         ready: 0,
+        upto: 0,
         is_parsed: false,
         began_nanos: time::now_nanos(),
         request_nanos: None,
@@ -406,7 +409,12 @@ impl Connection<'_> {
             if self.is_parsed {
                 return Pause::Flush;
             }
+            self.session.is_last = parser.is_all(bytes.len());
             execute(shared, &mut self.session, &mut self.out, &args, now);
+            self.upto = match self.session.written.take() {
+                Some(written) => self.upto.max(written.upto),
+                None => shared.keyspace.writes(),
+            };
             if self.session.waiter.is_some() {
                 return Pause::Wait;
             }
@@ -442,10 +450,12 @@ impl Connection<'_> {
                 None => {
                     let now = time::wall_micros() / 1000;
                     let (session, out) = (&mut self.session, &mut self.out);
+                    session.is_last = false;
                     self.server.on_worker(|| execute(shared, session, out, args, now));
                 }
             }
         }
+        self.upto = shared.keyspace.writes();
         if is_over {
             // It was served before it went, and may still read.
             self.flush();
@@ -493,7 +503,7 @@ impl Connection<'_> {
         let shared = &self.server.shared;
         if self.out.len() > self.ready
             && shared.hot.syncs_always.load(Ordering::Acquire)
-            && let Err(failure) = shared.keyspace.sync()
+            && let Err(failure) = shared.keyspace.sync_upto(self.upto)
         {
             // None of these replies is true.
             self.out.clear();

@@ -28,7 +28,7 @@ use crate::commands::{
 };
 use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
-use crate::keyspace::txn::Txn;
+use crate::keyspace::txn::{Event, Txn};
 use crate::keyspace::{Failure, Keyspace, Outcome};
 use crate::protocol::Reply;
 use crate::session::slowlog::Measured;
@@ -85,6 +85,7 @@ fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
     let began = time::now_micros();
     Stats::add(&shared.stats.commands, 1);
+    session.written = None;
     session.client.active_millis.store(now, Ordering::Relaxed);
     let checked = match commands::find(args[0]) {
         // The usual case needs no text.
@@ -176,20 +177,19 @@ fn locks<'k>(shared: &'k Shared, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> 
     match row.access {
         Access::Glance | Access::View => None,
         Access::WriteAll => Some(locks.all()),
-        Access::Write if !shared.waiters.is_empty() => {
-            Some(with_targets(shared, row.keys_of(args)))
-        }
         Access::Write | Access::WriteOneMoment => {
-            let held = if row.keys == commands::Keys::Range(1, 1, 1) {
-                locks.one(args[1])
-            } else {
-                locks.many(row.keys_of(args).into_iter())
-            };
-            if shared.waiters.is_empty() {
-                return Some(held);
+            if row.keys == commands::Keys::Range(1, 1, 1) {
+                let held = locks.one(args[1]);
+                // Under the lock nobody can begin to wait for it.
+                if !shared.waiters.any_for(args[1]) {
+                    return Some(held);
+                }
+            } else if shared.waiters.is_empty() {
+                let held = locks.many(row.keys_of(args).into_iter());
+                if shared.waiters.is_empty() {
+                    return Some(held);
+                }
             }
-            // Somebody has begun to wait since.
-            drop(held);
             Some(with_targets(shared, row.keys_of(args)))
         }
     }
@@ -226,11 +226,12 @@ fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
 
 /// A command that began then has been carried out.
 fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began: u64, now: u64) {
+    let ended = session.written.map(|written| written.micros);
     let command = Measured {
         args,
         is_fast: row.is(FAST),
         is_logged: !row.is(SKIP_SLOWLOG),
-        micros: time::now_micros().saturating_sub(began),
+        micros: ended.unwrap_or_else(time::now_micros).saturating_sub(began),
         seconds: now / 1000,
     };
     let client = &session.client;
@@ -261,7 +262,7 @@ fn single(
 ) {
     let mark = out.len();
     let keyspace = &shared.keyspace;
-    let held = locks(shared, row, args);
+    let mut held = locks(shared, row, args);
     let version = keyspace.databases_version();
     let mut run = |access, out: &mut Reply| {
         begin(keyspace, access, session.db, now).and_then(|mut txn| {
@@ -270,7 +271,7 @@ fn single(
             if out.is_full() {
                 return Err(Failure::TOO_LARGE);
             }
-            finish(shared, session, &mut txn)
+            finish(shared, session, &mut txn, &mut held)
         })
     };
     let mut result = run(row.access, out);
@@ -293,20 +294,41 @@ fn single(
     }
 }
 
-/// Serves who waits for what was written, writes, and tells who wants to know. Under the locks.
-fn finish(shared: &Shared, session: &mut Session, txn: &mut Txn<'_>) -> Outcome<()> {
+/// Serves who waits for what was written, writes, and tells who wants to know. Under the locks;
+/// they may be given back.
+fn finish(
+    shared: &Shared,
+    session: &mut Session,
+    txn: &mut Txn<'_>,
+    held: &mut Option<Held<'_>>,
+) -> Outcome<()> {
+    // Who has the lock of one key serves nobody, see `locks`; who is going to wait for keys keeps
+    // their locks until that is known.
+    if session.is_last && session.wish.is_none() {
+        let durable = shared.hot.syncs_always.load(Ordering::Acquire);
+        let tell = |events: &[Event]| tell(shared, events);
+        session.written = shared.keyspace.write_together(txn, held, durable, tell)?;
+        if session.written.is_some() {
+            return Ok(());
+        }
+    }
     let mut served = Served::default();
     if txn.may_write() && !shared.waiters.is_empty() {
         serve_waiters(shared, session, txn, &mut served)?;
     }
     let events = txn.commit()?;
     served.tell(&shared.waiters);
+    tell(shared, &events);
+    Ok(())
+}
+
+/// Tells who wants to know what happened to keys.
+fn tell(shared: &Shared, events: &[Event]) {
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
         Stats::add(&shared.stats.expired, expired as u64);
-        shared.tell(&events);
+        shared.tell(events);
     }
-    Ok(())
 }
 
 /// Gives what was written to those who wait for it, the longest first. What that writes may serve
@@ -437,7 +459,8 @@ fn exec_all(
             return Err(failure);
         }
     }
-    let finished = finish(shared, session, &mut txn);
+    let mut held = Some(held);
+    let finished = finish(shared, session, &mut txn, &mut held);
     if finished.is_err() {
         set_database(session, db);
     }

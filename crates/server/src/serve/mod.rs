@@ -89,6 +89,8 @@ pub struct EngineSettings {
     pub background_jobs: u32,
     /// Bits of a bloom filter for each key.
     pub filter_bits: u32,
+    /// Tables are read past the system's cache.
+    pub direct_reads: bool,
 }
 
 /// Opens the foreign engine whose library lies at a path.
@@ -116,6 +118,7 @@ impl EngineSettings {
             compression: "kLZ4Compression",
             background_jobs: 4,
             filter_bits: 10,
+            direct_reads: config.get("direct-reads") == "yes",
         }
     }
 
@@ -126,6 +129,7 @@ impl EngineSettings {
             ("write_buffer_size", self.write_buffer_bytes.to_string()),
             ("compression", self.compression.to_string()),
             ("max_background_jobs", self.background_jobs.to_string()),
+            ("use_direct_reads", self.direct_reads.to_string()),
         ] {
             options.set(name, &value).map_err(|error| format!("{name}: {error}"))?;
         }

@@ -103,6 +103,12 @@ pub const SETTINGS: &[Setting] = &[
     fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
     fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
     fixed(
+        "direct-reads",
+        Form::YesNo,
+        "no",
+        "Read table files past the system's cache, so that cache-bytes is all that is cached.",
+    ),
+    fixed(
         "engine",
         Form::Text,
         "",

@@ -27,8 +27,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::keyspace::Keyspace;
 use crate::keyspace::txn::Event;
+use crate::keyspace::{Keyspace, Written};
 use acl::Acl;
 use acl::user::User;
 use clients::{Client, Clients};
@@ -76,6 +76,10 @@ pub struct Session {
     pub waiter: Option<Arc<waiters::Waiter>>,
     /// To be closed after its replies are sent.
     pub closes: bool,
+    /// The command is the last that has come: what it writes may be written with others' writes.
+    pub is_last: bool,
+    /// What the command has written, if it was.
+    pub written: Option<Written>,
     random: u64,
 }
 
@@ -99,6 +103,8 @@ impl Session {
             wish: None,
             waiter: None,
             closes: false,
+            is_last: false,
+            written: None,
         }
     }
 

@@ -199,6 +199,10 @@ impl Waiters {
         }
         self.waiting.fetch_sub(usize::from(was_there), Ordering::SeqCst);
     }
+    /// Somebody waits for a key of this name, in whichever database.
+    pub fn any_for(&self, key: &[u8]) -> bool {
+        !self.is_empty() && self.by_key.lock().contains_key(key)
+    }
     /// Who waits for a key of this name, in whichever database; the longest first.
     pub fn of(&self, key: &[u8]) -> Vec<Arc<Waiter>> {
         let by_key = self.by_key.lock();

@@ -4,6 +4,7 @@ mod acl;
 mod blocking;
 mod connections;
 mod durable;
+mod groups;
 mod isolation;
 mod limits;
 mod metrics;
@@ -117,6 +118,7 @@ impl Quiet {
     /// The reply to a command.
     pub fn ask<A: AsRef<[u8]>>(&self, client: &mut Client, args: &[A]) -> Vec<u8> {
         let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+        client.session.is_last = true;
         execute(&self.shared, &mut client.session, &mut client.out, &args, self.now);
         let reply = client.out.bytes().to_vec();
         client.out.clear();

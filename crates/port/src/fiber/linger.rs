@@ -1,0 +1,53 @@
+//! Fibers that wait until their loop has nothing else to do: what they will do serves more when
+//! those have come as far who are on their way.
+//!
+//! | the loop | lets them run |
+//! |---|---|
+//! | has runnable fibers, or completions to look at | when the first of them has waited long enough |
+//! | would sleep | at once |
+//!
+//! Thread safety: none; belongs to its loop. A fiber in here is runnable as far as anybody else
+//! knows, so who unparks it leaves a notification.
+
+use super::inbox::Queue;
+use crate::task::Task;
+use crate::time;
+use std::cell::Cell;
+
+/// See the head of this file.
+pub(super) struct Lingerers {
+    queue: Queue,
+    /// When the first of them has waited long enough.
+    until: Cell<u64>,
+}
+
+impl Lingerers {
+    pub(super) fn new() -> Lingerers {
+        Lingerers { queue: Queue::new(), until: Cell::new(u64::MAX) }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The running fiber is going to suspend, until then at most.
+    pub(super) fn push(&self, task: &'static Task, until: u64) {
+        self.queue.push(task);
+        self.until.set(self.until.get().min(until));
+    }
+
+    /// One of them has waited long enough.
+    #[inline]
+    pub(super) fn are_due(&self) -> bool {
+        !self.is_empty() && time::monotonic_nanos() >= self.until.get()
+    }
+
+    /// Gives all of them to `run`, in the order in which they came.
+    pub(super) fn take(&self, mut run: impl FnMut(&'static Task)) {
+        while let Some(task) = self.queue.pop() {
+            run(task);
+        }
+        self.until.set(u64::MAX);
+    }
+}

@@ -3,7 +3,7 @@
 //!
 //! | the loop | lets them run |
 //! |---|---|
-//! | has runnable fibers, or completions to look at | when the first of them has waited long enough |
+//! | has runnable fibers, or completions to look at | when the first has waited long enough |
 //! | would sleep | at once |
 //!
 //! Thread safety: none; belongs to its loop. A fiber in here is runnable as far as anybody else

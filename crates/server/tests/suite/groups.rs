@@ -1,6 +1,4 @@
 //! Writes of a turn, which are one batch.
-//!
-//! Plain #[test]: each has loops of its own, whose turns are what it is about.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,6 +63,7 @@ fn set(keyspace: &Keyspace, key: &str, durable: bool, tell: impl Fn()) -> Outcom
     written
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn commands_of_a_turn_share_a_batch() {
     let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
@@ -83,6 +82,7 @@ fn commands_of_a_turn_share_a_batch() {
     server.shared.keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn a_batch_that_fails_is_the_failure_of_all_in_it() {
     let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
@@ -104,6 +104,7 @@ fn a_batch_that_fails_is_the_failure_of_all_in_it() {
     server.shared.keyspace.engine().close().ok();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn watchers_learn_of_what_others_write_for_a_client() {
     let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
@@ -116,6 +117,7 @@ fn watchers_learn_of_what_others_write_for_a_client() {
     server.shared.keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn a_group_has_bounds() {
     let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
@@ -149,6 +151,7 @@ fn a_group_has_bounds() {
     server.shared.keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn a_loop_waits_for_no_other_loops_turn() {
     let fs = Arc::new(MemFs::new(1));
@@ -178,6 +181,7 @@ fn a_loop_waits_for_no_other_loops_turn() {
     server.shared.keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn who_wants_to_wait_for_a_key_of_a_group_finds_what_it_wrote() {
     let fs = Arc::new(MemFs::new(1));
@@ -212,6 +216,7 @@ fn who_wants_to_wait_for_a_key_of_a_group_finds_what_it_wrote() {
     server.shared.keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn a_panic_of_the_leader_holds_nobody_up() {
     let fs = Arc::new(MemFs::new(1));
@@ -236,6 +241,7 @@ fn a_panic_of_the_leader_holds_nobody_up() {
     keyspace.close().unwrap();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn what_a_group_has_written_is_durable_for_each_in_it() {
     let fs = Arc::new(MemFs::new(1));
@@ -276,6 +282,7 @@ fn what_a_group_has_written_is_durable_for_each_in_it() {
     keyspace.close().ok();
 }
 
+// Plain #[test]: it has loops of its own.
 #[test]
 fn clients_that_go_leave_their_writes_and_no_lock() {
     let scratch = Scratch::new("groups-gone");

@@ -228,6 +228,46 @@ fn files_are_listed_alike() {
     assert_eq!(ours(&our_dir, "--db=d scan", ""), left);
 }
 
+/// The files that are due for a compaction are counted as they were, and compacted once.
+#[pumice_test_macros::test]
+fn a_change_of_style_begins_with_the_files_that_are_there() {
+    let Some((root, our_dir, their_dir)) = scratch("style") else { return };
+    let mut options = pumice::Options::default();
+    options.db.create_if_missing = true;
+    options.cf.disable_auto_compactions = true;
+    options.cf.table_factory.format_version = 5;
+    let db = pumice::Db::open(&options, root.0.join("made")).unwrap();
+    for n in 0..8 {
+        db.put("a", n.to_string()).unwrap();
+        db.put(n.to_string(), "b").unwrap();
+        db.flush().unwrap();
+    }
+    db.pause_background_work();
+    let automatic = [("disable_auto_compactions", "false")];
+    db.set_options(db.default_column_family(), &automatic).unwrap();
+    db.close().unwrap();
+    copy(&root.0, &our_dir);
+    copy(&root.0, &their_dir);
+    let words = "--db=d change_compaction_style --old_compaction_style=0 --new_compaction_style=1";
+    let said = ours(&our_dir, words, "");
+    let log = std::fs::read_to_string(our_dir.join("d/LOG")).unwrap();
+    let compactions: Vec<&str> =
+        log.lines().filter(|line| line.contains("\"compaction_started\"")).collect();
+    assert!(!compactions.is_empty());
+    for line in compactions {
+        assert!(line.contains("\"compaction_reason\": \"ManualCompaction\""), "{line}");
+    }
+    assert_eq!(said, theirs(&their_dir, words, ""));
+    assert!(said.1.contains("before compaction: 8,0"), "{said:?}");
+    let scan = ours(&our_dir, "--db=d scan", "");
+    assert_eq!(scan, theirs(&their_dir, "--db=d scan", ""));
+    // Who opens it next compacts by itself again.
+    let names = std::fs::read_dir(our_dir.join("d")).unwrap().map(|entry| entry.unwrap().path());
+    let newest = names.filter(|path| path.to_string_lossy().contains("/OPTIONS-")).max().unwrap();
+    let text = std::fs::read_to_string(newest).unwrap();
+    assert!(text.contains("disable_auto_compactions=false"), "{text}");
+}
+
 #[pumice_test_macros::test]
 fn newer_commands() {
     let Some((root, dir, _)) = scratch("newer") else { return };

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use pumice_base::narrow::saturating_u64;
 use pumice_base::{Error, Result};
+use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::time::now_micros;
@@ -150,6 +151,10 @@ pub struct DeleteScheduler {
 
 impl Drop for DeleteScheduler {
     fn drop(&mut self) {
+        // A child has neither the thread nor what it was to delete.
+        if is_forked() {
+            return;
+        }
         let thread = {
             let mut state = self.shared.state.lock();
             state.closing = true;

@@ -126,13 +126,27 @@ impl Mark {
     }
 }
 
+/// For what belongs to no open database.
+///
+/// # Errors
+/// NotSupported in a child that `fork` made.
+#[inline]
+pub(crate) fn check_not_forked() -> Result<()> {
+    if is_forked() { Err(forked()) } else { Ok(()) }
+}
+
+#[cold]
+fn forked() -> Error {
+    Error::not_supported(
+        "this process was made by fork of one that has opened databases: it cannot use any \
+         before exec",
+    )
+}
+
 #[cold]
 fn refused() -> Error {
     if is_forked() {
-        return Error::not_supported(
-            "this process was made by fork of one that has opened databases: it cannot use any \
-             before exec",
-        );
+        return forked();
     }
     Error::aborted("called by code that the database calls and waits for")
 }

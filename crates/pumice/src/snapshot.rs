@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
+use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex};
 
 /// What snapshots and handles belong to: a database.
@@ -136,6 +137,10 @@ struct SnapshotInner {
 
 impl Drop for SnapshotInner {
     fn drop(&mut self) {
+        // It is the parent's snapshot that lives on, and the list's lock may be held for good.
+        if is_forked() {
+            return;
+        }
         self.list.release(self.sequence);
         if let Some(db) = self.db.upgrade() {
             db.snapshot_released();

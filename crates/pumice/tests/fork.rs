@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pumice::{CompactRangeOptions, Db, Options, WaitForCompactOptions, WriteBatch};
+use pumice::{
+    CompactRangeOptions, Db, DbIterator, Options, ReadOptions, SstFileWriter,
+    WaitForCompactOptions, WriteBatch,
+};
 use pumice_port::testing::fork;
 use pumice_port::thread::sleep;
 
@@ -114,14 +117,16 @@ fn a_parent_goes_on_beside_its_children() {
     db.close().unwrap();
 }
 
+/// It failed because this is a child.
+fn refused<T>(result: pumice::Result<T>) -> bool {
+    match result {
+        Ok(_) => false,
+        Err(error) => error.to_string().starts_with("Not implemented: this process was made"),
+    }
+}
+
 /// Calls in a child; writes down the numbers of those that were not refused as they should be.
 fn calls(db: &Db, place: &Place) -> u8 {
-    fn refused<T>(result: pumice::Result<T>) -> bool {
-        match result {
-            Ok(_) => false,
-            Err(error) => error.to_string().starts_with("Not implemented: this process was made"),
-        }
-    }
     let other = place.0.join("other");
     let cf = db.default_column_family();
     let mut batch = WriteBatch::new();
@@ -148,6 +153,10 @@ fn calls(db: &Db, place: &Place) -> u8 {
         refused(db.approximate_sizes(&[(&b"a"[..], &b"z"[..])])),
         refused(db.resume()),
         refused(db.continue_background_work()),
+        refused(db.key_may_exist("key001")),
+        refused(db.delete_files_in_range(None, None)),
+        refused(db.suggest_compact_range(cf, None, None)),
+        refused(db.iter().map(|_| ())),
         refused(Db::open(&options(), place.db())),
         refused(Db::open(&options(), &other)),
         refused(Db::destroy(&options(), place.db())),
@@ -194,5 +203,144 @@ fn calls_in_a_child_are_refused_and_change_nothing() {
     drop(db);
     let db = Db::open(&options(), place.db()).unwrap();
     assert_eq!(count(&db), 103);
+    db.close().unwrap();
+}
+
+/// No move of `iter` is taken here.
+fn stands_still(iter: &mut DbIterator) -> bool {
+    let moves: [fn(&mut DbIterator); 6] = [
+        |iter| iter.next(),
+        |iter| iter.prev(),
+        |iter| iter.seek(b"key001"),
+        |iter| iter.seek_for_prev(b"key001"),
+        |iter| iter.seek_to_first(),
+        |iter| iter.seek_to_last(),
+    ];
+    // What it stands on may be looked at until then.
+    let stood = !iter.valid() || iter.key().is_some() && iter.value().is_some();
+    let was_valid = iter.valid();
+    let mut still = moves.into_iter().enumerate().map(|(at, step)| {
+        step(iter);
+        // One that stood nowhere had no step to take.
+        !iter.valid() && (at < 2 && !was_valid || refused(iter.status()))
+    });
+    stood && still.all(|still| still)
+}
+
+// Plain #[test]: loops do not survive a fork.
+#[test]
+fn what_was_begun_before_a_fork_is_the_parents() {
+    let place = Place::new("begun");
+    let db = filled(&place.db());
+    let mut iter = db.cursor().unwrap();
+    iter.seek(b"key050");
+    let mut tailing =
+        db.cursor_opt(&ReadOptions { tailing: true, ..ReadOptions::default() }).unwrap();
+    tailing.seek(b"key060");
+    let snapshot = db.snapshot();
+    let (value, entries) = (db.get("key007").unwrap().unwrap(), db.iter().unwrap());
+    let external = place.0.join("external.sst");
+    let mut writer = SstFileWriter::new(&options()).unwrap();
+    writer.open(&external).unwrap();
+    writer.put(b"external", b"value").unwrap();
+    let before = files(&place.db());
+    let mut all = Some((iter, tailing, db.cursor().unwrap(), snapshot, value, entries, writer));
+    let child = fork(|| {
+        let Some((mut iter, mut tailing, mut fresh, snapshot, value, mut entries, mut writer)) =
+            all.take()
+        else {
+            return 1;
+        };
+        let at = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
+        let told = [
+            iter.key() == Some(b"key050") && iter.value() == Some(b"value"),
+            stands_still(&mut iter),
+            stands_still(&mut tailing),
+            stands_still(&mut fresh),
+            &*value == b"value",
+            entries.next().is_some_and(refused),
+            entries.next().is_none(),
+            refused(db.get_opt(&at, "key001")),
+            refused(writer.put(b"more", b"value")),
+            refused(writer.delete_range(b"a", b"b")),
+            refused(writer.finish()),
+            refused(writer.open(place.0.join("other.sst"))),
+        ];
+        drop((iter, tailing, fresh, snapshot, at, value, entries, writer));
+        told.iter().position(|right| !right).map_or(0, |at| 10 + at as u8)
+    });
+    assert_eq!(child.wait(), Some(0));
+    assert_eq!(files(&place.db()), before);
+    assert!(external.exists() && !place.0.join("other.sst").exists());
+    let (mut iter, mut tailing, _, snapshot, value, entries, mut writer) = all.take().unwrap();
+    iter.next();
+    assert_eq!(iter.key().unwrap(), b"key051");
+    db.put("key0600", "new").unwrap();
+    tailing.seek(b"key0600");
+    assert_eq!(tailing.value().unwrap(), b"new");
+    let at = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+    assert!(db.get_opt(&at, "key0600").unwrap().is_none());
+    assert_eq!((&*value, entries.count()), (&b"value"[..], 101));
+    writer.put(b"more", b"value").unwrap();
+    writer.finish().unwrap();
+    db.ingest_external_file(&Default::default(), &[&external]).unwrap();
+    drop((iter, tailing, at));
+    assert_eq!(count(&db), 104);
+    db.close().unwrap();
+}
+
+/// Forks at moments when other threads hold whatever locks there are. A child that waits for one is
+/// killed.
+// Plain #[test]: loops do not survive a fork.
+#[test]
+fn no_child_of_a_busy_process_waits() {
+    let place = Place::new("busy");
+    let mut options = options();
+    options.db.max_open_files = 20;
+    options.cf.write_buffer_size = 64 << 10;
+    options.cf.target_file_size_base = 16 << 10;
+    options.cf.level0_file_num_compaction_trigger = 2;
+    let db = Db::open(&options, place.db()).unwrap();
+    let end = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (db, end) = (&db, &end);
+            scope.spawn(move || {
+                for n in 0.. {
+                    if end.load(std::sync::atomic::Ordering::Relaxed) {
+                        return;
+                    }
+                    db.put(format!("key{:03}", n * 7 % 900 + writer), [b'v'; 300]).unwrap();
+                    let snapshot = db.snapshot();
+                    if n % 50 == 0 {
+                        db.iter().unwrap().take(30).for_each(|entry| drop(entry.unwrap()));
+                        drop(db.live_files_metadata());
+                    }
+                    drop(snapshot);
+                }
+            });
+        }
+        let mut wrong = None;
+        for n in 0..60 {
+            sleep(Duration::from_millis(2));
+            let mut iter = db.cursor().unwrap();
+            iter.seek(format!("key{:03}", n * 15).as_bytes());
+            let mut all = Some((iter, db.cursor().unwrap(), db.snapshot(), db.get("key007")));
+            let code = fork(|| {
+                let Some((mut iter, mut fresh, snapshot, value)) = all.take() else { return 1 };
+                let still = stands_still(&mut iter) & stands_still(&mut fresh);
+                drop((iter, fresh, snapshot, value));
+                u8::from(!still) * 2 + u8::from(!refused(db.put("k", "v"))) * 4
+            });
+            let code = code.wait();
+            if code != Some(0) {
+                wrong = Some((n, code));
+                break;
+            }
+        }
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, None, "a child, and what became of it; None: it was killed");
+    });
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
 }

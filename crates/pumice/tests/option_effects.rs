@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, MemFs, Options, ReadOptions, Statistics, Ticker,
-    WaitForCompactOptions, WriteOptions,
+    BlockCache, CacheOptions, CompactRangeOptions, CompressionType, Db, FlushOptions, MemFs,
+    Options, ReadOptions, Statistics, Ticker, WaitForCompactOptions, WriteOptions,
 };
 use pumice_env::filename::{self, FileType};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
@@ -415,4 +415,37 @@ fn paranoid_checks_decide_what_damage_stops() {
         assert_eq!(db.flush_opt(&FlushOptions::default()).is_err(), paranoid);
         drop(db.close());
     }
+}
+
+/// What a scan reads goes through a full cache, and takes the place of indexes only where they have
+/// no higher priority.
+#[pumice_test_macros::test]
+fn indexes_of_high_priority_outlive_a_scan() {
+    const CAPACITY: usize = 256 << 10;
+    let misses = [true, false].map(|high| {
+        let (_fs, mut options) = on_memory();
+        let statistics = Arc::new(Statistics::new());
+        options.db.statistics = Some(Arc::clone(&statistics));
+        options.cf.compression = CompressionType::None;
+        let cache = CacheOptions { capacity: CAPACITY, ..CacheOptions::default() };
+        options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
+        options.cf.table_factory.cache_index_and_filter_blocks = true;
+        options.cf.table_factory.cache_index_and_filter_blocks_with_high_priority = high;
+        let db = Db::open(&options, "/db").unwrap();
+        let scanned = db.create_column_family(&options.cf, "scanned").unwrap();
+        db.put("k", "v").unwrap();
+        db.flush().unwrap();
+        for n in 0..2 * CAPACITY as u64 / 100 {
+            db.put_cf(&scanned, key(n), [b'v'; 100]).unwrap();
+        }
+        db.flush_cfs(&[&scanned]).unwrap();
+        assert!(db.get("k").unwrap().is_some());
+        db.iter_cf(&scanned).unwrap().for_each(|entry| drop(entry.unwrap()));
+        let before = statistics.ticker(Ticker::BlockCacheIndexMiss);
+        assert!(db.get("k").unwrap().is_some());
+        let missed = statistics.ticker(Ticker::BlockCacheIndexMiss) - before;
+        db.close().unwrap();
+        missed
+    });
+    assert_eq!(misses, [0, 1]);
 }

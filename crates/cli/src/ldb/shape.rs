@@ -3,10 +3,10 @@
 
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest, for_each_edit};
-use super::open::{Opened, text as failure};
+use super::open::{Access, Found, Opened, text as failure};
 use super::output::Output;
 use super::{Failure, Invocation};
-use pumice::{BottommostLevelCompaction, CompactRangeOptions};
+use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions};
 use pumice_base::Result as EngineResult;
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
 use pumice_manifest::VersionEdit;
@@ -74,19 +74,48 @@ pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), 
             "Convert from universal compaction to level compaction. Nothing to do.\n".into()
         );
     }
-    let opened = it.open()?;
-    let show =
-        |counts: Vec<usize>| counts.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    out.text(&format!("files per level before compaction: {}\n", show(files_by_level(&opened)?)));
-    become_one_file(&opened)?;
-    let after = files_by_level(&opened)?;
-    out.text(&format!("files per level after compaction: {}\n", show(after.clone())));
+    let mut found = it.options(Access::Write)?;
+    let automatic = stop_automatic_compactions(&mut found);
+    let opened = it.open_found(&found)?;
+    let left = show_one_file(&opened, out);
+    // What is due is for who opens it next.
+    opened.db.pause_background_work();
+    for family in automatic.iter().filter_map(|name| opened.db.column_family(name)) {
+        let back = [("disable_auto_compactions", "false")];
+        opened.db.set_options(&family, &back).map_err(failure)?;
+    }
     opened.db.close().map_err(failure)?;
-    if after[0] > 1 || after[1..].iter().any(|count| *count > 0) {
-        let count: usize = after.iter().sum();
+    let left = left?;
+    if left[0] > 1 || left[1..].iter().any(|count| *count > 0) {
+        let count: usize = left.iter().sum();
         return Err(format!("Number of db files at level 0 after compaction is {count}, not 1.\n"));
     }
     Ok(())
+}
+
+/// Compactions that are due would run between what is shown and what was asked for. Gives the names
+/// of the families that had them.
+fn stop_automatic_compactions(found: &mut Found) -> Vec<String> {
+    let families = found.families.iter_mut();
+    let automatic = families.filter(|family| !family.options.disable_auto_compactions);
+    let stop = |family: &mut ColumnFamilyDescriptor| {
+        family.options.disable_auto_compactions = true;
+        family.name.clone()
+    };
+    automatic.map(stop).collect()
+}
+
+/// Files by level once all has become one, with what is shown on the way.
+fn show_one_file(opened: &Opened, out: &mut Output) -> Result<Vec<usize>, Failure> {
+    let mut show = |when: &str| {
+        let files = files_by_level(opened)?;
+        let counts = files.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        out.text(&format!("files per level {when} compaction: {counts}\n"));
+        Ok(files)
+    };
+    show("before")?;
+    become_one_file(opened)?;
+    show("after")
 }
 
 /// Compacts all into one file on level 0; sizes of files are as before afterwards.

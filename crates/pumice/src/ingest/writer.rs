@@ -16,10 +16,12 @@ use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem};
 use pumice_port::fiber;
 use pumice_port::helpers::HelperPool;
+use pumice_port::os::{is_forked, watch_forks};
 use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY};
 use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 
 use crate::budget;
+use crate::callbacks::check_not_forked;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::record_build;
 use crate::table_output::collectors::Collectors;
@@ -139,6 +141,7 @@ impl SstFileWriter {
             limits: options.db.limits,
             ..TableBuildContext::default()
         };
+        watch_forks();
         Ok(SstFileWriter {
             fs: Arc::clone(&options.db.file_system),
             use_fsync: options.db.use_fsync,
@@ -155,8 +158,10 @@ impl SstFileWriter {
     /// finished is given up.
     ///
     /// # Errors
-    /// I/O; InvalidArgument or NotSupported for options that tables cannot be built with.
+    /// I/O; InvalidArgument or NotSupported for options that tables cannot be built with;
+    /// NotSupported, as from all that is called afterwards, in a child that `fork` made.
     pub fn open(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        check_not_forked()?;
         self.give_up()?;
         let path = path.as_ref();
         let file = self.fs.create(path, &FileOptions::default())?;
@@ -205,6 +210,7 @@ impl SstFileWriter {
         let ascending = self.info.num_entries == 0
             || self.comparator().compare(key, &self.info.largest_key).is_gt();
         let limits = self.context.limits;
+        check_not_forked()?;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
         limits.check_entry(key, value)?;
         if !ascending {
@@ -233,6 +239,7 @@ impl SstFileWriter {
     pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
         let order = self.comparator().compare(begin, end);
         let limits = self.context.limits;
+        check_not_forked()?;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
         limits.check_range(begin, end)?;
         if order.is_ge() {
@@ -268,6 +275,7 @@ impl SstFileWriter {
     /// InvalidArgument if no file is open or nothing was added, and the file stays open; I/O, and
     /// the file is removed.
     pub fn finish(&mut self) -> Result<ExternalSstFileInfo> {
+        check_not_forked()?;
         if self.builder.is_some() && self.info.num_entries + self.info.num_range_del_entries == 0 {
             return Err(Error::invalid_argument("Cannot create sst file with no entries"));
         }
@@ -293,6 +301,10 @@ impl SstFileWriter {
 
 impl Drop for SstFileWriter {
     fn drop(&mut self) {
+        if is_forked() {
+            // The file is the parent's.
+            return std::mem::forget(self.builder.take());
+        }
         // What was not finished is worthless, so it does not matter how closing it went.
         drop(self.give_up());
     }

@@ -27,7 +27,7 @@ option_table! {
             => "filters::pinned_blocks_are_not_looked_up";
         /// Give those blocks high priority.
         cache_index_and_filter_blocks_with_high_priority: bool = true, mutable, saved
-            => "none: what a full cache keeps depends on the order of all its users";
+            => "option_effects::indexes_of_high_priority_outlive_a_scan";
         /// Keep those blocks of L0 files pinned.
         pin_l0_filter_and_index_blocks_in_cache: bool = false, mutable, saved
             => "filters::pinned_blocks_are_not_looked_up";

@@ -167,7 +167,7 @@ option_table! {
             => "option_rows::compactions_read_ahead";
         /// Fail a compaction whose inputs hold another number of entries than recorded.
         compaction_verify_record_count: bool = true, fixed, newer
-            => "none: only a table whose properties lie about its entries differs";
+            => "hostile::a_compaction_counts_what_it_reads";
         /// Fail a flush that read another number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved
             => "none: only an entry that a memtable loses differs, which none does";

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_port::fiber;
+use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
 use crate::budget;
@@ -29,7 +30,7 @@ use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+pub(super) enum Place {
     Nowhere,
     Inner,
     /// As `Inner`, of an iterator that tells tables which values are used.
@@ -38,7 +39,7 @@ enum Place {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Direction {
+pub(super) enum Direction {
     Forward,
     Backward,
 }
@@ -61,15 +62,15 @@ pub struct DbIterator {
     /// Versions of one key stepped over before a seek replaces further steps.
     skips_max: u64,
     pub(super) range_dels: RangeDels,
-    place: Place,
+    pub(super) place: Place,
     /// What `place` is on an entry of `inner`: `Inner` or `Measured`.
     shown: Place,
-    direction: Direction,
+    pub(super) direction: Direction,
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
     seek_target: Vec<u8>,
     start_prefix: Vec<u8>,
-    has_start_prefix: bool,
+    pub(super) has_start_prefix: bool,
     /// Seeks of `inner` may leave out what has another prefix than their target.
     pub(super) scoped: bool,
     operands: Vec<Vec<u8>>,
@@ -159,7 +160,7 @@ impl DbIterator {
 
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
-        self.start();
+        let Ok(()) = self.start() else { return };
         if let Some(lower) = self.limits.lower_bound.take() {
             self.seek_forward(&lower);
             self.limits.lower_bound = Some(lower);
@@ -173,7 +174,7 @@ impl DbIterator {
 
     /// Moves to the last key (before the upper bound).
     pub fn seek_to_last(&mut self) {
-        self.start();
+        let Ok(()) = self.start() else { return };
         self.direction = Direction::Backward;
         if let Some(upper) = self.limits.upper_bound.take() {
             self.seek_before(&upper);
@@ -188,7 +189,7 @@ impl DbIterator {
 
     /// Moves to the first key at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
-        self.start();
+        let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
         match self.limits.lower_bound.take() {
             Some(lower) if self.comparator.compare(target, &lower) == Ordering::Less => {
@@ -204,7 +205,7 @@ impl DbIterator {
 
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
-        self.start();
+        let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
         self.direction = Direction::Backward;
         match self.limits.upper_bound.take() {
@@ -229,6 +230,7 @@ impl DbIterator {
     pub fn next(&mut self) {
         match (self.place, self.direction) {
             (Place::Nowhere, _) => {}
+            _ if is_forked() => self.refuse(),
             (Place::Inner | Place::Measured, _) => {
                 self.saved_key.clear();
                 self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
@@ -252,6 +254,9 @@ impl DbIterator {
         if self.place == Place::Nowhere {
             return;
         }
+        if is_forked() {
+            return self.refuse();
+        }
         if self.direction == Direction::Forward {
             if self.place == self.shown {
                 self.saved_key.clear();
@@ -263,17 +268,6 @@ impl DbIterator {
             self.saved_key = key;
         }
         self.find_prev();
-    }
-
-    fn start(&mut self) {
-        fiber::spend(budget::SEEK);
-        self.status = Ok(());
-        self.place = Place::Nowhere;
-        self.direction = Direction::Forward;
-        self.has_start_prefix = false;
-        if self.renewal.is_some() {
-            self.catch_up();
-        }
     }
 
     fn set_start_prefix(&mut self, target: &[u8]) {

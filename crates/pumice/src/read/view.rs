@@ -1,4 +1,6 @@
-//! What a cursor reads, and how a tailing one gets it anew.
+//! What a cursor reads, how a tailing one gets it anew, and who may not read it: a child that
+//! `fork` made. There a cursor shows the entry that it is on, refuses to move, and gives nothing
+//! back.
 //!
 //! Thread safety: as the cursor: `Send`, one owner at a time.
 //! Invariant: the parts of a view are of one moment. A cursor takes another one only while it
@@ -7,9 +9,13 @@
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
+use pumice_port::fiber;
+use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
-use crate::read::iterator::DbIterator;
+use crate::budget;
+use crate::callbacks::check_not_forked;
+use crate::read::iterator::{DbIterator, Direction, Place};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
@@ -31,6 +37,33 @@ pub(crate) type Renewal =
     Box<dyn Fn(SequenceNumber, &Arc<SuperVersion>) -> Result<Option<View>> + Send>;
 
 impl DbIterator {
+    /// Begins a seek.
+    ///
+    /// # Errors
+    /// Where the cursor may not move; it says so itself.
+    pub(super) fn start(&mut self) -> Result<()> {
+        fiber::spend(budget::SEEK);
+        self.status = Ok(());
+        self.place = Place::Nowhere;
+        self.direction = Direction::Forward;
+        self.has_start_prefix = false;
+        if is_forked() {
+            self.refuse();
+            return self.status.clone();
+        }
+        if self.renewal.is_some() {
+            self.catch_up();
+        }
+        Ok(())
+    }
+
+    /// Ends a move in a child: the sources take locks, which are as other threads left them.
+    #[cold]
+    pub(super) fn refuse(&mut self) {
+        self.place = Place::Nowhere;
+        self.status = check_not_forked();
+    }
+
     /// From now on each seek sees what was written before it.
     pub(crate) fn follow(&mut self, renewal: Renewal) {
         self.renewal = Some(renewal);
@@ -59,5 +92,16 @@ impl DbIterator {
         self.range_dels = view.range_dels;
         self.super_version = view.super_version;
         self.scoped = false;
+    }
+}
+
+impl Drop for DbIterator {
+    fn drop(&mut self) {
+        if is_forked() {
+            // Tables and memtables that go take locks, too.
+            let none = MergingIterator::new(self.cf.icmp.clone(), Vec::new());
+            std::mem::forget(std::mem::replace(&mut self.inner, none));
+            std::mem::forget((Arc::clone(&self.super_version), Arc::clone(&self.cf)));
+        }
     }
 }

@@ -232,6 +232,41 @@ fn use_up(db: &Db, name: &str) {
     assert!(count < 100, "{name}: endless");
 }
 
+/// A compaction that read another number of entries than its files say fails, and all stays as it
+/// was; by an option nobody counts.
+#[pumice_test_macros::test]
+fn a_compaction_counts_what_it_reads() {
+    for counted in [true, false] {
+        let (_fs, mut options, db) = database();
+        db.close().unwrap();
+        options.db.compaction_verify_record_count = counted;
+        let db = Db::open(&options, DIR).unwrap();
+        let (mut forge, blocks) = plain();
+        forge.set("rocksdb.num.entries", varint(5));
+        let path = write(&options, "/in/lie.sst", forge, &blocks);
+        db.ingest_external_file(&Default::default(), &[&path]).unwrap();
+        db.put("b", "newer").unwrap();
+        let before = contents(&db);
+        assert_eq!((before.len(), get(&db, b"b").unwrap()), (4, b"newer".to_vec()));
+        let files = db.live_files_metadata().len();
+        let compacted = db.compact_range(&Default::default(), None, None);
+        if counted {
+            let error = compacted.unwrap_err();
+            assert!(error.is_corruption(), "{error}");
+            let text = "Compaction number of input keys does not match number of keys processed";
+            assert!(error.to_string().contains(text), "{error}");
+            // The flush came first.
+            assert!(db.live_files_metadata().len() > files);
+        } else {
+            compacted.unwrap();
+            assert_eq!(db.live_files_metadata().len(), 1);
+        }
+        assert_eq!(contents(&db), before);
+        drop(db.close());
+        assert_eq!(contents(&Db::open(&options, DIR).unwrap()), before);
+    }
+}
+
 /// The place for the sequence number cannot be told if the property has another length.
 #[pumice_test_macros::test]
 fn no_place_for_the_sequence_number() {

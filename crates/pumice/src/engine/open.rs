@@ -13,7 +13,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
-use pumice_env::{FileLock, FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
+use pumice_env::{
+    FileLock, FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably,
+    filename,
+};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -82,13 +85,13 @@ pub(crate) fn open(
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
-    match mode {
+    activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
         // Somebody may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
             open_once(&options, path, &descriptors, mode, mark, Some(stamp))
         }),
-    }
+    })
 }
 
 fn open_once(

@@ -15,15 +15,21 @@ use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
 use pumice_table::Extractor;
 
+mod backward;
+mod observer;
+
 use crate::budget;
-use crate::read::merge::{full_merge, plain_value, unsupported_type};
+use crate::read::iterator::observer::{Observer, SeekKind};
+use crate::read::merge::{merge_for_read, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::snapshot::Snapshot;
+use crate::stats::Statistics;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
@@ -31,8 +37,8 @@ use crate::version::super_version::SuperVersion;
 enum Place {
     Nowhere,
     Inner,
-    /// As `Inner`, of an iterator that tells tables which values are used.
-    Measured,
+    /// As `Inner`, of an iterator that is observed or tells tables which values are used.
+    Observed,
     Saved,
 }
 
@@ -61,8 +67,12 @@ pub struct DbIterator {
     skips_max: u64,
     range_dels: RangeDels,
     place: Place,
-    /// What `place` is on an entry of `inner`: `Inner` or `Measured`.
+    /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
     shown: Place,
+    /// Tables want to know which values are used.
+    measured: bool,
+    /// Counts what it does, if somebody wants to know.
+    observer: Option<Box<Observer>>,
     direction: Direction,
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
@@ -83,10 +93,11 @@ impl DbIterator {
         cf: Arc<CfData>,
         limits: IteratorLimits,
         range_dels: RangeDels,
-        super_version: Arc<SuperVersion>,
-        snapshot: Option<Snapshot>,
+        (super_version, snapshot): (Arc<SuperVersion>, Option<Snapshot>),
+        statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
+        let observer = Observer::new(statistics);
         DbIterator {
             inner,
             comparator: cf.comparator().clone(),
@@ -95,7 +106,9 @@ impl DbIterator {
             limits,
             range_dels,
             place: Place::Nowhere,
-            shown: if measured { Place::Measured } else { Place::Inner },
+            shown: if measured || observer.is_some() { Place::Observed } else { Place::Inner },
+            measured,
+            observer,
             direction: Direction::Forward,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
@@ -120,7 +133,7 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
         match self.place {
-            Place::Inner | Place::Measured => Some(dbformat::user_key(self.inner.key())),
+            Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
             Place::Saved => Some(&self.saved_key),
             Place::Nowhere => None,
         }
@@ -131,7 +144,7 @@ impl DbIterator {
     pub fn value(&self) -> Option<&[u8]> {
         match self.place {
             Place::Inner => Some(self.inner.value()),
-            Place::Measured => Some(self.used_value()),
+            Place::Observed => Some(self.used_value()),
             Place::Saved => Some(&self.saved_value),
             Place::Nowhere => None,
         }
@@ -153,6 +166,10 @@ impl DbIterator {
 
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
+    }
+
+    fn go_to_first(&mut self) {
         self.start();
         if let Some(lower) = self.limits.lower_bound.take() {
             self.seek_forward(&lower);
@@ -167,6 +184,10 @@ impl DbIterator {
 
     /// Moves to the last key (before the upper bound).
     pub fn seek_to_last(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_last);
+    }
+
+    fn go_to_last(&mut self) {
         self.start();
         self.direction = Direction::Backward;
         if let Some(upper) = self.limits.upper_bound.take() {
@@ -182,6 +203,10 @@ impl DbIterator {
 
     /// Moves to the first key at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
+    }
+
+    fn go_to(&mut self, target: &[u8]) {
         self.start();
         self.set_start_prefix(target);
         match self.limits.lower_bound.take() {
@@ -198,6 +223,10 @@ impl DbIterator {
 
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
+    }
+
+    fn go_before(&mut self, target: &[u8]) {
         self.start();
         self.set_start_prefix(target);
         self.direction = Direction::Backward;
@@ -221,42 +250,52 @@ impl DbIterator {
     /// Moves to the next key. Requires `valid`.
     #[inline]
     pub fn next(&mut self) {
-        match (self.place, self.direction) {
-            (Place::Nowhere, _) => {}
-            (Place::Inner | Place::Measured, _) => {
-                self.saved_key.clear();
-                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
-                self.inner.next();
-                self.find_next(true);
-            }
-            // A merge result: inner already stands beyond the operands it used.
-            (Place::Saved, Direction::Forward) => self.find_next(true),
-            (Place::Saved, Direction::Backward) => {
-                self.direction = Direction::Forward;
-                self.seek_target.clear();
-                dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-                self.inner.seek(&self.seek_target);
-                self.find_next(true);
-            }
+        if self.place == Place::Inner {
+            self.save_key();
+            self.inner.next();
+            self.find_next_counted::<false>(true);
+        } else if self.valid() {
+            self.observe_step(Direction::Forward, Self::step_forward);
         }
+    }
+
+    fn step_forward(&mut self) {
+        if self.place == self.shown {
+            self.save_key();
+            self.advance::<true>();
+            if let Some(observer) = &mut self.observer {
+                observer.older += 1;
+            }
+        } else if self.direction == Direction::Backward {
+            self.direction = Direction::Forward;
+            self.seek_target.clear();
+            dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+            self.inner.seek(&self.seek_target);
+        }
+        // Else a merge result: inner already stands beyond the operands it used.
+        self.find_next(true);
+    }
+
+    /// The next entry, whatever it is.
+    #[inline]
+    fn advance<const OBSERVED: bool>(&mut self) {
+        if OBSERVED {
+            self.note_memtable_step(PerfMetric::NextOnMemtableCount);
+        }
+        self.inner.next();
+    }
+
+    #[inline]
+    fn save_key(&mut self) {
+        self.saved_key.clear();
+        self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
     }
 
     /// Moves to the previous key. Requires `valid`.
     pub fn prev(&mut self) {
-        if self.place == Place::Nowhere {
-            return;
+        if self.valid() {
+            self.observe_step(Direction::Backward, Self::step_backward);
         }
-        if self.direction == Direction::Forward {
-            if self.place == self.shown {
-                self.saved_key.clear();
-                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
-            }
-            self.direction = Direction::Backward;
-            let key = std::mem::take(&mut self.saved_key);
-            self.seek_before(&key);
-            self.saved_key = key;
-        }
-        self.find_prev();
     }
 
     fn start(&mut self) {
@@ -307,7 +346,9 @@ impl DbIterator {
         self.seek_target.clear();
         let sequence = self.limits.sequence;
         dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
+        let time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek(&self.seek_target);
+        drop(time);
         self.find_next(false);
     }
 
@@ -316,6 +357,7 @@ impl DbIterator {
         self.scope_seek();
         self.seek_target.clear();
         dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
+        let _time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek_for_prev(&self.seek_target);
     }
 
@@ -332,7 +374,16 @@ impl DbIterator {
 
     /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
     /// `saved_key` are passed over.
-    fn find_next(&mut self, mut skipping: bool) {
+    fn find_next(&mut self, skipping: bool) {
+        match self.observer {
+            None => self.find_next_counted::<false>(skipping),
+            Some(_) => self.find_next_counted::<true>(skipping),
+        }
+    }
+
+    /// [`DbIterator::find_next`], which tells the observer what it meets if it is `OBSERVED`.
+    fn find_next_counted<const OBSERVED: bool>(&mut self, mut skipping: bool) {
+        let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
         self.place = Place::Nowhere;
         let mut skips = 0;
         while self.inner.valid() {
@@ -348,19 +399,31 @@ impl DbIterator {
             if self.leaves_prefix(key) {
                 return;
             }
+            if OBSERVED && let Some(observer) = &mut self.observer {
+                observer.met += 1;
+            }
             if skipping && self.comparator.equal(key, &self.saved_key) {
                 skips += 1;
+                if OBSERVED && let Some(observer) = &mut self.observer {
+                    observer.older += 1;
+                }
                 // Once: what the seek lands on may be of this key, too.
                 if skips == self.skips_max.saturating_add(1) {
+                    if OBSERVED && let Some(observer) = &mut self.observer {
+                        observer.reseeks += 1;
+                    }
                     self.seek_target.clear();
                     dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
                     self.inner.seek(&self.seek_target);
                 } else {
-                    self.inner.next();
+                    self.advance::<OBSERVED>();
                 }
                 continue;
             }
             if sequence > self.limits.sequence {
+                if OBSERVED && let Some(observer) = &mut self.observer {
+                    observer.newer += 1;
+                }
                 self.skip_invisible(&mut skips);
                 continue;
             }
@@ -392,7 +455,10 @@ impl DbIterator {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
                     skipping = true;
-                    self.inner.next();
+                    if OBSERVED && let Some(observer) = &mut self.observer {
+                        observer.deleted += 1;
+                    }
+                    self.advance::<OBSERVED>();
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));
@@ -410,6 +476,9 @@ impl DbIterator {
             return;
         }
         *skips = 0;
+        if let Some(observer) = &mut self.observer {
+            observer.reseeks += 1;
+        }
         let key = dbformat::user_key(self.inner.key()).to_vec();
         self.seek_target.clear();
         let sequence = self.limits.sequence;
@@ -417,7 +486,6 @@ impl DbIterator {
         self.inner.seek(&self.seek_target);
     }
 
-    #[cold]
     fn used_value(&self) -> &[u8] {
         self.note_used();
         self.inner.value()
@@ -425,7 +493,7 @@ impl DbIterator {
 
     /// The value of `inner` is returned or goes into what is.
     fn note_used(&self) {
-        if self.shown == Place::Measured {
+        if self.measured {
             self.inner.note_use();
         }
     }
@@ -492,97 +560,13 @@ impl DbIterator {
 
     /// `operands`, oldest first, over `base` become the entry shown.
     fn finish_merge(&mut self, base: Option<&[u8]>) {
-        let operator = self.cf.merge_operator();
-        match full_merge(operator.as_deref(), &self.saved_key, base, &self.operands) {
+        perf::count(PerfMetric::InternalMergeCount, self.operands.len() as u64);
+        match merge_for_read(&self.cf, &self.saved_key, base, &self.operands) {
             Ok(value) => {
                 self.saved_value = value;
                 self.place = Place::Saved;
             }
             Err(error) => self.status = Err(error),
         }
-    }
-
-    /// Shows the last visible key at or before where `inner` stands.
-    fn find_prev(&mut self) {
-        self.place = Place::Nowhere;
-        while self.inner.valid() {
-            let key = dbformat::user_key(self.inner.key());
-            if let Some(lower) = &self.limits.lower_bound
-                && self.comparator.compare(key, lower) == Ordering::Less
-            {
-                return;
-            }
-            if self.leaves_prefix(key) {
-                return;
-            }
-            self.saved_key.clear();
-            self.saved_key.extend_from_slice(key);
-            match self.fold_backward() {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => {
-                    self.place = Place::Nowhere;
-                    self.status = Err(error);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Folds all versions of `saved_key`, oldest to newest; true if the key is visible.
-    fn fold_backward(&mut self) -> Result<bool> {
-        let mut has_base = false;
-        let mut visible = false;
-        self.operands.clear();
-        while self.inner.valid() {
-            fiber::spend(budget::STEP);
-            let ikey = self.inner.key();
-            let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.saved_key) {
-                break;
-            }
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            if sequence <= self.limits.sequence {
-                let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
-                match ValueType::from_u8(tag) {
-                    _ if hidden => {
-                        self.operands.clear();
-                        has_base = false;
-                        visible = false;
-                    }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                        self.operands.clear();
-                        has_base = false;
-                        visible = false;
-                    }
-                    Some(ValueType::Merge) => {
-                        self.operands.push(self.used_value().to_vec());
-                        visible = true;
-                    }
-                    _ => {
-                        self.note_used();
-                        let value = plain_value(tag, self.inner.value())?;
-                        self.saved_value.clear();
-                        self.saved_value.extend_from_slice(value);
-                        self.operands.clear();
-                        has_base = true;
-                        visible = true;
-                    }
-                }
-            }
-            self.inner.prev();
-        }
-        self.inner.status()?;
-        if !visible {
-            return Ok(false);
-        }
-        if self.operands.is_empty() {
-            self.place = Place::Saved;
-            return Ok(true);
-        }
-        let base = std::mem::take(&mut self.saved_value);
-        self.finish_merge(has_base.then_some(base.as_slice()));
-        self.status.clone()?;
-        Ok(true)
     }
 }

@@ -17,7 +17,9 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::rate_limiter::reads::LimitedFile;
-use pumice_env::{FileSystem, RateLimiter, RateLimiterEvents, ReadFileOptions, filename};
+use pumice_env::{
+    FileSystem, FileTimes, ObservedFile, RateLimiter, RateLimiterEvents, ReadFileOptions, filename,
+};
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
@@ -52,6 +54,7 @@ pub(crate) struct OpenTables {
     files: ReadFileOptions,
     rate_limiter: Option<Arc<RateLimiter>>,
     rate_events: Option<Arc<dyn RateLimiterEvents>>,
+    file_times: Option<Arc<dyn FileTimes>>,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
 }
@@ -104,6 +107,7 @@ impl OpenTables {
             files: ReadFileOptions { direct: options.use_direct_reads },
             rate_limiter: options.rate_limiter.clone(),
             rate_events: options.rate_events(),
+            file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::foreground(Recent::default()),
         }
@@ -201,6 +205,11 @@ impl TableCache {
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
+    }
+
+    /// The counters of the database, if they are wanted.
+    pub(crate) fn statistics(&self) -> &Option<Arc<Statistics>> {
+        &self.open.statistics
     }
 
     /// The prefix extractor of the column family.
@@ -327,6 +336,7 @@ impl TableCache {
             self.open.rate_limiter.as_ref(),
             self.open.rate_events.as_ref(),
         );
+        let handle = ObservedFile::wrap(handle, self.open.file_times.clone());
         let table = Table::open(
             TableReadContext {
                 options: Arc::clone(&self.options),

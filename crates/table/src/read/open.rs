@@ -128,6 +128,7 @@ impl Opener {
             max_block_bytes: context.options.max_block_bytes,
             dictionary: None,
             stats: context.stats.clone(),
+            level: usize::try_from(context.level).unwrap_or(0),
         };
         let tail = Tail::new(start, bytes);
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;

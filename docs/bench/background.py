@@ -258,7 +258,8 @@ def peak(options):
         (options.out / f"peak-{row.name}.csv").write_text("\n".join(map(str, closed[row.name] + row.rates)))
 
 
-PRIORITY_FLAGS = "--compression_type=zstd --key_size=24 --max_background_jobs=4 --num=1000000 --progress_reports=0".split()
+PRIORITY_FLAGS = """--compression_type=zstd --key_size=24 --max_background_jobs=4 --num=1000000 --progress_reports=0
+ --write_buffer_size=8388608 --max_bytes_for_level_base=33554432 --target_file_size_base=8388608""".split()
 LOWERED = ["--enable_io_prio", "--enable_cpu_prio"]
 
 
@@ -291,7 +292,7 @@ def priorities(options):
             for row in rows if turn % 2 == 0 else rows[::-1]:
                 shutil.rmtree(used, ignore_errors=True)
                 shutil.copytree(full / row.engine, used)
-                text = run(row, used, f"""--benchmarks=readwhilewriting --use_existing_db=1 --reads=1000000000
+                text = run(row, used, f"""--benchmarks=readwhilewriting,stats --use_existing_db=1 --reads=1000000000
                     --threads={readers} --duration={options.duration} --histogram=1 --report_stalls
                     --benchmark_write_rate_limit=20000000""".split())
                 share = percentiles(text, "Microseconds per read")
@@ -321,7 +322,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--closed", type=int, default=120)
     parser.add_argument("--readers", default="1,2,8")
-    parser.add_argument("--duration", type=int, default=5)
+    parser.add_argument("--duration", type=int, default=8)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.time()

@@ -3,10 +3,13 @@
 //! | command | does |
 //! |---|---|
 //! | `peers` | brings the RocksDB programs and library that tests compare with |
+//! | `peers --native` | builds RocksDB for this processor; `--configure` does not compile |
 //! | `tidy`  | checks the rules of the house that rustfmt and clippy cannot |
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
+//! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
+//! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -17,12 +20,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod clients;
+mod examples;
+mod native;
 mod peers;
 mod sim;
 mod suite;
 mod tidy;
 
-const USAGE: &str = "usage: cargo xtask (peers | tidy | test | clients | loom | sim [arguments])";
+const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
+    clients | examples | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -45,14 +51,27 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        ["peers", "--native", rest @ ..] if matches!(rest, [] | ["--configure"]) => {
+            match native::install(&root, !rest.is_empty()) {
+                Ok(made) => {
+                    println!("native   {}", made.display());
+                    ExitCode::SUCCESS
+                }
+                Err(message) => {
+                    eprintln!("cargo xtask peers --native: {message}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         ["tidy"] => match tidy::run(&root) {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         },
-        ["test"] => suite::run(&root),
+        ["test", rest @ ..] => suite::run(&root, rest),
         ["clients"] => clients::run(&root),
+        ["examples"] => examples::run(&root),
         ["sim", rest @ ..] => sim::run(&root, rest),
-        ["loom"] => suite::run_loom(&root),
+        ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -175,7 +175,8 @@ fn extract(jar: &Path, folder: &Path) -> Result<(), String> {
     run_quietly("python3", &["-c", SCRIPT, &jar, LIBRARY, &folder])
 }
 
-fn apt_install(package: &str) -> Result<(), String> {
+/// Installs a package of Debian's; needs root.
+pub fn apt_install(package: &str) -> Result<(), String> {
     run_quietly("apt-get", &["-q", "update"])?;
     run_quietly("apt-get", &["-q", "-y", "--no-install-recommends", "install", package])
 }
@@ -200,7 +201,8 @@ pub fn run_quietly(program: &str, args: &[&str]) -> Result<(), String> {
     ))
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+/// The program of that name in `PATH`.
+pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -8,6 +8,18 @@ use std::process::{Command, ExitCode};
 
 /// Builds and runs; the program's own exit code.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    match command(root, arguments).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command that builds the program and runs it.
+pub fn command(root: &Path, arguments: &[&str]) -> Command {
     let planted = arguments.iter().any(|word| word.starts_with("--planted"));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
@@ -18,12 +30,5 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         command.args(["--features", "planted", "--target-dir", &format!("{target}/planted")]);
     }
     command.arg("--").args(arguments);
-    match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("sim: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    command
 }

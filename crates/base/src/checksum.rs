@@ -1,4 +1,5 @@
-//! Block, WAL and MANIFEST checksums (format spec sections 0 and 2.1).
+//! Block, WAL and MANIFEST checksums (docs/format/primitives.md#checksums and
+//! docs/format/table.md#blocks).
 //!
 //! Thread safety: pure functions. The numbers are persisted: never renumber.
 //! Not here: the filters' key hash, which only looks like XXH3 (see [`crate::hash`]).
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(ChecksumType::default(), ChecksumType::Xxh3);
     }
 
-    /// The one-entry data block of format spec section 2.1 (format 5, no context).
+    /// The one-entry data block of docs/format/table.md#blocks (format 5, no context).
     #[test]
     fn xxh3_block_of_a_real_file() {
         let block = [
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(block_checksum(ChecksumType::Xxh3, &block, 0), 0x0056_8531);
     }
 
-    /// The footer and first data block of format spec section 2.5 (RocksDB 11.9, format 7).
+    /// The footer and first data block of docs/format/table.md#footer (RocksDB 11.9, format 7).
     #[test]
     fn footer_of_a_real_file() {
         let mut footer = [0u8; 53];

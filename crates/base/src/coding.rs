@@ -1,7 +1,8 @@
 //! Fixed-width and variable-length integers and length-prefixed slices, as RocksDB stores them.
 //!
-//! All integers are little-endian; varints are LEB128 (format spec section 0). Decoding never
-//! panics and never reads past its input: it returns `None` and leaves the input unusable.
+//! All integers are little-endian; varints are LEB128 (docs/format/primitives.md#integers).
+//! Decoding never panics and never reads past its input: it returns `None` and leaves the input
+//! unusable.
 
 use crate::narrow::{len_u32, low_u8};
 

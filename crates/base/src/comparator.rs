@@ -78,7 +78,8 @@ impl Comparator {
         }
     }
 
-    /// Shortens `start` to some key in `[start, limit)` if it can (format spec section 2.4).
+    /// Shortens `start` to some key in `[start, limit)` if it can
+    /// (docs/format/primitives.md#comparators).
     pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         match self {
             Comparator::Bytewise => bytewise_separator(start, limit),

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Order: user keys ascending, then the trailer as an integer descending, so that the newest
-//! version of a key comes first (format spec section 1). Numbers here are persisted: never
-//! renumber.
+//! version of a key comes first (docs/format/primitives.md#internal-keys). Numbers here are
+//! persisted: never renumber.
 
 use std::cmp::Ordering;
 
@@ -38,7 +38,8 @@ pub const TRAILER_LEN: usize = 8;
 /// Kind of an entry. Persisted in WAL and tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-#[allow(missing_docs)] // The names are RocksDB's; the table is format spec section 1.
+// The names are RocksDB's, explained in docs/format/primitives.md#internal-keys.
+#[allow(missing_docs)]
 pub enum ValueType {
     Deletion = 0x00,
     Value = 0x01,
@@ -216,7 +217,7 @@ impl InternalKeyComparator {
         }
     }
 
-    /// Shortens internal key `start` to a key in `[start, limit)` (format spec section 2.4).
+    /// Shortens internal key `start` to a key in `[start, limit)` (docs/format/table.md#index).
     pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let mut candidate = user_key(start).to_vec();
         self.user.find_shortest_separator(&mut candidate, user_key(limit));

@@ -62,7 +62,7 @@ impl Extractor {
     }
 
     /// Every key in `[key, upper)` surely has the prefix of `key`, which is `prefix`: `upper` has
-    /// it too, or is the first key behind all that have it (format spec section 3.5).
+    /// it too, or is the first key behind all that have it (docs/format/filter.md#prefixes).
     ///
     /// RocksDB also takes `b\0` for the first key behind those that begin with `a\xff`. It is not:
     /// `b` lies before it.

@@ -1,4 +1,5 @@
-//! Key hashes (format spec sections 0 and 3.1) and hash tables with a fixed hasher.
+//! Key hashes (docs/format/primitives.md#hash32 and docs/format/filter.md#key-hash) and hash tables
+//! with a fixed hasher.
 //!
 //! [`hash64`] is the filters' key hash: a preview of XXH3 that RocksDB froze, called XXPH3 here.
 //! It differs from the released XXH3 that checksums use. [`hash32`] serves legacy filters and the
@@ -295,7 +296,7 @@ mod tests {
         (0..n).map(|i| (7 * i + 3) as u8).collect()
     }
 
-    /// The vectors of format spec section 3.1, taken from RocksDB's own header.
+    /// The vectors of docs/format/filter.md#key-hash, taken from RocksDB's own header.
     #[test]
     fn hash64_vectors() {
         let vectors: [(usize, u64); 18] = [

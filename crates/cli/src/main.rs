@@ -7,6 +7,8 @@
 mod arguments;
 mod db_bench;
 mod ldb;
+mod plot;
+mod report;
 mod resp_bench;
 mod serve;
 mod sst_dump;
@@ -25,6 +27,7 @@ USAGE: pumice COMMAND [FLAGS]
 COMMANDS
   db_bench   run benchmarks on Pumice, or on a RocksDB library with --engine=PATH.so
   ldb        look into a database and change it
+  report     measure everything beside RocksDB and write a page about it
   resp_bench load a server that speaks Redis's protocol, in a closed or an open loop
   serve      serve Redis's protocol over the network; needs no flags
   sst_dump   look into table files
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         "db_bench" => db_bench::run(&args),
         db_bench::CHILD => db_bench::run_child(&args),
         "ldb" => ldb::run(&args),
+        "report" => report::run(&args),
         "resp_bench" => resp_bench::run(&args),
         "serve" => serve::run(&args),
         "sst_dump" => sst_dump::run(&args),

@@ -46,7 +46,7 @@ fn a_run_tells_of_its_stalls_and_readers() {
         let mean: f64 = writes.split_whitespace().next().unwrap().parse().unwrap();
         assert!(mean > 1000.0, "{engine}: {mean}\n{out}");
         let picture = std::fs::read_to_string(scratch.path().join("run.svg")).unwrap();
-        assert!(picture.contains("fillrandom: written") && picture.contains("<polyline"));
+        assert!(picture.contains("fillrandom: MB/s") && picture.contains("<polyline"));
     }
 }
 

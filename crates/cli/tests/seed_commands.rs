@@ -1,9 +1,8 @@
 //! The commands of the work that Pumice began with run as they are written, on both engines.
 //!
-//! The source is sections 1.5, 2.5, 3.5, 4.4 and 5.5 of the feature spec; only `-num`, `-duration`
-//! and sizes of memtables are scaled down, so that several files come into being, by flags behind
-//! the command: the last one counts. What their `awk` scripts take is the fifth field of the line
-//! with `micros/op`.
+//! Only `-num`, `-duration` and sizes of memtables are scaled down, so that there are several
+//! files, by flags after the command: the last one counts. What their `awk` scripts take is the
+//! fifth field of the line with `micros/op`.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -50,9 +50,10 @@ impl Compressor {
     /// A compressor of type `kind`.
     ///
     /// # Errors
-    /// `NotSupported` for Xpress and as [`CompressionOptions::check`]; `InvalidArgument` for
-    /// [`CompressionType::Disable`]. Zlib parameters that zlib refuses make a compressor that
-    /// leaves every block as it is, as RocksDB's.
+    /// `NotSupported` for Xpress, codecs that this build lacks, and as
+    /// [`CompressionOptions::check`]; `InvalidArgument` for [`CompressionType::Disable`]. Zlib
+    /// parameters that zlib refuses make a compressor that leaves every block as it is, as
+    /// RocksDB's.
     pub fn new(kind: CompressionType, options: &CompressionOptions) -> Result<Self> {
         Self::make(kind, options, None)
     }
@@ -77,6 +78,7 @@ impl Compressor {
         options: &CompressionOptions,
         dict: Option<&CompressionDict>,
     ) -> Result<Self> {
+        kind.check_built()?;
         options.check(kind)?;
         let codec = match kind {
             CompressionType::None => Codec::None,

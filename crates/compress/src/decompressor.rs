@@ -9,27 +9,28 @@ use std::mem::MaybeUninit;
 use flate2::{Decompress, FlushDecompress, Status};
 use pumice_base::coding::get_varint64;
 use pumice_base::{Error, ErrorKind, Result, SubCode};
-use zstd_safe::{DCtx, DDict};
 
 use crate::lz4;
 use crate::options::CompressionType;
-use crate::uninit::{ZstdOut, append};
+use crate::uninit::append;
+use crate::zstd::{Unzstd, UnzstdDict};
 
 /// The dictionary of a table, prepared once for its codec.
 pub struct Dictionary {
     bytes: Vec<u8>,
-    zstd: Option<DDict<'static>>,
+    zstd: Option<UnzstdDict>,
 }
 
 impl Dictionary {
     /// Prepares `bytes` for blocks of type `kind`. Codecs without dictionaries ignore it.
     ///
     /// # Errors
-    /// `Corruption` if zstd refuses it.
+    /// `Corruption` if zstd refuses it; `NotSupported` for a codec that this build lacks.
     pub fn new(kind: CompressionType, bytes: &[u8]) -> Result<Self> {
+        kind.check_built()?;
         let zstd = match kind {
             CompressionType::Zstd => Some(
-                DDict::try_create(bytes)
+                UnzstdDict::new(bytes)
                     .ok_or_else(|| Error::corruption("malformed ZSTD dictionary"))?,
             ),
             _ => None,
@@ -39,14 +40,14 @@ impl Dictionary {
 
     /// Heap bytes held, for accounting.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.zstd.as_ref().map_or(0, DDict::sizeof)
+        self.bytes.capacity() + self.zstd.as_ref().map_or(0, UnzstdDict::memory_bytes)
     }
 }
 
 /// Decompresses blocks of any type; contexts are made when first needed.
 #[derive(Default)]
 pub struct Decompressor {
-    zstd: Option<DCtx<'static>>,
+    zstd: Unzstd,
     inflate: Option<Box<Decompress>>,
 }
 
@@ -60,8 +61,8 @@ impl Decompressor {
     ///
     /// # Errors
     /// `Corruption` for malformed payloads and for blocks above `limit` bytes; `Aborted` with
-    /// subcode `MemoryLimit` if there is no memory for one; `NotSupported` for Xpress. `out` is
-    /// then empty.
+    /// subcode `MemoryLimit` if there is no memory for one; `NotSupported` for Xpress and codecs
+    /// that this build lacks. `out` is then empty.
     pub fn decompress(
         &mut self,
         kind: CompressionType,
@@ -103,7 +104,9 @@ impl Decompressor {
             let dict = dictionary.map_or(&[][..], |d| &d.bytes);
             match kind {
                 CompressionType::Lz4 | CompressionType::Lz4hc => lz4::decompress(stream, dict, dst),
-                CompressionType::Zstd => self.unzstd(stream, dictionary, dst),
+                CompressionType::Zstd => {
+                    self.zstd.decompress(stream, dictionary.and_then(|d| d.zstd.as_ref()), dst)
+                }
                 CompressionType::Zlib => self.inflate(stream, dict, dst),
                 CompressionType::Bzip2 => unbzip2(stream, dst),
                 _ => None,
@@ -118,21 +121,8 @@ impl Decompressor {
             return Ok(());
         }
         out.clear();
+        kind.check_built()?;
         Err(malformed(kind, "corrupted compressed block contents"))
-    }
-
-    fn unzstd(
-        &mut self,
-        stream: &[u8],
-        dictionary: Option<&Dictionary>,
-        dst: &mut [MaybeUninit<u8>],
-    ) -> Option<usize> {
-        let context = self.zstd.get_or_insert_with(DCtx::create);
-        let mut dst = ZstdOut::new(dst);
-        match dictionary.and_then(|d| d.zstd.as_ref()) {
-            Some(dict) => context.decompress_using_ddict(&mut dst, stream, dict).ok(),
-            None => context.decompress(&mut dst, stream).ok(),
-        }
     }
 
     fn inflate(

@@ -44,7 +44,7 @@ impl CompressionDict {
     /// worth sampling.
     pub fn wanted(kind: CompressionType, options: &CompressionOptions) -> bool {
         use CompressionType::{Lz4, Lz4hc, Zlib, Zstd};
-        options.max_dict_bytes > 0 && matches!(kind, Zlib | Lz4 | Lz4hc | Zstd)
+        options.max_dict_bytes > 0 && matches!(kind, Zlib | Lz4 | Lz4hc | Zstd) && kind.is_built()
     }
 
     /// How many bytes of samples [`CompressionDict::build`] wants; 0 if a dictionary is not

@@ -1,4 +1,4 @@
-//! Block compression as RocksDB's tables store it (format spec section 2.2).
+//! Block compression as RocksDB's tables store it (docs/format/table.md#compression).
 //!
 //! A payload is `varint size ‖ codec stream`, except Snappy, whose stream carries its own size.
 //! [`Compressor`] and [`Decompressor`] own the codecs' contexts, so that a block costs neither an
@@ -10,21 +10,32 @@
 //! Hostile input ends in `Error::corruption`: a stored size above the caller's limit, or beyond
 //! what the codec can reach from so few bytes, is refused before anything is allocated.
 //!
+//! lz4 and zstd are C libraries, each behind a feature of its name; without it, what asks for the
+//! codec gets `NotSupported` with its name.
+//!
 //! Not here: which blocks to compress, the block trailer, sampling for dictionaries, Xpress.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod compressor;
 mod decompressor;
-#[cfg(test)]
+#[cfg(all(test, feature = "lz4", feature = "zstd"))]
 mod dict_tests;
 mod dictionary;
+#[cfg(feature = "lz4")]
+mod lz4;
+#[cfg(not(feature = "lz4"))]
+#[path = "lz4_absent.rs"]
 mod lz4;
 mod options;
 mod snappy;
-#[cfg(test)]
+#[cfg(all(test, feature = "lz4", feature = "zstd"))]
 mod tests;
 mod uninit;
+#[cfg(feature = "zstd")]
+mod zstd;
+#[cfg(not(feature = "zstd"))]
+#[path = "zstd_absent.rs"]
 mod zstd;
 
 pub use compressor::Compressor;

@@ -1,4 +1,5 @@
-//! Safe wrappers over the liblz4 functions that lz4-sys links but does not declare.
+//! Safe wrappers over the liblz4 functions that lz4-sys links but does not declare. Behind the
+//! feature `lz4`; `lz4_absent.rs` stands in for it.
 //!
 //! Invariants: (1) a state is as large as liblz4 says, 8-byte aligned, and was initialised by
 //! liblz4 before its first use, so the fast resets may be used as long as nothing failed in it, and

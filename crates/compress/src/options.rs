@@ -64,6 +64,30 @@ impl CompressionType {
     pub fn flag_name(self) -> &'static str {
         self.row().3
     }
+    /// This build has the codec: the features `lz4` and `zstd`, which are on by default, need a C
+    /// compiler.
+    pub fn is_built(self) -> bool {
+        match self {
+            CompressionType::Lz4 | CompressionType::Lz4hc => cfg!(feature = "lz4"),
+            CompressionType::Zstd => cfg!(feature = "zstd"),
+            _ => true,
+        }
+    }
+    /// Refuses a codec that this build lacks.
+    ///
+    /// # Errors
+    /// `NotSupported`, with the codec and the feature that is off.
+    pub fn check_built(self) -> Result<()> {
+        if self.is_built() { Ok(()) } else { Err(self.not_built()) }
+    }
+    #[cold]
+    pub(crate) fn not_built(self) -> Error {
+        let feature = if self == CompressionType::Zstd { "zstd" } else { "lz4" };
+        Error::not_supported(format!(
+            "{} is not in this build: the feature {feature} is off",
+            self.option_name()
+        ))
+    }
     /// The type with that OPTIONS name.
     pub fn from_option_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|row| row.1 == name).map(|row| row.0)

@@ -7,8 +7,6 @@
 
 use std::mem::MaybeUninit;
 
-use zstd_safe::WriteBuf;
-
 /// Appends what `fill` writes into up to `room` bytes behind `out`; returns its size. `None`
 /// appends nothing.
 ///
@@ -26,35 +24,4 @@ pub(crate) unsafe fn append(
     // within the capacity because `written <= room`.
     unsafe { out.set_len(out.len() + written) };
     Some(written)
-}
-
-/// Lets zstd write into such a buffer.
-pub(crate) struct ZstdOut<'a> {
-    buffer: &'a mut [MaybeUninit<u8>],
-    filled: usize,
-}
-
-impl<'a> ZstdOut<'a> {
-    pub(crate) fn new(buffer: &'a mut [MaybeUninit<u8>]) -> Self {
-        ZstdOut { buffer, filled: 0 }
-    }
-}
-
-// SAFETY: pointer and capacity describe the same exclusively borrowed slice, and `as_slice` covers
-// only what `filled_until` was told is initialised.
-unsafe impl WriteBuf for ZstdOut<'_> {
-    fn as_slice(&self) -> &[u8] {
-        let filled = &self.buffer[..self.filled];
-        // SAFETY: the caller of `filled_until` promised that these bytes are initialised.
-        unsafe { std::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) }
-    }
-    fn capacity(&self) -> usize {
-        self.buffer.len()
-    }
-    fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.buffer.as_mut_ptr().cast()
-    }
-    unsafe fn filled_until(&mut self, n: usize) {
-        self.filled = n;
-    }
 }

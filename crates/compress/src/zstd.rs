@@ -1,7 +1,8 @@
-//! zstd contexts, digested dictionaries and the two ways of making one.
+//! zstd contexts, digested dictionaries and the two ways of making one. Behind the feature `zstd`;
+//! `zstd_absent.rs` stands in for it.
 //!
-//! Thread safety: a [`Zstd`] belongs to one thread at a time. A [`ZstdDict`] is read only and
-//! shared by the compressors of all threads.
+//! Thread safety: a [`Zstd`] or [`Unzstd`] belongs to one thread at a time. A [`ZstdDict`] is read
+//! only and shared by the compressors of all threads, as an [`UnzstdDict`] is by readers.
 //!
 //! Invariants: (1) a context that refers to a digested dictionary owns a count of it, is dropped
 //! before that count, and never gives it away; (2) zstd reads only the source, content and samples
@@ -15,10 +16,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use pumice_base::{Error, Result};
-use zstd_safe::{CCtx, CDict, CParameter};
+use zstd_safe::{CCtx, CDict, CParameter, DCtx, DDict, WriteBuf};
 
 use crate::options::{CompressionOptions, DEFAULT_LEVEL};
-use crate::uninit::{ZstdOut, append};
+use crate::uninit::append;
 
 const ZSTD_DEFAULT_LEVEL: i32 = 3;
 
@@ -97,6 +98,42 @@ impl Zstd {
     }
 }
 
+/// A dictionary digested for reading.
+pub(crate) struct UnzstdDict(DDict<'static>);
+
+impl UnzstdDict {
+    /// Digests `bytes`, which zstd copies. `None` if it refuses them.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
+        DDict::try_create(bytes).map(UnzstdDict)
+    }
+
+    /// Heap bytes held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.0.sizeof()
+    }
+}
+
+/// A reusable decompressor; its context is made when it is first needed.
+#[derive(Default)]
+pub(crate) struct Unzstd(Option<DCtx<'static>>);
+
+impl Unzstd {
+    /// Decompresses `stream` into the start of `dst`; `None` if it is malformed or does not fit.
+    pub(crate) fn decompress(
+        &mut self,
+        stream: &[u8],
+        dict: Option<&UnzstdDict>,
+        dst: &mut [MaybeUninit<u8>],
+    ) -> Option<usize> {
+        let context = self.0.get_or_insert_with(DCtx::create);
+        let mut dst = ZstdOut::new(dst);
+        match dict {
+            Some(dict) => context.decompress_using_ddict(&mut dst, stream, &dict.0).ok(),
+            None => context.decompress(&mut dst, stream).ok(),
+        }
+    }
+}
+
 fn refused(code: usize) -> Error {
     Error::invalid_argument(format!("zstd: {}", zstd_safe::get_error_name(code)))
 }
@@ -154,4 +191,35 @@ fn made(max: usize, fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>) 
     bytes.truncate(written.unwrap_or(0));
     bytes.shrink_to_fit();
     bytes
+}
+
+/// Lets zstd write into a buffer that nobody has zeroed.
+struct ZstdOut<'a> {
+    buffer: &'a mut [MaybeUninit<u8>],
+    filled: usize,
+}
+
+impl<'a> ZstdOut<'a> {
+    fn new(buffer: &'a mut [MaybeUninit<u8>]) -> Self {
+        ZstdOut { buffer, filled: 0 }
+    }
+}
+
+// SAFETY: pointer and capacity describe the same exclusively borrowed slice, and `as_slice` covers
+// only what `filled_until` was told is initialised.
+unsafe impl WriteBuf for ZstdOut<'_> {
+    fn as_slice(&self) -> &[u8] {
+        let filled = &self.buffer[..self.filled];
+        // SAFETY: the caller of `filled_until` promised that these bytes are initialised.
+        unsafe { std::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) }
+    }
+    fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.buffer.as_mut_ptr().cast()
+    }
+    unsafe fn filled_until(&mut self, n: usize) {
+        self.filled = n;
+    }
 }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use pumice_base::hash::hash64;
 
-    /// RocksDB's published sequence of additions and counts (feature spec section 3.4).
+    /// A sequence of additions and the counts that RocksDB has after them.
     #[test]
     fn published_sequence() {
         let mut hashes = KeyHashes::default();

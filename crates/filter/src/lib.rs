@@ -1,4 +1,4 @@
-//! Table filters: "is this key perhaps in here?" (format spec section 3).
+//! Table filters: "is this key perhaps in here?" (docs/format/filter.md).
 //!
 //! Built and read: the cache-local Bloom filter of format 5 and later, the legacy Bloom filter of
 //! formats up to 4, and the standard 128-bit Ribbon filter. A payload is `data ‖ 5 metadata bytes`;

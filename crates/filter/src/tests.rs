@@ -155,7 +155,7 @@ fn sizes_and_entries() {
         panic!("format 5 has the new filter");
     };
     assert_eq!([0, 1, 51, 52, 300].map(|n| builder.space(n)), [5, 69, 69, 133, 389]);
-    // Partition sizes of the feature spec: 4096 and 8192 less ten percent.
+    // Sizes of partitions: 4096 and 8192 less ten percent.
     assert_eq!(
         [5, 68, 69, 3687, 7373].map(|b| builder.approximate_entries(b)),
         [0, 0, 51, 2918, 5888]

@@ -159,6 +159,7 @@ functions! {
     cache_get_usage(Object) -> usize;
 
     open(Object, Text, ErrorOut) -> Object;
+    open_with_ttl(Object, Text, c_int, ErrorOut) -> Object;
     open_for_read_only(Object, Text, u8, ErrorOut) -> Object;
     open_column_families(
         Object, Text, c_int, *const Text, *const Object, *mut Object, ErrorOut) -> Object;

@@ -78,6 +78,19 @@ impl Db {
         Ok(Db::wrap(&options.peer, raw))
     }
 
+    /// Opens as RocksDB's `DBWithTTL`: values live for `ttl` seconds.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn open_with_ttl(options: &Options, path: &Path, ttl: i32) -> Result<Db> {
+        let name = c_path(path)?;
+        let raw = options.peer.checked(|api, error| {
+            // SAFETY: live options; RocksDB copies them.
+            unsafe { (api.open_with_ttl)(options.raw, name.as_ptr(), ttl, error) }
+        })?;
+        Ok(Db::wrap(&options.peer, raw))
+    }
+
     /// Opens for reading only.
     ///
     /// # Errors

@@ -105,6 +105,13 @@ pub fn installed_library() -> Option<PathBuf> {
     found
 }
 
+/// The library that `cargo xtask peers --native` built for this processor, beside the installed
+/// one.
+pub fn native_library() -> Option<PathBuf> {
+    let places = PLACES.iter().map(|place| Path::new(place).with_file_name("librocksdb-native.so"));
+    places.into_iter().find(|path| path.is_file())
+}
+
 /// RocksDB 9.8.4, which `cargo xtask peers` brings beside 10.10.1 where it can; `None`, said aloud
 /// on standard error, where it is not.
 pub fn installed_9_8() -> Option<PathBuf> {

@@ -8,6 +8,10 @@
 //! Comparators, prefix extractors and file systems are called with locks held, too, whoever calls
 //! them: from there nothing can be asked of the database ([`Mark::is_locked`]).
 //!
+//! A process that `fork` makes of one with databases has none of the threads that work for them,
+//! and locks as those left them: there every task counts as one that must not wait, and nothing is
+//! asked of a database. Its files belong to the parent.
+//!
 //! Thread safety: a mark belongs to the task that made it. Invariant: marks go in the reverse order
 //! of their coming (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database
 //! counts as entered: calls are refused that might have worked.
@@ -19,6 +23,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, Result};
+use pumice_port::os::is_forked;
 
 pub(crate) use code::{has_code, mark_code};
 pub(crate) use files::mark_files;
@@ -92,11 +97,11 @@ impl Mark {
     }
     /// The database waits for this task.
     pub fn is_inside(self) -> bool {
-        any(|entry| entry == self.job_entry() || entry == self.locked_entry())
+        is_forked() || any(|entry| entry == self.job_entry() || entry == self.locked_entry())
     }
     /// This task may hold any lock of the database.
     pub fn is_locked(self) -> bool {
-        any(|entry| entry == self.locked_entry())
+        is_forked() || any(|entry| entry == self.locked_entry())
     }
     /// For calls that wait for jobs.
     ///
@@ -123,6 +128,12 @@ impl Mark {
 
 #[cold]
 fn refused() -> Error {
+    if is_forked() {
+        return Error::not_supported(
+            "this process was made by fork of one that has opened databases: it cannot use any \
+             before exec",
+        );
+    }
     Error::aborted("called by code that the database calls and waits for")
 }
 

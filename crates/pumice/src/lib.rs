@@ -5,13 +5,13 @@
 //!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {
-//! use pumice::{Db, Options, ReadOptions, WriteBatch};
+//! use pumice::{Db, ReadOptions, WriteBatch};
 //!
 //! # let dir = std::env::temp_dir().join(format!("pumice-crate-doc-{}", std::process::id()));
-//! let mut options = Options::default();
-//! options.db.create_if_missing = true;
-//! options.set("write_buffer_size", "8MB")?; // Any option by RocksDB's name.
-//! let db = Db::open(&options, &dir)?;
+//! let db = Db::builder(&dir)
+//!     .create(true)
+//!     .set("write_buffer_size", "8MB") // Any option by RocksDB's name.
+//!     .open()?;
 //!
 //! // Single writes and batches; a batch takes effect whole or not at all.
 //! db.put("apple", "green")?;
@@ -39,23 +39,32 @@
 //! db.flush()?;
 //! assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
 //! db.close()?;
-//! # Db::destroy(&options, &dir)?;
+//! # Db::destroy(&Default::default(), &dir)?;
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! | need | see |
 //! |---|---|
-//! | open, read, write, maintain | [`Db`] |
+//! | read, write, maintain | [`Db`] |
+//! | open, whatever it is | [`Db::builder`] |
 //! | three knobs instead of hundreds of settings | [`Budget`] |
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
+//! | settings for a purpose | [`Options::for_point_lookups`], [`Options::for_bulk_load`], .. |
 //! | own order and merges | [`Comparator`], [`MergeOperator`] |
-//! | own filters and prefixes | [`CompactionFilter`], [`SliceTransform`] |
+//! | own filters | [`CompactionFilter`], [`CompactionFilterFactory`] |
+//! | own prefixes | [`SliceTransform`] |
+//! | closures in their place | [`ColumnFamilyOptions::set_merge_operator`] and its kin |
+//! | own properties of tables | [`TablePropertiesCollector`] |
+//! | values that expire | [`DbWithTtl`] |
 //! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what a call did, and how long | [`perf`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
+//!
+//! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by
+//! default, the crate needs no C compiler, and refuses these codecs by name.
 //!
 //! Every call may wait for the disk unless its documentation says that it does not suspend. All
 //! handles are `Send` and `Sync` except iterators, which are `Send`.
@@ -81,12 +90,14 @@ mod recovery;
 mod snapshot;
 pub mod stats;
 mod table_output;
+mod ttl;
 mod version;
 
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
 pub use db::async_api::DbFuture;
+pub use db::builder::DbBuilder;
 pub use db::file_api::KeyRange;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
@@ -97,12 +108,22 @@ pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,
 };
-pub use options::{BlockBasedTableOptions, Budget, ColumnFamilyOptions, DbOptions, Options};
+pub use options::{
+    BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
+    CompactionFilterFactory, DbOptions, EntryType, Options, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, filter_of,
+};
 pub use read::entries::Entries;
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use snapshot::Snapshot;
+pub use stats::listener::{
+    BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,
+    FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo, TableFileCreationReason,
+    TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+};
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
+pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
 pub use version::family::ColumnFamily;
 
 #[doc(hidden)] // For tests, which lower them.

@@ -20,6 +20,10 @@ const ONLY: ReadOptions = ReadOptions {
     total_order_seek: false,
     cache_only: true,
     rate_limiter_priority: None,
+    deadline_micros: 0,
+    io_timeout_micros: 0,
+    auto_prefix_mode: true,
+    tailing: false,
 };
 
 /// A level of several tables, two of L0 (keys from `KEYS` on) and a memtable (from `KEYS + 20` on),

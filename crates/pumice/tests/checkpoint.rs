@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::{DIR, contents, fill, flush, get, key, memory, names, options};
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, Options,
-    ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db,
+    EventListener, FlushJobInfo, FlushReason, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, NameLoss};
+use pumice_port::sync::Mutex;
 use pumice_port::thread;
 
 const COPY: &str = "/copy";
@@ -43,6 +44,42 @@ fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     copy.close().unwrap();
     assert_eq!(get(&db, &key(0)).unwrap(), b"new");
     assert!(names(&fs, "/").iter().all(|name| !name.contains(".tmp")));
+}
+
+#[derive(Default)]
+struct Reasons(Mutex<Vec<FlushReason>>);
+
+impl EventListener for Reasons {
+    fn on_flush_completed(&self, info: &FlushJobInfo) {
+        self.0.lock().push(info.flush_reason);
+    }
+}
+
+/// As in RocksDB the flush is not one that somebody asked for.
+#[pumice_test_macros::test]
+fn flushes_say_what_they_are_for() {
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    let reasons = Arc::new(Reasons::default());
+    options.db.listeners = vec![Arc::clone(&reasons) as Arc<dyn EventListener>];
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..10, "value");
+    db.checkpoint(COPY).unwrap();
+    fill(&db, 0..10, "value");
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    fill(&db, 0..10, "value");
+    flush(&db);
+    let unlogged = WriteOptions { disable_wal: true, ..Default::default() };
+    db.put_opt(&unlogged, "key", "value").unwrap();
+    db.close().unwrap();
+    let told = reasons.0.lock().clone();
+    let wanted = [
+        FlushReason::GetLiveFiles,
+        FlushReason::ManualCompaction,
+        FlushReason::ManualFlush,
+        FlushReason::ShutDown,
+    ];
+    assert_eq!(told, wanted);
 }
 
 #[pumice_test_macros::test]

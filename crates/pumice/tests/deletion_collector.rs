@@ -28,11 +28,12 @@ fn collecting(fs: &Arc<dyn FileSystem>, style: CompactionStyle) -> (Options, Arc
     let mut options = options(fs);
     options.cf.compaction_style = style;
     options.cf.num_levels = 4;
-    options.cf.table_properties_collector_factories = vec![CompactOnDeletionCollectorFactory {
-        sliding_window_size: 128,
-        deletion_trigger: 64,
-        deletion_ratio: 0.0,
-    }];
+    options.cf.table_properties_collector_factories =
+        vec![Arc::new(CompactOnDeletionCollectorFactory {
+            sliding_window_size: 128,
+            deletion_trigger: 64,
+            deletion_ratio: 0.0,
+        })];
     options.db.listeners = vec![Arc::clone(&jobs) as Arc<dyn EventListener>];
     (options, jobs)
 }

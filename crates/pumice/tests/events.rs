@@ -141,6 +141,29 @@ fn a_flush_is_told_from_seal_to_end() {
     }
 }
 
+/// By the number of files alone, as in RocksDB.
+#[pumice_test_macros::test]
+fn a_flush_tells_of_a_full_level() {
+    let (_, fs) = memory();
+    let (db, recorder) = open(&fs, |o| {
+        o.cf.level0_file_num_compaction_trigger = 1;
+        o.cf.level0_slowdown_writes_trigger = 2;
+        o.cf.level0_stop_writes_trigger = 3;
+    });
+    for n in 0..3 {
+        fill(&db, 0..10, "v");
+        flush(&db);
+        while recorder.flushes.lock().len() <= n {
+            recorder.wait_for("flush end");
+            pumice::fiber::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    let told = recorder.flushes.lock().clone();
+    let told: Vec<_> =
+        told.iter().map(|i| (i.triggered_writes_slowdown, i.triggered_writes_stop)).collect();
+    assert_eq!(told, [(false, false), (true, false), (true, true)]);
+}
+
 #[pumice_test_macros::test]
 fn a_compaction_is_told_with_its_files() {
     let (_, fs) = memory();
@@ -291,6 +314,63 @@ fn reports_are_dumped_when_due() {
         let stats = db.property("rocksdb.cfstats").unwrap();
         assert!(stats.contains("\n Int      0/0      0.00 KB"), "{stats}");
         db.close().unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+/// A plain #[test] for the same reason.
+#[test]
+fn reports_are_dumped_at_rest() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let (_, fs) = memory();
+        let dumps = || log_text(&fs).matches("------- DUMPING STATS -------").count();
+        let seconds = |n| pumice_port::thread::sleep(Duration::from_secs(n));
+        let (db, _) = open(&fs, |o| o.db.stats_dump_period_sec = 60);
+        fill(&db, 0..10, "v");
+        seconds(59);
+        assert_eq!(dumps(), 0);
+        seconds(2);
+        assert_eq!(dumps(), 1, "nothing was flushed since the open");
+        seconds(60 * 15);
+        assert_eq!(dumps(), 16);
+        // What has nothing new to say is reported now and then. A report has two such tables.
+        let reports = log_text(&fs).matches("** Compaction Stats [default] **").count();
+        assert_eq!(reports, 2 * 2);
+        // Another period holds at once, and 0 is none.
+        db.set_db_options(&[("stats_dump_period_sec", "5")]).unwrap();
+        seconds(6);
+        assert_eq!(dumps(), 17);
+        db.set_db_options(&[("stats_dump_period_sec", "0")]).unwrap();
+        seconds(3600);
+        assert_eq!(dumps(), 17);
+        db.set_db_options(&[("stats_dump_period_sec", "1")]).unwrap();
+        seconds(1);
+        assert!(dumps() >= 18, "{}", dumps());
+        db.close().unwrap();
+        let at_close = dumps();
+        seconds(3600);
+        assert_eq!(dumps(), at_close);
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+/// Nobody waits to dump reports of a database that could not be opened: its lock is free. A plain
+/// #[test] for the same reason.
+#[test]
+fn an_open_that_fails_leaves_no_task_that_dumps() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let (mem, fs) = memory();
+        let (db, _) = open(&fs, |_| {});
+        db.close().unwrap();
+        for file in ["/db/MANIFEST-*", "/db/*.log", "/db/OPTIONS-*"] {
+            mem.add_fault(FaultRule::always(FaultOp::Create, file, Fault::Eio));
+            let opened = Db::open(&options(&fs), DIR);
+            assert!(opened.is_err() || file.contains("OPTIONS"), "{file}");
+            drop(opened);
+            mem.clear_faults();
+            // The lock is free at once.
+            Db::open(&options(&fs), DIR).unwrap().close().unwrap();
+        }
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

@@ -97,6 +97,56 @@ fn open_tables_stay_within_their_limit() {
     db.close().unwrap();
 }
 
+/// Tables that were opened without a limit keep what they have in memory, not their descriptors.
+#[pumice_test_macros::test]
+fn a_limit_closes_tables_that_were_opened_without_one() {
+    const TABLES: usize = 60;
+    let (mut options, counts) = watched("max_open_files=-1;disable_auto_compactions=true");
+    options.cf.level0_slowdown_writes_trigger = 1000;
+    options.cf.level0_stop_writes_trigger = 1000;
+    options.cf.table_factory.no_block_cache = true;
+    let db = Db::open(&options, DIR).unwrap();
+    for n in 0..TABLES {
+        fill(&db, n..n + 1, "value");
+        flush(&db);
+    }
+    let read_all = || (0..TABLES).for_each(|n| assert!(get(&db, &key(n)).is_some()));
+    let limit = |files: &str| db.set_db_options(&[("max_open_files", files)]).unwrap();
+    read_all();
+    assert_eq!(counts.open.load(Relaxed), TABLES);
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
+    iter.seek_to_first();
+    for round in 0..2 {
+        limit("30");
+        assert_eq!(counts.open.load(Relaxed), 20, "round {round}");
+        read_all();
+        assert_eq!(contents(&db).len(), TABLES);
+        assert_eq!(counts.open.load(Relaxed), 20, "round {round}");
+        // A new one takes the place of an old one.
+        fill(&db, TABLES - 1..TABLES, "again");
+        flush(&db);
+        read_all();
+        assert_eq!(counts.open.load(Relaxed), 20, "round {round}");
+        limit("-1");
+        read_all();
+        assert_eq!(counts.open.load(Relaxed), TABLES, "round {round}: one has nothing to read");
+    }
+    // An iterator from before goes on by descriptors of after.
+    limit("20");
+    for n in 0..TABLES {
+        assert_eq!(iter.key().unwrap(), key(n));
+        iter.next();
+    }
+    iter.status().unwrap();
+    drop(iter);
+    assert_eq!(counts.open.load(Relaxed), 10);
+    compact(&db);
+    assert_eq!(contents(&db).len(), TABLES);
+    // Files that are gone have no place.
+    assert!(counts.open.load(Relaxed) <= 10);
+    db.close().unwrap();
+}
+
 #[pumice_test_macros::test]
 fn fsync_takes_the_place_of_fdatasync() {
     for use_fsync in [false, true] {

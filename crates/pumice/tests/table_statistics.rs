@@ -178,7 +178,7 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
 /// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
 /// `space_limit`, those of writes and the comparison with RocksDB (`counters`) see to them.
-const ELSEWHERE: [&str; 38] = [
+const ELSEWHERE: [&str; 39] = [
     "rocksdb.db.write.stall",
     "rocksdb.l1.hit",
     "rocksdb.number.reseeks.iteration",
@@ -186,6 +186,7 @@ const ELSEWHERE: [&str; 38] = [
     "rocksdb.read.num.merge_operands",
     "rocksdb.merge.operation.time.nanos",
     "rocksdb.file.write.db.open.micros",
+    "rocksdb.file.read.db.open.micros",
     "rocksdb.read.amp.estimate.useful.bytes",
     "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",

@@ -1,4 +1,5 @@
-//! The hash index of a data block (format spec section 2.3): which restart interval holds a key.
+//! The hash index of a data block (docs/format/table.md#hash-index): which restart interval holds a
+//! key.
 //!
 //! ```text
 //! entries ‖ restarts ‖ uint8 bucket[n] ‖ fixed16 n ‖ fixed32 packed (bit 31 set)

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! From version 6 on the footer is checked, the metaindex block ends right before it and the index
-//! handle moves to the metaindex (format spec section 2.5). Pure functions; no I/O.
+//! handle moves to the metaindex (docs/format/table.md#footer). Pure functions; no I/O.
 
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
 use pumice_base::coding::{Decoder, get_fixed32, get_fixed64};

@@ -1,7 +1,7 @@
 //! Block handles and the names of block kinds.
 //!
 //! A handle is `varint64 offset ‖ varint64 size`; `size` excludes the five trailer bytes
-//! (compression type, checksum) that follow every block (format spec section 2.1).
+//! (compression type, checksum) that follow every block (docs/format/table.md#blocks).
 
 use pumice_base::coding::{Decoder, put_varint64};
 

@@ -1,4 +1,5 @@
-//! Block-based tables (SST files), as RocksDB writes and reads them (format spec sections 2, 3).
+//! Block-based tables (SST files), as RocksDB writes and reads them (docs/format/table.md and
+//! docs/format/filter.md).
 //!
 //! Writing is in `build` ([`TableBuilder`]), reading in `read` ([`Table`], [`TableIter`]). Shared:
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,
@@ -28,8 +29,8 @@ pub use build::{BuildStats, TableBuilder};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,
-    PrepopulateBlockCache, TableBuildContext, TableOptions, TableReadContext, TableReadOptions,
-    TableReason,
+    PrepopulateBlockCache, ReadLimits, TableBuildContext, TableOptions, TableReadContext,
+    TableReadOptions, TableReason,
 };
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;

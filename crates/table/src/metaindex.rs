@@ -1,4 +1,5 @@
-//! The metaindex: names and handles of the blocks that are not data (format spec section 2.6).
+//! The metaindex: names and handles of the blocks that are not data
+//! (docs/format/table.md#metaindex).
 //!
 //! Names are persisted. Those that are not needed to read entries (hash-index aids, user-defined
 //! indexes, obsolete filters) are skipped.

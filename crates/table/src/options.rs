@@ -268,7 +268,7 @@ pub enum TableReason {
 
 /// What a table builder knows about the table besides its entries.
 #[derive(Clone)]
-#[allow(missing_docs)] // Properties of the same names, format spec section 2.7.
+#[allow(missing_docs)] // Properties of the same names, docs/format/table.md#properties.
 pub struct TableBuildContext {
     pub table: Arc<TableOptions>,
     pub comparator: InternalKeyComparator,
@@ -315,7 +315,7 @@ pub struct TableBuildContext {
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
     /// Names of the collectors that watched the entries.
-    pub property_collectors: Vec<&'static str>,
+    pub property_collectors: Vec<String>,
     /// What blocks may have, at most; tests lower it.
     pub limits: SizeLimits,
 }
@@ -443,6 +443,25 @@ pub struct TableReadOptions {
     /// How urgent blocks that have to be read are to the rate limiter of the file; None asks it for
     /// nothing.
     pub io_priority: Option<IoPriority>,
+    /// How long reads of the file may take; by default as long as they do.
+    pub limits: ReadLimits,
+}
+
+/// When reads of files give up. It is looked at before and after each of them: none is cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Microseconds since 1970 after which no file is read any more; 0 for none.
+    pub deadline_micros: u64,
+    /// Microseconds that one read may take; 0 for any number.
+    pub io_timeout_micros: u64,
+}
+
+impl ReadLimits {
+    /// There is something to look at.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.deadline_micros != 0 || self.io_timeout_micros != 0
+    }
 }
 
 /// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] gets
@@ -517,6 +536,7 @@ impl Default for TableReadOptions {
             cache_only: false,
             missed: None,
             io_priority: None,
+            limits: ReadLimits::default(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Table properties: the facts about a table that its properties block stores (format spec 2.7).
+//! Table properties: the facts about a table that its properties block stores
+//! (docs/format/table.md#properties).
 //!
 //! Numbers are varint64 unless noted, strings are raw; names sort bytewise in the block. Names not
 //! known here are kept in `user_collected`, together with the ones that RocksDB writes through
@@ -125,7 +126,7 @@ const SEQNO_TIME_MAP: &str = "rocksdb.seqno.time.map";
 
 /// The properties of one table. Times are Unix seconds, 0 unknown; sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The meaning of each field is in format spec section 2.7.
+#[allow(missing_docs)] // The meaning of each field is in docs/format/table.md#properties.
 pub struct TableProperties {
     pub column_family_id: u64,
     pub column_family_name: String,
@@ -306,8 +307,8 @@ impl TableProperties {
     }
 
     /// The sequence number that every entry of an ingested file takes, `None` for other files
-    /// (format spec section 2.9). `largest_seqno` is the file's in the MANIFEST, or at least
-    /// `MAX_SEQUENCE` if unknown.
+    /// (docs/format/table.md#ingested-files). `largest_seqno` is the file's in the MANIFEST, or at
+    /// least `MAX_SEQUENCE` if unknown.
     ///
     /// # Errors
     /// `Corruption` if the two contradict each other or the version is unknown.

@@ -1,4 +1,4 @@
-//! Session ids, table unique ids and block cache keys (format spec section 5.5).
+//! Session ids, table unique ids and block cache keys (docs/format/table.md#unique-ids).
 //!
 //! A database makes one random session id per open; with the database id and the number that a
 //! file had when it was made it identifies the file among all others. Pure functions.

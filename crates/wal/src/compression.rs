@@ -1,4 +1,5 @@
 //! Compressed logs: each logical record is one zstd frame, cut into fragments like any payload.
+//! Behind the feature `zstd`; `compression_absent.rs` stands in for it.
 //!
 //! Thread safety: one owner; the contexts are reused from record to record.
 
@@ -18,9 +19,9 @@ pub(crate) struct RecordCompressor {
 }
 
 impl RecordCompressor {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new() -> Result<Self> {
         let (chunk, frame) = (vec![0; BLOCK_BYTES], Vec::new());
-        RecordCompressor { context: CCtx::create(), chunk, frame }
+        Ok(RecordCompressor { context: CCtx::create(), chunk, frame })
     }
 
     /// One frame of all `parts`.
@@ -63,9 +64,10 @@ pub(crate) struct RecordDecompressor {
 }
 
 impl RecordDecompressor {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new() -> Result<Self> {
         let chunk = vec![0; BLOCK_BYTES];
-        RecordDecompressor { context: DCtx::create(), chunk, stored_bytes: 0, complete: false }
+        let context = DCtx::create();
+        Ok(RecordDecompressor { context, chunk, stored_bytes: 0, complete: false })
     }
 
     /// Starts a new record, whatever became of the last.

@@ -15,6 +15,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "zstd")]
+mod compression;
+#[cfg(not(feature = "zstd"))]
+#[path = "compression_absent.rs"]
 mod compression;
 mod physical;
 mod range_crc;

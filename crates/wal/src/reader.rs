@@ -271,7 +271,7 @@ impl LogReader {
             SET_COMPRESSION if self.started => Some("compression type is not the first record"),
             SET_COMPRESSION => match bytes.try_into().map(u32::from_le_bytes) {
                 Ok(COMPRESSION_ZSTD) => {
-                    self.decompressor = Some(RecordDecompressor::new());
+                    self.decompressor = Some(RecordDecompressor::new()?);
                     None
                 }
                 Ok(0) => None,

@@ -64,13 +64,14 @@ impl LogWriter {
     /// Compresses all records from here on, which must be the start of the log.
     pub fn enable_compression(&mut self) -> Result<()> {
         debug_assert!(self.file.is_empty(), "compression is announced by the first record");
+        let compressor = RecordCompressor::new()?;
         let payload = COMPRESSION_ZSTD.to_le_bytes();
         let crc = crc32c_extend(crc32c(&[SET_COMPRESSION]), &payload);
         // This type has the short header even in a recyclable log.
         self.file.append(&header(crc, payload.len(), SET_COMPRESSION))?;
         self.file.append(&payload)?;
         self.block_offset = HEADER_BYTES + payload.len();
-        self.compressor = Some(RecordCompressor::new());
+        self.compressor = Some(compressor);
         self.flush_unless_manual()
     }
 

@@ -9,9 +9,8 @@ use pumice::perf::{self, PerfLevel};
 use pumice::stats::StatsLevel;
 use pumice::{Db, HistogramKind, Statistics, Ticker};
 use pumice_peer::{
-    CompactRangeSettings, Db as PeerDb, Options as PeerOptions, Peer, PerfContext,
-    ReadOptions, ReadSettings,
-    WriteBatch as PeerBatch, WriteOptions, WriteSettings,
+    CompactRangeSettings, Db as PeerDb, Options as PeerOptions, Peer, PerfContext, ReadOptions,
+    ReadSettings, WriteBatch as PeerBatch, WriteOptions, WriteSettings,
 };
 
 use crate::peer;
@@ -262,6 +261,7 @@ fn names_under(heading: &str) -> BTreeSet<&'static str> {
     section.split('`').skip(1).step_by(2).filter(|word| word.starts_with("rocksdb.")).collect()
 }
 
+// Plain #[test]: RocksDB blocks its thread.
 #[test]
 fn both_engines_count_the_same() {
     let Some(peer) = peer() else { return };
@@ -349,6 +349,7 @@ fn perf_work(db: &dyn Engine, reset: &dyn Fn(), report: &dyn Fn() -> String) -> 
     all
 }
 
+// Plain #[test]: RocksDB blocks its thread, whose perf context it is.
 #[test]
 fn both_perf_contexts_count_the_same() {
     let Some(peer) = peer() else { return };

@@ -1,7 +1,8 @@
-//! The same random calls through both engines, range deletions among everything else. Every answer
-//! is compared; then each opens the other's files.
+//! The same random calls through both engines, range deletions among everything else, or single
+//! deletions that break their contract. Every answer is compared; then each opens the other's
+//! files.
 //!
-//! `PUMICE_DRAWN=N` takes N seeds (16). Skipped aloud where the library is missing.
+//! `PUMICE_DRAWN=N` takes N seeds (16; 40 of misuse). Skipped aloud where the library is missing.
 
 use std::path::Path;
 
@@ -14,9 +15,21 @@ use super::peer;
 const KEYS: u64 = 40;
 const OPERATIONS: u64 = 300;
 
+/// What the calls are to show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drawn {
+    RangeDeletions,
+    /// Single deletions over whatever there is, of which so many are deletions only rarely: a case
+    /// ends at the first that is found. When a background compaction finds one is a matter of time,
+    /// so there are none.
+    Misuse {
+        deletes_one_in: u64,
+    },
+}
+
 /// Both engines' options, as text: files of a few entries, so that ranges are cut between them.
-fn options(rng: &mut Rng) -> String {
-    let automatic = rng.one_in(2);
+fn options(rng: &mut Rng, drawn: Drawn) -> String {
+    let automatic = drawn == Drawn::RangeDeletions && rng.one_in(2);
     let mut text = format!(
         "create_if_missing=true;disable_auto_compactions={};merge_operator=stringappend;\
          level0_file_num_compaction_trigger=2;write_buffer_size={};compression=kNoCompression;\
@@ -33,6 +46,9 @@ fn options(rng: &mut Rng) -> String {
     );
     if rng.one_in(3) {
         text.push_str(";compaction_style=kCompactionStyleUniversal");
+    }
+    if drawn != Drawn::RangeDeletions {
+        text.push_str(";target_file_size_base=1048576;max_compaction_bytes=1048576");
     }
     text
 }
@@ -79,6 +95,7 @@ enum Call {
     Put(Vec<u8>, Vec<u8>),
     Merge(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
+    SingleDelete(Vec<u8>),
     DeleteRange(Vec<u8>, Vec<u8>),
     Flush,
     Compact(Option<Vec<u8>>, Option<Vec<u8>>),
@@ -91,7 +108,7 @@ enum Call {
     Reopen,
 }
 
-fn call(rng: &mut Rng, snapshots: usize) -> Call {
+fn call(rng: &mut Rng, snapshots: usize, drawn: Drawn) -> Call {
     let at = |rng: &mut Rng| match snapshots {
         0 => None,
         some => rng.one_in(2).then(|| rng.uniform(some as u64) as usize),
@@ -105,7 +122,13 @@ fn call(rng: &mut Rng, snapshots: usize) -> Call {
     match rng.uniform(40) {
         0..12 => Call::Put(key(rng), value(rng)),
         12..15 => Call::Merge(key(rng), b"m".to_vec()),
-        15..17 => Call::Delete(key(rng)),
+        15..17 => match drawn {
+            Drawn::Misuse { deletes_one_in } if !rng.one_in(deletes_one_in) => {
+                Call::Put(key(rng), value(rng))
+            }
+            _ => Call::Delete(key(rng)),
+        },
+        17..22 if drawn != Drawn::RangeDeletions && !rng.one_in(8) => Call::SingleDelete(key(rng)),
         17..22 => {
             // Ends in the wrong order are refused here, but end all writing in RocksDB.
             let mut ends = [key(rng), key(rng)];
@@ -114,6 +137,8 @@ fn call(rng: &mut Rng, snapshots: usize) -> Call {
             Call::DeleteRange(begin, end)
         }
         22..25 => Call::Flush,
+        // What misuse comes to depends on what is compacted with what: then it is everything.
+        25..27 if drawn != Drawn::RangeDeletions => Call::Compact(None, None),
         25..27 => {
             let (begin, end) = (maybe(rng), maybe(rng));
             Call::Compact(begin, end)
@@ -179,6 +204,7 @@ mod own {
                 Call::Put(key, value) => answer(db.put_opt(wo, key, value), done),
                 Call::Merge(key, value) => answer(db.merge_opt(wo, key, value), done),
                 Call::Delete(key) => answer(db.delete_opt(wo, key), done),
+                Call::SingleDelete(key) => answer(db.single_delete_opt(wo, key), done),
                 Call::DeleteRange(begin, end) => answer(db.delete_range_opt(wo, begin, end), done),
                 Call::Flush => answer(db.flush_opt(&FlushOptions::default()), done),
                 // RocksDB's C library tells no error of this one.
@@ -282,6 +308,7 @@ mod rocksdb {
                 Call::Put(key, value) => answer(db.put(wo, cf, key, value), done),
                 Call::Merge(key, value) => answer(db.merge(wo, cf, key, value), done),
                 Call::Delete(key) => answer(db.delete(wo, cf, key), done),
+                Call::SingleDelete(key) => answer(db.single_delete(wo, cf, key), done),
                 Call::DeleteRange(begin, end) => answer(db.delete_range(wo, cf, begin, end), done),
                 Call::Flush => answer(db.flush(cf), done),
                 Call::Compact(begin, end) => {
@@ -333,17 +360,25 @@ mod rocksdb {
     }
 }
 
+/// What a case came to.
+#[derive(Default)]
+struct Outcome {
+    entries: u64,
+    /// The step at which both said Corruption.
+    stopped: Option<u64>,
+}
+
 /// One case: the same calls through both, then each with the other's files.
-fn run(peer: &Peer, seed: u64) -> Result<u64, String> {
+fn run(peer: &Peer, seed: u64, drawn: Drawn) -> Result<Outcome, String> {
     let mut rng = Rng::new(seed);
-    let text = options(&mut rng);
+    let text = options(&mut rng, drawn);
     let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
     let paths = ["ours", "theirs"].map(|name| dir.path().join(name));
     let mut ours = own::Store::open(&text, &paths[0])?;
     let mut theirs = rocksdb::Store::open(peer, &text, &paths[1])?;
-    let (mut snapshots, mut entries) = (0, 0);
+    let (mut snapshots, mut outcome) = (0, Outcome::default());
     for step in 0..OPERATIONS {
-        let call = call(&mut rng, snapshots);
+        let call = call(&mut rng, snapshots, drawn);
         if matches!(call, Call::Reopen) {
             ours = ours.reopen(&paths[0])?;
             theirs = theirs.reopen(&paths[1])?;
@@ -355,13 +390,19 @@ fn run(peer: &Peer, seed: u64) -> Result<u64, String> {
             Call::Release(_) => snapshots -= 1,
             _ => {}
         }
-        entries += same(step, &call, ours.run(&call), theirs.run(&call))
-            .map_err(|why| format!("{text}\n{why}"))?;
+        let answer = ours.run(&call);
+        let stops = drawn != Drawn::RangeDeletions && matches!(&answer, Answer::Error(_));
+        outcome.entries +=
+            same(step, &call, answer, theirs.run(&call)).map_err(|why| format!("{text}\n{why}"))?;
+        if stops {
+            outcome.stopped = Some(step);
+            return Ok(outcome);
+        }
     }
     ours.close()?;
     drop(theirs);
     exchange(peer, &text, &paths).map_err(|why| format!("{text}\n{why}"))?;
-    Ok(entries)
+    Ok(outcome)
 }
 
 fn same(step: u64, call: &Call, ours: Answer, theirs: Answer) -> Result<u64, String> {
@@ -387,19 +428,37 @@ fn exchange(
     for call in [&all, &Call::Compact(None, None), &all] {
         same(OPERATIONS, call, it.run(call), its.run(call))?;
     }
-    it.close()
+    // The compaction may have found misuse.
+    let put = Call::Put(b"k20".to_vec(), Vec::new());
+    same(OPERATIONS, &put, it.run(&put), its.run(&put))?;
+    it.close().or_else(|text| if text.starts_with("Corruption") { Ok(()) } else { Err(text) })
+}
+
+fn run_seeds(count: u64, drawn: impl Fn(u64) -> Drawn, name: &str) -> Vec<Outcome> {
+    let Some(peer) = peer() else { return Vec::new() };
+    let wanted = std::env::var("PUMICE_DRAWN").ok();
+    let count = wanted.map_or_else(|| seed::share(count), |text| text.parse().unwrap());
+    let seeds = seed::wanted().map_or(0..count, |seed| seed..seed + 1);
+    let hint = |seed| seed::replay_hint(name, seed);
+    seeds
+        .map(|seed| {
+            run(&peer, seed, drawn(seed)).unwrap_or_else(|why| panic!("{why}\n{}", hint(seed)))
+        })
+        .collect()
 }
 
 #[pumice_test_macros::test]
 fn range_deletions_answer_as_they_do_there() {
-    let Some(peer) = peer() else { return };
-    let wanted = std::env::var("PUMICE_DRAWN").ok();
-    let count = wanted.map_or_else(|| seed::share(16), |text| text.parse().unwrap());
-    let seeds = seed::wanted().map_or(0..count, |seed| seed..seed + 1);
-    let mut entries = 0;
-    for seed in seeds {
-        let hint = || seed::replay_hint("range_deletions_answer", seed);
-        entries += run(&peer, seed).unwrap_or_else(|why| panic!("{why}\n{}", hint()));
-    }
-    assert!(entries > 100, "nothing was compared");
+    let outcomes = run_seeds(16, |_| Drawn::RangeDeletions, "range_deletions_answer");
+    let entries: u64 = outcomes.iter().map(|outcome| outcome.entries).sum();
+    assert!(outcomes.is_empty() || entries > 100, "nothing was compared");
+}
+
+#[pumice_test_macros::test]
+fn misused_single_deletions_stop_where_they_do_there() {
+    let drawn = |seed: u64| Drawn::Misuse { deletes_one_in: [1, 4, 12, 40][seed as usize % 4] };
+    let outcomes = run_seeds(40, drawn, "misused_single_deletions");
+    let stopped: Vec<u64> = outcomes.iter().filter_map(|outcome| outcome.stopped).collect();
+    eprintln!("{} of {} cases stopped, at steps {stopped:?}", stopped.len(), outcomes.len());
+    assert!(outcomes.len() < 8 || !stopped.is_empty(), "no misuse was found");
 }

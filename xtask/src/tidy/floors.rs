@@ -52,6 +52,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("crc32c", &["base"]),
     ("xxhash-rust", &["base", "table"]),
     ("arc-swap", &["pumice", "table"]),
+    ("serde", &["cli"]),
+    ("serde_json", &["cli"]),
     ("sha2", &["server"]),
     ("subtle", &["server"]),
     ("rustls", &["server"]),

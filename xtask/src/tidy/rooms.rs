@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "engine",
     "db",
     "backup",
+    "ttl",
 ];
 
 /// Reports each name of a room that the file's own room may not name, and files in no room.

@@ -300,7 +300,8 @@ impl<'a, E: Engine> Driver<'a, E> {
     }
 
     fn is_monitored(&self) -> bool {
-        self.flags.report_stalls || !self.flags.plot.is_empty()
+        let flags = &self.flags;
+        flags.report_stalls || !flags.plot.is_empty() || !flags.monitor_file.is_empty()
     }
 
     fn report_watched(&self, spec: &Spec, plan: &Plan, watched: Watched) -> Result<()> {
@@ -314,9 +315,10 @@ impl<'a, E: Engine> Driver<'a, E> {
         if !self.flags.plot.is_empty() {
             let bytes = (plan.key_size + plan.value_size.mean()) as u64;
             let picture = plot::svg(spec.name, &samples, bytes);
-            let path = Path::new(&self.flags.plot);
-            write_file(&*PosixFs::shared(), path, picture.as_bytes(), false)
-                .map_err(|error| format!("plot: {error}"))?;
+            write_text("plot", &self.flags.plot, &picture)?;
+        }
+        if !self.flags.monitor_file.is_empty() {
+            write_text("monitor_file", &self.flags.monitor_file, &monitor::csv(&samples))?;
         }
         Ok(())
     }
@@ -441,6 +443,11 @@ fn try_compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
     let names: Vec<String> = here.iter().map(|file| file.name.clone()).collect();
     db.compact_files(&names, below)
         .map_err(|error| format!("compact{from} CompactFiles failed: {error}"))
+}
+
+fn write_text(flag: &str, path: &str, text: &str) -> Result<()> {
+    write_file(&*PosixFs::shared(), Path::new(path), text.as_bytes(), false)
+        .map_err(|error| format!("{flag}: {error}"))
 }
 
 /// What looks at a run, or reads beside it.

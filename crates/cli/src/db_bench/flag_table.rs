@@ -16,8 +16,9 @@ flag_table! {
         "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
         process with the same driver (Pumice's own flag)";
     report_cpu: bool = false,
-        "Print to stderr the CPU seconds of the whole process during each benchmark, and what the \
-        loops of its fibers did (Pumice's own flag)";
+        "Print to stderr the CPU seconds of the whole process during each benchmark, what the \
+        loops of its fibers did, and at the end what the process took: CPU, peak memory, bytes \
+        (Pumice's own flag)";
     num: i64 = 1_000_000, "Number of key/values to place in database";
     reads: i64 = -1, "Number of read operations to do. If negative, do num reads";
     writes: i64 = -1, "Number of write operations to do. If negative, do num writes";
@@ -172,6 +173,7 @@ flag_table! {
         pending compaction, by ten looks a second (Pumice's own)";
     plot: String = "",
         "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
+    monitor_file: String = "", "What --plot draws, as a CSV file (Pumice's own)";
 
     // The database.
     options_file: String = "",

@@ -18,6 +18,7 @@ mod mixgraph;
 mod monitor;
 mod option_flags;
 mod plot;
+mod process_report;
 mod pumice_engine;
 mod reporter;
 mod rocksdb_engine;
@@ -241,7 +242,12 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         }
     }
     engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
-    Driver::new(engine, flags, &path, seed)?.run(entries)
+    // The database is closed before the process is looked at.
+    let ended = Driver::new(engine, flags, &path, seed)?.run(entries);
+    if flags.report_cpu {
+        eprintln!("{}", process_report::line());
+    }
+    ended
 }
 
 /// `$TEST_TMPDIR/dbbench`, else a directory of this user's in the temporary directory.

@@ -1,4 +1,5 @@
-//! `--report_stalls` and `--plot`: how writes, stalls, L0 and debt went, ten looks a second.
+//! `--report_stalls`, `--plot` and `--monitor_file`: how writes, stalls, L0 and debt went, ten
+//! looks a second.
 //!
 //! The numbers are properties that both engines have. Stopped and slowed seconds are looks at which
 //! writes were stopped or slowed, times the time between looks.
@@ -127,9 +128,35 @@ pub fn summary(name: &str, samples: &[Sample]) -> String {
     )
 }
 
+/// The looks as `--monitor_file` has them; rates and bytes in bytes.
+pub fn csv(samples: &[Sample]) -> String {
+    let head = "seconds,operations,stopped,delayed_rate,l0_files,pending_bytes,compacted_mb\n";
+    let line = |s: &Sample| {
+        format!(
+            "{:.3},{},{},{},{},{},{:.2}\n",
+            s.seconds,
+            s.operations,
+            u8::from(s.stopped),
+            s.delayed_rate,
+            s.l0_files,
+            s.pending_bytes,
+            s.compacted_mb
+        )
+    };
+    std::iter::once(head.to_string()).chain(samples.iter().map(line)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[pumice_test_macros::test]
+    fn looks_are_lines() {
+        let sample = Sample { seconds: 0.25, operations: 7, stopped: true, ..Sample::default() };
+        let text = csv(&[sample]);
+        assert_eq!(text.lines().nth(1), Some("0.250,7,1,0,0,0,0.00"));
+        assert!(text.starts_with("seconds,operations,stopped,"));
+    }
 
     #[pumice_test_macros::test]
     fn the_statistics_tell_what_was_compacted() {

@@ -7,8 +7,8 @@
 //! Thread safety: without rules a check is two atomic operations; with rules it takes a mutex.
 
 use super::{halted, os_error};
-use pumice_base::Result;
 use pumice_base::random::Rng;
+use pumice_base::{Error, Result};
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,8 @@ pub enum Fault {
     Emfile,
     /// EXDEV: the two names would be on different devices; nothing happens.
     Exdev,
+    /// NotSupported: the file system lacks the operation, links say; nothing happens.
+    Unsupported,
     /// A write stops at some byte and reports EIO. Elsewhere the same as `Eio`.
     ShortWrite,
     /// A sync reports EIO and does this to the file. Elsewhere the same as `Eio`.
@@ -314,6 +316,10 @@ impl FaultTable {
             Fault::Enospc => ENOSPC,
             Fault::Emfile => EMFILE,
             Fault::Exdev => EXDEV,
+            Fault::Unsupported => {
+                let text = format!("{operation}: {}", path.display());
+                return Err(Error::not_supported(text));
+            }
             _ => EIO,
         };
         Err(os_error(operation, path, errno))

@@ -21,7 +21,8 @@ mod tests;
 
 use metrics::Kind;
 pub use metrics::{IoMetric, LevelMetric, PerfMetric};
-use pumice_port::time::{now_nanos, thread_cpu_nanos};
+use pumice_port::fiber::{CpuWatch, watch_cpu};
+use pumice_port::time::{now_nanos, task_cpu_nanos};
 pub use report::{IoStatsContext, PerfContext};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -152,28 +153,38 @@ impl Own {
 }
 
 /// A task that is counted in `WATCHERS` until it ends.
-struct Watcher(Cell<bool>);
+struct Watcher {
+    watches: Cell<bool>,
+    cpu: Cell<Option<CpuWatch>>,
+}
 
 impl Watcher {
-    fn set(&self, watches: bool) {
-        match (self.0.replace(watches), watches) {
-            (false, true) => WATCHERS.fetch_add(1, Relaxed),
-            (true, false) => WATCHERS.fetch_sub(1, Relaxed),
-            _ => return,
-        };
+    const fn new() -> Self {
+        Watcher { watches: Cell::new(false), cpu: Cell::new(None) }
+    }
+
+    fn set(&self, level: PerfLevel) {
+        let watches = level > PerfLevel::Disable;
+        if watches && !self.watches.get() {
+            WATCHERS.fetch_add(1, Relaxed);
+        } else if !watches && self.watches.get() {
+            WATCHERS.fetch_sub(1, Relaxed);
+        }
+        self.watches.set(watches);
+        self.cpu.set((level >= Kind::CpuTime.needs()).then(watch_cpu));
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.set(false);
+        self.set(PerfLevel::Disable);
     }
 }
 
 pumice_port::task_local! {
     /// Nothing in it needs to be dropped, so that it can be used as long as its task runs code.
     static OWN: Own = const { Own::new() };
-    static WATCHER: Watcher = const { Watcher(Cell::new(false)) };
+    static WATCHER: Watcher = const { Watcher::new() };
 }
 
 /// Whether some task of the process collects anything.
@@ -192,7 +203,7 @@ pub fn level() -> PerfLevel {
 /// # Panics
 /// On a thread that is ending.
 pub fn set_level(level: PerfLevel) {
-    WATCHER.with(|watcher| watcher.set(level > PerfLevel::Disable));
+    WATCHER.with(|watcher| watcher.set(level));
     OWN.with(|own| own.level.set(level));
 }
 
@@ -282,7 +293,7 @@ pub struct LevelTimer {
 #[inline]
 pub fn time_at_level(metric: LevelMetric, level: usize) -> LevelTimer {
     let wanted =
-        is_any() && OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::WaitTime));
+        is_any() && OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::Time));
     LevelTimer { metric, level, start_nanos: wanted.then(now_nanos) }
 }
 
@@ -323,7 +334,7 @@ pub struct PerfTimer {
 }
 
 fn clock(metric: PerfMetric) -> u64 {
-    if metric.kind() == Kind::CpuTime { thread_cpu_nanos() } else { now_nanos() }
+    if metric.kind() == Kind::CpuTime { task_cpu_nanos() } else { now_nanos() }
 }
 
 /// Starts a clock, which runs only if the calling task collects `metric`.

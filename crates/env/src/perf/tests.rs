@@ -1,3 +1,4 @@
+//! Levels, numbers, reports and loans of perf contexts.
 #![allow(clippy::unwrap_used)]
 use super::*;
 use PerfMetric::{BlockReadCount, BlockReadTime, GetCpuNanos, WriteDelayTime};

@@ -1,4 +1,4 @@
-//! Reads every form of every field of format spec 5.3.
+//! Reads every form of every field of docs/format/manifest.md#edits.
 //!
 //! Error texts are RocksDB's: `VersionEdit: new-file4 entry`.
 

@@ -1,4 +1,5 @@
-//! One record of the MANIFEST: what changed, as a list of tagged fields (format spec 5.3).
+//! One record of the MANIFEST: what changed, as a list of tagged fields
+//! (docs/format/manifest.md#edits).
 //!
 //! Thread safety: plain data. Invariants: (1) `decode` never panics and allocates no more than a
 //! small multiple of its input; (2) `decode(encode(e))` gives the fields of `e`; (3) tag numbers

@@ -218,7 +218,7 @@ fn every_truncation_inside_a_file_is_refused() {
     }
 }
 
-/// The flush edit of RocksDB 7.8 in format spec 5.3.
+/// The flush edit of RocksDB 7.8 in docs/format/manifest.md#edits.
 #[test]
 fn reads_a_flush_edit() {
     let bytes = hex("0208 0900 030a 04c801 67 00 09 c418

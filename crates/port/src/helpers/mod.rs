@@ -124,7 +124,8 @@ impl HelperPool {
         self.owner.0.limit()
     }
     /// Changes how many helpers there may be; at most [`HELPERS_MAX`]. Excess ones leave their jobs
-    /// after the current step.
+    /// after the current step. Whoever says a number means it: later offers may have all of them,
+    /// also in the pool of the process.
     pub fn set_limit(&self, n: usize) {
         self.owner.0.set_limit(n.min(HELPERS_MAX));
     }

@@ -16,6 +16,7 @@
 use super::{Assist, HelperStats, IDLE_SECONDS_MAX, Urgency};
 use crate::lane::{Guest, Seat, seat_of_caller};
 use crate::os::{self, ThreadPriority};
+use crate::ring::MAX_HELPERS;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
 use crate::time;
@@ -76,6 +77,8 @@ struct Lane {
 
 struct State {
     limit: usize,
+    /// Helpers that one offer gets at most; only the limit counts once somebody has set one.
+    per_offer_max: usize,
     threads: usize,
     lanes: Vec<Lane>,
     offers: Vec<Arc<Record>>,
@@ -95,7 +98,6 @@ pub(super) struct Shared {
     free: AtomicUsize,
     /// The highest [`Record::level`] among calls that nobody is free for; 0 for none.
     pressing: AtomicU8,
-    per_offer_max: usize,
 }
 
 /// What a helper does next.
@@ -136,6 +138,7 @@ impl Shared {
     pub(super) fn new(limit: usize, per_offer_max: usize) -> Arc<Self> {
         let state = State {
             limit,
+            per_offer_max,
             threads: 0,
             lanes: Vec::new(),
             offers: Vec::new(),
@@ -150,7 +153,6 @@ impl Shared {
             wakeups: [const { Condvar::new() }; LANES_MAX],
             free: AtomicUsize::new(limit),
             pressing: AtomicU8::new(0),
-            per_offer_max,
         })
     }
 
@@ -161,6 +163,7 @@ impl Shared {
     pub(super) fn set_limit(&self, limit: usize) {
         let mut state = self.state.lock();
         state.limit = limit;
+        state.per_offer_max = MAX_HELPERS;
         self.publish(&state);
         self.wakeups.iter().for_each(Condvar::notify_all);
     }
@@ -189,7 +192,7 @@ impl Shared {
         let record = Arc::new(Record {
             job,
             urgency,
-            max: max_helpers.min(self.per_offer_max),
+            max: max_helpers.min(state.per_offer_max),
             lane: AtomicUsize::new(lane),
             seat: seat_of_caller(),
             age,

@@ -176,6 +176,31 @@ fn a_smaller_limit_sends_helpers_home() {
     job.open.set();
 }
 
+#[test]
+fn a_limit_that_is_said_holds_for_one_offer_too() {
+    let offered = |pool: &HelperPool| {
+        let job = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
+        let offer = pool.offer(Urgency::Deep, 4, Arc::clone(&job) as Arc<dyn Assist>);
+        (job, offer)
+    };
+    // As the pool of a process on two processors.
+    let pool = HelperPool::with(2, 1);
+    let (job, offer) = offered(&pool);
+    wait_for("one", || {
+        offer.call();
+        offer.active() == 1
+    });
+    pool.set_limit(3);
+    let (other, explicit) = offered(&pool);
+    job.open.set();
+    wait_for("three", || {
+        explicit.call();
+        explicit.active() == 3
+    });
+    assert_eq!(job.most.load(Ordering::Relaxed), 1);
+    other.open.set();
+}
+
 struct Panics;
 
 impl Assist for Panics {

@@ -133,6 +133,15 @@ pub struct File {
     pub(super) heat: Heat,
 }
 
+/// What `range_sync` asks the kernel for: without the flag to wait it only starts writing, and the
+/// pages that are already under way it leaves alone.
+pub(super) fn range_sync_flags(wait_for_earlier: bool) -> u32 {
+    match wait_for_earlier {
+        true => libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE,
+        false => libc::SYNC_FILE_RANGE_WRITE,
+    }
+}
+
 impl File {
     /// Opens `path`. The descriptor is not inherited by programs that the process starts.
     pub fn open(path: &Path, flags: OpenFlags) -> io::Result<File> {
@@ -247,8 +256,7 @@ impl File {
     /// With `wait_for_earlier` it first waits until writes of the range that were started before
     /// are done. ENOSYS where the file system cannot do it.
     pub fn range_sync(&self, offset: u64, bytes: u64, wait_for_earlier: bool) -> io::Result<()> {
-        let wait = if wait_for_earlier { libc::SYNC_FILE_RANGE_WAIT_BEFORE } else { 0 };
-        let flags = wait | libc::SYNC_FILE_RANGE_WRITE;
+        let flags = range_sync_flags(wait_for_earlier);
         let fd = self.inner.as_raw_fd();
         offload(|| {
             retry(|| {

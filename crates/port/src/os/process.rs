@@ -9,6 +9,8 @@
 
 use crate::sim;
 use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// CPUs of the simulated machine.
 pub(crate) const SIM_CPUS: u64 = 4;
@@ -29,6 +31,30 @@ pub fn descriptor_limit() -> u64 {
         }
     }
     limit.rlim_cur
+}
+
+/// This process is the child of one that watched.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// From now on [`is_forked`] is true in children that `fork` makes of this process, until they call
+/// `exec`: they have no threads but the caller's, and locks as the others left them.
+pub fn watch_forks() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        // SAFETY: the function stays, and does what a signal handler may do. The one failure is a
+        // lack of memory; then children are not told apart.
+        unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
+    });
+}
+
+/// This process is a child, made by `fork`, of one that had called [`watch_forks`].
+#[inline]
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }
 
 /// The process number.

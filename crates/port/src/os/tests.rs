@@ -42,6 +42,15 @@ fn files_are_written_read_and_measured() {
     });
 }
 
+/// What `strict_bytes_per_sync` comes to: only with this flag the call waits.
+#[test]
+fn a_range_sync_waits_for_what_was_started_before() {
+    use super::file::range_sync_flags;
+    assert_eq!(range_sync_flags(false), libc::SYNC_FILE_RANGE_WRITE);
+    let both = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
+    assert_eq!(range_sync_flags(true), both);
+}
+
 fn files_do_what_they_should(dir: &TempDir) {
     let path = dir.path("f");
     let mut file = File::open(&path, OpenFlags::CREATE).unwrap();

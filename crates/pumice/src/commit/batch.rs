@@ -1,7 +1,7 @@
 //! `WriteBatch`: updates that are applied together, in RocksDB's wire layout.
 //!
 //! ```text
-//! fixed64 sequence ‖ fixed32 count ‖ record*        (format spec section 4.2)
+//! fixed64 sequence ‖ fixed32 count ‖ record*        (docs/format/log.md#batches)
 //! ```
 //!
 //! A batch is one WAL record, so it is recovered whole or not at all.

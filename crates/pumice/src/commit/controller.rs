@@ -2,9 +2,9 @@
 //!
 //! Each column family has a cause, recomputed under the state lock whenever its memtables or files
 //! change; the controller keeps the sum. Slowed writers pay for their bytes at a rate that follows
-//! the compaction debt, with RocksDB's factors (`spec/seed-features.md` 2.1: near stop x0.6, debt
-//! not shrinking x0.8, shrinking x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set
-//! a cap (`set_cap`); then only its rate slows writes, and the rules still stop them.
+//! the compaction debt, with RocksDB's factors (near stop x0.6, debt not shrinking x0.8, shrinking
+//! x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set a cap (`set_cap`); then only
+//! its rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
 //! is changed under the state lock. It decides; waiting is the write path's business.

@@ -7,6 +7,7 @@ use pumice_base::narrow::{small_i32, to_usize};
 use std::sync::Arc;
 
 use pumice_base::dbformat::user_key;
+use pumice_base::extension::CompactionFilter;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
@@ -19,9 +20,11 @@ use pumice_table::{TableReadOptions, TableReason};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionPick;
+use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::stats::listener::{CompactionReason, TableFileCreationReason};
 use crate::table_output::iterator::{
     Beyond, CompactionIterator, CompactionSettings, IterationCounts,
 };
@@ -119,7 +122,7 @@ fn compact(
         comparator: job.cf.icmp.clone(),
         snapshots: job.snapshots.clone(),
         merge_operator: job.cf.merge_operator(),
-        compaction_filter: options.compaction_filter.clone(),
+        compaction_filter: filter(job, &options),
         level: small_i32(job.pick.output_level),
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
@@ -164,6 +167,25 @@ fn compact(
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
     })
+}
+
+/// The filter of this key range.
+fn filter(job: &JobContext, options: &ColumnFamilyOptions) -> Option<Arc<dyn CompactionFilter>> {
+    if options.compaction_filter.is_some() {
+        return options.compaction_filter.clone();
+    }
+    let factory = options.compaction_filter_factory.as_ref()?;
+    let reason = TableFileCreationReason::Compaction;
+    let inputs = job.pick.input_files().count();
+    let context = CompactionFilterContext {
+        is_full_compaction: inputs == job.version.num_files(),
+        is_manual_compaction: job.pick.reason == CompactionReason::ManualCompaction,
+        column_family_id: job.cf.id,
+        input_start_level: small_i32(job.pick.start_level),
+        output_level: small_i32(job.pick.output_level),
+        reason,
+    };
+    factory.should_filter(reason).then(|| factory.create_compaction_filter(&context))?
 }
 
 /// Writes all that is left of the input.

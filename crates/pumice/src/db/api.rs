@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, Result, SequenceNumber};
 
+use crate::callbacks::Mark;
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
@@ -21,6 +22,7 @@ use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
+use crate::stats::listener::FlushReason;
 use crate::version::family::{CfData, ColumnFamily};
 
 /// An open database. See the module head.
@@ -93,10 +95,11 @@ impl Db {
         families: &[ColumnFamilyDescriptor],
         error_if_wal_exists: bool,
     ) -> Result<(Db, Vec<ColumnFamily>)> {
-        Self::open_with(options, path.as_ref(), families, Mode::ReadOnly { error_if_wal_exists })
+        let mode = Mode::ReadOnly { error_if_wal_exists, until: None };
+        Self::open_with(options, path.as_ref(), families, mode)
     }
 
-    fn open_with(
+    pub(super) fn open_with(
         options: &DbOptions,
         path: &Path,
         families: &[ColumnFamilyDescriptor],
@@ -139,6 +142,7 @@ impl Db {
     /// # Errors
     /// IoError if it is open (its lock is held) or a file cannot be deleted.
     pub fn destroy(options: &Options, path: impl AsRef<Path>) -> Result<()> {
+        Mark::new().check_may_lock()?;
         crate::recovery::destroy::destroy(&options.db, path.as_ref())
     }
 
@@ -202,7 +206,7 @@ impl Db {
     /// # Errors
     /// As [`Db::flush`].
     pub fn flush_opt(&self, options: &FlushOptions) -> Result<()> {
-        self.inner().flush_families(options, &BTreeSet::from([0]))
+        self.inner().flush_families(options, &BTreeSet::from([0]), FlushReason::ManualFlush)
     }
     /// [`Db::flush`] of several column families.
     ///
@@ -217,7 +221,7 @@ impl Db {
     /// As [`Db::flush_cfs`].
     pub fn flush_cfs_opt(&self, options: &FlushOptions, cfs: &[&ColumnFamily]) -> Result<()> {
         let ids = cfs.iter().map(|cf| Ok(self.live(cf)?.id)).collect::<Result<BTreeSet<_>>>()?;
-        self.inner().flush_families(options, &ids)
+        self.inner().flush_families(options, &ids, FlushReason::ManualFlush)
     }
     /// [`Db::flush`] of all column families.
     ///
@@ -233,7 +237,7 @@ impl Db {
     pub fn flush_all_opt(&self, options: &FlushOptions) -> Result<()> {
         self.inner().check_caller()?;
         let ids = all_ids(&self.inner().state.lock());
-        self.inner().flush_families(options, &ids)
+        self.inner().flush_families(options, &ids, FlushReason::ManualFlush)
     }
     /// Hands logged writes to the operating system; with `sync` they are durable on return.
     ///

@@ -39,6 +39,28 @@ impl Db {
         self.inner().delete_files_in_ranges(self.live(cf)?, ranges, include_end)
     }
 
+    /// [`Db::delete_files_in_ranges`] of one range of the default column family, its last key
+    /// included; None for an open end.
+    ///
+    /// # Errors
+    /// As [`Db::delete_files_in_ranges`].
+    pub fn delete_files_in_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.delete_files_in_range_cf(self.default_column_family(), begin, end)
+    }
+
+    /// [`Db::delete_files_in_range`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::delete_files_in_ranges`].
+    pub fn delete_files_in_range_cf(
+        &self,
+        cf: &ColumnFamily,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<()> {
+        self.delete_files_in_ranges(cf, &[(begin, end)], true)
+    }
+
     /// Marks the table files that overlap `[begin, end]` (None: open end) to be compacted once
     /// there is nothing more urgent, but those of the last level with data. Returns at once. The
     /// marks are forgotten when the database closes.

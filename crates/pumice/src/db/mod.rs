@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 pub(crate) mod async_api;
+pub(crate) mod builder;
 pub(crate) mod file_api;
 mod ingest_api;
 mod reads;

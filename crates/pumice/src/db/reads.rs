@@ -7,7 +7,7 @@
 
 use std::ops::RangeBounds;
 
-use pumice_base::Result;
+use pumice_base::{ErrorKind, Result};
 
 use crate::db::api::Db;
 use crate::options::requests::ReadOptions;
@@ -85,6 +85,49 @@ impl Db {
         match found.collect::<Result<Vec<_>>>() {
             Ok(keys) => self.inner().multi_get(options, &keys),
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// False if `key` is certainly not there, as far as memory, filters and cached blocks show: no
+    /// file is read. True says nothing.
+    ///
+    /// # Errors
+    /// As [`Db::get`], but for Incomplete, which is true.
+    pub fn key_may_exist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.key_may_exist_value(key)?.0)
+    }
+    /// [`Db::key_may_exist`] in `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::key_may_exist`].
+    pub fn key_may_exist_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.key_may_exist_cf_opt_value(&EVERYDAY, cf, key)?.0)
+    }
+    /// [`Db::key_may_exist`], and the value where it was found on the way: then the key is there.
+    ///
+    /// # Errors
+    /// As [`Db::key_may_exist`].
+    pub fn key_may_exist_value(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<(bool, Option<PinnedSlice>)> {
+        self.key_may_exist_cf_opt_value(&EVERYDAY, self.default_column_family(), key)
+    }
+    /// [`Db::key_may_exist_value`] in `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::key_may_exist`].
+    pub fn key_may_exist_cf_opt_value(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<(bool, Option<PinnedSlice>)> {
+        let options = ReadOptions { cache_only: true, ..options.clone() };
+        match self.get_cf_opt(&options, cf, key) {
+            Ok(value) => Ok((value.is_some(), value)),
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok((true, None)),
+            Err(error) => Err(error),
         }
     }
 

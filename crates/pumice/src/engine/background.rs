@@ -162,8 +162,8 @@ impl DbInner {
         self.delete_obsolete_files();
     }
 
-    /// Compactions that may run: all of the limit under pressure or on request, else one
-    /// (`spec/seed-features.md` 2.1).
+    /// Compactions that may run: all of the limit under pressure or on request, else one, as in
+    /// RocksDB.
     fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
         let pressed = |cf: &CfState| {
             if cf.plan.is_fifo() {

@@ -12,6 +12,7 @@
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,6 +24,7 @@ use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
 use crate::ingest::transfer::{self, is_unlinkable};
 use crate::options::requests::FlushOptions;
+use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
 
 /// Names that are tried for such a directory.
@@ -100,7 +102,7 @@ impl DbInner {
         let _keep = KeepFiles::new(self);
         let ids = all_ids(&self.state.lock());
         // Only shortens the logs to copy, so that opening the checkpoint is fast.
-        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)?;
+        self.flush_for_copy(&ids)?;
         let moment = self.note_moment()?;
         create_dir_durably(&*self.fs, staging, false)?;
         let mut linking = true;
@@ -126,6 +128,11 @@ impl DbInner {
         Ok(moment.sequence)
     }
 
+    fn flush_for_copy(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
+        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        self.flush_families(&flush, ids, FlushReason::GetLiveFiles)
+    }
+
     /// The files that a backup copies; the caller keeps them from being deleted. Without `flush`
     /// what is in memtables alone, because it was not logged, is missing.
     ///
@@ -136,7 +143,7 @@ impl DbInner {
         self.mark.check_may_wait()?;
         if flush {
             let ids = all_ids(&self.state.lock());
-            self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)?;
+            self.flush_for_copy(&ids)?;
         }
         self.note_moment()
     }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 use pumice_memtable::MemTable;
+use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
 
-use crate::engine::DbInner;
 use crate::engine::family_state::CfState;
 use crate::engine::memtable_switch::all_ids;
+use crate::engine::{DbInner, start_task};
 use crate::options::requests::FlushOptions;
-use crate::stats::listener::TableFileDeletionInfo;
+use crate::stats::listener::{FlushReason, TableFileDeletionInfo};
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -70,8 +71,11 @@ impl DbInner {
 
     /// The last handle goes. Where a job has it (a listener dropped it, say), which a close waits
     /// for, another task closes, some time after this call.
+    /// In a child that `fork` made everything stays as it is: files and threads are the parent's.
     pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
-        if self.mark.is_inside() {
+        if is_forked() {
+            std::mem::forget(Arc::clone(self));
+        } else if self.mark.is_inside() {
             self.close_elsewhere();
         } else if let Err(error) = self.close() {
             self.info(format_args!("close failed: {error}"));
@@ -80,7 +84,7 @@ impl DbInner {
 
     fn close_elsewhere(self: &Arc<Self>) {
         let db = Arc::clone(self);
-        let started = thread::try_spawn("pumice:close", move || db.close_for_last_handle());
+        let started = start_task("pumice:close", move || db.close_for_last_handle());
         if started.is_ok() {
             return;
         }
@@ -135,7 +139,8 @@ impl DbInner {
             state.jobs.saving = true;
             all_ids(&state)
         };
-        self.flush_families(&FlushOptions { wait: true, allow_write_stall: true }, &ids)
+        let flush = FlushOptions { wait: true, allow_write_stall: true };
+        self.flush_families(&flush, &ids, FlushReason::ShutDown)
     }
 
     /// Waits for the task that closes the database. Jobs and listeners must not: it waits for them.
@@ -156,6 +161,7 @@ impl DbInner {
             let mut state = self.state.lock();
             self.changed.notify_all();
             self.expiry_changed.notify_all();
+            self.dumps_changed.notify_all();
             self.regulator.wake();
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
@@ -163,6 +169,7 @@ impl DbInner {
                 || state.tasks.tuning
                 || state.tasks.regulating
                 || state.tasks.expiry.waiting
+                || state.tasks.dumping
                 || state.jobs.running_deletions > 0
                 || state.jobs.running_ingestions > 0
                 || state.errors.is_resuming()

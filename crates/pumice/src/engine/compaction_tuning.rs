@@ -22,7 +22,7 @@ use pumice_table::TableReason;
 use crate::control::drain_rule::{Drainer, Verdict};
 use crate::control::tuner::{CompactionSwitch, JobEvents, Tuner};
 use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 use crate::options::{BackgroundPolicy, ColumnFamilyOptions, DbOptions};
 use crate::stats::Ticker;
 
@@ -142,7 +142,7 @@ impl DbInner {
         }
         let db = Arc::clone(self);
         let task = move || db.watch_drains();
-        state.tasks.tuning = pumice_port::thread::try_spawn("pumice:tuner", task).is_ok();
+        state.tasks.tuning = start_task("pumice:tuner", task).is_ok();
         state.tasks.tuning
     }
 

@@ -33,7 +33,7 @@ use pumice_port::task::{self, TaskRef};
 
 use crate::engine::manifest_log::EditGroup;
 use crate::engine::memtable_switch::all_ids;
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 use crate::stats::listener::{BackgroundErrorReason, FlushReason};
 
 /// What was being done when a background error happened.
@@ -262,7 +262,7 @@ impl DbInner {
             }
         };
         // A thread of its own: it sleeps most of the time, maybe for days.
-        if let Err(error) = pumice_port::thread::try_spawn("pumice:resume", job) {
+        if let Err(error) = start_task("pumice:resume", job) {
             state.errors.retrying = false; // The next error tries to start one again.
             self.warn(format_args!("No thread to resume from a background error: {error}"));
         }

@@ -190,6 +190,8 @@ impl DbInner {
     }
 
     fn flush_info(&self, cf: &CfData, job_id: u64, flush_reason: FlushReason) -> FlushJobInfo {
+        let (options, files) = (cf.options(), cf.super_version.load().version.num_level_files(0));
+        let reaches = |trigger: i32| usize::try_from(trigger).is_ok_and(|trigger| files >= trigger);
         FlushJobInfo {
             cf_id: cf.id,
             cf_name: cf.name.clone(),
@@ -205,8 +207,8 @@ impl DbInner {
             file_number: 0,
             smallest_seqno: 0,
             largest_seqno: 0,
-            triggered_writes_slowdown: self.controller.is_delayed(),
-            triggered_writes_stop: self.controller.is_stopped(),
+            triggered_writes_slowdown: reaches(options.level0_slowdown_writes_trigger),
+            triggered_writes_stop: reaches(options.level0_stop_writes_trigger),
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use pumice_port::time;
 
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 
 /// The longest wait, for the case that the wall clock was set.
 const LOOK_AGAIN_SECONDS: u64 = 600;
@@ -47,7 +47,7 @@ impl DbInner {
         watch.next = next;
         // Without a thread the next change looks, which is what there was before.
         let task = move || db.expire();
-        watch.waiting = pumice_port::thread::try_spawn("pumice:expiry", task).is_ok();
+        watch.waiting = start_task("pumice:expiry", task).is_ok();
     }
 
     /// Body of the task.

@@ -14,16 +14,18 @@ use crate::engine::error_handler::Reason;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::{DbInner, DbState};
 use crate::options::requests::{FlushOptions, WaitForCompactOptions};
+use crate::stats::listener::FlushReason;
 
 /// Waiters look again this often even if nobody woke them.
 const POLL: Duration = Duration::from_millis(200);
 
 impl DbInner {
-    /// Flushes the memtables of `ids`.
+    /// Flushes the memtables of `ids` for `reason`.
     pub(crate) fn flush_families(
         self: &Arc<Self>,
         options: &FlushOptions,
         ids: &BTreeSet<u32>,
+        reason: FlushReason,
     ) -> Result<()> {
         self.check_writable()?;
         if options.wait || !options.allow_write_stall {
@@ -33,7 +35,7 @@ impl DbInner {
             self.wait_until_flush_would_not_stall(ids)?;
         }
         self.request_flush(ids, true);
-        self.seal_now(ids)?;
+        self.seal_now(ids, reason)?;
         self.request_flush(ids, true);
         if options.wait {
             self.wait_flushed(ids)?;
@@ -161,7 +163,7 @@ impl DbInner {
         self.mark.check_may_wait()?;
         if options.flush {
             let ids = all_ids(&self.state.lock());
-            self.flush_families(&FlushOptions::default(), &ids)?;
+            self.flush_families(&FlushOptions::default(), &ids, FlushReason::ManualFlush)?;
         }
         let deadline = (options.timeout_micros > 0)
             .then(|| time::now_micros().saturating_add(options.timeout_micros));

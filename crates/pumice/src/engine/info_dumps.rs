@@ -1,14 +1,19 @@
 //! The long texts of the info log: what an open starts with, and the reports from time to time.
 //!
-//! Thread safety: from any thread, without a lock of `db`.
+//! Jobs that end dump the reports when they are due, and where no job ends a task does, which waits
+//! for as long as the database is open. It is started by an open that has succeeded, since it keeps
+//! the directory's lock held.
+//!
+//! Thread safety: from any thread, without a lock of `db` unless said.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use pumice_env::filename::{self, FileType};
 use pumice_port::time;
 
-use crate::engine::DbInner;
+use crate::engine::{DbInner, DbState, start_task};
 use crate::options::ColumnFamilyOptions;
 use crate::options::row::OptionSet;
 use crate::stats::Logger;
@@ -65,13 +70,63 @@ impl DbInner {
         log.header(format_args!("SST files in {dir} dir, Total Num: {tables}"));
     }
 
+    /// `stats_dump_period_sec` may be another: has the next dump waited for, if there is to be one.
+    /// Requires: state lock held. Does not suspend.
+    pub(crate) fn watch_dumps(&self, state: &mut DbState) {
+        if state.tasks.dumping {
+            self.dumps_changed.notify_all();
+            return;
+        }
+        if self.dump_period_micros() == 0 || self.shutting_down.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
+        // Without a thread it is left to the jobs.
+        let task = move || db.keep_dumping();
+        state.tasks.dumping = start_task("pumice:stats", task).is_ok();
+    }
+
+    /// Body of the task.
+    fn keep_dumping(self: Arc<Self>) {
+        let mut state = self.state.lock();
+        loop {
+            let period = self.dump_period_micros();
+            if period == 0 || self.shutting_down.load(Ordering::Acquire) {
+                break;
+            }
+            let due = self.events.last_dump_micros.load(Ordering::Relaxed).saturating_add(period);
+            let now = time::now_micros();
+            if now < due {
+                let wait = Duration::from_micros(due - now);
+                state = self.dumps_changed.wait_timeout(state, wait).0;
+                continue;
+            }
+            drop(state);
+            {
+                let _inside = self.mark.enter_job(); // A close waits for this task.
+                self.dump_stats_if_due();
+            }
+            state = self.state.lock();
+        }
+        state.tasks.dumping = false;
+        self.changed.notify_all();
+    }
+
+    /// 0: reports are not dumped.
+    fn dump_period_micros(&self) -> u64 {
+        match self.info_log {
+            Some(_) => u64::from(self.options().stats_dump_period_sec) * 1_000_000,
+            None => 0,
+        }
+    }
+
     /// Writes the reports into the info log when `stats_dump_period_sec` has passed since the last
-    /// time. Called when jobs end: a database at rest has nothing new to report.
+    /// time. Requires: no lock held.
     pub(crate) fn dump_stats_if_due(&self) {
-        let period = u64::from(self.options().stats_dump_period_sec) * 1_000_000;
+        let period = self.dump_period_micros();
         let last = self.events.last_dump_micros.load(Ordering::Relaxed);
         let now = time::now_micros();
-        if period == 0 || self.info_log.is_none() || now.saturating_sub(last) < period {
+        if period == 0 || now.saturating_sub(last) < period {
             return;
         }
         let mine = self.events.last_dump_micros.compare_exchange(
@@ -87,7 +142,9 @@ impl DbInner {
         self.warn(format_args!("{}", self.stats.report(now)));
         let families: Vec<_> = self.cfs.load().all().cloned().collect();
         for cf in families {
-            self.warn(format_args!("{}", self.cf_report(&cf)));
+            if cf.stats.lock().wants_report() {
+                self.warn(format_args!("{}", self.cf_report(&cf)));
+            }
             cf.stats.lock().end_interval(now);
         }
         if let Some(statistics) = &self.statistics {

@@ -20,6 +20,7 @@ use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState};
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
+use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
 const POLL: Duration = Duration::from_millis(200);
@@ -186,7 +187,7 @@ impl DbInner {
         }
         let first_new_file = self.new_file_number();
         let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
-        self.flush_families(&flush, &BTreeSet::from([cf.id]))?;
+        self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::ManualCompaction)?;
         if cf.options().compaction_style == CompactionStyle::Universal {
             return self.compact_all(options, cf);
         }
@@ -198,7 +199,7 @@ impl DbInner {
                 .compact_level(options, cf, (0, None), (begin, end), u64::MAX, false)
                 .map(drop);
         }
-        let has_filter = cf.options().compaction_filter.is_some();
+        let has_filter = cf.options().has_filter();
         let (rewrite, optimized) = match options.bottommost_level_compaction {
             BottommostLevelCompaction::Skip => (false, false),
             BottommostLevelCompaction::IfHaveCompactionFilter => (has_filter, false),
@@ -292,7 +293,7 @@ impl DbInner {
             begin: range.0.map(<[u8]>::to_vec),
             end: range.1.map(<[u8]>::to_vec),
             ignore_from_file,
-            forbid_move: rewrite || family_options.compaction_filter.is_some(),
+            forbid_move: rewrite || family_options.has_filter(),
             exclusive: options.exclusive_manual_compaction,
             max_subcompactions: options.max_subcompactions as usize,
             files: None,

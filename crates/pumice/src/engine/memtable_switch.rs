@@ -344,17 +344,17 @@ impl DbInner {
         }
     }
 
-    /// Seals the memtables of `ids` now; a leader of its own. Suspends.
-    pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>) -> Result<()> {
-        self.with_errors_told(self.seal_alone(ids))
+    /// Seals the memtables of `ids` now for `reason`; a leader of its own. Suspends.
+    pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
+        self.with_errors_told(self.seal_alone(ids, reason))
     }
 
-    fn seal_alone(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    fn seal_alone(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
         let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
-        self.switch_memtables(ids, FlushReason::ManualFlush)
+        self.switch_memtables(ids, reason)
     }
 
     /// Queues a flush of column family `id` if it wants one. Requires: state lock held.

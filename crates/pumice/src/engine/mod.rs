@@ -63,8 +63,10 @@ use arc_swap::ArcSwap;
 use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
+use pumice_port::os::is_forked;
 use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
+use pumice_port::thread;
 use pumice_table::BuildStats;
 
 use crate::callbacks::Mark;
@@ -118,6 +120,16 @@ impl CfMap {
     }
 }
 
+/// Starts a task of the database's own, which waits most of the time. It is a thread also where
+/// fibers run: the database may outlive their runtime, and a fiber that is refused its stack never
+/// runs, so that who waits for its end, a close above all, would wait for ever.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn start_task(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    thread::spawn_os(name, body).map(drop)
+}
+
 /// What the state lock guards.
 #[derive(Default)]
 pub(crate) struct DbState {
@@ -166,7 +178,7 @@ pub(crate) struct Jobs {
     pub saving: bool,
 }
 
-/// The tasks that exist only while there is something to wait for.
+/// The tasks that exist only while there is something to wait for. A close waits for them.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// A task waits until failed compactions may be tried again.
@@ -175,6 +187,8 @@ pub(crate) struct Tasks {
     pub tuning: bool,
     /// The task of the adaptive policy exists.
     pub regulating: bool,
+    /// The task that dumps reports into the info log exists.
+    pub dumping: bool,
     pub expiry: ExpiryWatch,
 }
 
@@ -234,6 +248,8 @@ pub(crate) struct DbInner {
     pub changed: Condvar,
     /// Notified when a file gets too old earlier than was thought.
     pub expiry_changed: Condvar,
+    /// Notified when reports may have to be dumped at another time.
+    pub dumps_changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,
@@ -305,13 +321,14 @@ impl DbInner {
         cf.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
     }
 
-    /// Refuses calls from code that runs under locks.
+    /// Refuses calls from code that runs under locks, and in a child that `fork` made.
     ///
     /// # Errors
-    /// Aborted.
+    /// Aborted; NotSupported in a child.
     #[inline]
     pub fn check_caller(&self) -> Result<()> {
-        if self.runs_code.load(Ordering::Relaxed) { self.mark.check_may_lock() } else { Ok(()) }
+        let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
+        if ask { self.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.

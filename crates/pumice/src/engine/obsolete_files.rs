@@ -26,6 +26,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
+use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
 use pumice_table::Table;
@@ -150,6 +151,7 @@ impl DbInner {
     /// What is released before that job starts is its to delete, what comes later asks again.
     fn schedule_purge(self: &Arc<Self>) {
         if self.shutting_down.load(Ordering::Acquire)
+            || is_forked()
             || self.purge_scheduled.swap(true, Ordering::AcqRel)
         {
             return;

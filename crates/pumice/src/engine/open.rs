@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{
     FileLock, FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably,
     filename,
@@ -52,7 +52,7 @@ use crate::version::table_cache::{OpenTables, TableCache};
 pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 /// A column family to open: name and options.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ColumnFamilyDescriptor {
     /// Its name.
     pub name: String,
@@ -84,6 +84,8 @@ pub(crate) fn open(
     mode: Mode,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
+    pumice_port::os::watch_forks();
+    mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
@@ -151,12 +153,17 @@ fn open_once(
                 manager.add_user(Arc::downgrade(&db) as _);
             }
         }
-        Mode::ReadOnly { error_if_wal_exists } => db.start_read_only(error_if_wal_exists, stamp)?,
+        Mode::ReadOnly { error_if_wal_exists, until } => {
+            db.start_read_only(error_if_wal_exists, until, stamp)?;
+        }
     }
     if !exists {
         check_direct(options, path)?;
     }
     let handles = handles(&db, descriptors)?;
+    if mode == Mode::ReadWrite {
+        db.watch_dumps(&mut db.state.lock());
+    }
     Ok((db, handles))
 }
 
@@ -376,6 +383,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         }),
         changed: Condvar::new(),
         expiry_changed: Condvar::new(),
+        dumps_changed: Condvar::new(),
         manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
         options_change: Mutex::foreground(()),
         limits: options.limits,
@@ -476,7 +484,7 @@ impl DbInner {
         }
         let recovered = if exists {
             self.raise_file_number()?;
-            self.replay_logs(self.options().replay_mode(), None)?
+            self.replay_logs(self.options().replay_mode(), None, None)?
         } else {
             Recovered::default()
         };
@@ -566,9 +574,18 @@ impl DbInner {
     fn start_read_only(
         self: &Arc<Self>,
         error_if_wal_exists: bool,
+        until: Option<SequenceNumber>,
         stamp: Option<Stamp>,
     ) -> Result<()> {
-        let recovered = self.replay_logs(self.options().replay_mode(), stamp)?;
+        // What is in tables may have lost the versions of earlier moments.
+        let flushed = self.last_sequence.load(Ordering::Acquire);
+        if let Some(until) = until.filter(|until| *until < flushed) {
+            return Err(Error::invalid_argument(format!(
+                "table files are as of sequence number {flushed}: nothing shows how it was at \
+                 {until}"
+            )));
+        }
+        let recovered = self.replay_logs(self.options().replay_mode(), stamp, until)?;
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",

@@ -1,7 +1,7 @@
 //! The OPTIONS file, and changing options while the database is open.
 //!
 //! The file lists exactly the live column families and is rewritten whenever they or an option
-//! change (format spec section 5.6): written under a temporary name, synced, renamed. The MANIFEST
+//! change (docs/format/options.md): written under a temporary name, synced, renamed. The MANIFEST
 //! lock orders the writers.
 
 use std::sync::Arc;
@@ -111,6 +111,7 @@ impl DbInner {
             self.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);
             self.refresh_tuning(&state);
+            self.watch_dumps(&mut state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {

@@ -9,24 +9,33 @@ use pumice_env::IoActivity;
 use pumice_env::activity;
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
-use pumice_table::TableReadOptions;
+use pumice_table::{ReadLimits, TableReadOptions};
 
 use crate::budget;
 use crate::engine::DbInner;
 use crate::options::requests::ReadOptions;
 use crate::read::get::{self, Hits};
-use crate::read::iterator::{DbIterator, IteratorLimits};
+use crate::read::iterator::DbIterator;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
+
+#[inline]
+fn limits(options: &ReadOptions) -> ReadLimits {
+    ReadLimits {
+        deadline_micros: options.deadline_micros,
+        io_timeout_micros: options.io_timeout_micros,
+    }
+}
 
 fn table_options(options: &ReadOptions) -> TableReadOptions {
     TableReadOptions {
@@ -36,11 +45,14 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         total_order_seek: true,
         prefix_same_as_start: false,
         // Where the bound shows that it makes no difference, prefix filters may be asked.
-        auto_prefix_mode: !options.total_order_seek && options.iterate_upper_bound.is_some(),
+        auto_prefix_mode: options.auto_prefix_mode
+            && !options.total_order_seek
+            && options.iterate_upper_bound.is_some(),
         iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
         cache_only: options.cache_only,
         missed: None,
         io_priority: options.rate_limiter_priority,
+        limits: limits(options),
     }
 }
 
@@ -57,6 +69,7 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
         cache_only: options.cache_only,
         missed: None,
         io_priority: options.rate_limiter_priority,
+        limits: limits(options),
     }
 }
 
@@ -247,6 +260,22 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.check_caller()?;
         fiber::spend(budget::ITERATOR);
+        let view = self.iterator_view(options, cf)?;
+        let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
+        let snapshot = options.snapshot.clone();
+        let mut iterator =
+            DbIterator::new(view, Arc::clone(cf), bounds, snapshot, self.statistics.as_ref());
+        if options.tailing {
+            if options.snapshot.is_some() {
+                return Err(Error::invalid_argument("a tailing iterator has no snapshot"));
+            }
+            iterator.follow(self.renewal(options, cf));
+        }
+        Ok(iterator)
+    }
+
+    /// What a cursor reads, as of now.
+    fn iterator_view(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Result<View> {
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
         let tables = cf.tables();
@@ -257,20 +286,26 @@ impl DbInner {
         })?;
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
-        let limits = IteratorLimits {
-            sequence,
-            lower_bound: options.iterate_lower_bound.clone(),
-            upper_bound: options.iterate_upper_bound.clone(),
-            prefix: tables.extractor().filter(|_| by_prefix).cloned(),
-        };
-        Ok(DbIterator::new(
-            inner,
-            Arc::clone(cf),
-            limits,
-            range_dels,
-            (super_version, options.snapshot.clone()),
-            self.statistics.as_ref(),
-        ))
+        let prefix = tables.extractor().filter(|_| by_prefix).cloned();
+        Ok(View { inner, sequence, prefix, range_dels, super_version })
+    }
+
+    /// How a tailing cursor gets what is new.
+    fn renewal(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Renewal {
+        let (me, options, cf) =
+            (self.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
+        Box::new(move |sequence, super_version| {
+            let Some(db) = me.upgrade() else { return Ok(None) };
+            if db.shutting_down.load(Ordering::Acquire) {
+                return Ok(None); // Closed, whoever may still hold it.
+            }
+            db.check_caller()?;
+            let (newest, latest) = db.view(&cf, &options);
+            if latest == sequence && Arc::ptr_eq(&newest, super_version) {
+                return Ok(None);
+            }
+            db.iterator_view(&options, &cf).map(Some)
+        })
     }
 
     /// Refuses a snapshot of another database.

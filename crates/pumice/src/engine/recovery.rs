@@ -1,9 +1,9 @@
 //! Replaying the write-ahead logs when a database is opened.
 //!
-//! Rules: format spec section 4.4. Records are applied to fresh memtables of the column families
-//! that have not flushed them; full memtables become L0 files on the way, the rest at the end.
-//! Nothing of this is visible or durable until the caller applies the resulting edits, so a crash
-//! during recovery leaves the database as it was.
+//! Rules: docs/format/log.md#recovery. Records are applied to fresh memtables of the column
+//! families that have not flushed them; full memtables become L0 files on the way, the rest at the
+//! end. Nothing of this is visible or durable until the caller applies the resulting edits, so a
+//! crash during recovery leaves the database as it was.
 //!
 //! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
 //! after the lost end of a log that the next one tells of (`Predecessor`), only a record that
@@ -57,6 +57,10 @@ struct Replay<'a> {
     mems: BTreeMap<u32, Arc<MemTable>>,
     /// Sequence the next record must have to continue without a gap; None before the first.
     next: Option<SequenceNumber>,
+    /// Batches that end beyond it are not applied.
+    until: SequenceNumber,
+    /// The last one that was applied.
+    last: SequenceNumber,
     /// No log before this one is needed.
     oldest: FileNumber,
     /// The log before the one that is read, and where its last intact record ended.
@@ -69,7 +73,7 @@ struct Replay<'a> {
 impl DbInner {
     /// Replays the logs into memtables and L0 files. Of a database that is open for reading all
     /// logs are opened first: if CURRENT and the MANIFEST are as in `stamp` then, none is missing,
-    /// and whoever writes may delete them.
+    /// and whoever writes may delete them. Batches that end beyond `until` are passed over.
     ///
     /// # Errors
     /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.
@@ -77,6 +81,7 @@ impl DbInner {
         &self,
         mode: WalRecoveryMode,
         stamp: Option<Stamp>,
+        until: Option<SequenceNumber>,
     ) -> Result<Recovered> {
         let (oldest, mems) = {
             let state = self.state.lock();
@@ -91,6 +96,8 @@ impl DbInner {
             found: Recovered::default(),
             mems,
             next: None,
+            until: until.unwrap_or(LAST_SEQUENCE_MAX),
+            last: 0,
             oldest,
             before: None,
             stopped: false,
@@ -244,7 +251,10 @@ impl Replay<'_> {
                 "Sequence number is being set backwards in recovery: {first} after {expected}"
             )));
         }
-        self.apply(log, first, record)?;
+        if next <= self.until + 1 {
+            self.apply(log, first, record)?;
+            self.last = next.saturating_sub(1);
+        }
         self.next = Some(next);
         self.flush_full()?;
         Ok(true)
@@ -347,10 +357,7 @@ impl Replay<'_> {
 
     fn finish(mut self) -> Result<Recovered> {
         self.check_consistency()?;
-        if let Some(next) = self.next {
-            let last = next.saturating_sub(1);
-            self.db.last_sequence.fetch_max(last, Ordering::AcqRel);
-        }
+        self.db.last_sequence.fetch_max(self.last, Ordering::AcqRel);
         // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
         // So it is with a damaged one: what follows it is believed only if it goes on without a
         // gap, and an ingestion may take the next sequence number.

@@ -26,7 +26,7 @@ use crate::control::adaptive::Adaptive;
 use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
 use crate::control::read_watch::ReadWatch;
 use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 use crate::options::{BackgroundPolicy, DbOptions};
 
 /// Ticks closer than this teach nothing.
@@ -286,7 +286,7 @@ impl DbInner {
         if let Some(db) = self.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
             // Without a thread RocksDB's stop rules hold, and the next chance is soon.
-            state.tasks.regulating = thread::try_spawn("pumice:control", task).is_ok();
+            state.tasks.regulating = start_task("pumice:control", task).is_ok();
         }
     }
 

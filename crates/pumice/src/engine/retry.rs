@@ -22,7 +22,7 @@ use std::time::Duration;
 use pumice_base::Error;
 use pumice_port::time;
 
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, DbState, start_task};
 
 /// The first failure is followed by so long a wait, doubled per failure.
 const BASE: Duration = Duration::from_millis(100);
@@ -88,7 +88,7 @@ impl DbInner {
         }
         // Without a thread the next job to be scheduled after that time looks at the queue.
         let task = move || db.resume_compactions();
-        state.tasks.awaiting_retry = pumice_port::thread::try_spawn("pumice:retry", task).is_ok();
+        state.tasks.awaiting_retry = start_task("pumice:retry", task).is_ok();
     }
 
     /// Body of the task: waits for the time, or for the close of the database.

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
@@ -15,9 +16,11 @@ use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
 
+use crate::options::CompactionFilterContext;
 use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::stats::listener::TableFileCreationReason;
 use crate::table_output::env::OutputEnv;
 use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
@@ -45,7 +48,7 @@ pub(crate) fn write_level0(
         comparator: cf.icmp.clone(),
         snapshots: snapshots.clone(),
         merge_operator: cf.merge_operator(),
-        compaction_filter: None,
+        compaction_filter: filter(cf, reason),
         level: 0,
         bottommost: false,
         tombstones: tombstones.clone(),
@@ -96,6 +99,25 @@ pub(crate) fn write_level0(
         env.file_system().sync_dir(env.directory())?;
     }
     Ok(Some(file))
+}
+
+/// The filter of a flush or recovery; few factories have one.
+fn filter(cf: &CfData, reason: TableReason) -> Option<Arc<dyn CompactionFilter>> {
+    let options = cf.options();
+    let factory = options.compaction_filter_factory.as_ref()?;
+    let reason = match reason {
+        TableReason::Recovery => TableFileCreationReason::Recovery,
+        _ => TableFileCreationReason::Flush,
+    };
+    let context = CompactionFilterContext {
+        is_full_compaction: false,
+        is_manual_compaction: false,
+        column_family_id: cf.id,
+        input_start_level: -1,
+        output_level: 0,
+        reason,
+    };
+    factory.should_filter(reason).then(|| factory.create_compaction_filter(&context))?
 }
 
 /// The merge must have read every point entry of the memtables.

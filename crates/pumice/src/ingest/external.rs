@@ -86,7 +86,8 @@ pub(crate) fn examine(
 ) -> Result<ExternalFile> {
     let table = open(fs, cf, path, number, false)?;
     let properties = table.properties();
-    let stored_seqno = check_properties(cf, options, properties)?;
+    let stored_seqno =
+        check_properties(cf, options, properties).map_err(|e| e.with_context(path.display()))?;
     let own_sequences = match options.allow_db_generated_files {
         true => Some(sequences(&table)?),
         false => None,

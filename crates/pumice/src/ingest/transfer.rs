@@ -105,7 +105,8 @@ pub(crate) fn copy(
 }
 
 /// Stores `sequence` in the copied table `path`, whose property of it is at `offset`, durably. The
-/// checksum of the properties is left as it was, which readers know (format spec section 2.9).
+/// checksum of the properties is left as it was, which readers know
+/// (docs/format/table.md#ingested-files).
 ///
 /// # Errors
 /// I/O; the file is then useless.

@@ -1,7 +1,7 @@
 //! Making table files outside a database.
 //!
 //! Every entry is stored with sequence number 0; the property `global_seqno` tells readers that the
-//! true one is assigned at ingestion (format spec section 2.9).
+//! true one is assigned at ingestion (docs/format/table.md#ingested-files).
 //!
 //! Thread safety: one user at a time (`Send`). Writing suspends.
 //! Invariants: (1) point keys are strictly ascending; (2) a file that was not finished is no table.
@@ -22,6 +22,7 @@ use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 use crate::budget;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::record_build;
+use crate::table_output::collectors::Collectors;
 use crate::version::family::ColumnFamily;
 use crate::version::identity;
 
@@ -89,6 +90,8 @@ pub struct SstFileWriter {
     /// What the next table is built with; its number counts up.
     context: TableBuildContext,
     builder: Option<TableBuilder>,
+    cf_options: Arc<ColumnFamilyOptions>,
+    collectors: Collectors,
     info: ExternalSstFileInfo,
 }
 
@@ -132,6 +135,7 @@ impl SstFileWriter {
                 (EXTERNAL_VERSION.to_string(), VERSION.to_le_bytes().to_vec()),
                 (GLOBAL_SEQNO.to_string(), 0u64.to_le_bytes().to_vec()),
             ],
+            property_collectors: Collectors::names(&options.cf),
             limits: options.db.limits,
             ..TableBuildContext::default()
         };
@@ -141,6 +145,8 @@ impl SstFileWriter {
             db_options: Arc::new(options.db.clone()),
             context,
             builder: None,
+            cf_options: Arc::new(options.cf.clone()),
+            collectors: Collectors::default(),
             info: ExternalSstFileInfo::default(),
         })
     }
@@ -157,6 +163,7 @@ impl SstFileWriter {
         self.context.original_file_number += 1;
         let writer = BufferedWriter::new(file, self.db_options.table_writer(0));
         self.builder = Some(TableBuilder::new(self.context.clone(), writer)?);
+        self.collectors = Collectors::new(&self.cf_options, self.context.column_family_id, -1);
         self.info = ExternalSstFileInfo {
             file_path: path.to_path_buf(),
             version: VERSION,
@@ -203,7 +210,11 @@ impl SstFileWriter {
         if !ascending {
             return Err(Error::invalid_argument("Keys must be added in strict ascending order."));
         }
-        builder.add(&internal_key(key, 0, value_type), value)?;
+        let ikey = internal_key(key, 0, value_type);
+        builder.add(&ikey, value)?;
+        if !self.collectors.is_empty() {
+            self.collectors.add(&ikey, value, builder.file_size());
+        }
         self.info.file_size = builder.file_size();
         if self.info.num_entries == 0 {
             self.info.smallest_key = key.to_vec();
@@ -230,7 +241,9 @@ impl SstFileWriter {
                 false => Err(Error::invalid_argument("end key comes before start key")),
             };
         }
-        builder.add(&internal_key(begin, 0, ValueType::RangeDeletion), end)?;
+        let ikey = internal_key(begin, 0, ValueType::RangeDeletion);
+        builder.add(&ikey, end)?;
+        self.collectors.add(&ikey, end, builder.file_size());
         self.info.file_size = builder.file_size();
         let first = self.info.num_range_del_entries == 0;
         let cmp = self.comparator();
@@ -259,7 +272,9 @@ impl SstFileWriter {
             return Err(Error::invalid_argument("Cannot create sst file with no entries"));
         }
         let mut builder = self.builder.take().ok_or_else(not_open)?;
-        if let Err(error) = builder.finish_file(true, self.use_fsync) {
+        let collected = self.collectors.finish(&mut builder);
+        let finished = collected.and_then(|_| builder.finish_file(true, self.use_fsync));
+        if let Err(error) = finished {
             // The first failure is the one to tell.
             drop(self.fs.remove(&self.info.file_path));
             return Err(error);

@@ -9,10 +9,11 @@ use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 
 use super::block_based::BlockBasedTableOptions;
-use super::collectors::CompactOnDeletionCollectorFactory;
-use super::component_values::buildable_compression;
+use super::collectors::TablePropertiesCollectorFactory;
+use super::component_values::{buildable_compression, buildable_samples};
 use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_style};
 use super::fifo::FifoOptions;
+use super::filter_factory::CompactionFilterFactory;
 use super::row::option_table;
 use super::universal::UniversalOptions;
 use super::value::{at_least, between};
@@ -188,7 +189,7 @@ option_table! {
         /// One of so many data blocks is compressed with LZ4 and with ZSTD as well: what they would
         /// make of the whole table goes into its properties (fast and slow compression estimated
         /// data size). 0 for none.
-        sample_for_compression: u64 = 0, mutable, saved
+        sample_for_compression: u64 = 0, mutable, saved, buildable_samples
             => "option_effects::samples_estimate_what_other_codecs_would_save";
         /// Read every written table file back and check it.
         paranoid_file_checks: bool = false, mutable, saved
@@ -197,8 +198,12 @@ option_table! {
     components {
         /// Drops or rewrites entries while they are compacted.
         compaction_filter: Option<Arc<dyn CompactionFilter>> = None;
-        /// Watch the entries of tables that are written, and may ask for their compaction.
-        table_properties_collector_factories: Vec<CompactOnDeletionCollectorFactory> = Vec::new();
+        /// Makes a compaction filter for each job, where there is no `compaction_filter`.
+        compaction_filter_factory: Option<Arc<dyn CompactionFilterFactory>> = None;
+        /// Watch the entries of tables that are written, add to their properties, and may ask for
+        /// their compaction.
+        table_properties_collector_factories: Vec<Arc<dyn TablePropertiesCollectorFactory>> =
+            Vec::new();
     }
     hints {
         /// Memtable bytes kept for conflict checks of transactions, which are not built.
@@ -283,7 +288,7 @@ option_table! {
         "inplace_update_support" accepts ["false", "0"];
         /// Objects cannot be made from text; see the field compaction_filter.
         "compaction_filter" accepts ["nullptr"];
-        /// A filter per compaction.
+        /// Objects cannot be made from text; see the field compaction_filter_factory.
         "compaction_filter_factory" accepts ["nullptr"];
         /// Boundaries between table files.
         "sst_partitioner_factory" accepts ["nullptr"];
@@ -315,5 +320,12 @@ option_table! {
     aliases {
         "block_based_table_factory" => "table_factory";
         "memtable" => "memtable_factory";
+    }
+}
+
+impl ColumnFamilyOptions {
+    /// Compactions have a filter, or may have.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.compaction_filter.is_some() || self.compaction_filter_factory.is_some()
     }
 }

@@ -1,9 +1,92 @@
-//! Collectors: what watches the entries of a table while it is written, and may ask for its
-//! compaction.
+//! Collectors: what watches the entries of a table while it is written, may leave properties in it,
+//! and may ask for its compaction.
 //!
-//! Thread safety: plain data; a collector belongs to the table's writer. Pure.
+//! Thread safety: factories are called from any job at once; a collector belongs to the table's
+//! writer. Collectors may not call the database, whose jobs wait for them.
+
+use std::fmt::Debug;
 
 use pumice_base::ValueType;
+
+/// What an entry of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryType {
+    /// A value.
+    Put,
+    /// A deletion.
+    Delete,
+    /// A deletion of a key that was written once.
+    SingleDelete,
+    /// A merge operand.
+    Merge,
+    /// A deletion of a range: the key is its begin, the value its end.
+    RangeDeletion,
+    /// A value with columns.
+    WideColumnEntity,
+    /// Anything else.
+    Other,
+}
+
+impl EntryType {
+    /// Of an internal key's tag.
+    pub(crate) fn of(tag: u8) -> Self {
+        match ValueType::from_u8(tag) {
+            Some(ValueType::Value) => EntryType::Put,
+            Some(ValueType::Deletion) => EntryType::Delete,
+            Some(ValueType::SingleDeletion) => EntryType::SingleDelete,
+            Some(ValueType::Merge) => EntryType::Merge,
+            Some(ValueType::RangeDeletion) => EntryType::RangeDeletion,
+            Some(ValueType::WideColumnEntity) => EntryType::WideColumnEntity,
+            _ => EntryType::Other,
+        }
+    }
+}
+
+/// What a collector is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectorContext {
+    /// Id of the column family; 2^31 - 1 if it is not known, as in a file to be ingested.
+    pub column_family_id: u32,
+    /// Level the table is made in; -1 if it is not known.
+    pub level_at_creation: i32,
+    /// Levels of the column family.
+    pub num_levels: i32,
+}
+
+/// Makes a collector for each table.
+pub trait TablePropertiesCollectorFactory: Debug + Send + Sync {
+    /// Written into the properties of each table.
+    fn name(&self) -> &str;
+    /// A collector for one table; None watches nothing.
+    fn create_collector(
+        &self,
+        context: &CollectorContext,
+    ) -> Option<Box<dyn TablePropertiesCollector>>;
+}
+
+/// Watches the entries of one table.
+pub trait TablePropertiesCollector: Send {
+    /// The table gets an entry, in key order but for range deletions. `file_bytes` are written so
+    /// far.
+    fn add(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        entry_type: EntryType,
+        sequence: u64,
+        file_bytes: u64,
+    );
+    /// The table is complete: properties to write into it, by name. Names that begin with
+    /// `rocksdb.` are taken: the table then fails. Tools show values in hexadecimal.
+    fn finish(&mut self) -> Vec<(String, Vec<u8>)> {
+        Vec::new()
+    }
+    /// After `finish`: the table is to be compacted.
+    fn needs_compaction(&self) -> bool {
+        false
+    }
+}
 
 /// Parts of the window that leave it at once.
 const BUCKETS: usize = 128;
@@ -24,8 +107,7 @@ impl CompactOnDeletionCollectorFactory {
     /// As it is written into the properties of a table.
     pub const NAME: &'static str = "CompactOnDeletionCollector";
 
-    /// A collector for one table.
-    pub(crate) fn create(&self) -> CompactOnDeletionCollector {
+    fn create(&self) -> CompactOnDeletionCollector {
         let ratio = Some(self.deletion_ratio).filter(|ratio| *ratio > 0.0 && *ratio <= 1.0);
         CompactOnDeletionCollector {
             bucket_size: self.sliding_window_size.div_ceil(BUCKETS),
@@ -42,8 +124,17 @@ impl CompactOnDeletionCollectorFactory {
     }
 }
 
-/// Watches the entries of one table.
-pub(crate) struct CompactOnDeletionCollector {
+impl TablePropertiesCollectorFactory for CompactOnDeletionCollectorFactory {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+    fn create_collector(&self, _: &CollectorContext) -> Option<Box<dyn TablePropertiesCollector>> {
+        Some(Box::new(self.create()))
+    }
+}
+
+/// Watches the deletions of one table.
+struct CompactOnDeletionCollector {
     bucket_size: usize,
     trigger: usize,
     ratio: Option<f64>,
@@ -59,13 +150,12 @@ pub(crate) struct CompactOnDeletionCollector {
     wanted: bool,
 }
 
-impl CompactOnDeletionCollector {
-    /// The table gets an entry whose internal key has this tag.
-    pub fn add(&mut self, tag: u8) {
+impl TablePropertiesCollector for CompactOnDeletionCollector {
+    fn add(&mut self, _: &[u8], _: &[u8], entry_type: EntryType, _: u64, _: u64) {
         if self.wanted {
             return;
         }
-        let deletes = usize::from(tag == ValueType::Deletion as u8);
+        let deletes = usize::from(entry_type == EntryType::Delete);
         self.entries += 1;
         self.deletions += deletes as u64;
         if self.bucket_size == 0 {
@@ -82,8 +172,7 @@ impl CompactOnDeletionCollector {
         self.wanted = deletes > 0 && self.in_window >= self.trigger;
     }
 
-    /// The table is complete: it is to be compacted.
-    pub fn needs_compaction(&self) -> bool {
+    fn needs_compaction(&self) -> bool {
         let part =
             |ratio: f64| self.entries > 0 && self.deletions as f64 / self.entries as f64 >= ratio;
         self.wanted || self.ratio.is_some_and(part)
@@ -104,7 +193,7 @@ mod tests {
             deletion_ratio: ratio,
         };
         let mut collector = factory.create();
-        tags.iter().for_each(|tag| collector.add(*tag));
+        tags.iter().for_each(|tag| collector.add(b"", b"", EntryType::of(*tag), 0, 0));
         collector.needs_compaction()
     }
 

@@ -17,6 +17,7 @@ use pumice_wal::WalRecoveryMode;
 
 use super::block_based::BlockBasedTableOptions;
 use super::merge_operators;
+use super::objects::OptionObject;
 use super::row::{OptionSet, update_nested};
 use super::value::{OptionValue, Refusal, members};
 
@@ -36,6 +37,9 @@ impl OptionValue for Option<Arc<RateLimiter>> {
     /// The rate it was set to; of a tuned one the rate of the moment.
     fn format(&self) -> String {
         self.as_ref().map_or(NULL.to_string(), |limiter| limiter.bytes_per_second().to_string())
+    }
+    fn same(&self, other: &Self) -> bool {
+        OptionObject::same(self, other)
     }
     /// The text of a limiter that is in place already does not make another.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
@@ -59,6 +63,9 @@ impl OptionValue for Option<Arc<SstFileManager>> {
     }
     fn format(&self) -> String {
         self.as_ref().map_or(NULL, |_| Self::TYPE).to_string()
+    }
+    fn same(&self, other: &Self) -> bool {
+        OptionObject::same(self, other)
     }
     /// A manager keeps its place when the text has its name.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
@@ -203,7 +210,17 @@ pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusa
         CompressionType::Disable => {
             Err(Refusal::Bounds("kDisableCompressionOption is only for bottommost".to_string()))
         }
-        _ => Ok(()),
+        kind => kind.check_built().map_err(|e| Refusal::Unsupported(e.message().to_string())),
+    }
+}
+
+/// Refuses samples of codecs that are not there.
+pub(super) fn buildable_samples(one_of: &u64) -> Result<(), Refusal> {
+    match one_of {
+        0 => Ok(()),
+        _ => {
+            [CompressionType::Lz4, CompressionType::Zstd].iter().try_for_each(buildable_compression)
+        }
     }
 }
 
@@ -392,6 +409,10 @@ impl OptionValue for BlockBasedTableOptions {
         }
         out.push('}');
         out
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self == other
     }
 
     /// The members have a section of their own.

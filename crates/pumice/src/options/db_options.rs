@@ -32,10 +32,10 @@ option_table! {
         /// Fail if the database exists.
         error_if_exists: bool = false, fixed, saved
             => "two_openers::error_if_exists_holds_against_a_creator_beside";
-        /// Open table files kept at most; -1 keeps all open, those that were opened meanwhile also
-        /// when it is lowered.
+        /// Open table files kept at most; -1 keeps all open. When it is lowered from -1, the files
+        /// beyond it are closed, and what was in memory of them stays there.
         max_open_files: i32 = -1, mutable, saved, at_least(-1)
-            => "option_rows::open_tables_stay_within_their_limit";
+            => "option_rows::a_limit_closes_tables_that_were_opened_without_one";
         /// Flush the column families that hold the oldest WAL when all WALs together exceed this
         /// many bytes; 0 means four times the sum of all memtable budgets. Without effect as long
         /// as there is only one column family.
@@ -77,10 +77,10 @@ option_table! {
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
-        /// Seconds at least between dumps of rocksdb.stats into the info log, which happen when
-        /// jobs end; 0 never dumps.
+        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Of column
+        /// families with no news one dump in eight has a report.
         stats_dump_period_sec: u32 = 600, mutable, saved
-            => "events::reports_are_dumped_when_due";
+            => "events::reports_are_dumped_at_rest";
         /// Flush memtables when those of all column families together exceed this many bytes;
         /// 0 for no limit. Superseded by `write_buffer_manager`.
         db_write_buffer_size: u64 = 0, fixed, saved

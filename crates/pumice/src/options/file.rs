@@ -1,4 +1,4 @@
-//! The OPTIONS file (format spec section 5.6).
+//! The OPTIONS file (docs/format/options.md).
 //!
 //! ```text
 //! [Version]                              rocksdb_version=, options_file_version=
@@ -37,7 +37,7 @@ const KNOWN_VERSION: (u32, u32) = (10, 10);
 const FILE_VERSION: &str = "1.1";
 
 /// A column family in an OPTIONS file.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ColumnFamilyEntry {
     /// Name of the column family.
     pub name: String,
@@ -60,7 +60,7 @@ pub struct FileRules {
 }
 
 /// The contents of an OPTIONS file.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadedOptions {
     /// `rocksdb_version` of the file; empty if it has none.
     pub rocksdb_version: String,
@@ -124,8 +124,10 @@ enum Section {
     Table,
 }
 
-struct Reader {
+struct Reader<'a> {
     rules: FileRules,
+    /// The options whose objects a column family has.
+    family: &'a dyn Fn(&str) -> ColumnFamilyOptions,
     loaded: LoadedOptions,
     section: Section,
     saw_db: bool,
@@ -142,9 +144,25 @@ struct Reader {
 ///
 /// A name that no table has is skipped if `rocksdb_version` is above 10.10.
 pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions> {
+    parse_options_file_over(text, rules, &DbOptions::default(), &|_| ColumnFamilyOptions::default())
+}
+
+/// As [`parse_options_file`] for a program that has objects which text cannot make: those of `db`,
+/// and for each column family those of `family`, stay, whatever the file says, but a comparator of
+/// another name is an error. Settings are those of the file.
+///
+/// # Errors
+/// As [`parse_options_file`].
+pub fn parse_options_file_over(
+    text: &str,
+    rules: FileRules,
+    db: &DbOptions,
+    family: &dyn Fn(&str) -> ColumnFamilyOptions,
+) -> Result<LoadedOptions> {
     let mut reader = Reader {
         rules,
-        loaded: LoadedOptions::default(),
+        family,
+        loaded: LoadedOptions { db: db.only_objects(), ..LoadedOptions::default() },
         section: Section::None,
         saw_db: false,
         newer: false,
@@ -166,8 +184,13 @@ pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions>
     if reader.loaded.column_families.is_empty() {
         return Err(Error::invalid_argument("OPTIONS file: A CFOptions section is missing"));
     }
-    reader.loaded.db.skipped_options = reader.loaded.ignored.clone();
-    Ok(reader.loaded)
+    let mut loaded = reader.loaded;
+    loaded.db.skipped_options = loaded.ignored.clone();
+    loaded.db.keep_objects(db);
+    for entry in &mut loaded.column_families {
+        entry.options.keep_objects(&family(&entry.name));
+    }
+    Ok(loaded)
 }
 
 /// Splits `CFOptions "name"]` into title and name.
@@ -180,7 +203,7 @@ fn section_title(text: &str) -> Option<(&str, Option<String>)> {
     Some((inner[..quote].trim(), Some(unescape(name))))
 }
 
-impl Reader {
+impl Reader<'_> {
     fn open_section(&mut self, text: &str) -> Result<()> {
         let (title, name) = section_title(text)
             .ok_or_else(|| Error::invalid_argument("The section title is malformed"))?;
@@ -213,7 +236,8 @@ impl Reader {
         if families.iter().any(|cf| cf.name == name) {
             return Err(Error::invalid_argument(format!("Two CFOptions sections for {name}")));
         }
-        families.push(ColumnFamilyEntry { name, options: ColumnFamilyOptions::default() });
+        let options = (self.family)(&name).only_objects();
+        families.push(ColumnFamilyEntry { name, options });
         Ok(Section::Cf)
     }
 

@@ -24,6 +24,15 @@ pub fn load_latest_options(
     path: &Path,
     rules: FileRules,
 ) -> Result<Option<LoadedOptions>> {
+    load_latest(fs, path, &|text| parse_options_file(text, rules))
+}
+
+/// As [`load_latest_options`], the text read by `parse`.
+pub(crate) fn load_latest(
+    fs: &dyn FileSystem,
+    path: &Path,
+    parse_text: &dyn Fn(&str) -> Result<LoadedOptions>,
+) -> Result<Option<LoadedOptions>> {
     let names = fs.list(path)?;
     let newest = names
         .iter()
@@ -37,5 +46,5 @@ pub fn load_latest_options(
     let bytes = fs.read_file(&file)?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| Error::corruption(format!("{}: not text", file.display())))?;
-    parse_options_file(text, rules).map(Some).map_err(|e| e.with_context(file.display()))
+    parse_text(text).map(Some).map_err(|e| e.with_context(file.display()))
 }

@@ -5,9 +5,10 @@
 //! | `row` | the row type and the macro that makes a settings struct and its table |
 //! | `db_options`, `cf_options`, `block_based` | the tables |
 //! | `value`, `enums`, `component_values`, `table_values` | text forms of types |
-//! | `budget` | three knobs that set the others |
+//! | `budget`, `presets` | three knobs that set the others; settings for a purpose |
+//! | `objects`, `closures` | comparing what has no text form; operators and filters from closures |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
-//! | `collectors` | what watches the entries of a table |
+//! | `collectors`, `filter_factory` | what watches the entries of a table; filters job by job |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |
@@ -25,6 +26,7 @@
 pub mod block_based;
 mod budget;
 pub mod cf_options;
+mod closures;
 pub(crate) mod codec;
 mod collectors;
 mod component_values;
@@ -33,9 +35,12 @@ pub mod docs;
 pub mod enums;
 pub mod fifo;
 pub mod file;
+mod filter_factory;
 mod latest;
 pub mod merge_operators;
+pub mod objects;
 mod on_disk;
+mod presets;
 pub mod requests;
 pub mod row;
 mod sanitize;
@@ -55,8 +60,11 @@ use pumice_base::Result;
 pub use block_based::BlockBasedTableOptions;
 pub use budget::Budget;
 pub use cf_options::{ColumnFamilyOptions, MAX_LEVELS};
-pub(crate) use collectors::CompactOnDeletionCollector;
-pub use collectors::CompactOnDeletionCollectorFactory;
+pub use closures::filter_of;
+pub use collectors::{
+    CollectorContext, CompactOnDeletionCollectorFactory, EntryType, TablePropertiesCollector,
+    TablePropertiesCollectorFactory,
+};
 pub use db_options::DbOptions;
 pub use enums::{
     BackgroundPolicy, BackgroundPriority, CompactionPri, CompactionStyle, InfoLogLevel,
@@ -65,7 +73,10 @@ pub use enums::{
 pub use fifo::FifoOptions;
 pub use file::{
     ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
+    parse_options_file_over,
 };
+pub use filter_factory::{CompactionFilterContext, CompactionFilterFactory};
+pub(crate) use latest::load_latest;
 pub use latest::load_latest_options;
 pub use merge_operators::merge_operator_by_name;
 pub use row::{OptionSet, check_all};
@@ -80,7 +91,7 @@ pub use pumice_table::{
 pub use pumice_wal::WalRecoveryMode;
 
 /// Options of a database and of its default column family.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Options of the database.
     pub db: DbOptions,

@@ -5,6 +5,7 @@
 use crate::snapshot::Snapshot;
 use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
+use pumice_port::time::wall_micros;
 
 /// Options of a read.
 #[derive(Clone, Debug)]
@@ -30,6 +31,21 @@ pub struct ReadOptions {
     /// How urgent reads of table files are to the rate limiter, if that limits reads; None asks it
     /// for nothing.
     pub rate_limiter_priority: Option<IoPriority>,
+    /// Microseconds since 1970 after which the read gives up with `TimedOut`; 0 for never. It looks
+    /// at the clock where it reads a table file: what is in memory is an answer at any time, and a
+    /// read that has begun is not cut off, but is of no use once it is too late. Opening a table
+    /// has no limit. [`ReadOptions::within`] sets it from now on.
+    pub deadline_micros: u64,
+    /// Microseconds that each read of a table file may take, else the answer is `TimedOut`; 0 for
+    /// any number. As with the deadline, it is looked at when the read has come back.
+    pub io_timeout_micros: u64,
+    /// Seeks ask prefix filters where `iterate_upper_bound` shows that it makes no difference.
+    /// Unlike RocksDB's it is on by default.
+    pub auto_prefix_mode: bool,
+    /// Each seek of a cursor sees everything that was written before it, not only what was written
+    /// before the cursor was made. Unlike RocksDB's, such a cursor goes backwards, too. Refused
+    /// with a snapshot.
+    pub tailing: bool,
 }
 
 impl ReadOptions {
@@ -45,7 +61,17 @@ impl ReadOptions {
         total_order_seek: false,
         cache_only: false,
         rate_limiter_priority: None,
+        deadline_micros: 0,
+        io_timeout_micros: 0,
+        auto_prefix_mode: true,
+        tailing: false,
     };
+
+    /// The defaults, with a deadline so many microseconds from now.
+    pub fn within(micros: u64) -> Self {
+        let deadline_micros = wall_micros().saturating_add(micros).max(1);
+        ReadOptions { deadline_micros, ..Self::DEFAULT }
+    }
 
     /// The defaults, as of `snapshot`.
     pub fn at(snapshot: &Snapshot) -> Self {
@@ -107,7 +133,7 @@ pub enum BottommostLevelCompaction {
 }
 
 /// Options of a manual compaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// No automatic compaction runs meanwhile.
     pub exclusive_manual_compaction: bool,
@@ -137,7 +163,7 @@ impl Default for CompactRangeOptions {
 }
 
 /// Options of [`crate::Db::compact_files`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactFilesOptions {
     /// Compression of the outputs; None for what is set for their level.
     pub compression: Option<CompressionType>,
@@ -158,7 +184,7 @@ impl Default for CompactFilesOptions {
 }
 
 /// Options of [`crate::Db::wait_for_compact`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitForCompactOptions {
     /// Flush memtables first.
     pub flush: bool,

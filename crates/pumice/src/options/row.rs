@@ -347,6 +347,47 @@ macro_rules! option_table {
             }
         }
 
+        /// Settings by value; objects are the same if they are one object, or have one name where
+        /// their text form is a name.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                use $crate::options::objects::OptionObject;
+                use $crate::options::value::OptionValue;
+                $( OptionValue::same(&self.$field, &other.$field) && )+
+                $( OptionObject::same(&self.$cfield, &other.$cfield) && )*
+                self.hints == other.hints
+            }
+        }
+
+        /// All settings as text, objects by name or address.
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                use $crate::options::objects::OptionObject;
+                use $crate::options::value::OptionValue;
+                f.debug_struct(stringify!($name))
+                    $( .field(
+                        stringify!($field),
+                        &format_args!("{}", OptionValue::format(&self.$field)),
+                    ) )+
+                    $( .field(
+                        stringify!($cfield),
+                        &format_args!("{}", OptionObject::describe(&self.$cfield)),
+                    ) )*
+                    .field("hints", &self.hints)
+                    .finish()
+            }
+        }
+
+        impl $name {
+            /// Default settings with these objects.
+            pub(super) fn only_components(&self) -> Self {
+                $name {
+                    $( $cfield: self.$cfield.clone(), )*
+                    ..Self::default()
+                }
+            }
+        }
+
         impl $crate::options::row::OptionSet for $name {
             fn rows() -> &'static [$crate::options::row::OptionRow<Self>] {
                 use $crate::options::row::{OptionRow, RowKind};

@@ -207,7 +207,7 @@ impl ColumnFamilyOptions {
             let asks = match self.compaction_style {
                 CompactionStyle::Universal => true,
                 CompactionStyle::Fifo => false,
-                _ => self.compaction_filter.is_some(),
+                _ => self.has_filter(),
             };
             self.periodic_compaction_seconds = if asks { DERIVED_AGE_SECONDS } else { 0 };
         }

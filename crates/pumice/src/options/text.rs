@@ -1,6 +1,6 @@
 //! Option text: escapes and `name=value;name={...};` maps.
 //!
-//! The grammar is RocksDB's (format spec section 5.6): pairs are separated by `;`, a value in
+//! The grammar is RocksDB's (docs/format/options.md): pairs are separated by `;`, a value in
 //! braces may itself contain `;` and nested braces, `\` escapes `\`, `#`, `:` and, as `\n` and
 //! `\r`, line ends. Errors carry RocksDB's wording.
 //!

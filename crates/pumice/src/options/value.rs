@@ -48,6 +48,11 @@ pub trait OptionValue: Sized {
     /// The text form; `parse(format())` gives the same value.
     fn format(&self) -> String;
 
+    /// It is the same as `other`.
+    fn same(&self, other: &Self) -> bool {
+        self.format() == other.format()
+    }
+
     /// The text form for an OPTIONS file: what RocksDB 7.8 understands, and what else is not the
     /// default.
     fn format_saved(&self) -> String {
@@ -145,6 +150,9 @@ impl OptionValue for f64 {
     }
     fn format(&self) -> String {
         format!("{self:.6}")
+    }
+    fn same(&self, other: &Self) -> bool {
+        self == other
     }
 }
 

@@ -219,6 +219,9 @@ impl<'a> Lookup<'a> {
     ) -> Result<()> {
         let find = OBSERVED.then(|| perf::time(PerfMetric::FindTableNanos));
         let table = cache.table_for(options, file, level)?;
+        if OBSERVED {
+            table.seen_at(level);
+        }
         drop(find);
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)

@@ -23,11 +23,12 @@ mod backward;
 mod observer;
 
 use crate::budget;
-use crate::read::iterator::observer::{Observer, SeekKind};
+use crate::read::iterator::observer::{Observer, SeekKind, note};
 use crate::read::merge::{merge_for_read, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::version::family::CfData;
@@ -49,7 +50,7 @@ enum Direction {
 }
 
 /// Bounds and limits of an iterator, taken from `ReadOptions`.
-pub(crate) struct IteratorLimits {
+pub(super) struct IteratorLimits {
     pub sequence: SequenceNumber,
     pub lower_bound: Option<Vec<u8>>,
     pub upper_bound: Option<Vec<u8>>,
@@ -59,13 +60,13 @@ pub(crate) struct IteratorLimits {
 
 /// A cursor over the keys of a column family. See the module head.
 pub struct DbIterator {
-    inner: MergingIterator<Source>,
+    pub(super) inner: MergingIterator<Source>,
     comparator: Comparator,
-    cf: Arc<CfData>,
-    limits: IteratorLimits,
+    pub(super) cf: Arc<CfData>,
+    pub(super) limits: IteratorLimits,
     /// Versions of one key stepped over before a seek replaces further steps.
     skips_max: u64,
-    range_dels: RangeDels,
+    pub(super) range_dels: RangeDels,
     place: Place,
     /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
     shown: Place,
@@ -80,22 +81,27 @@ pub struct DbIterator {
     start_prefix: Vec<u8>,
     has_start_prefix: bool,
     /// Seeks of `inner` may leave out what has another prefix than their target.
-    scoped: bool,
+    pub(super) scoped: bool,
     operands: Vec<Vec<u8>>,
-    status: Result<()>,
-    _super_version: Arc<SuperVersion>,
+    pub(super) status: Result<()>,
+    /// What it reads is kept by it.
+    pub(super) super_version: Arc<SuperVersion>,
+    /// Of a tailing one.
+    pub(super) renewal: Option<Renewal>,
     _snapshot: Option<Snapshot>,
 }
 
 impl DbIterator {
+    /// A cursor over `view` between the bounds, the lower one first.
     pub(crate) fn new(
-        inner: MergingIterator<Source>,
+        view: View,
         cf: Arc<CfData>,
-        limits: IteratorLimits,
-        range_dels: RangeDels,
-        (super_version, snapshot): (Arc<SuperVersion>, Option<Snapshot>),
+        (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
+        snapshot: Option<Snapshot>,
         statistics: Option<&Arc<Statistics>>,
     ) -> Self {
+        let View { inner, sequence, prefix, range_dels, super_version } = view;
+        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
         let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
         DbIterator {
@@ -118,7 +124,8 @@ impl DbIterator {
             scoped: false,
             operands: Vec::new(),
             status: Ok(()),
-            _super_version: super_version,
+            super_version,
+            renewal: None,
             _snapshot: snapshot,
         }
     }
@@ -263,9 +270,7 @@ impl DbIterator {
         if self.place == self.shown {
             self.save_key();
             self.advance::<true>();
-            if let Some(observer) = &mut self.observer {
-                observer.older += 1;
-            }
+            note::<true>(&mut self.observer, |seen| seen.older += 1);
         } else if self.direction == Direction::Backward {
             self.direction = Direction::Forward;
             self.seek_target.clear();
@@ -304,6 +309,9 @@ impl DbIterator {
         self.place = Place::Nowhere;
         self.direction = Direction::Forward;
         self.has_start_prefix = false;
+        if self.renewal.is_some() {
+            self.catch_up();
+        }
     }
 
     fn set_start_prefix(&mut self, target: &[u8]) {
@@ -399,32 +407,13 @@ impl DbIterator {
             if self.leaves_prefix(key) {
                 return;
             }
-            if OBSERVED && let Some(observer) = &mut self.observer {
-                observer.met += 1;
-            }
+            note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
             if skipping && self.comparator.equal(key, &self.saved_key) {
-                skips += 1;
-                if OBSERVED && let Some(observer) = &mut self.observer {
-                    observer.older += 1;
-                }
-                // Once: what the seek lands on may be of this key, too.
-                if skips == self.skips_max.saturating_add(1) {
-                    if OBSERVED && let Some(observer) = &mut self.observer {
-                        observer.reseeks += 1;
-                    }
-                    self.seek_target.clear();
-                    dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-                    self.inner.seek(&self.seek_target);
-                } else {
-                    self.advance::<OBSERVED>();
-                }
+                self.skip_older::<OBSERVED>(&mut skips);
                 continue;
             }
             if sequence > self.limits.sequence {
-                if OBSERVED && let Some(observer) = &mut self.observer {
-                    observer.newer += 1;
-                }
-                self.skip_invisible(&mut skips);
+                self.skip_invisible::<OBSERVED>(&mut skips);
                 continue;
             }
             skips = 0;
@@ -455,9 +444,7 @@ impl DbIterator {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
                     skipping = true;
-                    if OBSERVED && let Some(observer) = &mut self.observer {
-                        observer.deleted += 1;
-                    }
+                    note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
                     self.advance::<OBSERVED>();
                 }
                 _ => {
@@ -468,17 +455,30 @@ impl DbIterator {
         }
     }
 
-    /// Passes over a version newer than the snapshot, by a seek once there were many.
-    fn skip_invisible(&mut self, skips: &mut u64) {
+    /// Passes over an older version of `saved_key`, by a seek once there were many.
+    #[inline]
+    fn skip_older<const OBSERVED: bool>(&mut self, skips: &mut u64) {
         *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.older += 1);
+        // Once: what the seek lands on may be of this key, too.
+        if *skips != self.skips_max.saturating_add(1) {
+            return self.advance::<OBSERVED>();
+        }
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
+        self.seek_target.clear();
+        dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+        self.inner.seek(&self.seek_target);
+    }
+
+    /// Passes over a version newer than the snapshot, by a seek once there were many.
+    fn skip_invisible<const OBSERVED: bool>(&mut self, skips: &mut u64) {
+        *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.newer += 1);
         if *skips <= self.skips_max {
-            self.inner.next();
-            return;
+            return self.advance::<OBSERVED>();
         }
         *skips = 0;
-        if let Some(observer) = &mut self.observer {
-            observer.reseeks += 1;
-        }
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
         let key = dbformat::user_key(self.inner.key()).to_vec();
         self.seek_target.clear();
         let sequence = self.limits.sequence;

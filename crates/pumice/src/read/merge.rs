@@ -1,6 +1,7 @@
 //! Turning stored entries into user values: merge resolution and value conversion.
 //!
-//! Pure functions but for the time of operators in perf contexts. Rules: format spec sections 7.2 and 7.4.
+//! Pure functions, except that merges are counted and timed. Rules:
+//! docs/format/values.md#merge-operands and docs/format/values.md#wide-columns.
 
 use pumice_base::coding::Decoder;
 use pumice_base::extension::MergeOperator;

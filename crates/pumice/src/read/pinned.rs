@@ -27,6 +27,19 @@ impl PinnedSlice {
         PinnedSlice(Repr::Pinned(block, range))
     }
 
+    /// The value without its last `bytes` bytes, which it has.
+    pub(crate) fn shortened(self, bytes: usize) -> Self {
+        PinnedSlice(match self.0 {
+            Repr::Owned(mut value) => {
+                value.truncate(value.len().saturating_sub(bytes));
+                Repr::Owned(value)
+            }
+            Repr::Pinned(block, range) => {
+                Repr::Pinned(block, range.start..range.end.saturating_sub(bytes).max(range.start))
+            }
+        })
+    }
+
     /// The value in its own buffer, copied if it was pinned.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {

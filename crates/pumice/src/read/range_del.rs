@@ -1,9 +1,9 @@
 //! Range tombstones as an iterator sees them.
 //!
 //! A tombstone hides every older entry in its range, whatever level either is on, so all sources
-//! are asked in turn. Tombstones of table files count only inside the file's boundaries (format
-//! spec section 2.8): keys outside were split off by compaction, and entries there may have had
-//! their sequence zeroed.
+//! are asked in turn. Tombstones of table files count only inside the file's boundaries
+//! (docs/format/table.md#range-deletions): keys outside were split off by compaction, and entries
+//! there may have had their sequence zeroed.
 //!
 //! No table is opened for its tombstones alone. Whoever moves an iterator to a key has its sources
 //! look at every file of every level that the key lies in, between the target of the last seek and
@@ -249,10 +249,11 @@ impl LevelDels {
 
 /// Cuts a file's tombstones to its boundaries, given as internal keys. Appends to `out`.
 ///
-/// The upper bound follows format spec section 2.8: a largest key `(K, maxseq, RangeDeletion)` is
-/// an artificial end, exclusive. Any other largest key belongs to the file, so the tombstone must
-/// cover its user key too, which as a user-key range is `[.., K]`; the part of K's versions that a
-/// neighbouring file holds is older than the tombstone by construction of the cut.
+/// The upper bound follows docs/format/table.md#range-deletions: a largest key `(K, maxseq,
+/// RangeDeletion)` is an artificial end, exclusive. Any other largest key belongs to the file, so
+/// the tombstone must cover its user key too, which as a user-key range is `[.., K]`; the part of
+/// K's versions that a neighbouring file holds is older than the tombstone by construction of the
+/// cut.
 pub(crate) fn truncate_to_file(
     comparator: &Comparator,
     list: &FragmentedTombstones,

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, SequenceNumber};
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename};
 
 use crate::options::DbOptions;
@@ -14,7 +14,11 @@ use crate::options::DbOptions;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     ReadWrite,
-    ReadOnly { error_if_wal_exists: bool },
+    ReadOnly {
+        error_if_wal_exists: bool,
+        /// Only batches that end at or before it are seen.
+        until: Option<SequenceNumber>,
+    },
 }
 
 /// Takes the lock, if anything is to be written; whether there is a database.

@@ -185,9 +185,9 @@ pub struct FlushJobInfo {
     pub smallest_seqno: u64,
     /// Largest sequence number in it.
     pub largest_seqno: u64,
-    /// Writes are slowed down now.
+    /// L0 has as many files now as `level0_slowdown_writes_trigger` says, whoever slows writes.
     pub triggered_writes_slowdown: bool,
-    /// Writes are stopped now.
+    /// L0 has as many files now as `level0_stop_writes_trigger` says.
     pub triggered_writes_stop: bool,
 }
 

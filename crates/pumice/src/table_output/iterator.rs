@@ -6,9 +6,9 @@
 //!
 //! | entry | kept unless |
 //! |---|---|
-//! | any | a newer version of the key, or a range tombstone, is in its stripe |
+//! | any but SingleDeletion | a newer version of the key, or a range tombstone, is in its stripe |
 //! | Deletion | nobody can see older versions and none exist below |
-//! | SingleDeletion | as Deletion; or the next version is a Value of its stripe: both go |
+//! | SingleDeletion | as Deletion; or the next version is of its stripe: both go |
 //! | Merge | removed by the filter; combined with its base, or with other operands of its stripe |
 //!
 //! A SingleDeletion is kept even below a newer version of its stripe: the Value it cancels may lie
@@ -33,7 +33,7 @@ use pumice_manifest::{BeyondCursor, Version};
 
 use crate::read::merge::{full_merge, plain_value};
 
-/// `last_stripe` while no version of the current key was kept.
+/// `last_stripe` while no version of the current key was seen.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
 
 /// What decides besides the entries themselves.
@@ -92,10 +92,12 @@ pub(crate) struct CompactionIterator<I> {
     out: Out,
     key: Vec<u8>,
     queue: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// User key whose versions are being looked at, and the stripe of the last one kept.
+    /// User key whose versions are being looked at, and the stripe of the last one seen.
     current: Vec<u8>,
     has_current: bool,
     last_stripe: SequenceNumber,
+    /// A version of the current key was written with sequence 0.
+    zeroed: bool,
     status: Result<()>,
     counts: IterationCounts,
 }
@@ -114,6 +116,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             current: Vec::new(),
             has_current: false,
             last_stripe: NO_STRIPE,
+            zeroed: false,
             status: Ok(()),
             counts: IterationCounts::default(),
         }
@@ -221,29 +224,34 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 self.current.extend_from_slice(user_key);
                 self.has_current = true;
                 self.last_stripe = NO_STRIPE;
+                self.zeroed = false;
             }
             self.counts.entries_in += 1;
             let stripe = self.stripe(sequence);
             let hidden = stripe == self.last_stripe;
-            if hidden && tag != ValueType::SingleDeletion as u8 {
+            self.last_stripe = stripe;
+            if tag == ValueType::SingleDeletion as u8 {
+                if self.decide_single_deletion(sequence, stripe, hidden) {
+                    return;
+                }
+                continue;
+            }
+            if hidden {
                 self.counts.dropped_hidden += 1;
                 self.input.next();
                 continue;
             }
-            if self.range_deleted(&self.current, sequence, stripe) {
-                // Older versions of this stripe are covered as well.
-                self.last_stripe = stripe;
+            if tag != ValueType::Deletion as u8
+                && self.range_deleted(&self.current, sequence, stripe)
+            {
+                // Older versions of this stripe are covered as well, or single deletions. Those are
+                // seen as in RocksDB, where a covered operand is no version of its key.
+                self.has_current = tag != ValueType::Merge as u8;
                 self.counts.dropped_range_deleted += 1;
                 self.input.next();
                 continue;
             }
-            self.last_stripe = stripe;
-            let write = if tag == ValueType::SingleDeletion as u8 {
-                self.decide_single_deletion(sequence, stripe, hidden)
-            } else {
-                self.decide(sequence, tag, stripe, first)
-            };
-            if write {
+            if self.decide(sequence, tag, stripe, first) {
                 return;
             }
         }
@@ -266,7 +274,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 }
                 self.emit_input(sequence, tag)
             }
-            Some(ValueType::Deletion) => self.decide_deletion(sequence),
+            Some(ValueType::Deletion) => self.decide_deletion(sequence, stripe),
             Some(ValueType::Merge) => self.merge(sequence, stripe),
             Some(
                 ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno,
@@ -283,12 +291,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Writes the input's entry, with sequence 0 where that hides nothing.
     #[inline]
     fn emit_input(&mut self, sequence: SequenceNumber, tag: u8) -> bool {
-        if self.settings.bottommost && sequence <= self.earliest_snapshot && sequence != 0 {
-            self.key.clear();
-            dbformat::append_internal_key(&mut self.key, &self.current, 0, tag);
-            self.out = Out::Rekeyed;
-        } else {
+        let at = self.value_sequence(sequence);
+        if at == sequence {
             self.out = Out::Input;
+        } else {
+            self.key.clear();
+            dbformat::append_internal_key(&mut self.key, &self.current, at, tag);
+            self.out = Out::Rekeyed;
         }
         true
     }
@@ -304,7 +313,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    fn decide_deletion(&mut self, sequence: SequenceNumber) -> bool {
+    fn decide_deletion(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
         if sequence <= self.earliest_snapshot
             && (planted::is(Bug::TombstoneDropped) || self.nothing_below())
         {
@@ -312,19 +321,39 @@ impl<I: InternalIterator> CompactionIterator<I> {
             self.input.next();
             return false;
         }
+        if self.settings.bottommost {
+            return self.decide_last_deletion(sequence, stripe);
+        }
+        if self.range_deleted(&self.current, sequence, stripe) {
+            self.counts.dropped_range_deleted += 1;
+            self.input.next();
+            return false;
+        }
         self.out = Out::Input;
         true
     }
 
-    /// Type of the input's entry if it is a version of the current key in `stripe`.
-    fn next_in_stripe(&self, stripe: SequenceNumber) -> Option<ValueType> {
-        if !self.input.valid() {
-            return None;
+    /// A deletion that a snapshot does not see, with nothing below the output: it hides what is in
+    /// its stripe, single deletions too, and is needed only above a version of an older stripe.
+    fn decide_last_deletion(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
+        self.input.next();
+        while self.input.valid() && self.input.status().is_ok() {
+            let ikey = self.input.key();
+            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+                break;
+            }
+            if self.stripe(dbformat::sequence_and_type(ikey).0) != stripe {
+                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
+                self.queue.push_back((key, Vec::new()));
+                self.out = Out::Queued;
+                return true;
+            }
+            self.counts.entries_in += 1;
+            self.counts.dropped_hidden += 1;
+            self.input.next();
         }
-        let ikey = self.input.key();
-        let (sequence, tag) = dbformat::sequence_and_type(ikey);
-        let same_key = self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current);
-        if same_key && self.stripe(sequence) == stripe { ValueType::from_u8(tag) } else { None }
+        self.counts.dropped_obsolete += 1;
+        false
     }
 
     fn filter_value(&mut self, sequence: SequenceNumber) -> bool {
@@ -332,7 +361,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         match filter.filter(self.settings.level, &self.current, self.input.value()) {
             FilterDecision::Keep => self.emit_input(sequence, ValueType::Value as u8),
             FilterDecision::ChangeValue(value) => {
-                let at = self.output_sequence(sequence);
+                let at = self.value_sequence(sequence);
                 let key = dbformat::internal_key(&self.current, at, ValueType::Value);
                 self.push_and_step(key, value)
             }
@@ -355,9 +384,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
         true
     }
 
-    fn output_sequence(&self, sequence: SequenceNumber) -> SequenceNumber {
-        let zero = self.settings.bottommost && sequence <= self.earliest_snapshot;
-        if zero { 0 } else { sequence }
+    /// The sequence that a value is written with.
+    #[inline]
+    fn value_sequence(&mut self, sequence: SequenceNumber) -> SequenceNumber {
+        self.zeroed = self.settings.bottommost && sequence <= self.earliest_snapshot;
+        if self.zeroed { 0 } else { sequence }
     }
 
     /// The input is on the newest operand of a stripe: combines what can be combined.
@@ -430,13 +461,18 @@ impl<I: InternalIterator> CompactionIterator<I> {
             if self.stripe(sequence) != stripe {
                 return Ok(Base::Unknown);
             }
-            if self.range_deleted(&self.current, sequence, stripe) {
-                return Ok(Base::Absent);
-            }
             if tag != ValueType::Merge as u8 && operands.is_empty() {
                 return Ok(Base::Unknown);
             }
             self.counts.entries_in += 1;
+            if self.range_deleted(&self.current, sequence, stripe) {
+                self.counts.dropped_range_deleted += 1;
+                self.input.next();
+                if tag != ValueType::Merge as u8 {
+                    return Ok(Base::Absent);
+                }
+                continue;
+            }
             let base = match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {
                     self.take_operand(sequence, stripe, operands);
@@ -478,7 +514,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             }
         };
         if self.settings.limits.check_entry(&self.current, &value).is_ok() {
-            let at = self.output_sequence(newest);
+            let at = self.value_sequence(newest);
             let key = dbformat::internal_key(&self.current, at, ValueType::Value);
             self.queue.push_back((key, value));
         } else {

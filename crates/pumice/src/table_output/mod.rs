@@ -6,7 +6,9 @@
 //! | `tombstones` | which range tombstones survive |
 //! | `env` | what the writer of a table asks of its database |
 //! | `output` | one output file |
+//! | `collectors` | what watches its entries |
 
+pub(crate) mod collectors;
 pub(crate) mod env;
 pub(crate) mod iterator;
 pub(crate) mod output;

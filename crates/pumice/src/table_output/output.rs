@@ -2,9 +2,9 @@
 //!
 //! Used by flush, recovery and compaction alike.
 //!
-//! Thread safety: one owner. Invariants: (1) entries come in internal-key order; (2) `smallest`
-//! and `largest` bound every entry and every range tombstone of the file (format spec 6.2).
-//! Writing suspends.
+//! Thread safety: one owner. Invariants: (1) entries come in internal-key order; (2) `smallest` and
+//! `largest` bound every entry and every range tombstone of the file
+//! (docs/format/manifest.md#rules-for-a-writer). Writing suspends.
 
 use pumice_base::narrow::small_i32;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::lane::unlowered;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
-use crate::options::CompactOnDeletionCollectorFactory as Collector;
-use crate::options::{CompactOnDeletionCollector, CompactionStyle as Style};
+use crate::options::CompactionStyle as Style;
 use crate::stats::{HistogramKind, Record};
+use crate::table_output::collectors::Collectors;
 use crate::table_output::env::OutputEnv;
 use crate::version::family::CfData;
 use crate::version::identity::host_id;
@@ -62,7 +62,7 @@ pub(crate) struct OutputFile {
     /// Largest end of a range tombstone; the builder knows the last point entry.
     largest_end: Vec<u8>,
     creation_time: u64,
-    collectors: Vec<CompactOnDeletionCollector>,
+    collectors: Collectors,
     /// Digest of the entries so far, with `paranoid_file_checks`.
     digest: Option<u64>,
 }
@@ -95,7 +95,6 @@ impl OutputFile {
             spec.deepest,
             spec.compression,
         );
-        let factories = &options.table_properties_collector_factories;
         let context = TableBuildContext {
             table: Arc::clone(&settings.table),
             comparator: cf.icmp.clone(),
@@ -124,7 +123,7 @@ impl OutputFile {
             filter_balance: Some(Arc::clone(&cf.filter_balance)),
             sample_for_compression: options.sample_for_compression,
             user_collected: Vec::new(),
-            property_collectors: factories.iter().map(|_| Collector::NAME).collect(),
+            property_collectors: Collectors::names(options),
             limits: env.limits(),
         };
         let (priority, events) = env.pace(spec.reason);
@@ -136,7 +135,7 @@ impl OutputFile {
             smallest: Vec::new(),
             largest_end: Vec::new(),
             creation_time,
-            collectors: factories.iter().map(Collector::create).collect(),
+            collectors: Collectors::new(options, cf.id, small_i32(spec.level)),
             digest: options.paranoid_file_checks.then_some(0),
         })
     }
@@ -154,15 +153,9 @@ impl OutputFile {
             *digest = extend_digest(*digest, ikey, value);
         }
         if !self.collectors.is_empty() {
-            self.collect(ikey);
+            self.collectors.add(ikey, value, self.builder.file_size());
         }
         self.builder.add(ikey, value)
-    }
-
-    #[inline(never)]
-    fn collect(&mut self, ikey: &[u8]) {
-        let (_, tag) = dbformat::sequence_and_type(ikey);
-        self.collectors.iter_mut().for_each(|collector| collector.add(tag));
     }
 
     /// Adds a range tombstone that this file is responsible for. The bounds grow to its ends.
@@ -179,7 +172,7 @@ impl OutputFile {
         let first = dbformat::internal_key(start, sequence, ValueType::RangeDeletion);
         let last = dbformat::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
         self.builder.add(&first, end)?;
-        self.collect(&first);
+        self.collectors.add(&first, end, self.builder.file_size());
         if self.smallest.is_empty() || cf.icmp.compare(&first, &self.smallest).is_lt() {
             self.smallest = first;
         }
@@ -225,6 +218,7 @@ impl OutputFile {
     /// is then useless and must not be installed.
     pub fn finish(mut self, env: &dyn OutputEnv, cf: &CfData) -> Result<WrittenFile> {
         let largest = self.largest(cf);
+        let marked_for_compaction = self.collectors.finish(&mut self.builder)?;
         self.builder.finish()?;
         let timer = env.statistics().timer();
         self.builder.finish_file(true, env.db_options().use_fsync)?;
@@ -249,7 +243,7 @@ impl OutputFile {
             file_creation_time: self.creation_time,
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
-            marked_for_compaction: self.collectors.iter().any(|c| c.needs_compaction()),
+            marked_for_compaction,
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(self.builder.properties()));

@@ -1,7 +1,8 @@
 //! Names of databases and of their incarnations.
 //!
 //! The identity (a UUID) stays with a database for its life; the session id names one open and
-//! goes into every table written in it (format spec sections 5.1 and 5.5).
+//! goes into every table written in it (docs/format/README.md#identity and
+//! docs/format/table.md#unique-ids).
 
 use std::fmt::Write;
 use std::path::Path;

@@ -13,3 +13,4 @@ pub mod family;
 pub(crate) mod identity;
 pub(crate) mod super_version;
 pub(crate) mod table_cache;
+mod table_file;

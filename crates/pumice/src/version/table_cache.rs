@@ -2,7 +2,9 @@
 //!
 //! With `max_open_files = -1` (the default) an open table stays in its file's metadata, so that a
 //! read reaches it through one pointer. With a limit, tables are kept in one least-recently-used
-//! list for the whole database and closed when it overflows.
+//! list for the whole database and closed when it overflows. The list counts the tables in
+//! metadata, too: when a limit is set, theirs are the descriptors that are closed (`table_file`),
+//! roughly those that were not read for longest.
 //!
 //! Thread safety: all methods from anywhere. Two readers may open one file at the same time; the
 //! loser's table is dropped. Opening reads the file and so may suspend.
@@ -10,15 +12,16 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Weak};
 
 use pumice_base::extension::SliceTransform;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{
-    FileSystem, FileTimes, ObservedFile, RateLimiter, RateLimiterEvents, ReadFileOptions, filename,
+    FileSystem, FileTimes, ObservedFile, RandomAccessFile, RateLimiter, RateLimiterEvents,
+    ReadFileOptions, filename,
 };
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::unlowered;
@@ -29,17 +32,40 @@ use pumice_table::{
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
+use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
 /// A level that nobody named.
 const UNKNOWN_LEVEL: usize = usize::MAX;
 /// Files that RocksDB keeps for itself out of `max_open_files`.
 const RESERVED_FILES: i32 = 10;
 
+/// An open descriptor.
+enum Open {
+    /// That of a table which nobody keeps but the list.
+    Table(Arc<Table>),
+    /// That of a table in its file's metadata.
+    File(Weak<TableFile>),
+}
+
 #[derive(Default)]
 struct Recent {
-    by_number: BTreeMap<FileNumber, (u64, Arc<Table>)>,
+    by_number: BTreeMap<FileNumber, (u64, Open)>,
     by_use: BTreeMap<u64, FileNumber>,
     clock: u64,
+}
+
+/// What leaves the list; closed when it is dropped, which may do I/O.
+#[derive(Default)]
+struct Closed {
+    tables: Vec<Arc<Table>>,
+    files: Vec<Arc<TableFile>>,
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.tables.clear();
+        self.files.iter().for_each(|file| file.close());
+    }
 }
 
 /// What the table caches of one database share: the directory and the limit on open files.
@@ -113,27 +139,27 @@ impl OpenTables {
         }
     }
 
-    /// Changes the limit. Tables beyond it are closed, but not those that were opened while there
-    /// was none: their files' metadata keeps them.
+    /// Changes the limit. What is beyond it is closed.
     pub fn set_max_open_files(&self, limit: i32) {
+        let mut recent = self.recent.lock();
         self.max_open_files.store(limit, Ordering::Relaxed);
-        if limit >= 0 {
-            let mut recent = self.recent.lock();
-            let closed = recent.shrink(tables_max(limit));
-            drop(recent);
-            drop(closed);
+        let closed = recent.shrink(tables_max(limit));
+        drop(recent);
+        drop(closed);
+    }
+
+    /// Forgets a deleted file; its table is returned if nobody kept it but the list.
+    pub fn erase(&self, number: FileNumber) -> Option<Arc<Table>> {
+        let mut recent = self.recent.lock();
+        let (used, open) = recent.by_number.remove(&number)?;
+        recent.by_use.remove(&used);
+        match open {
+            Open::Table(table) => Some(table),
+            Open::File(_) => None,
         }
     }
 
-    /// Forgets the table of a deleted file, which is returned if it was open here.
-    pub fn erase(&self, number: FileNumber) -> Option<Arc<Table>> {
-        let mut recent = self.recent.lock();
-        let (used, table) = recent.by_number.remove(&number)?;
-        recent.by_use.remove(&used);
-        Some(table)
-    }
-
-    /// How many tables the list holds.
+    /// How many descriptors the list has.
     fn len(&self) -> usize {
         self.recent.lock().by_number.len()
     }
@@ -142,7 +168,7 @@ impl OpenTables {
         let mut recent = self.recent.lock();
         recent.clock += 1;
         let now = recent.clock;
-        let (used, table) = recent.by_number.get_mut(&number)?;
+        let (used, Open::Table(table)) = recent.by_number.get_mut(&number)? else { return None };
         let before = std::mem::replace(used, now);
         let table = Arc::clone(table);
         recent.by_use.remove(&before);
@@ -150,33 +176,63 @@ impl OpenTables {
         Some(table)
     }
 
-    fn keep(&self, number: FileNumber, table: &Arc<Table>, limit: usize) {
+    fn keep(&self, number: FileNumber, open: Open) {
         let mut recent = self.recent.lock();
-        recent.clock += 1;
-        let now = recent.clock;
-        if let Some((used, _)) = recent.by_number.insert(number, (now, Arc::clone(table))) {
-            recent.by_use.remove(&used);
-        }
-        recent.by_use.insert(now, number);
-        let closed = recent.shrink(limit);
+        let before = recent.insert(number, open);
+        // Under the lock: a limit that is set meanwhile finds it in the list.
+        let closed = recent.shrink(tables_max(self.max_open_files.load(Ordering::Relaxed)));
         drop(recent);
-        drop(closed);
+        drop((before, closed));
+    }
+}
+
+impl FileWatcher for OpenTables {
+    fn opened_again(&self, file: &Arc<TableFile>) {
+        self.statistics.tick(Ticker::NoFileOpens);
+        unlowered(|| self.keep(file.number(), Open::File(Arc::downgrade(file))));
     }
 }
 
 /// Tables that may be open with `max_open_files` at `limit`.
 fn tables_max(limit: i32) -> usize {
-    (limit - RESERVED_FILES).max(1) as usize
+    match limit {
+        ..0 => usize::MAX,
+        _ => (limit - RESERVED_FILES).max(1) as usize,
+    }
 }
 
 impl Recent {
-    /// Takes out the tables that were not used for longest, until `limit` are left; the caller
-    /// drops them without the lock.
-    fn shrink(&mut self, limit: usize) -> Vec<Arc<Table>> {
-        let mut closed = Vec::new();
+    /// What it takes the place of is dropped by the caller, without the lock.
+    fn insert(&mut self, number: FileNumber, open: Open) -> Option<Open> {
+        self.clock += 1;
+        let before = self.by_number.insert(number, (self.clock, open));
+        self.by_use.insert(self.clock, number);
+        let (used, open) = before?;
+        self.by_use.remove(&used);
+        Some(open)
+    }
+
+    /// Takes out those that were not used for longest, until `limit` are left; the caller drops
+    /// them without the lock. Reads of tables in metadata do not come by: one that was read since
+    /// the last time has another turn.
+    fn shrink(&mut self, limit: usize) -> Closed {
+        let mut closed = Closed::default();
+        let mut turns = self.by_number.len();
         while self.by_number.len() > limit {
-            let Some((_, oldest)) = self.by_use.pop_first() else { break };
-            closed.extend(self.by_number.remove(&oldest).map(|(_, table)| table));
+            let Some((_, number)) = self.by_use.pop_first() else { break };
+            let Some((_, open)) = self.by_number.remove(&number) else { continue };
+            match open {
+                Open::Table(table) => closed.tables.push(table),
+                Open::File(file) => {
+                    let Some(kept) = file.upgrade() else { continue };
+                    if turns > 0 && kept.take_used() {
+                        turns -= 1;
+                        self.insert(number, Open::File(file));
+                    } else {
+                        closed.files.push(kept);
+                    }
+                }
+            }
         }
         closed
     }
@@ -277,20 +333,26 @@ impl TableCache {
     #[cold]
     fn table_slow<'a>(&self, file: &'a FileMetaData, level: usize) -> Result<TableRef<'a>> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
-        if limit < 0 {
-            let table = self.open_table(file, level)?;
-            let kept = unlowered(|| file.table.get_or_init(|| Arc::new(table)));
-            return match kept.downcast_ref::<Arc<Table>>() {
-                Some(table) => Ok(TableRef::Kept(table)),
-                None => Err(Error::corruption("table slot of a file holds something else")),
-            };
-        }
-        if let Some(table) = unlowered(|| self.open.lookup(file.number)) {
+        if limit >= 0 {
+            if let Some(table) = unlowered(|| self.open.lookup(file.number)) {
+                return Ok(TableRef::Held(table));
+            }
+            let (table, _) = self.open_table(file, level)?;
+            unlowered(|| self.open.keep(file.number, Open::Table(Arc::clone(&table))));
             return Ok(TableRef::Held(table));
         }
-        let table = self.open_table(file, level)?;
-        unlowered(|| self.open.keep(file.number, &table, tables_max(limit)));
-        Ok(TableRef::Held(table))
+        let (table, handle) = self.open_table(file, level)?;
+        let kept = unlowered(|| {
+            file.table.get_or_init(|| {
+                // One that was opened while there was a limit gives its place to this one.
+                self.open.keep(file.number, Open::File(Arc::downgrade(&handle)));
+                Arc::new(table)
+            })
+        });
+        match kept.downcast_ref::<Arc<Table>>() {
+            Some(table) => Ok(TableRef::Kept(table)),
+            None => Err(Error::corruption("table slot of a file holds something else")),
+        }
     }
 
     /// Opens the table of a `file` that a job has just written, so that not its first reader waits
@@ -307,7 +369,11 @@ impl TableCache {
         self.table_at(file, level).map(drop)
     }
 
-    fn open_table(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
+    fn open_table(
+        &self,
+        file: &FileMetaData,
+        level: usize,
+    ) -> Result<(Arc<Table>, Arc<TableFile>)> {
         let statistics = &self.open.statistics;
         let timer = statistics.timer();
         let table = self.open_counted(file, level);
@@ -318,9 +384,19 @@ impl TableCache {
         table
     }
 
-    fn open_counted(&self, file: &FileMetaData, level: usize) -> Result<Arc<Table>> {
+    fn open_counted(
+        &self,
+        file: &FileMetaData,
+        level: usize,
+    ) -> Result<(Arc<Table>, Arc<TableFile>)> {
         let path = filename::table_file(&self.open.dir, file.number);
-        let handle = self.open.fs.open_random_with(&path, &self.open.files)?;
+        let opener = FileOpener {
+            fs: Arc::clone(&self.open.fs),
+            files: self.open.files,
+            number: file.number,
+            watcher: Arc::downgrade(&self.open) as Weak<dyn FileWatcher>,
+        };
+        let handle = TableFile::open(opener, path.clone())?;
         self.open.statistics.tick(Ticker::NoFileOpens);
         if handle.len() != file.file_size {
             return Err(Error::corruption(format!(
@@ -331,12 +407,11 @@ impl TableCache {
             )));
         }
         let known_id = file.unique_id != [0, 0] && self.open.verify_unique_id;
-        let handle = LimitedFile::wrap(
-            handle,
+        let limited = LimitedFile::wrap(
+            ObservedFile::wrap(Arc::clone(&handle) as _, self.open.file_times.clone()),
             self.open.rate_limiter.as_ref(),
             self.open.rate_events.as_ref(),
         );
-        let handle = ObservedFile::wrap(handle, self.open.file_times.clone());
         let table = Table::open(
             TableReadContext {
                 options: Arc::clone(&self.options),
@@ -355,7 +430,7 @@ impl TableCache {
                 max_file_size_for_l0_meta_pin: self.flushed_bytes_max,
                 ..TableReadContext::default()
             },
-            handle,
+            limited,
             file.file_size,
         )?;
         file.stats.get_or_init(|| {
@@ -365,7 +440,7 @@ impl TableCache {
             stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
             stats
         });
-        Ok(table)
+        Ok((table, handle))
     }
 
     /// What tables of `level` report to.

@@ -28,6 +28,8 @@ pub struct Counts {
     /// Reads of them, and the bytes of the largest one.
     pub reads: AtomicUsize,
     pub read_max: AtomicUsize,
+    /// What each of them takes longer, in microseconds.
+    pub read_micros: AtomicUsize,
     /// Files that were synced in each way.
     pub syncs: AtomicUsize,
     pub fsyncs: AtomicUsize,
@@ -115,6 +117,10 @@ impl RandomAccessFile for Counted {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.counts.reads.fetch_add(1, Relaxed);
         self.counts.read_max.fetch_max(buf.len(), Relaxed);
+        match self.counts.read_micros.load(Relaxed) as u64 {
+            0 => {}
+            micros => pumice::fiber::sleep(std::time::Duration::from_micros(micros)),
+        }
         self.file.read_at(offset, buf)
     }
     fn prefetch(&self, offset: u64, bytes: u64) {

@@ -8,6 +8,7 @@ mod checksums;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod foreign;
 #[path = "../../../table/tests/hostile/forge.rs"]
 mod forge;
 mod from_database;

@@ -91,6 +91,8 @@ fn wrong_files() {
     options.cf.comparator = order;
     let text = "does not match existing comparator rocksdb.ReverseBytewiseComparator";
     assert_refused(&options, &db, ingest(&db, &[&path]), ErrorKind::InvalidArgument, text);
+    let named = ingest(&db, &[&path]).unwrap_err();
+    assert!(named.message().starts_with("/in/reverse.sst: "), "{named}");
     assert_eq!(contents(&db).len(), 1);
 }
 

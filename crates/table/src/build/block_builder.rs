@@ -1,4 +1,5 @@
-//! Encodes entry blocks: data, range-deletion, properties, metaindex (format spec section 2.3).
+//! Encodes entry blocks: data, range-deletion, properties, metaindex
+//! (docs/format/table.md#entry-blocks).
 //!
 //! ```text
 //! entry*  ‖ fixed32 restart offset* ‖ fixed32 num_restarts

@@ -157,6 +157,11 @@ impl TableBuilder {
         })
     }
 
+    /// Adds a property of that name; before `finish`.
+    pub fn collect_property(&mut self, name: &str, value: &[u8]) {
+        self.properties.collect(name, value);
+    }
+
     /// Writes everything that is not written yet and flushes to the operating system. May suspend.
     ///
     /// # Errors

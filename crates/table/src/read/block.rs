@@ -1,4 +1,5 @@
-//! A decoded entry block (format spec section 2.3) and the search for a restart point in it.
+//! A decoded entry block (docs/format/table.md#entry-blocks) and the search for a restart point in
+//! it.
 //!
 //! ```text
 //! keys section ‖ [values section] ‖ restarts ‖ [hash index] ‖ [values offset] ‖ packed word

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
 use pumice_base::dbformat::user_key;
-use pumice_base::{Comparator, Error, Result};
+use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_cache::{CacheKey, Priority};
 use pumice_env::rate_limiter::reads::read_priority;
+use pumice_port::time;
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableReadOptions;
+use crate::options::{ReadLimits, TableReadOptions};
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
 use crate::read::file::{Searched, TableFile};
@@ -42,13 +43,41 @@ impl MetaRef<'_> {
     }
 }
 
-/// Reads as urgently to the rate limiter as the options say.
+/// Reads as urgently to the rate limiter as the options say, and within their limits.
 #[inline]
-pub(crate) fn at_pace<R>(options: &TableReadOptions, read: impl FnOnce() -> R) -> R {
-    match options.io_priority {
+pub(crate) fn at_pace<R>(
+    options: &TableReadOptions,
+    read: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let read = || match options.io_priority {
         None => read(),
         priority => read_priority(priority, read),
+    };
+    if options.limits.is_set() { in_time(&options.limits, read) } else { read() }
+}
+
+/// Reads if there is still time; what has taken too long is not used.
+#[cold]
+fn in_time<R>(limits: &ReadLimits, read: impl FnOnce() -> Result<R>) -> Result<R> {
+    let deadline = limits.deadline_micros;
+    let mut left = match limits.io_timeout_micros {
+        0 => u64::MAX,
+        timeout => timeout,
+    };
+    if deadline != 0 {
+        left = left.min(deadline.saturating_sub(time::wall_micros()));
+        if left == 0 {
+            return Err(Error::new(ErrorKind::TimedOut, "Deadline exceeded"));
+        }
     }
+    let began = time::now_micros();
+    let got = read()?;
+    let took = time::now_micros() - began;
+    if took > left {
+        let text = format!("a read took {took} microseconds where it had {left}");
+        return Err(Error::new(ErrorKind::TimedOut, text));
+    }
+    Ok(got)
 }
 
 impl Table {
@@ -240,7 +269,7 @@ impl Table {
 
     /// Reads a block that a read with `cache_only` missed, and with `fill_cache` keeps it in the
     /// cache (if there is one and it has room) at least until the pin is dropped. Of the options
-    /// `verify_checksums`, `fill_cache` and `io_priority` count. Suspends.
+    /// `verify_checksums`, `fill_cache`, `io_priority` and `limits` count. Suspends.
     ///
     /// # Errors
     /// Corruption and I/O errors.
@@ -249,9 +278,13 @@ impl Table {
         (handle, kind): (BlockHandle, BlockKind),
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        let TableReadOptions { verify_checksums, fill_cache, io_priority, .. } = *options;
-        let options =
-            TableReadOptions { verify_checksums, io_priority, ..TableReadOptions::default() };
+        let TableReadOptions { verify_checksums, fill_cache, io_priority, limits, .. } = *options;
+        let options = TableReadOptions {
+            verify_checksums,
+            io_priority,
+            limits,
+            ..TableReadOptions::default()
+        };
         self.read_block(handle, kind, &options, fill_cache)
     }
 

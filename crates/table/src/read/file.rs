@@ -9,6 +9,7 @@
 use pumice_base::narrow::to_usize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
 use pumice_base::coding::get_fixed32;
@@ -75,8 +76,8 @@ pub(crate) struct TableFile {
     pub max_block_bytes: usize,
     pub dictionary: Option<Dictionary>,
     pub stats: Option<Arc<dyn TableStats>>,
-    /// The level it was opened in; 0 if that is not known.
-    pub level: usize,
+    /// The level where it was last seen by a read that somebody counts (see `Table::seen_at`).
+    pub level: AtomicUsize,
 }
 
 /// How a search of a block in passing ended.

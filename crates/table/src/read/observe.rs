@@ -2,6 +2,8 @@
 //!
 //! Thread safety: as the table; perf contexts are the calling task's. Nothing suspends.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
 use pumice_port::time::now_nanos;
 
@@ -10,6 +12,15 @@ use crate::read::file::TableFile;
 use crate::read::table::Table;
 
 impl Table {
+    /// A read that somebody counts finds the table in `level`: what it does there is counted for
+    /// that one. A table is moved to another level without being opened again.
+    #[inline]
+    pub fn seen_at(&self, level: usize) {
+        if self.file.level() != level {
+            self.file.level.store(level, Relaxed);
+        }
+    }
+
     /// A point lookup has asked the filter for a whole key or for a prefix.
     pub(super) fn note_filter(&self, whole_key: bool, may_match: bool) {
         if let Some(stats) = &self.file.stats {
@@ -26,7 +37,7 @@ impl Table {
                     true => LevelMetric::BloomFilterFullPositive,
                     false => LevelMetric::BloomFilterUseful,
                 };
-                perf::count_at_level(metric, self.file.level, 1);
+                perf::count_at_level(metric, self.file.level(), 1);
             }
         }
     }
@@ -42,7 +53,8 @@ impl Table {
             }
         }
         if whole_keys {
-            perf::count_at_level(LevelMetric::BloomFilterFullTruePositive, self.file.level, 1);
+            let level = self.file.level();
+            perf::count_at_level(LevelMetric::BloomFilterFullTruePositive, level, 1);
         }
     }
 
@@ -63,7 +75,7 @@ impl Table {
             stats.cache_hit(kind, bytes);
         }
         if perf::is_any() {
-            count_cache_hit(kind, bytes, self.file.level);
+            count_cache_hit(kind, bytes, self.file.level());
         }
     }
 
@@ -84,7 +96,7 @@ impl Table {
         if let Some(stats) = &self.file.stats {
             stats.cache_miss(kind);
         }
-        perf::count_at_level(LevelMetric::BlockCacheMissCount, self.file.level, 1);
+        perf::count_at_level(LevelMetric::BlockCacheMissCount, self.file.level(), 1);
     }
 }
 
@@ -118,6 +130,10 @@ fn count_cache_hit(kind: BlockKind, bytes: usize, level: usize) {
 }
 
 impl TableFile {
+    fn level(&self) -> usize {
+        self.level.load(Relaxed)
+    }
+
     /// Bytes of a block were read.
     pub fn count_read(&self, kind: BlockKind, bytes: usize) {
         if let Some(stats) = &self.stats {

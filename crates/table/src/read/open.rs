@@ -5,6 +5,7 @@
 
 use pumice_base::narrow::to_usize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use pumice_base::coding::Decoder;
 use pumice_base::dbformat::{ValueType, parse_internal_key};
@@ -128,7 +129,7 @@ impl Opener {
             max_block_bytes: context.options.max_block_bytes,
             dictionary: None,
             stats: context.stats.clone(),
-            level: usize::try_from(context.level).unwrap_or(0),
+            level: AtomicUsize::new(usize::try_from(context.level).unwrap_or(0)),
         };
         let tail = Tail::new(start, bytes);
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;
@@ -200,7 +201,7 @@ impl Opener {
     }
 
     /// The properties. Where an ingested file's sequence number was overwritten in place the
-    /// checksum holds with those eight bytes zeroed (format spec section 2.9).
+    /// checksum holds with those eight bytes zeroed (docs/format/table.md#ingested-files).
     fn read_properties(&self) -> Result<TableProperties> {
         let handle = self.meta.properties.ok_or_else(|| {
             Error::corruption(format!("no properties block in {}", self.file.name()))

@@ -3,7 +3,8 @@
 //! A lookup asks the filter, searches the flat index, takes one data block from the cache and
 //! walks it without assembling keys; on a cache hit nothing is allocated.
 //!
-//! Thread safety: immutable after `open`, shared by any number of readers. Invariants: (1) the
+//! Thread safety: immutable after `open` (but for the level that `observe` counts for), shared by
+//! any number of readers. Invariants: (1) the
 //! index and the filter are decoded before they are reachable; (2) every block of this file in the
 //! cache has the key `cache_base` with its offset xored in, which no other table uses.
 //!

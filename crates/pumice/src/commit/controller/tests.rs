@@ -80,7 +80,7 @@ fn families_add_up_and_are_forgotten() {
     assert_eq!(controller.delayed_rate(), 0);
 }
 
-/// Factors of spec/seed-features.md 2.1.
+/// RocksDB's factors.
 #[pumice_test_macros::test]
 fn the_rate_follows_the_debt() {
     let rate = 10_000_000;

@@ -203,7 +203,7 @@ fn a_family_is_slowed_by_what_goes_to_it() {
     assert!(lowest > 100.0 * MB, "{lowest}");
 }
 
-/// A device that a small database has asked for a few bytes a second is not known to take so little.
+/// A device that was asked for a few bytes a second is not known to take no more.
 #[pumice_test_macros::test]
 fn a_device_that_was_hardly_used_does_not_hold_compactions() {
     let mut policy = Adaptive::default();

@@ -87,6 +87,17 @@ impl Drop for Observer {
     }
 }
 
+/// Tells the observer of an iterator, if there is one and the search is `OBSERVED`.
+#[inline(always)]
+pub(super) fn note<const OBSERVED: bool>(
+    observer: &mut Option<Box<Observer>>,
+    tell: impl FnOnce(&mut Observer),
+) {
+    if OBSERVED && let Some(observer) = observer {
+        tell(observer);
+    }
+}
+
 impl DbIterator {
     /// Bytes of the key and the value shown; None if there are none.
     fn shown_bytes(&self) -> Option<u64> {

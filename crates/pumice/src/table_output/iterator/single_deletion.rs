@@ -1,8 +1,20 @@
 //! What becomes of a SingleDeletion: it goes with the one version below it.
 //!
-//! RocksDB's contract is that a key is put once between two single deletions and never deleted in
-//! another way. A Deletion right below is reported, as in RocksDB, unless
-//! `enforce_single_del_contracts` is off; two single deletions in a row are one.
+//! RocksDB's contract is that a key is put once between two single deletions and never deleted or
+//! merged in another way. What breaks it is undefined there, but has to end here as it ends there
+//! (`CompactionIterator::NextFromInput` of 10.10): a file that one engine compacts and the other
+//! calls Corruption could not be shared. So the decisions are RocksDB's, entry by entry:
+//!
+//! | below, in the stripe | the single deletion |
+//! |---|---|
+//! | SingleDeletion | goes; the older one is decided about |
+//! | Deletion | Corruption; if `enforce_single_del_contracts` is off it goes, the Deletion stays |
+//! | anything else | both go, and what is still older in the stripe is hidden |
+//! | nothing | stays, unless no version of the key can exist below |
+//!
+//! A key whose newest version got sequence 0 has no history any more: a single deletion below it
+//! goes with the next version, whatever that is, and nothing is reported. A range tombstone above
+//! a single deletion does not hide it.
 //!
 //! Thread safety: one owner.
 
@@ -18,8 +30,17 @@ const MISUSE: &str = "Found SD and type: 0 on the same key, violating the contra
     TransactionDBOptions::rollback_deletion_type_callback is configured properly. Mixing SD and \
     DEL can lead to undefined behaviors";
 
+/// What the input has behind a single deletion.
+enum Below {
+    /// Another key, or nothing.
+    Nothing,
+    /// A version that an older snapshot sees.
+    OtherStripe,
+    SameStripe(Option<ValueType>),
+}
+
 impl<I: InternalIterator> CompactionIterator<I> {
-    /// The input is on a single deletion; `hidden` if a newer version of its stripe was kept.
+    /// The input is on a single deletion; `hidden` if a newer version of its stripe was seen.
     pub(super) fn decide_single_deletion(
         &mut self,
         sequence: SequenceNumber,
@@ -27,41 +48,73 @@ impl<I: InternalIterator> CompactionIterator<I> {
         hidden: bool,
     ) -> bool {
         self.input.next();
-        match self.next_in_stripe(stripe) {
-            Some(ValueType::Value | ValueType::WideColumnEntity) => {
-                // The pair annihilates. Still older versions stay hidden by the stripe, but a
-                // tombstone right below is now its newest and may hide versions of lower levels.
-                self.counts.entries_in += 1;
-                self.counts.dropped_obsolete += 2;
-                self.input.next();
-                let below = self.next_in_stripe(stripe);
-                if !hidden && matches!(below, Some(ValueType::Deletion | ValueType::SingleDeletion))
+        match self.below(stripe) {
+            Below::SameStripe(_) | Below::OtherStripe if self.zeroed => self.drop_pair(),
+            Below::SameStripe(Some(ValueType::SingleDeletion)) => {
+                self.counts.dropped_obsolete += 1;
+                return false;
+            }
+            Below::SameStripe(Some(ValueType::Deletion)) => {
+                if self.settings.enforce_single_del_contracts {
+                    self.status = Err(Error::corruption(MISUSE));
+                    return false;
+                }
+                self.counts.dropped_obsolete += 1;
+                self.uncover(hidden);
+                return false;
+            }
+            Below::SameStripe(_) => {
+                self.drop_pair();
+                if !self.settings.enforce_single_del_contracts
+                    && let Below::SameStripe(Some(ValueType::Deletion)) = self.below(stripe)
                 {
-                    self.last_stripe = NO_STRIPE;
+                    self.uncover(hidden);
                 }
-                return false;
             }
-            Some(ValueType::Deletion) if self.settings.enforce_single_del_contracts => {
-                self.status = Err(Error::corruption(MISUSE));
-                return false;
+            Below::Nothing
+                if self.zeroed || (sequence <= self.earliest_snapshot && self.nothing_below()) =>
+            {
+                self.counts.dropped_obsolete += 1;
             }
-            Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                // The older tombstone says the same and is at least as strong.
-                self.counts.dropped_hidden += 1;
-                if !hidden {
-                    self.last_stripe = NO_STRIPE;
-                }
-                return false;
+            Below::Nothing | Below::OtherStripe => {
+                let kind = ValueType::SingleDeletion;
+                let key = dbformat::internal_key(&self.current, sequence, kind);
+                self.queue.push_back((key, Vec::new()));
+                self.out = Out::Queued;
+                return true;
             }
-            _ => {}
         }
-        if sequence <= self.earliest_snapshot && self.nothing_below() {
-            self.counts.dropped_obsolete += 1;
-            return false;
+        false
+    }
+
+    /// The single deletion, which the input has left, goes with the entry that the input is on.
+    fn drop_pair(&mut self) {
+        self.counts.entries_in += 1;
+        self.counts.dropped_hidden += 1;
+        self.counts.dropped_obsolete += 1;
+        self.input.next();
+    }
+
+    /// The Deletion that the input is on is decided about as if nothing had been above it: versions
+    /// of lower levels would show without it.
+    fn uncover(&mut self, hidden: bool) {
+        if !hidden {
+            self.last_stripe = NO_STRIPE;
         }
-        let key = dbformat::internal_key(&self.current, sequence, ValueType::SingleDeletion);
-        self.queue.push_back((key, Vec::new()));
-        self.out = Out::Queued;
-        true
+    }
+
+    fn below(&self, stripe: SequenceNumber) -> Below {
+        if !self.input.valid() {
+            return Below::Nothing;
+        }
+        let ikey = self.input.key();
+        if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+            return Below::Nothing;
+        }
+        let (sequence, tag) = dbformat::sequence_and_type(ikey);
+        if self.stripe(sequence) != stripe {
+            return Below::OtherStripe;
+        }
+        Below::SameStripe(ValueType::from_u8(tag))
     }
 }

@@ -1,5 +1,5 @@
 //! Filter blocks of a table: one for the whole table, or partitions and an index over them
-//! (format spec section 3.4).
+//! (docs/format/filter.md#contents).
 //!
 //! Fed once per data block with its keys, so that hashing is done in a batch. Hashes are kept, keys
 //! are not, but for one user key per data block where partitions are cut. `rule` says what of a key

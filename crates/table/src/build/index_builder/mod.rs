@@ -1,4 +1,4 @@
-//! Builds the index of a table (format spec section 2.4), in all four forms.
+//! Builds the index of a table (docs/format/table.md#index), in all four forms.
 //!
 //! Two sides. The thread that makes data blocks prepares an [`IndexEntry`] per block
 //! ([`Separators`]); whoever writes the block pushes the entry with the block's handle into the

@@ -1,6 +1,6 @@
 //! Walks in blocks that are put together by hand.
 //!
-//! Those with separated keys and values (format spec section 2.3, bit 28 of the packed word)
+//! Those with separated keys and values (docs/format/table.md#separated-values)
 //! because RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow
 //! the description, byte example included.
 #![allow(clippy::unwrap_used)]

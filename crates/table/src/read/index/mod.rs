@@ -1,4 +1,4 @@
-//! A decoded index block: separators and block handles in one buffer (format spec section 2.4).
+//! A decoded index block: separators and block handles in one buffer (docs/format/table.md#index).
 //!
 //! The whole block is decoded once, when it is read, into columns that lie in one allocation:
 //!

@@ -1,0 +1,201 @@
+//! `pumice report` at a tiny size: the page, the raw data, going on after an end, one section, both
+//! engines.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn command(dir: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+    command.arg("report").arg(format!("--out={}", dir.join("out").display()));
+    fs::create_dir_all(dir.join("memory")).unwrap();
+    command.arg(format!("--memory={}", dir.join("memory").display()));
+    command.arg(format!("--disk={}", dir.display())).args(words.split_whitespace());
+    command
+}
+
+fn report(dir: &Path, words: &str) -> Output {
+    let output = command(dir, words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(dir: &Path, name: &str) -> String {
+    fs::read_to_string(dir.join("out").join(name)).unwrap()
+}
+
+/// What stands between the two words, in each line of the journal.
+fn ids(journal: &str) -> Vec<String> {
+    let id = |line: &str| line.split("\"id\":\"").nth(1)?.split('"').next().map(str::to_string);
+    journal.lines().filter_map(id).collect()
+}
+
+fn names(dir: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    entries.map(|name| name.to_str().unwrap().to_string()).collect()
+}
+
+// Plain #[test]: the report runs in processes of its own.
+#[test]
+fn pumice_alone_gets_a_page_with_raw_data() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let output = report(dir, "--budget=1s --engine=none --only=compression");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("Left out: RocksDB: there is no library"), "{said}");
+    let page = text(dir, "index.html");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    for what in [
+        "<h2 id=\"compression\">",
+        "As published: fillseq of 10 M keys",
+        "1,239,379",
+        "prefers-color-scheme:dark",
+        "Not run: --only core runs it.",
+        "--compression_helpers=4",
+        "Left out: RocksDB",
+        "<svg ",
+    ] {
+        assert!(page.contains(what), "{what}");
+    }
+    // Everything is in the page.
+    for outside in ["<script", "<link", "src=", "@import"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let journal = text(dir, "runs.jsonl");
+    let found = ids(&journal);
+    assert!(found.contains(&"compression/fill/zstd 8, 4 threads/Pumice, helpers said".to_string()));
+    assert!(found.contains(&"compression/jobs/8 processes/Pumice, 8".to_string()));
+    let json = text(dir, "report.json");
+    assert!(json.contains("\"machine\":{\"cpus\":") && json.contains("\"peer\":null"));
+    assert_eq!(json.matches("\"id\":").count(), found.len());
+    let csv = text(dir, "report.csv");
+    assert!(csv.starts_with("id,round,value,number,command\n"));
+    let rates = csv.lines().filter(|line| line.contains(",ops_per_sec,")).count();
+    assert_eq!(rates, found.len());
+    let picture = text(dir, "plots/compression-fill-1.svg");
+    assert!(picture.starts_with("<svg ") && picture.contains("<style>"));
+    // Databases are gone.
+    assert_eq!(names(&dir.join("memory")).len(), 0);
+    assert_eq!(names(dir), ["memory", "out"].map(str::to_string).into());
+}
+
+// Plain #[test]: see above.
+#[test]
+fn both_engines_are_compared() {
+    let library = pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    report(dir, &format!("--budget 1s --only priorities --engine {}", library.display()));
+    report(dir, &format!("--budget 1s --only control --engine {}", library.display()));
+    let page = text(dir, "index.html");
+    // What one section found stays when another is run.
+    for what in
+        ["RocksDB, lowered", "Pumice, lanes", "Lowering multiplies RocksDB's p50 by", "(RMSE)"]
+    {
+        assert!(page.contains(what), "{what}");
+    }
+    assert!(page.contains("<td class=\"good\">") || page.contains("<td class=\"bad\">"));
+    let json = text(dir, "report.json");
+    let version = json.split("\"peer\":{\"version\":\"").nth(1).unwrap();
+    assert!(version.starts_with(|letter: char| letter.is_ascii_digit()), "{version:.20}");
+    assert!(json.contains("\"crc32c\":\"Not supported") == page.contains("CRC32C in software"));
+    assert!(json.contains("\"asserts\":false"));
+    assert!(json.contains("--engine=LIBRARY") && json.contains("\"columns\":[\"seconds\""));
+}
+
+// Plain #[test]: see above.
+#[test]
+fn a_killed_report_goes_on() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let words = "--budget=2s --engine=none --only=core";
+    let mut child =
+        command(dir, words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let lines =
+        || fs::read_to_string(dir.join("out/runs.jsonl")).unwrap_or_default().lines().count();
+    while lines() < 3 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = text(dir, "runs.jsonl");
+    let output = report(dir, words);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let there = said.split(" runs are there already").next().unwrap().rsplit(' ').next().unwrap();
+    // A run may have been written after we looked.
+    assert!(there.parse::<usize>().unwrap() >= 3, "{said}");
+    let after = text(dir, "runs.jsonl");
+    assert!(after.starts_with(before.rsplit_once('\n').unwrap().0));
+    let found = ids(&after);
+    let unique: BTreeSet<&String> = found.iter().collect();
+    assert_eq!(unique.len(), found.len(), "nothing is run twice");
+    assert!(found.iter().all(|id| id.starts_with("core/")));
+    // Once more: nothing is left to do.
+    let output = report(dir, words);
+    let all = format!("{} runs are there already", found.len());
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&all));
+    assert_eq!(text(dir, "runs.jsonl"), after);
+    // The databases of the killed one are gone, too, with what its last db_bench, which went on
+    // without it, has made after the second report removed them.
+    assert_eq!(names(&dir.join("memory")).len(), 0);
+}
+
+// Plain #[test]: see above.
+#[test]
+fn an_interrupt_ends_it_in_good_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let words = "--budget=20s --engine=none --only=compression";
+    let child = command(dir, words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_to_string(dir.join("out/runs.jsonl")).unwrap_or_default().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Another into the same folder is refused meanwhile.
+    let other = command(dir, words).output().unwrap();
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && said.contains("another report is running"), "{said}");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from here"), "{said}");
+    assert_eq!(names(&dir.join("memory")).len(), 0);
+}
+
+// Plain #[test]: see above.
+#[test]
+fn a_plan_is_printed_and_nothing_is_run() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let output = report(dir, "--plan --budget full --engine none");
+    let said = String::from_utf8_lossy(&output.stdout);
+    for what in ["It takes about ", "pumice serve --dir serve/db", "--num=1000000 "] {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+    // A small disk has no room for the largest, which is said.
+    assert_ne!(said.contains("--num=64000000"), said.contains("Growth leaves out"), "{said}");
+    assert_eq!(text(dir, "runs.jsonl"), "");
+    let output = command(dir, "--only=all").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--only: 'all' is none of compression, control, filters"), "{said}");
+}
+
+// Plain #[test]: see above.
+#[test]
+fn a_report_that_cannot_begin_leaves_no_folders() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    let output = command(dir, "--engine=/no/such/library.so --plan").output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/no/such/library.so"), "{said}");
+    assert_eq!(names(&dir.join("memory")).len(), 0);
+    assert!(names(dir).iter().all(|name| name == "memory" || name == "out"), "{:?}", names(dir));
+}

@@ -1,0 +1,43 @@
+//! Compaction filters made for one job each.
+//!
+//! Thread safety: a factory is called from any job at once. A filter is made for one key range of
+//! one job, and used by its task alone.
+
+use std::sync::Arc;
+
+use pumice_base::extension::CompactionFilter;
+
+use crate::stats::listener::TableFileCreationReason;
+
+/// What a filter is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactionFilterContext {
+    /// All table files of the column family are read.
+    pub is_full_compaction: bool,
+    /// The user asked for the compaction.
+    pub is_manual_compaction: bool,
+    /// Id of the column family.
+    pub column_family_id: u32,
+    /// Level of the first inputs; -1 in a flush.
+    pub input_start_level: i32,
+    /// Level of the outputs.
+    pub output_level: i32,
+    /// Why table files are made.
+    pub reason: TableFileCreationReason,
+}
+
+/// Makes compaction filters.
+pub trait CompactionFilterFactory: Send + Sync {
+    /// Name, for the info log.
+    fn name(&self) -> &str;
+    /// Filters are wanted where tables are made for that reason. By default in compactions only.
+    /// What a flush or a recovery filters had not been in a table.
+    fn should_filter(&self, reason: TableFileCreationReason) -> bool {
+        reason == TableFileCreationReason::Compaction
+    }
+    /// A filter for one key range of a job; None filters nothing.
+    fn create_compaction_filter(
+        &self,
+        context: &CompactionFilterContext,
+    ) -> Option<Arc<dyn CompactionFilter>>;
+}

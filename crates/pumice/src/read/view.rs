@@ -1,0 +1,63 @@
+//! What a cursor reads, and how a tailing one gets it anew.
+//!
+//! Thread safety: as the cursor: `Send`, one owner at a time.
+//! Invariant: the parts of a view are of one moment. A cursor takes another one only while it
+//! seeks, so that what it stands on never changes under it.
+
+use std::sync::Arc;
+
+use pumice_base::{Result, SequenceNumber};
+use pumice_table::Extractor;
+
+use crate::read::iterator::DbIterator;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::version::super_version::SuperVersion;
+
+/// See the module head.
+pub(crate) struct View {
+    pub inner: MergingIterator<Source>,
+    pub sequence: SequenceNumber,
+    /// With it only keys of one prefix are shown.
+    pub prefix: Option<Extractor>,
+    pub range_dels: RangeDels,
+    pub super_version: Arc<SuperVersion>,
+}
+
+/// The present view, if it is not the one of that sequence number and super version; None too once
+/// the database has gone.
+pub(crate) type Renewal =
+    Box<dyn Fn(SequenceNumber, &Arc<SuperVersion>) -> Result<Option<View>> + Send>;
+
+impl DbIterator {
+    /// From now on each seek sees what was written before it.
+    pub(crate) fn follow(&mut self, renewal: Renewal) {
+        self.renewal = Some(renewal);
+    }
+
+    /// Takes the present view. Where there is none for an error, nothing is shown, and the next
+    /// seek tries again.
+    #[cold]
+    pub(super) fn catch_up(&mut self) {
+        let Some(renewal) = &self.renewal else { return };
+        match renewal(self.limits.sequence, &self.super_version) {
+            Ok(None) => {}
+            Ok(Some(view)) => self.take(view),
+            Err(error) => {
+                self.inner = MergingIterator::new(self.cf.icmp.clone(), Vec::new());
+                self.limits.sequence = 0;
+                self.status = Err(error);
+            }
+        }
+    }
+
+    fn take(&mut self, view: View) {
+        self.inner = view.inner;
+        self.limits.sequence = view.sequence;
+        self.limits.prefix = view.prefix;
+        self.range_dels = view.range_dels;
+        self.super_version = view.super_version;
+        self.scoped = false;
+    }
+}

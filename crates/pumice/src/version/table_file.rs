@@ -1,0 +1,144 @@
+//! The file of an open table, whose descriptor can be closed while the table stays.
+//!
+//! Tables that were opened without a limit on open files stay in their files' metadata for as long
+//! as a version names them. When a limit is set, their descriptors are what is closed: index and
+//! filter stay in memory, and a read that reaches the file opens it again.
+//!
+//! Thread safety: all methods from anywhere. A reader keeps the descriptor that it began with until
+//! it is done. Reading a closed file opens it and so may suspend.
+//!
+//! What it does not do: it decides nothing about which file is closed (`table_cache`).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::{ArcSwapOption, Guard};
+use pumice_base::{Error, FileNumber, Result};
+use pumice_env::{FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest};
+
+/// How a table's file is opened, and who is told.
+pub(super) struct FileOpener {
+    pub fs: Arc<dyn FileSystem>,
+    pub files: ReadFileOptions,
+    pub number: FileNumber,
+    pub watcher: Weak<dyn FileWatcher>,
+}
+
+/// Who counts open descriptors.
+pub(super) trait FileWatcher: Send + Sync {
+    /// The descriptor of `file` was closed and is open again.
+    fn opened_again(&self, file: &Arc<TableFile>);
+}
+
+type Descriptor = Arc<dyn RandomAccessFile>;
+
+/// See the module head.
+pub(super) struct TableFile {
+    opener: FileOpener,
+    path: PathBuf,
+    len: u64,
+    needs_little_stack: bool,
+    /// None: closed.
+    descriptor: ArcSwapOption<Descriptor>,
+    /// Was read since the last look at it.
+    used: AtomicBool,
+    me: Weak<TableFile>,
+}
+
+impl TableFile {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open(opener: FileOpener, path: PathBuf) -> Result<Arc<Self>> {
+        let descriptor = opener.fs.open_random_with(&path, &opener.files)?;
+        Ok(Arc::new_cyclic(|me| TableFile {
+            len: descriptor.len(),
+            needs_little_stack: descriptor.needs_little_stack(),
+            opener,
+            path,
+            descriptor: ArcSwapOption::from_pointee(descriptor),
+            used: AtomicBool::new(true),
+            me: Weak::clone(me),
+        }))
+    }
+
+    pub fn number(&self) -> FileNumber {
+        self.opener.number
+    }
+
+    /// Whether it was read since the last call.
+    pub fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes the descriptor, once those who read from it are done.
+    pub fn close(&self) {
+        self.descriptor.store(None);
+    }
+
+    fn note_use(&self) {
+        // A shared line is written only where that says something new.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn with<T>(&self, read: impl FnOnce(&dyn RandomAccessFile) -> T) -> Result<T> {
+        self.note_use();
+        let open: Guard<Option<Arc<Descriptor>>> = self.descriptor.load();
+        match &*open {
+            Some(descriptor) => Ok(read(&***descriptor)),
+            None => self.open_again().map(|descriptor| read(&**descriptor)),
+        }
+    }
+
+    /// Two readers may open it at the same time; the loser's descriptor goes when it has read.
+    #[cold]
+    fn open_again(&self) -> Result<Arc<Descriptor>> {
+        let descriptor = self.opener.fs.open_random_with(&self.path, &self.opener.files)?;
+        if descriptor.len() != self.len {
+            return Err(Error::corruption(format!(
+                "Sst file size mismatch: {}. Size when it was first opened {}, actual size {}",
+                self.path.display(),
+                self.len,
+                descriptor.len()
+            )));
+        }
+        let descriptor = Arc::new(descriptor);
+        self.descriptor.store(Some(Arc::clone(&descriptor)));
+        if let (Some(watcher), Some(me)) = (self.opener.watcher.upgrade(), self.me.upgrade()) {
+            watcher.opened_again(&me);
+        }
+        Ok(descriptor)
+    }
+}
+
+impl RandomAccessFile for TableFile {
+    #[inline]
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.with(|file| file.read_at(offset, buf))?
+    }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        if let Err(error) = self.with(|file| file.read_batch(requests)) {
+            for request in requests {
+                request.result = Err(error.clone());
+            }
+        }
+    }
+    fn needs_little_stack(&self) -> bool {
+        self.needs_little_stack
+    }
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        // A hint: what cannot be opened is reported by the read that follows.
+        self.with(|file| file.prefetch(offset, bytes)).ok();
+    }
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,198 @@
+//! `fork` in a process that has a database open: the parent goes on, its lock stays its own, and in
+//! the child every call is an error that says why, which touches no file.
+//!
+//! A child has the calling thread alone, no loop that would run its fibers.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pumice::{CompactRangeOptions, Db, Options, WaitForCompactOptions, WriteBatch};
+use pumice_port::testing::fork;
+use pumice_port::thread::sleep;
+
+/// A directory of its own, removed with the value.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("pumice-fork-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+    fn db(&self) -> PathBuf {
+        self.0.join("db")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options
+}
+
+fn filled(dir: &Path) -> Db {
+    let db = Db::open(&options(), dir).unwrap();
+    for n in 0..100 {
+        db.put(format!("key{n:03}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    db.put("logged", "value").unwrap();
+    // The log of what was flushed goes a little after the flush.
+    while names(dir).iter().filter(|name| name.ends_with(".log")).count() > 1 {
+        sleep(Duration::from_millis(1));
+    }
+    db
+}
+
+fn count(db: &Db) -> usize {
+    db.iter().unwrap().collect::<pumice::Result<Vec<_>>>().unwrap().len()
+}
+
+/// This process holds the lock, as the kernel has it.
+fn is_locked(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata(dir.join("LOCK")).unwrap().ino();
+    let pid = std::process::id().to_string();
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&"POSIX")
+            && words.contains(&pid.as_str())
+            && words.iter().any(|word| word.ends_with(&format!(":{inode}")))
+    })
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+/// What is in the directory, but for the text log, and for LOCK: a process that closes a file lets
+/// go of its locks on it.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = names(dir).into_iter().filter(|name| !name.starts_with("LO"));
+    names.map(|name| (name.clone(), std::fs::read(dir.join(name)).unwrap())).collect()
+}
+
+// Plain #[test]: loops do not survive a fork.
+#[test]
+fn a_parent_goes_on_beside_its_children() {
+    let place = Place::new("parent");
+    let db = filled(&place.db());
+    assert!(is_locked(&place.db()));
+    assert_eq!(fork(|| 0).wait(), Some(0));
+    assert!(is_locked(&place.db()), "the child that ended took the lock along");
+    db.put("after", "value").unwrap();
+    db.flush().unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    // One that lives on while the parent closes and opens.
+    let end = place.0.join("end");
+    let child = fork(|| {
+        while !end.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        0
+    });
+    db.close().unwrap();
+    drop(db);
+    assert!(!is_locked(&place.db()));
+    let db = Db::open(&options(), place.db()).unwrap();
+    assert!(is_locked(&place.db()));
+    db.put("again", "value").unwrap();
+    std::fs::write(&end, "").unwrap();
+    assert_eq!(child.wait(), Some(0));
+    assert!(is_locked(&place.db()));
+    assert_eq!(count(&db), 103);
+    db.close().unwrap();
+}
+
+/// Calls in a child; writes down the numbers of those that were not refused as they should be.
+fn calls(db: &Db, place: &Place) -> u8 {
+    fn refused<T>(result: pumice::Result<T>) -> bool {
+        match result {
+            Ok(_) => false,
+            Err(error) => error.to_string().starts_with("Not implemented: this process was made"),
+        }
+    }
+    let other = place.0.join("other");
+    let cf = db.default_column_family();
+    let mut batch = WriteBatch::new();
+    batch.put("k", "v");
+    let told = [
+        refused(db.put("k", "v")),
+        refused(db.write(&mut batch)),
+        refused(db.delete("k")),
+        refused(db.get("key001")),
+        db.multi_get(&["key001"]).into_iter().all(refused),
+        refused(db.cursor()),
+        refused(db.flush()),
+        refused(db.flush_all()),
+        refused(db.flush_wal(true)),
+        refused(db.sync_wal()),
+        refused(db.compact_range(&CompactRangeOptions::default(), None, None)),
+        refused(db.wait_for_compact(&WaitForCompactOptions::default())),
+        refused(db.set_options(cf, &[("write_buffer_size", "1M")])),
+        refused(db.set_db_options(&[("max_open_files", "20")])),
+        refused(db.create_column_family(&options().cf, "more")),
+        refused(db.checkpoint(place.0.join("copy"))),
+        refused(db.ingest_external_file(&Default::default(), &[&other])),
+        refused(db.verify_checksum()),
+        refused(db.approximate_sizes(&[(&b"a"[..], &b"z"[..])])),
+        refused(db.resume()),
+        refused(db.continue_background_work()),
+        refused(Db::open(&options(), place.db())),
+        refused(Db::open(&options(), &other)),
+        refused(Db::destroy(&options(), place.db())),
+        db.property("rocksdb.stats").is_none(),
+        refused(db.close()),
+    ];
+    let wrong: Vec<usize> = (0..told.len()).filter(|at| !told[*at]).collect();
+    std::fs::write(place.0.join("wrong"), format!("{wrong:?}")).unwrap();
+    0
+}
+
+// Plain #[test]: loops do not survive a fork.
+#[test]
+fn calls_in_a_child_are_refused_and_change_nothing() {
+    let place = Place::new("child");
+    let db = filled(&place.db());
+    db.put("unsynced", "value").unwrap();
+    let before = files(&place.db());
+    assert_eq!(fork(|| calls(&db, &place)).wait(), Some(0));
+    assert_eq!(std::fs::read_to_string(place.0.join("wrong")).unwrap(), "[]");
+    assert_eq!(files(&place.db()), before);
+    assert!(!place.0.join("other").exists() && !place.0.join("copy").exists());
+    // What of the parent's is let go of in the child stays the parent's.
+    let mut iter = db.cursor().unwrap();
+    iter.seek_to_first();
+    let mut all = Some((iter, db.snapshot(), db.clone(), db));
+    let child = fork(|| {
+        drop(all.take());
+        0
+    });
+    assert_eq!(child.wait(), Some(0));
+    let (mut iter, snapshot, _, db) = all.take().unwrap();
+    assert_eq!(files(&place.db()), before);
+    assert!(is_locked(&place.db()));
+    iter.next();
+    assert_eq!(iter.key().unwrap(), b"key001");
+    drop((iter, snapshot));
+    db.put("after", "value").unwrap();
+    db.flush().unwrap();
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    sleep(Duration::from_millis(1));
+    assert_eq!(count(&db), 103);
+    db.close().unwrap();
+    drop(db);
+    let db = Db::open(&options(), place.db()).unwrap();
+    assert_eq!(count(&db), 103);
+    db.close().unwrap();
+}

@@ -1,0 +1,214 @@
+//! What `cargo xtask test` runs: the tables that a change of the suites touches.
+//!
+//! Data, and how the command line is read; `stages` makes jobs of it.
+
+use std::time::Duration;
+
+/// One pass over the tests.
+#[derive(Clone, Copy)]
+pub struct Mode {
+    pub name: &'static str,
+    pub environment: &'static [(&'static str, &'static str)],
+}
+
+impl Mode {
+    /// The first pass takes all packages and the doc tests.
+    pub fn is_whole(&self) -> bool {
+        self.environment.is_empty()
+    }
+}
+
+/// Threads see the whole load, the backends that come after it a share of the heavy suites.
+pub const MODES: &[Mode] = &[
+    Mode { name: "threads", environment: &[] },
+    Mode {
+        name: "fibers",
+        environment: &[("PUMICE_RUNTIME", "fibers"), ("PUMICE_TEST_SHARE", "1/4")],
+    },
+    Mode {
+        name: "no-uring",
+        environment: &[("PUMICE_RUNTIME", "fibers-threads"), ("PUMICE_TEST_SHARE", "1/8")],
+    },
+];
+
+/// Left out of the passes on fibers: packages whose code cannot wait, and `port`, whose suites
+/// start every kind of task themselves.
+pub const NOT_ON_FIBERS: [&str; 8] = [
+    "pumice-base",
+    "pumice-compress",
+    "pumice-filter",
+    "pumice-manifest",
+    "pumice-peer",
+    "pumice-port",
+    "pumice-testkit",
+    "xtask",
+];
+
+/// Programs that run with no other beside them, and why.
+pub const ALONE: &[(&str, &str)] =
+    &[("pumice-cli::open_loop", "offers load by the clock and counts what arrives late")];
+
+/// Programs that take longest: they start first, so that none of them is last and alone.
+pub const LONG: &[&str] = &["pumice-tests::all", "pumice-tests::edges"];
+
+/// A test program that takes longer is killed and counts as failed.
+pub const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// The share of the simulation; `cargo xtask sim --seeds 20000` is the whole.
+pub const SIMULATED_SEEDS: &str = "1500";
+
+/// Integration suites of `--quick`, beside the tests in the libraries: wide and short.
+pub const QUICK: &[&str] = &["basic", "everyday", "multi_get", "option_rows"];
+
+/// Calls of the released binary: name, arguments, what the output must have.
+pub const CALLS: &[(&str, &[&str], &[&str])] = &[
+    ("kills", &["stress", "--kills=200"], &["lost=0", "wrong=0"]),
+    (
+        "db_bench",
+        &["db_bench", "--num=200000", "--benchmarks=fillrandom,overwrite,readrandom,readseq"],
+        &["fillrandom", "overwrite", "readrandom", "readseq", "ops/sec"],
+    ),
+    (
+        "fibers",
+        &[
+            "db_bench",
+            "--num=20000",
+            "--fibers=64",
+            "--threads=2",
+            "--writes=2000",
+            "--reads=2000",
+            "--batch_size=4",
+            "--benchmarks=fillrandom,overwrite,multireadrandom,readrandom,readwhilewriting",
+        ],
+        &["fillrandom", "128000 operations", "multireadrandom", "readwhilewriting"],
+    ),
+    (
+        "jobs",
+        &[
+            "db_bench",
+            "--benchmarks=fillrandom,multireadrandomcoroutine,readrandomcoroutine",
+            "--coro_jobs_per_thread=10",
+            "--num=20000",
+            "--value_size=1024",
+            "--compression_type=none",
+            "--threads=8",
+            "--batch_size=16",
+            "--reads=3200",
+            "--writes=2500",
+            "--cache_size=4194304",
+            "--statistics",
+        ],
+        &["multireadrandomcoroutine", "readrandomcoroutine", "25600 operations", "STATISTICS"],
+    ),
+];
+
+/// The stages in the order of the report, and whether one fails when it ran no test.
+pub const STAGES: &[(&str, bool)] = &[
+    ("peers", false),
+    ("fmt", false),
+    ("tidy", false),
+    ("clippy", false),
+    ("build", false),
+    ("threads", true),
+    ("fibers", true),
+    ("no-uring", true),
+    ("tls", true),
+    ("loom", true),
+    ("sim", true),
+    ("examples", true),
+    ("planted", true),
+    ("mutation", true),
+    ("release", false),
+    ("calls", true),
+];
+
+/// What the command line asks for.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Choice {
+    pub quick: bool,
+    /// Names of stages; empty is all of them.
+    pub stages: Vec<String>,
+    /// Packages to test; empty is the workspace.
+    pub packages: Vec<String>,
+}
+
+pub const USAGE: &str =
+    "usage: cargo xtask test [--quick] [--only STAGE[,STAGE]...] [-p PACKAGE]...";
+
+impl Choice {
+    /// Reads the arguments after `test`.
+    pub fn parse(words: &[&str]) -> Result<Choice, String> {
+        let mut choice = Choice::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value; {USAGE}"));
+            match *word {
+                "--quick" => choice.quick = true,
+                "--only" => choice.stages.extend(value()?.split(',').map(String::from)),
+                "-p" => choice.packages.push(value()?.to_string()),
+                _ => return Err(format!("{word}: {USAGE}")),
+            }
+        }
+        match choice.stages.iter().find(|name| STAGES.iter().all(|(stage, _)| stage != name)) {
+            Some(name) => Err(format!("there is no stage {name}: {}", stage_names())),
+            None => Ok(choice),
+        }
+    }
+
+    /// Whether all of each stage runs.
+    pub fn is_whole(&self) -> bool {
+        !self.quick && self.packages.is_empty()
+    }
+
+    /// Whether `stage` is to run.
+    pub fn has(&self, stage: &str) -> bool {
+        const OF_QUICK: [&str; 6] = ["peers", "fmt", "tidy", "clippy", "build", "threads"];
+        // Each stage with those that need it.
+        const NEEDED: [(&str, &[&str]); 3] = [
+            ("peers", &["threads", "fibers", "no-uring", "tls", "mutation"]),
+            ("build", &["threads", "fibers", "no-uring", "sim", "examples"]),
+            ("release", &["calls"]),
+        ];
+        if self.stages.is_empty() {
+            return !self.quick || OF_QUICK.contains(&stage);
+        }
+        let by = NEEDED.iter().filter(|(name, _)| *name == stage).flat_map(|(_, by)| *by);
+        self.names(stage) || by.into_iter().any(|name| self.names(name))
+    }
+
+    fn names(&self, stage: &str) -> bool {
+        self.stages.iter().any(|name| name == stage)
+    }
+}
+
+fn stage_names() -> String {
+    STAGES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(words: &[&str]) -> Vec<&'static str> {
+        let choice = Choice::parse(words).expect("known words");
+        STAGES.iter().map(|(name, _)| *name).filter(|stage| choice.has(stage)).collect()
+    }
+
+    #[test]
+    fn a_choice_has_its_stages_and_what_they_need() {
+        assert_eq!(has(&[]).len(), STAGES.len());
+        assert_eq!(has(&["--quick"]), ["peers", "fmt", "tidy", "clippy", "build", "threads"]);
+        assert_eq!(has(&["--only", "fmt,loom"]), ["fmt", "loom"]);
+        assert_eq!(has(&["--only", "fibers"]), ["peers", "build", "fibers"]);
+        assert_eq!(has(&["--only", "calls"]), ["release", "calls"]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(Choice::parse(&["--fast"]).is_err());
+        assert!(Choice::parse(&["--only"]).is_err());
+        assert!(Choice::parse(&["--only", "fibres"]).is_err());
+        let packages = Choice::parse(&["-p", "xtask", "-p", "pumice"]).map(|c| c.packages);
+        assert_eq!(packages, Ok(vec!["xtask".to_string(), "pumice".to_string()]));
+    }
+}

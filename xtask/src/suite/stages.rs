@@ -1,0 +1,375 @@
+//! Makes the jobs of each stage. There are four chains of builds, each in a folder of its own,
+//! since cargo lets one build at a time into a folder:
+//!
+//! | chain | folder | leaves |
+//! |---|---|---|
+//! | clippy, tests, at last TLS | `debug` | the programs of all passes, doc tests, simulation |
+//! | release | `release` | the calls |
+//! | planted bugs, then those inside tables | `planted` | their tests |
+//! | loom | `loom` | the models |
+//!
+//! TLS is a feature of the binary that other programs call, and its build replaces that binary: it
+//! runs when nothing else does.
+//!
+//! Thread safety: jobs share a `Context` that does not change; the peers are found once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::build::{self, Program, cargo, target};
+use super::plan::{self, CALLS, Choice, LIMIT, MODES, Mode};
+use super::program::{self, Ended};
+use super::queue::{Done, Job};
+use super::tally::{self, Tally};
+use crate::peers::{self, Peers};
+use crate::{clients, examples, sim, tidy};
+
+/// What all jobs know.
+pub struct Context {
+    pub root: PathBuf,
+    pub choice: Choice,
+    peers: OnceLock<Result<Peers, String>>,
+}
+
+/// How much of a failed command's output is repeated at the end.
+const LINES_OF_COMMANDS: usize = 40;
+
+impl Context {
+    pub fn new(root: &Path, choice: Choice) -> Arc<Context> {
+        Arc::new(Context { root: root.to_path_buf(), choice, peers: OnceLock::new() })
+    }
+
+    fn peers(&self) -> Result<&Peers, &str> {
+        self.peers.get_or_init(|| peers::install(&self.root)).as_ref().map_err(String::as_str)
+    }
+
+    fn run(&self, mut command: Command, limit: Option<Duration>) -> Result<Ended, String> {
+        let scratch = target(&self.root).join("xtask-output");
+        program::run(&mut command, limit, &scratch).map_err(|e| format!("{command:?}: {e}"))
+    }
+
+    /// A command that succeeds or is one failure.
+    fn check(&self, name: &str, command: Command, limit: Option<Duration>) -> Done {
+        let ended = match self.run(command, limit) {
+            Ok(ended) => ended,
+            Err(message) => return failure(name, message, String::new()),
+        };
+        match ended.trouble(limit) {
+            None => Done { text: ended.text, ..Done::default() },
+            Some(trouble) => failure(name, trouble, ended.text),
+        }
+    }
+
+    /// The same, where success counts as a test.
+    fn test(&self, name: &str, command: Command) -> Done {
+        let mut done = self.check(name, command, Some(LIMIT));
+        done.tally.passed = 1 - done.tally.failed;
+        done
+    }
+
+    /// A program whose tests are counted. One that fails without a failed test is one itself.
+    fn tests(&self, name: &str, command: Command) -> Done {
+        let ended = match self.run(command, Some(LIMIT)) {
+            Ok(ended) => ended,
+            Err(message) => return failure(name, message, String::new()),
+        };
+        let (mut tally, mut failures) = tally::count(&ended.text);
+        if let Some(trouble) = ended.trouble(Some(LIMIT)) {
+            if tally.failed == 0 || ended.status.is_none_or(|status| status.code().is_none()) {
+                tally.failed += 1;
+                failures.extend(last_lines(&ended.text));
+            }
+            failures.insert(0, format!("{name}: {trouble}"));
+        }
+        Done { tally, failures, text: ended.text, ..Done::default() }
+    }
+
+    fn with_peers(&self, command: &mut Command) {
+        if let Ok(peers) = self.peers() {
+            command.env(peers::LIBRARY_VARIABLE, &peers.rocksdb_so);
+            command.env(clients::PYTHON_VARIABLE, &peers.redis_py);
+            command.envs(peers.browser.as_ref().map(|browser| (peers::BROWSER_VARIABLE, browser)));
+        }
+    }
+
+    /// Builds tests and hands their programs to `then`.
+    fn build(
+        &self,
+        name: &str,
+        mut command: Command,
+        then: impl FnOnce(Vec<Program>) -> Done,
+    ) -> Done {
+        build::only_build(&mut command);
+        let mut done = self.check(name, command, None);
+        let (programs, words) = build::programs(&done.text);
+        done.text = words;
+        if done.tally.failed == 0 {
+            let left = then(programs);
+            done.next = left.next;
+            done.later = left.later;
+        }
+        done
+    }
+}
+
+fn failure(name: &str, trouble: String, text: String) -> Done {
+    let mut failures = vec![format!("{name}: {trouble}")];
+    failures.extend(last_lines(&text));
+    Done { tally: Tally { passed: 0, failed: 1 }, failures, text, ..Done::default() }
+}
+
+fn last_lines(text: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"reason\"")).collect();
+    let from = lines.len().saturating_sub(LINES_OF_COMMANDS);
+    lines[from..].iter().map(|line| line.to_string()).collect::<Vec<_>>().into_iter()
+}
+
+/// What a job of a stage does.
+type Body = fn(&Arc<Context>) -> Done;
+
+/// The jobs that start by themselves; the others are left by them.
+pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
+    let known: [(&'static str, Body); 8] = [
+        ("clippy", clippy),
+        ("build", build_tests),
+        ("peers", find_peers),
+        ("fmt", |context| {
+            context.check("fmt", cargo(&context.root, &["fmt", "--all", "--check"]), None)
+        }),
+        ("tidy", check_rules),
+        ("release", build_release),
+        ("planted", search_planted),
+        ("loom", build_loom),
+    ];
+    let has = |stage: &str| context.choice.has(stage);
+    let mut jobs: Vec<Job> = Vec::new();
+    for (stage, body) in known {
+        // Clippy leaves the build of the tests, which would only wait for it.
+        if has(stage) && !(stage == "build" && has("clippy")) {
+            jobs.push(job(context, stage, stage, body));
+        }
+    }
+    if has("mutation") && !has("planted") {
+        jobs.push(job(context, "mutation", "build", build_mutation));
+    }
+    if has("tls") {
+        jobs.push(job(context, "tls", "build", build_tls).alone());
+    }
+    jobs
+}
+
+fn job(
+    context: &Arc<Context>,
+    stage: &'static str,
+    name: impl Into<String>,
+    body: impl FnOnce(&Arc<Context>) -> Done + Send + 'static,
+) -> Job {
+    let context = context.clone();
+    Job::new(stage, name, move || body(&context))
+}
+
+/// The job of one program's tests.
+fn tests(
+    context: &Arc<Context>,
+    stage: &'static str,
+    program: Program,
+    prepare: impl FnOnce(&Context, &mut Command) + Send + 'static,
+) -> Job {
+    let name = program.name.clone();
+    let alone = plan::ALONE.iter().any(|(alone, _)| *alone == name);
+    let made = job(context, stage, name, move |context| {
+        let mut command = program.command();
+        prepare(context, &mut command);
+        context.tests(&program.name, command)
+    });
+    if alone { made.alone() } else { made }
+}
+
+fn find_peers(context: &Arc<Context>) -> Done {
+    match context.peers() {
+        Ok(_) => Done::default(),
+        Err(message) => failure("peers", message.to_string(), String::new()),
+    }
+}
+
+fn check_rules(context: &Arc<Context>) -> Done {
+    match tidy::run(&context.root) {
+        0 => Done::default(),
+        count => failure("tidy", format!("{count} violations"), String::new()),
+    }
+}
+
+fn clippy(context: &Arc<Context>) -> Done {
+    let flags = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    let mut done = context.check("clippy", cargo(&context.root, &flags), None);
+    if context.choice.has("build") {
+        done.next.push(job(context, "build", "tests", build_tests));
+    }
+    done
+}
+
+/// Builds the tests that all passes share.
+fn build_tests(context: &Arc<Context>) -> Done {
+    let mut command = cargo(&context.root, &["test"]);
+    chosen_packages(context, &mut command);
+    if context.choice.quick {
+        command.arg("--lib").args(plan::QUICK.iter().flat_map(|name| ["--test", name]));
+    }
+    context.build("build of tests", command, |programs| {
+        let mut later = Vec::new();
+        for mode in MODES.iter().filter(|mode| context.choice.has(mode.name)) {
+            let (long, short): (Vec<_>, Vec<_>) = programs
+                .iter()
+                .filter(|program| mode.is_whole() || can_wait(program))
+                .partition(|program| plan::LONG.contains(&program.name.as_str()));
+            let of_mode = long.into_iter().chain(short);
+            later.extend(of_mode.map(|program| in_mode(context, mode, program.clone())));
+            if mode.is_whole() && context.choice.is_whole() {
+                later.push(job(context, mode.name, "doc tests", doc_tests));
+            }
+        }
+        if context.choice.has("sim") {
+            later.push(job(context, "sim", "1500 seeds", simulate));
+        }
+        if context.choice.has("examples") {
+            later.extend(run_examples(context));
+        }
+        Done { later, ..Done::default() }
+    })
+}
+
+fn chosen_packages(context: &Context, command: &mut Command) {
+    let packages = &context.choice.packages;
+    if packages.is_empty() {
+        command.arg("--workspace");
+    }
+    command.args(packages.iter().flat_map(|name| ["-p", name]));
+}
+
+fn can_wait(program: &Program) -> bool {
+    !plan::NOT_ON_FIBERS.contains(&program.package.as_str())
+}
+
+fn in_mode(context: &Arc<Context>, mode: &'static Mode, program: Program) -> Job {
+    tests(context, mode.name, program, |context, command| {
+        command.envs(mode.environment.iter().copied());
+        context.with_peers(command);
+    })
+}
+
+fn doc_tests(context: &Arc<Context>) -> Done {
+    let mut command = cargo(&context.root, &["test", "--doc", "--no-fail-fast"]);
+    chosen_packages(context, &mut command);
+    context.tests("doc tests", command)
+}
+
+/// The simulation program that the build of the tests has left beside them: one build less than
+/// `cargo xtask sim`, which optimises it more.
+fn simulate(context: &Arc<Context>) -> Done {
+    let mut command = Command::new(target(&context.root).join("debug/sim"));
+    command.args(["--seeds", plan::SIMULATED_SEEDS]).current_dir(&context.root);
+    context.test("sim", command)
+}
+
+/// The examples that the build of the tests has left beside them.
+fn run_examples(context: &Arc<Context>) -> Vec<Job> {
+    let counted = |ok: bool, name: &str| match ok {
+        true => Done { tally: Tally { passed: 1, failed: 0 }, ..Done::default() },
+        false => failure(name, "see above".to_string(), String::new()),
+    };
+    let mut jobs: Vec<Job> = examples::all()
+        .map(|(name, run)| {
+            job(context, "examples", name, move |context| counted(run(&context.root), name))
+        })
+        .collect();
+    jobs.push(job(context, "examples", "the list", move |context| {
+        counted(examples::is_complete(&context.root), "the list of examples")
+    }));
+    jobs
+}
+
+/// The tests of TLS. The whole workspace is named so that all other crates have the features that
+/// they were built with.
+fn build_tls(context: &Arc<Context>) -> Done {
+    let args = ["test", "--workspace", "--features=pumice-cli/tls", "--test=all", "--test=serve"];
+    context.build("tls", cargo(&context.root, &args), |programs| {
+        let tls = |context: &Context, command: &mut Command| {
+            command.arg("tls");
+            context.with_peers(command);
+        };
+        let later = programs.into_iter().map(|program| tests(context, "tls", program, tls));
+        Done { later: later.collect(), ..Done::default() }
+    })
+}
+
+/// Models are built by themselves, since `--cfg loom` replaces the atomics of the whole crate.
+fn build_loom(context: &Arc<Context>) -> Done {
+    let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--test=loom"]);
+    let folder = target(&context.root).join("loom");
+    command.arg("--release").env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", folder);
+    context.build("loom", command, |programs| {
+        let later = programs.into_iter().map(|program| tests(context, "loom", program, |_, _| ()));
+        Done { later: later.collect(), ..Done::default() }
+    })
+}
+
+/// The search for planted bugs, which also is built first.
+fn search_planted(context: &Arc<Context>) -> Done {
+    let mut done = context.check("planted", sim::command(&context.root, &["--planted"]), None);
+    done.tally.passed = 1 - done.tally.failed;
+    if context.choice.has("mutation") {
+        done.next.push(job(context, "mutation", "build", build_mutation));
+    }
+    done
+}
+
+/// The planted bugs inside tables, built on what the search for the others has built: the same
+/// features of the same crates.
+fn build_mutation(context: &Arc<Context>) -> Done {
+    let args = ["test", "-p", "pumice-table", "--test=mutation", "--profile=sim"];
+    let mut command = cargo(&context.root, &args);
+    command.arg("--features=pumice-base/planted,pumice-env/planted,pumice-port/planted");
+    command.arg("--target-dir").arg(target(&context.root).join("planted"));
+    context.build("mutation", command, |programs| {
+        let prepare = |context: &Context, command: &mut Command| context.with_peers(command);
+        let later =
+            programs.into_iter().map(|program| tests(context, "mutation", program, prepare));
+        Done { later: later.collect(), ..Done::default() }
+    })
+}
+
+fn build_release(context: &Arc<Context>) -> Done {
+    let args = ["build", "--release", "--quiet", "-p", "pumice-cli"];
+    let mut done = context.check("release", cargo(&context.root, &args), None);
+    if done.tally.failed == 0 && context.choice.has("calls") {
+        let calls = CALLS.iter().map(|(name, args, wanted)| {
+            job(context, "calls", *name, |context| call(context, name, args, wanted))
+        });
+        done.later = calls.collect();
+    }
+    done
+}
+
+/// Runs the released binary on a database of its own; it has to succeed and to print `wanted`.
+fn call(context: &Context, name: &str, args: &[&str], wanted: &[&str]) -> Done {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let folder = parent.join(format!("pumice-xtask-{}-{name}", std::process::id()));
+    if let Err(error) = std::fs::create_dir_all(&folder) {
+        return failure(name, format!("{}: {error}", folder.display()), String::new());
+    }
+    let mut command = Command::new(target(&context.root).join("release/pumice"));
+    command.args(args).arg(format!("--db={}", folder.join("db").display()));
+    let mut done = context.test(name, command);
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        return failure(name, format!("{}: {error}", folder.display()), done.text);
+    }
+    let missing: Vec<&str> =
+        wanted.iter().copied().filter(|word| !done.text.contains(word)).collect();
+    if !missing.is_empty() && done.tally.failed == 0 {
+        done = failure(name, format!("prints no {missing:?}"), done.text);
+    }
+    done
+}

@@ -9,12 +9,16 @@
 //! Thread safety: one owner. It does not make names durable (`sync_dir` does), and dropping it
 //! without `close` throws buffered bytes away.
 
+use crate::activity;
 use crate::device_scheduler::JobIo;
 use crate::file_system::{FileSyncer, WritableFile};
+use crate::observed_file::{self, FileTimes};
+use crate::perf::{self, IoMetric};
 use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
+use pumice_port::time::now_nanos;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,6 +53,8 @@ pub struct WriterOptions {
     pub rate_alignment: u64,
     /// Writes count to this job, and wait when its class has to.
     pub job: Option<Arc<JobIo>>,
+    /// Told how long writes took.
+    pub times: Option<Arc<dyn FileTimes>>,
 }
 
 impl Default for WriterOptions {
@@ -64,6 +70,7 @@ impl Default for WriterOptions {
             rate_events: None,
             rate_alignment: 0,
             job: None,
+            times: None,
         }
     }
 }
@@ -199,6 +206,7 @@ impl BufferedWriter {
     }
 
     fn sync_file(&mut self, use_fsync: bool) -> Result<()> {
+        let _time = perf::time_io(IoMetric::FsyncNanos);
         let result = if use_fsync { self.file.fsync() } else { self.file.sync() };
         if planted::is(Bug::FsyncRetried) && result.is_err() { self.file.sync() } else { result }
     }
@@ -327,7 +335,14 @@ impl BufferedWriter {
     }
 
     fn append_part(&mut self, data: &[u8]) -> Result<()> {
+        let started = observed_file::start(self.options.times.as_deref());
+        let time = perf::time_io(IoMetric::WriteNanos);
         self.file.append(data)?;
+        drop(time);
+        if let (Some(started), Some(times)) = (started, &self.options.times) {
+            times.written(activity::current(), now_nanos().saturating_sub(started));
+        }
+        perf::count_io(IoMetric::BytesWritten, data.len() as u64);
         self.flushed += data.len() as u64;
         if let Some(job) = &self.options.job {
             job.wrote(data.len() as u64);
@@ -340,6 +355,7 @@ impl BufferedWriter {
         let end = self.flushed + bytes;
         if block > 0 && end > self.preallocated {
             self.preallocated = end.div_ceil(block) * block;
+            let _time = perf::time_io(IoMetric::AllocateNanos);
             self.file.preallocate(self.preallocated)?;
         }
         Ok(())
@@ -356,6 +372,7 @@ impl BufferedWriter {
             // A strict writer waits for all it started before, which the system knows by range.
             let strict = self.options.strict_bytes_per_sync;
             let start = if strict { 0 } else { self.range_synced };
+            let _time = perf::time_io(IoMetric::RangeSyncNanos);
             self.file.range_sync(start, end - start, strict)?;
             self.range_synced = end;
         }

@@ -2,13 +2,14 @@
 //!
 //! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
 //! names, the buffered writer, readahead, the rate limiter, the device scheduler, and the manager
-//! of table files with its paced deletion. Every error carries RocksDB's text for the operation and
-//! the path.
+//! of table files with its paced deletion. Beside them: what a task's calls did ([`perf`]). Every
+//! error carries RocksDB's text for the operation and the path.
 //!
 //! Thread safety: file systems are shared freely; a file being written has one owner at a time.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod activity;
 pub mod buffered_writer;
 pub mod delete_scheduler;
 pub mod device_scheduler;
@@ -16,13 +17,16 @@ mod direct;
 pub mod file_system;
 pub mod filename;
 pub mod mem;
+mod observed_file;
 mod operation;
+pub mod perf;
 pub mod posix;
 pub mod rate_limiter;
 pub mod readahead;
 pub mod sst_file_manager;
 mod tracked_files;
 
+pub use activity::IoActivity;
 pub use buffered_writer::{BufferedWriter, WriterOptions};
 pub use delete_scheduler::{DeleteScheduler, Deletion, DeletionEvents, TrashBucket};
 pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
@@ -32,6 +36,7 @@ pub use file_system::{
 };
 pub use filename::FileType;
 pub use mem::MemFs;
+pub use observed_file::{FileTimes, ObservedFile};
 pub use posix::PosixFs;
 pub use rate_limiter::{
     IoKind, IoPriority, RateLimiter, RateLimiterEvents, RateLimiterMode, RateLimiterOptions,

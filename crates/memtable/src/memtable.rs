@@ -186,6 +186,11 @@ impl MemTable {
         }
     }
 
+    /// Whether the filter lets `key` through; None if there is no filter.
+    pub fn filter_says(&self, key: &[u8]) -> Option<bool> {
+        self.bloom.as_ref().map(|bloom| bloom.may_hold(key))
+    }
+
     /// Becomes the exclusive writer until the result is dropped: one lock for many adds. Must not
     /// overlap `add_concurrent`.
     #[inline]

@@ -38,12 +38,17 @@ impl PerfContext {
         unsafe { (self.peer.api.perfcontext_reset)(self.raw) }
     }
 
+    /// All counters, `name = value` with commas between them.
+    pub fn report(&self, exclude_zero: bool) -> String {
+        // SAFETY: live object, on its thread; the text is handed over to us.
+        let text = unsafe { (self.peer.api.perfcontext_report)(self.raw, exclude_zero.into()) };
+        self.peer.take_string(text)
+    }
+
     /// How often the event `name` happened, for example `user_key_comparison_count`; `None` if
     /// RocksDB counts no such thing.
     pub fn count(&self, name: &str) -> Option<u64> {
-        // SAFETY: live object, on its thread; the text is handed over to us.
-        let text = unsafe { (self.peer.api.perfcontext_report)(self.raw, 0) };
-        let text = self.peer.take_string(text);
+        let text = self.report(false);
         let mut pairs = text.split(", ").filter_map(|pair| pair.split_once(" = "));
         pairs.find(|(found, _)| *found == name).and_then(|(_, count)| count.trim().parse().ok())
     }

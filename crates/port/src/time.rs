@@ -9,7 +9,7 @@
 //!    given, which is a live local of the right type, fully initialised by `zeroed` (all fields are
 //!    integers or raw pointers).
 
-use crate::sim;
+use crate::{fiber, sim};
 use std::mem::zeroed;
 
 /// To be called in a loop that waits for another task without parking. In a simulation it lets the
@@ -70,6 +70,12 @@ pub fn wall_micros() -> u64 {
 /// CPU time of the calling thread, in nanoseconds.
 pub fn thread_cpu_nanos() -> u64 {
     sim::clock_nanos().unwrap_or_else(|| nanos(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// CPU time of the calling task, in nanoseconds since some moment: of a fiber its thread's without
+/// what that used while the fiber was away and a [`CpuWatch`](fiber::CpuWatch) was alive.
+pub fn task_cpu_nanos() -> u64 {
+    thread_cpu_nanos().wrapping_sub(fiber::cpu::away_nanos())
 }
 
 /// CPU time of the process, user and system, in microseconds.

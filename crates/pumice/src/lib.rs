@@ -60,6 +60,7 @@
 //! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
+//! | what a call did, and how long | [`perf`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by
@@ -83,6 +84,7 @@ pub mod fiber;
 mod flush;
 mod ingest;
 pub mod options;
+pub mod perf;
 mod read;
 mod recovery;
 mod snapshot;

@@ -82,6 +82,18 @@ fn seek(db: &Db, group: u32, n: u32) -> bool {
     iter.valid()
 }
 
+/// Steps both ways, and over an older version.
+fn walk(db: &Db) {
+    let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
+    iter.seek_to_first();
+    iter.next();
+    iter.prev();
+    iter.seek(&key(6, 0));
+    iter.next();
+    assert!(!iter.valid());
+    iter.status().unwrap();
+}
+
 fn to_last_level(db: &Db) {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     assert!(db.live_files_metadata().iter().all(|file| file.level == 2));
@@ -126,13 +138,17 @@ fn work(counted: &Counted) {
     flush(&db);
     for group in [1, 4, 2, 5] {
         assert!(get(&db, &key(group, 77)) && !get(&db, &key(group, 5000)));
-        assert!(seek(&db, group, 100));
+        assert!(seek(&db, group, 100) && seek(&db, group, 1500));
     }
     assert!(!get(&db, &key(3, 0)) && !seek(&db, 3, 0));
     let found = db.multi_get_opt(&ReadOptions::default(), &[key(1, 11), key(2, 22)]);
     assert!(found.into_iter().all(|value| value.unwrap().is_some()));
     work_by_prefix(&db, &options);
-    db.put_opt(&WriteOptions { sync: true, ..write }, &key(6, 0), b"value").unwrap();
+    for value in [b"older", b"newer"] {
+        db.put_opt(&WriteOptions { sync: true, ..write }, &key(6, 0), value).unwrap();
+    }
+    assert!(get(&db, &key(6, 0)));
+    walk(&db);
     db.close().unwrap();
 }
 
@@ -161,8 +177,16 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
 /// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
-/// `space_limit` and those of writes see to them.
-const ELSEWHERE: [&str; 31] = [
+/// `space_limit`, those of writes and the comparison with RocksDB (`counters`) see to them.
+const ELSEWHERE: [&str; 39] = [
+    "rocksdb.db.write.stall",
+    "rocksdb.l1.hit",
+    "rocksdb.number.reseeks.iteration",
+    "rocksdb.number.merge.failures",
+    "rocksdb.read.num.merge_operands",
+    "rocksdb.merge.operation.time.nanos",
+    "rocksdb.file.write.db.open.micros",
+    "rocksdb.file.read.db.open.micros",
     "rocksdb.read.amp.estimate.useful.bytes",
     "rocksdb.read.amp.total.read.bytes",
     "rocksdb.block.cache.add.failures",
@@ -246,6 +270,54 @@ fn the_docs_are_complete() {
     all.extend(HistogramKind::ALL.iter().map(|kind| kind.name()));
     all.sort_unstable();
     assert_eq!(known, all);
+}
+
+/// Reads that merge: how many operands, how long, and how often it failed.
+#[pumice_test_macros::test]
+fn merges_of_reads_are_counted() {
+    let (_fs, mut counted) = Counted::new(StatsLevel::default());
+    counted.options.cf.merge_operator = Some(Arc::new(Concat));
+    let db = counted.open();
+    db.merge(b"key", b"one").unwrap();
+    db.merge(b"key", b"two").unwrap();
+    assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"onetwo"[..]));
+    let operands = counted.statistics.histogram(HistogramKind::ReadNumMergeOperands);
+    assert_eq!((operands.count(), operands.sum()), (1, 2));
+    assert_eq!(counted.ticker(Ticker::NumberMergeFailures), 0);
+    db.merge(b"key", b"fail").unwrap();
+    assert!(db.get(b"key").is_err());
+    assert_eq!(counted.ticker(Ticker::NumberMergeFailures), 1);
+    db.close().unwrap();
+}
+
+/// Joins operands; one is refused.
+struct Concat;
+
+impl pumice::MergeOperator for Concat {
+    fn name(&self) -> &str {
+        "concat"
+    }
+    fn full_merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        (!operands.contains(&&b"fail"[..]))
+            .then(|| [base.unwrap_or_default(), &operands.concat()].concat())
+    }
+}
+
+/// A log that is replayed becomes a table while the database opens.
+#[pumice_test_macros::test]
+fn files_of_an_open_are_timed_apart() {
+    let (_fs, counted) = Counted::new(StatsLevel::default());
+    let db = counted.open();
+    put(&db, 1, false);
+    assert_eq!(counted.count(HistogramKind::SstWriteMicros), 0);
+    db.close().unwrap();
+    drop(db);
+    let db = counted.open();
+    let written = counted.count(HistogramKind::FileWriteDbOpenMicros);
+    assert!(written > 0 && counted.count(HistogramKind::SstWriteMicros) == written);
+    assert!(counted.count(HistogramKind::FileReadDbOpenMicros) > 0);
+    assert_eq!(counted.count(HistogramKind::FileWriteFlushMicros), 0);
+    db.close().unwrap();
 }
 
 /// Seeks that a prefix filter spared, and those that it let through, by level.

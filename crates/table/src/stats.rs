@@ -37,6 +37,12 @@ pub trait TableStats: Send + Sync {
     /// About so many bytes of such blocks were returned for the first time
     /// (READ_AMP_ESTIMATE_USEFUL_BYTES).
     fn read_amp_useful(&self, _bytes: u64) {}
+    /// Reads of blocks are to be timed.
+    fn wants_times(&self) -> bool {
+        false
+    }
+    /// A block was read, checked and decoded, in so many nanoseconds.
+    fn block_fetched(&self, _nanos: u64) {}
     /// Decompression is to be timed.
     fn wants_codec_times(&self) -> bool {
         false

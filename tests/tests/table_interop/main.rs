@@ -4,6 +4,7 @@
 
 mod cache_tier;
 mod consulted;
+mod counters;
 mod drawn;
 mod fifo;
 mod ingest;

@@ -15,6 +15,7 @@ const ROOT: &str = "crates/pumice/src/";
 const ROOMS: &[&str] = &[
     "budget",
     "fiber",
+    "perf",
     "snapshot",
     "stats",
     "options",

@@ -156,7 +156,7 @@ flag_table! {
         "Print 95% confidence interval upper and lower bounds only for aggregate stats";
     statistics: bool = false, "Database statistics, printed after all benchmarks";
     stats_level: i32 = 3, "Stats level for statistics, 0 to 5 as RocksDB's StatsLevel";
-    perf_level: i32 = 1, "Level of perf collection; above 1 is not supported yet";
+    perf_level: i32 = 1, "Level of perf collection, 0 to 6; above 1 the perf context is printed";
     report_open_timing: bool = false, "Report how long the open took";
     show_table_properties: bool = false,
         "Print the properties of each level's tables with stats_per_interval";

@@ -177,9 +177,10 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
             flags.overwrite_probability == 0.0 || flags.overwrite_window_size > 0,
             "Overwrite_window_size must be strictly greater than 0.",
         ),
+        ((0..=6).contains(&flags.perf_level), "perf_level must be 0 to 6"),
         (
-            flags.perf_level <= 1,
-            "perf_level above 1 is not supported yet: it needs the perf context",
+            flags.perf_level <= 1 || flags.engine == "pumice",
+            "perf_level above 1 runs Pumice only: it asks for Pumice's perf context",
         ),
         (flags.num > 0, "num must be at least 1"),
         (flags.key_size > 0, "key_size must be at least 1"),

@@ -7,6 +7,7 @@ use super::engine::{BenchDb, Result};
 use super::stats::Stats;
 use super::work::{self, Work};
 use super::worker::{Shared, Worker};
+use pumice::perf::{self, PerfLevel};
 use pumice_port::fiber::Runtime;
 use pumice_port::thread::{JoinHandle, try_spawn};
 use std::sync::Arc;
@@ -55,7 +56,16 @@ pub fn run<D: BenchDb>(
 
 fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) -> Result<Stats> {
     let mut worker = Worker::start(shared, index, seed)?;
+    let level = u8::try_from(shared.flags.perf_level).ok().and_then(PerfLevel::from_number);
+    let level = level.unwrap_or_default();
+    if level > PerfLevel::Disable {
+        perf::set_level(level);
+        perf::tell_levels_apart(true);
+    }
     let result = work::run(work, &mut worker);
+    if level > PerfLevel::Disable {
+        worker.stats.add_message(&format!("PERF_CONTEXT:\n{}", perf::context()));
+    }
     worker.stats.stop();
     shared.finished.fetch_add(1, Ordering::Release);
     result.map(|()| worker.stats)

@@ -208,6 +208,14 @@ impl Stats {
         self.message = message;
     }
 
+    /// Appends to that text.
+    pub fn add_message(&mut self, more: &str) {
+        if !self.message.is_empty() {
+            self.message.push(' ');
+        }
+        self.message.push_str(more);
+    }
+
     /// Leaves this worker out of the result.
     pub fn exclude(&mut self) {
         self.excluded = true;

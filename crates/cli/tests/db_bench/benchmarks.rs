@@ -190,3 +190,23 @@ fn times_of_ids_are_written_read_and_expire() {
     // One version of each key is there.
     assert!(result(&replaced, "readseq").contains(" 20 operations;"), "{replaced}");
 }
+
+/// `--perf_level`: what each benchmark's calls did stands behind its line.
+#[pumice_test_macros::test]
+fn perf_contexts_are_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "--num=500 --value_size=100 --benchmarks=fillseq,readrandom,readseq --perf_level=";
+    let out = db_bench(dir.path(), &format!("{words}2")).good();
+    let contexts: Vec<&str> =
+        out.lines().filter(|line| line.starts_with("user_key_comparison_count = ")).collect();
+    assert_eq!(out.matches("PERF_CONTEXT:\nuser_key_comparison_count = ").count(), 3, "{out}");
+    assert!(result(&out, "readrandom").ends_with(" MB/s (500 of 500 found)"), "{out}");
+    assert!(out.contains("(500 of 500 found)\n PERF_CONTEXT:\n"), "{out}");
+    assert!(contexts[1].contains("get_read_bytes = 50000, "), "{out}");
+    assert!(contexts[1].contains("get_from_memtable_count = 500, "), "{out}");
+    assert!(contexts[2].contains("iter_next_count = 500, "), "{out}");
+    assert!(contexts[2].contains("bloom_filter_useful = bloom_filter_full_positive = "), "{out}");
+    assert!(!db_bench(dir.path(), &format!("{words}1")).good().contains("PERF_CONTEXT"));
+    let refused = db_bench(dir.path(), &format!("{words}7")).bad();
+    assert!(refused.contains("perf_level must be 0 to 6"), "{refused}");
+}

@@ -568,7 +568,7 @@ impl Scheduler for Loop {
         if let Some(deadline) = deadline_nanos {
             self.own.timers.borrow_mut().insert(deadline, slot);
         }
-        slot.exit.suspend();
+        slot.suspend();
         if slot.timer.get() != NO_TIMER {
             self.own.timers.borrow_mut().remove(slot);
         }
@@ -580,7 +580,7 @@ impl Scheduler for Loop {
             return;
         }
         self.own.queue.push(task);
-        Slot::of(task).exit.suspend();
+        Slot::of(task).suspend();
     }
 
     fn spawn(&self, name: &str, body: Body) -> TaskRef {

@@ -14,6 +14,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod coroutine;
+pub(crate) mod cpu;
 mod event_loop;
 mod here;
 mod inbox;
@@ -31,6 +32,7 @@ mod watchdog;
 
 pub use crate::io::IoMode;
 pub use budget::{BUDGET, spend};
+pub use cpu::{CpuWatch, watch_cpu};
 pub use here::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
 pub(crate) use lent::{close_idle as close_idle_loops, run_for as run_lent_for};
 pub use offload::{Workers, offload};

@@ -10,6 +10,7 @@
 //! Thread safety: by invariant 2; the name is atomics because reports read it from anywhere.
 
 use super::coroutine::{ExitCell, Fiber};
+use super::cpu;
 use super::event_loop::Loop;
 use super::timers::NO_TIMER;
 use crate::task::{Home, Task};
@@ -27,6 +28,8 @@ pub(crate) struct Slot {
     pub(crate) exit: ExitCell,
     /// Where the loop's timers have this slot.
     pub(crate) timer: Cell<u32>,
+    /// CPU time that was used while the fiber was away, as far as it was watched.
+    pub(crate) cpu_away: Cell<u64>,
     /// From the first resume to the end.
     pub(crate) fiber: UnsafeCell<Option<Fiber>>,
     /// What to run, until the first resume.
@@ -50,12 +53,19 @@ impl Slot {
             stack_low: AtomicUsize::new(0),
             stack_usable: AtomicUsize::new(0),
             timer: Cell::new(NO_TIMER),
+            cpu_away: Cell::new(0),
             body: Cell::new(None),
             fiber: UnsafeCell::new(None),
             exit: ExitCell::default(),
         }));
         slot.task.set_data(std::ptr::from_ref(slot).cast());
         slot
+    }
+
+    /// Suspends the fiber, as [`ExitCell::suspend`].
+    #[inline]
+    pub(crate) fn suspend(&self) {
+        cpu::switch(&self.cpu_away, || self.exit.suspend());
     }
 
     /// The slot of a loop's task.

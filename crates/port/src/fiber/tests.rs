@@ -1,6 +1,7 @@
 //! Fibers run, wait, end and are counted, on their own loops and across them.
 #![allow(clippy::unwrap_used)]
 
+mod cpu;
 mod futures;
 mod kernels;
 mod lent;

@@ -10,7 +10,7 @@ use pumice_base::dbformat::user_key;
 use pumice_base::extension::CompactionFilter;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, FileNumber, Result};
-use pumice_env::{JobIo, JobProgress};
+use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::{FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
 use pumice_port::sync::Mutex;
@@ -103,7 +103,7 @@ pub(crate) fn run(
     let lane = job.env.lane(job.lane);
     let result = lane.run(&job.floor, || {
         let _inside = job.env.enter_job(); // Lanes have threads of their own.
-        compact(job, start, end)
+        activity::during(IoActivity::Compaction, || compact(job, start, end))
     });
     if let Ok(part) = &result {
         lane.add_cpu_nanos(part.helper_cpu_micros * 1000);

@@ -24,10 +24,16 @@ impl ReadWatch {
         self.target_micros.store(micros, Ordering::Relaxed);
     }
 
+    /// Whether reads are timed.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.target_micros.load(Ordering::Relaxed) > 0
+    }
+
     /// A read begins: when, if it is to be timed.
     #[inline]
     pub fn begin(&self) -> Option<u64> {
-        (self.target_micros.load(Ordering::Relaxed) > 0).then(now_micros)
+        self.is_on().then(now_micros)
     }
 
     /// The read that began at `began` has its answer.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
-use pumice_env::{IoClass, JobIo};
+use pumice_env::{IoActivity, IoClass, JobIo, activity};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::lane::Floor;
@@ -158,6 +158,7 @@ impl DbInner {
         for (work, table) in live {
             let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
             self.count_flush(work, bytes, table.micros, table.cpu_micros);
+            self.count_garbage(work, table.file.as_deref());
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
         }
@@ -176,7 +177,9 @@ impl DbInner {
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.mark.enter_job(); // Lanes have threads of their own.
                 let before = time::thread_cpu_nanos();
-                let written = write_level0(&**self, &work.cf, &work.mems, output, io)?;
+                let written = activity::during(IoActivity::Flush, || {
+                    write_level0(&**self, &work.cf, &work.mems, output, io)
+                })?;
                 Ok((written, time::thread_cpu_nanos() - before))
             })
         });
@@ -230,6 +233,15 @@ impl DbInner {
         }
         self.queue_compaction(state, work.cf.id);
         self.schedule_background(state);
+    }
+
+    /// Counts how much of the memtables was worth writing.
+    fn count_garbage(&self, work: &FlushWork, file: Option<&FileMetaData>) {
+        let payload: u64 = work.mems.iter().map(|mem| mem.data_bytes()).sum();
+        let stats = file.and_then(|file| file.stats.get());
+        let written = stats.map_or(0, |stats| stats.raw_key_size + stats.raw_value_size);
+        self.tick(Ticker::MemtablePayloadBytesAtFlush, payload);
+        self.tick(Ticker::MemtableGarbageBytesAtFlush, payload.saturating_sub(written));
     }
 
     fn count_flush(&self, work: &FlushWork, bytes: u64, micros: u64, cpu_micros: u64) {

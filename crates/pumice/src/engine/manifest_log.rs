@@ -24,6 +24,7 @@ use pumice_wal::LogWriter;
 
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState};
+use crate::stats::{HistogramKind, Record};
 
 /// See the module head.
 #[derive(Default)]
@@ -238,7 +239,7 @@ impl DbInner {
         }
         let result = match manifest.writer.as_mut() {
             None if manifest.held => return Err(recovering()),
-            Some(writer) => append(writer, &group.edits, self.options().use_fsync),
+            Some(writer) => self.append_edits(writer, &group.edits),
             None => self.start_manifest(manifest, &group.edits),
         };
         if let Err(error) = &result {
@@ -311,9 +312,18 @@ impl DbInner {
         for edit in snapshot {
             writer.add_record(&edit.encode())?;
         }
-        append(&mut writer, edits, self.options().use_fsync)?;
+        self.append_edits(&mut writer, edits)?;
         self.fs.sync_dir(&self.path)?;
         Ok(writer)
+    }
+
+    /// Appends `edits` and makes them durable.
+    fn append_edits(&self, writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
+        append(writer, edits)?;
+        let timer = self.statistics.timer();
+        let synced = if self.options().use_fsync { writer.fsync() } else { writer.sync() };
+        timer.stop(&self.statistics, HistogramKind::ManifestFileSyncMicros);
+        synced
     }
 
     /// Edits that describe the present state from nothing.
@@ -379,7 +389,7 @@ fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>
     Ok(Some(builder.build()?))
 }
 
-fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Result<()> {
+fn append(writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
     for edit in edits {
         let record = edit.encode();
         if record.is_empty() {
@@ -387,6 +397,5 @@ fn append(writer: &mut LogWriter, edits: &[VersionEdit], use_fsync: bool) -> Res
         }
         writer.add_record(&record)?;
     }
-    writer.flush()?;
-    if use_fsync { writer.fsync() } else { writer.sync() }
+    writer.flush()
 }

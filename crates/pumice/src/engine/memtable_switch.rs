@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
+use pumice_env::perf::{self, PerfMetric};
 
 use crate::commit::queue::{Joined, QueuedBatch, WriteQueue, stalled};
 use crate::engine::compaction_tuning::Deferral;
@@ -18,8 +19,8 @@ use crate::engine::error_handler::Reason;
 use crate::engine::family_state::{CfState, ImmutableMemTable};
 use crate::engine::{DbInner, DbState};
 use crate::options::requests::WriteOptions;
-use crate::stats::Ticker;
 use crate::stats::listener::FlushReason;
+use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
 
 /// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
@@ -125,6 +126,7 @@ impl DbInner {
     /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
     fn stall(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
         let started = pumice_port::time::now_micros();
+        let _time = perf::time(PerfMetric::WriteDelayTime);
         let mut stall = None;
         if self.controller.is_stopped() {
             stall = Some(self.begin_stall(options)?);
@@ -149,6 +151,9 @@ impl DbInner {
             let micros = now() - started;
             self.stats.stalled(micros);
             self.tick(Ticker::StallMicros, micros);
+            if self.statistics.as_ref().is_some_and(|statistics| statistics.wants_timers()) {
+                self.measure(HistogramKind::WriteStall, micros);
+            }
         }
         Ok(())
     }

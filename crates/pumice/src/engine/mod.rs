@@ -50,6 +50,7 @@ pub(crate) mod regulator;
 pub(crate) mod reserve;
 pub(crate) mod retry;
 pub(crate) mod space;
+mod write_counts;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;
 

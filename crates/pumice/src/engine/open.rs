@@ -13,7 +13,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber};
-use pumice_env::{FileLock, FileSystem, FileType, ReadFileOptions, create_dir_durably, filename};
+use pumice_env::{
+    FileLock, FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably,
+    filename,
+};
 use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -84,13 +87,13 @@ pub(crate) fn open(
     pumice_port::os::watch_forks();
     mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
-    match mode {
+    activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
         // Somebody may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
             open_once(&options, path, &descriptors, mode, mark, Some(stamp))
         }),
-    }
+    })
 }
 
 fn open_once(

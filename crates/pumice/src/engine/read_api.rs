@@ -5,13 +5,16 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::Guard;
 use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::IoActivity;
+use pumice_env::activity;
+use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
 use pumice_table::{ReadLimits, TableReadOptions};
 
 use crate::budget;
 use crate::engine::DbInner;
 use crate::options::requests::ReadOptions;
-use crate::read::get;
+use crate::read::get::{self, Hits};
 use crate::read::iterator::DbIterator;
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
@@ -21,7 +24,7 @@ use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
-use crate::stats::Ticker;
+use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
@@ -105,6 +108,37 @@ fn sources(
     Ok(sources)
 }
 
+fn count_hits(tally: &Tally<'_>, hits: &Hits) {
+    tally.tick(Ticker::MemtableHit, hits.memtable);
+    tally.tick(Ticker::MemtableMiss, hits.memtable_misses);
+    let [l0, l1, below] = hits.levels;
+    tally.tick(Ticker::GetHitL0, l0);
+    tally.tick(Ticker::GetHitL1, l1);
+    tally.tick(Ticker::GetHitL2AndUp, below);
+}
+
+fn count_multi_get(
+    statistics: &Statistics,
+    hits: &Hits,
+    answers: &[Result<Option<PinnedSlice>>],
+    timer: Timer,
+) {
+    let micros = timer.micros();
+    let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
+    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.len() as u64));
+    statistics.tally(|tally| {
+        count_hits(tally, hits);
+        tally.tick(Ticker::NumberMultigetCalls, 1);
+        tally.tick(Ticker::NumberMultigetKeysRead, answers.len() as u64);
+        tally.tick(Ticker::NumberMultigetKeysFound, keys);
+        tally.tick(Ticker::NumberMultigetBytesRead, bytes);
+        tally.measure(HistogramKind::BytesPerMultiget, bytes);
+        if let Some(micros) = micros {
+            tally.measure(HistogramKind::DbMultiget, micros);
+        }
+    });
+}
+
 #[cold]
 fn foreign_snapshot() -> Error {
     Error::invalid_argument("snapshot of another database")
@@ -121,16 +155,50 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.check_caller()?;
         fiber::spend(budget::GET);
-        let began = self.regulator.reads.begin();
+        if perf::is_any() || self.statistics.is_some() || self.regulator.reads.is_on() {
+            return self.get_observed(options, cf, key);
+        }
         let (super_version, sequence) = self.view(cf, options);
-        let found =
-            get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key);
+        get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
+    }
+
+    /// [`DbInner::get`] where somebody counts or times it.
+    #[inline(never)]
+    fn get_observed(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        let timer = self.statistics.timer();
+        let _cpu = perf::time(PerfMetric::GetCpuNanos);
+        let began = self.regulator.reads.begin();
+        let mut hits = Hits::default();
+        let snapshot = perf::time(PerfMetric::GetSnapshotTime);
+        let (view, sequence) = self.view(cf, options);
+        drop(snapshot);
+        let table = point_options(options);
+        let at = (sequence, key);
+        let found = activity::during(IoActivity::Get, || {
+            get::get_observed(cf, &cf.tables(), &view, &table, at, &mut hits)
+        });
+        let _rest = perf::time(PerfMetric::GetPostProcessTime);
         self.regulator.reads.end(began);
-        if self.statistics.is_some() {
-            self.tick(Ticker::NumberKeysRead, 1);
-            if let Ok(Some(value)) = &found {
-                self.tick(Ticker::BytesRead, value.len() as u64);
-            }
+        if let Ok(Some(value)) = &found {
+            perf::count(PerfMetric::GetReadBytes, value.len() as u64);
+        }
+        if let Some(statistics) = &self.statistics {
+            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(|v| v.len() as u64);
+            let micros = timer.micros();
+            statistics.tally(|tally| {
+                count_hits(tally, &hits);
+                tally.tick(Ticker::NumberKeysRead, 1);
+                tally.tick(Ticker::BytesRead, value_bytes.unwrap_or(0));
+                tally.measure(HistogramKind::BytesPerRead, value_bytes.unwrap_or(0));
+                if let Some(micros) = micros {
+                    tally.measure(HistogramKind::DbGet, micros);
+                }
+            });
         }
         found
     }
@@ -145,6 +213,7 @@ impl DbInner {
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
+        let timer = self.statistics.timer();
         let began = self.regulator.reads.begin();
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; in one of them the super version does.
@@ -168,10 +237,17 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let answers = MultiGet { families, keys: wanted, options: table, sequence }.run();
+        let search = MultiGet::new(families, wanted, table, sequence);
+        let answers = activity::during(IoActivity::MultiGet, || search.run());
+        let _rest = perf::time(PerfMetric::GetPostProcessTime);
+        if perf::is_any() {
+            let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
+            perf::count(PerfMetric::MultigetReadBytes, found.map(|v| v.len() as u64).sum());
+        }
         self.regulator.reads.end(began);
-        self.tick(Ticker::NumberMultigetCalls, 1);
-        self.tick(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        if let Some(statistics) = &self.statistics {
+            count_multi_get(statistics, &search.hits(), &answers, timer);
+        }
         answers
     }
 
@@ -186,7 +262,9 @@ impl DbInner {
         fiber::spend(budget::ITERATOR);
         let view = self.iterator_view(options, cf)?;
         let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
-        let mut iterator = DbIterator::new(view, Arc::clone(cf), bounds, options.snapshot.clone());
+        let snapshot = options.snapshot.clone();
+        let mut iterator =
+            DbIterator::new(view, Arc::clone(cf), bounds, snapshot, self.statistics.as_ref());
         if options.tailing {
             if options.snapshot.is_some() {
                 return Err(Error::invalid_argument("a tailing iterator has no snapshot"));
@@ -203,7 +281,9 @@ impl DbInner {
         let tables = cf.tables();
         let mut range_dels = RangeDels::new(sequence);
         let table = table_options(options);
-        let sources = sources(cf, &tables, &super_version, &table, &mut range_dels)?;
+        let sources = activity::during(IoActivity::DbIterator, || {
+            sources(cf, &tables, &super_version, &table, &mut range_dels)
+        })?;
         let inner = MergingIterator::new(cf.icmp.clone(), sources);
         let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
         let prefix = tables.extractor().filter(|_| by_prefix).cloned();

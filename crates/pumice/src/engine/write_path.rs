@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
@@ -23,7 +24,7 @@ use crate::commit::queue::{Follower, Joined, QueuedBatch};
 use crate::engine::error_handler::Reason;
 use crate::engine::{CfMap, DbInner};
 use crate::options::requests::WriteOptions;
-use crate::stats::{HistogramKind, Ticker};
+use crate::stats::{HistogramKind, Record};
 use crate::version::super_version::SuperVersion;
 
 /// From here on a value goes from the caller's memory to the log and to the memtable, and is not
@@ -112,6 +113,14 @@ impl DbInner {
     /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        let timer = self.statistics.timer();
+        let written = self.write_batch(options, updates);
+        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        written
+    }
+
+    #[inline(always)]
+    fn write_batch(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         let cost = updates.count().saturating_mul(budget::UPDATE);
         fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
         self.check_write(options)?;
@@ -154,6 +163,13 @@ impl DbInner {
         if value.len() < LARGE_VALUE_BYTES || options.low_pri {
             return self.write_one(options, |batch| batch.put_cf(cf, key, value));
         }
+        let timer = self.statistics.timer();
+        let written = self.put_large(options, cf, key, value);
+        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        written
+    }
+
+    fn put_large(&self, options: &WriteOptions, cf: u32, key: &[u8], value: &[u8]) -> Result<()> {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if self.queue.try_lead() {
@@ -165,6 +181,18 @@ impl DbInner {
 
     /// Applies one update built by `fill`, without an allocation when nobody else writes.
     pub(crate) fn write_one(
+        &self,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut WriteBatch),
+    ) -> Result<()> {
+        let timer = self.statistics.timer();
+        let written = self.write_update(options, fill);
+        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        written
+    }
+
+    #[inline(always)]
+    fn write_update(
         &self,
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
@@ -274,7 +302,10 @@ impl DbInner {
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
-        match self.queue.join(batch, || self.patience()) {
+        let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
+        let joined = self.queue.join(batch, || self.patience());
+        drop(wait);
+        match joined {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch) => {
                 let result = self.lead(options, Own { rep: &mut batch.rep, large: None });
@@ -308,6 +339,7 @@ impl DbInner {
         own: Own<'_>,
         followers: &[Follower],
     ) -> Result<()> {
+        let mut clock = perf::phases(PerfMetric::WritePreAndPostProcessTime);
         let mut count = batch::count(own.rep);
         let mut bytes = own.bytes();
         for Follower { batch: other, .. } in followers {
@@ -330,7 +362,8 @@ impl DbInner {
                 self.wait_for_pace(bytes, priority)?;
             }
             own.rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
-            let logged = self.log_group(options.sync, &own, followers);
+            clock.turn_to(PerfMetric::WriteWalTime);
+            let logged = self.log_group(options.sync, bytes, &own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
                 self.insert_own(&self.cfs.load(), &mut { first }, &own)?;
             }
@@ -338,12 +371,14 @@ impl DbInner {
         } else {
             self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
+        clock.turn_to(PerfMetric::WriteMemtableTime);
         let mut next = first;
         let key_space = self.cfs.load();
         let inserted = self.insert_own(&key_space, &mut next, &own).and_then(|()| {
             let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
             batches.try_for_each(|records| self.insert(&key_space, &mut next, records))
         });
+        clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
             // recovery would build, so nothing more may be written until it is reopened.
@@ -355,7 +390,14 @@ impl DbInner {
         Ok(())
     }
 
-    fn log_group(&self, sync: bool, own: &Own<'_>, followers: &[Follower]) -> Result<()> {
+    /// Logs a group of `bytes`.
+    fn log_group(
+        &self,
+        sync: bool,
+        bytes: usize,
+        own: &Own<'_>,
+        followers: &[Follower],
+    ) -> Result<()> {
         let started = if sync { pumice_port::time::now_micros() } else { 0 };
         let mut wal = if sync { self.wal_at_rest() } else { self.wal.lock() };
         let appended = if followers.is_empty() {
@@ -370,15 +412,9 @@ impl DbInner {
         let total = wal.total_bytes();
         drop(wal);
         match appended {
-            Ok(bytes) => {
+            Ok(logged) => {
                 self.wal_bytes.store(total, Ordering::Relaxed);
-                self.stats.wal_written(bytes, sync);
-                self.tick(Ticker::WalFileBytes, bytes);
-                if sync {
-                    self.tick(Ticker::WalFileSynced, 1);
-                    let micros = pumice_port::time::now_micros() - started;
-                    self.measure(HistogramKind::WalFileSyncMicros, micros);
-                }
+                self.count_logged(bytes as u64, logged, sync.then_some(started));
                 Ok(())
             }
             Err(error) => {
@@ -438,20 +474,6 @@ impl DbInner {
             && super_version.mem.should_flush()
         {
             self.request_switch(*id);
-        }
-    }
-
-    fn count_writes(&self, options: &WriteOptions, batches: u64, keys: u64, bytes: u64) {
-        self.stats.written(batches, keys, bytes, !options.disable_wal);
-        if self.statistics.is_some() {
-            self.tick(Ticker::NumberKeysWritten, keys);
-            self.tick(Ticker::BytesWritten, bytes);
-            self.tick(Ticker::WriteDoneBySelf, 1);
-            self.tick(Ticker::WriteDoneByOther, batches - 1);
-            if !options.disable_wal {
-                self.tick(Ticker::WriteWithWal, batches);
-            }
-            self.measure(HistogramKind::BytesPerWrite, bytes);
         }
     }
 }

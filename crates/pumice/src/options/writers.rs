@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use pumice_base::narrow::to_usize;
-use pumice_env::{IoPriority, RateLimiterEvents, WriterOptions};
+use pumice_env::{FileTimes, IoPriority, RateLimiterEvents, WriterOptions};
 
 use crate::stats::InfoLogSettings;
 
@@ -26,6 +26,7 @@ impl DbOptions {
     pub(crate) fn table_writer(&self, expected_bytes: u64) -> WriterOptions {
         WriterOptions {
             bytes_per_sync: self.bytes_per_sync,
+            times: self.file_times(),
             ..self.writer(with_tenth(expected_bytes))
         }
     }
@@ -61,6 +62,11 @@ impl DbOptions {
     /// Where grants of the rate limiter are counted.
     pub(crate) fn rate_events(&self) -> Option<Arc<dyn RateLimiterEvents>> {
         self.statistics.clone().map(|statistics| statistics as Arc<dyn RateLimiterEvents>)
+    }
+
+    /// Where the times of reading and writing table files go.
+    pub(crate) fn file_times(&self) -> Option<Arc<dyn FileTimes>> {
+        self.statistics.clone().map(|statistics| statistics as Arc<dyn FileTimes>)
     }
 
     /// For a WAL that protects memtables of `write_buffer_bytes`.

@@ -9,14 +9,15 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
+use pumice_base::dbformat::{self, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
 use pumice_base::hash::hash64;
 use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_env::perf::{self, LevelMetric, PerfMetric};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
-use crate::read::merge::{full_merge, plain_value};
+use crate::read::merge::{merge_for_read, plain_value};
 use crate::read::pinned::PinnedSlice;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -31,6 +32,40 @@ enum Answer {
     Failed(Error),
 }
 
+/// Where the answers of point reads came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hits {
+    /// Settled by a memtable, values and deletions alike.
+    pub memtable: u64,
+    /// Not settled by a memtable.
+    pub memtable_misses: u64,
+    /// Values from tables of L0, of L1, of the levels below.
+    pub levels: [u64; 3],
+}
+
+impl Hits {
+    /// Takes down a search that has ended.
+    fn count(&mut self, lookup: &Lookup<'_>) {
+        match lookup.settled_by {
+            SettledBy::Memtable => self.memtable += 1,
+            SettledBy::Level(level) => {
+                self.memtable_misses += 1;
+                if matches!(lookup.answer, Answer::Found(_)) {
+                    self.levels[level.min(2)] += 1;
+                }
+            }
+            SettledBy::Nobody => self.memtable_misses += 1,
+        }
+    }
+}
+
+/// What had the answer of a lookup; only an observed search tells.
+enum SettledBy {
+    Nobody,
+    Memtable,
+    Level(usize),
+}
+
 /// One lookup in progress.
 struct Lookup<'a> {
     cf: &'a CfData,
@@ -43,6 +78,7 @@ struct Lookup<'a> {
     /// What was found came from a wide-column entity, of which it is the default column.
     entity: bool,
     answer: Answer,
+    settled_by: SettledBy,
 }
 
 impl<'a> Lookup<'a> {
@@ -55,6 +91,7 @@ impl<'a> Lookup<'a> {
             operands: Vec::new(),
             entity: false,
             answer: Answer::Open,
+            settled_by: SettledBy::Nobody,
         }
     }
 
@@ -111,8 +148,8 @@ impl<'a> Lookup<'a> {
             return;
         }
         self.operands.reverse();
-        let operator = self.cf.merge_operator();
-        self.answer = match full_merge(operator.as_deref(), self.key, base, &self.operands) {
+        perf::count(PerfMetric::InternalMergePointLookupCount, self.operands.len() as u64);
+        self.answer = match merge_for_read(self.cf, self.key, base, &self.operands) {
             Ok(value) => Answer::Found(PinnedSlice::owned(value)),
             Err(error) => Answer::Failed(error),
         };
@@ -134,8 +171,45 @@ impl<'a> Lookup<'a> {
         });
     }
 
+    /// As `memtable`, counted.
+    fn memtable_observed(&mut self, mem: &MemTable) {
+        let _time = perf::time(PerfMetric::GetFromMemtableTime);
+        perf::count(PerfMetric::GetFromMemtableCount, 1);
+        if perf::is_any()
+            && let Some(may_contain) = mem.filter_says(self.key)
+        {
+            let metric = match may_contain {
+                true => PerfMetric::BloomMemtableHitCount,
+                false => PerfMetric::BloomMemtableMissCount,
+            };
+            perf::count(metric, 1);
+        }
+        self.memtable(mem);
+    }
+
+    /// As `table`, counted.
+    fn table_observed(
+        &mut self,
+        cache: &TableCache,
+        options: &TableReadOptions,
+        level: usize,
+        file: &FileMetaData,
+        target: (&[u8], u64),
+    ) -> Result<()> {
+        let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
+        self.table::<true>(cache, options, level, file, target)?;
+        drop(timer);
+        if !self.is_open() {
+            self.settled_by = SettledBy::Level(level);
+            if matches!(self.answer, Answer::Found(_)) {
+                perf::count_at_level(LevelMetric::UserKeyReturnCount, level, 1);
+            }
+        }
+        Ok(())
+    }
+
     /// Looks in a table file.
-    fn table(
+    fn table<const OBSERVED: bool>(
         &mut self,
         cache: &TableCache,
         options: &TableReadOptions,
@@ -143,16 +217,22 @@ impl<'a> Lookup<'a> {
         file: &FileMetaData,
         (seek_key, hash): (&[u8], u64),
     ) -> Result<()> {
+        let find = OBSERVED.then(|| perf::time(PerfMetric::FindTableNanos));
         let table = cache.table_for(options, file, level)?;
+        if OBSERVED {
+            table.seen_at(level);
+        }
+        drop(find);
         if let Some(list) = table.range_tombstones_ref()
             && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
         {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
             self.covered_below = self.covered_below.max(found);
         }
-        let searched = table.get_hashed(options, seek_key, hash, &mut |entry, value, block| {
+        let take = &mut |entry: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
             self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
-        });
+        };
+        let searched = table.get_hashed::<OBSERVED, _>(options, seek_key, hash, take);
         if searched.is_err()
             && let Some(missed) = &options.missed
         {
@@ -183,25 +263,26 @@ pub(crate) enum Attempt {
     Needs(Arc<Table>, (BlockHandle, BlockKind)),
 }
 
-/// As [`get`] with `options`, which must be `cache_only` and note what was missed. May open table
-/// files and so suspend.
+/// As [`get_observed`] with `options`, which must be `cache_only` and note what was missed; counts
+/// settled searches only. May open table files and so suspend.
 #[inline(never)]
 pub(crate) fn attempt(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
-    sequence: SequenceNumber,
-    key: &[u8],
+    (sequence, key): (SequenceNumber, &[u8]),
+    hits: &mut Hits,
 ) -> Attempt {
     let mut lookup = Lookup::new(cf, key, sequence);
-    if let Err(error) = search(&mut lookup, cache, super_version, options) {
-        return match options.missed.as_ref().and_then(|missed| missed.take()) {
-            Some((table, block)) => Attempt::Needs(table, block),
-            None => Attempt::Settled(Err(error)),
-        };
+    let searched = search::<true>(&mut lookup, cache, super_version, options);
+    if searched.is_err()
+        && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
+    {
+        return Attempt::Needs(table, block);
     }
-    Attempt::Settled(lookup.answer())
+    hits.count(&lookup);
+    Attempt::Settled(searched.and_then(|()| lookup.answer()))
 }
 
 /// The value of `key` at `sequence`, from `super_version`.
@@ -217,8 +298,24 @@ pub(crate) fn get(
     key: &[u8],
 ) -> Result<Option<PinnedSlice>> {
     let mut lookup = Lookup::new(cf, key, sequence);
-    search(&mut lookup, cache, super_version, options)?;
+    search::<false>(&mut lookup, cache, super_version, options)?;
     lookup.answer()
+}
+
+/// As [`get`], for somebody who counts: where the answer came from is added to `hits`.
+#[inline(never)]
+pub(crate) fn get_observed(
+    cf: &CfData,
+    cache: &TableCache,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    (sequence, key): (SequenceNumber, &[u8]),
+    hits: &mut Hits,
+) -> Result<Option<PinnedSlice>> {
+    let mut lookup = Lookup::new(cf, key, sequence);
+    let searched = search::<true>(&mut lookup, cache, super_version, options);
+    hits.count(&lookup);
+    searched.and_then(|()| lookup.answer())
 }
 
 /// The value that a merge at `sequence` finds, and may replace by a plain one. With `cache_only`
@@ -237,45 +334,59 @@ pub(crate) fn get_for_merge(
 ) -> Result<Option<PinnedSlice>> {
     let cache = cf.tables();
     let mut lookup = Lookup::new(cf, key, sequence);
-    search(&mut lookup, &cache, super_version, options)?;
+    search::<true>(&mut lookup, &cache, super_version, options)?;
     if lookup.entity {
         return Err(Error::not_supported("a wide-column entity becomes no plain value"));
     }
     lookup.answer()
 }
 
+/// Asks the sources, newest first. Tells `settled_by` if it is `OBSERVED`; a search that is not
+/// pays nothing for those that are.
 #[inline(always)]
-fn search(
+fn search<const OBSERVED: bool>(
     lookup: &mut Lookup<'_>,
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
 ) -> Result<()> {
+    let ask = |lookup: &mut Lookup<'_>, mem| match OBSERVED {
+        true => lookup.memtable_observed(mem),
+        false => lookup.memtable(mem),
+    };
     if !super_version.mem.is_empty() {
-        lookup.memtable(&super_version.mem);
+        ask(lookup, &super_version.mem);
     }
     for mem in &super_version.imm {
         if !lookup.is_open() {
-            return Ok(());
+            break;
         }
-        lookup.memtable(mem);
+        ask(lookup, mem);
     }
     if !lookup.is_open() {
+        if OBSERVED {
+            lookup.settled_by = SettledBy::Memtable;
+        }
         return Ok(());
     }
+    let _time = OBSERVED.then(|| perf::time(PerfMetric::GetFromOutputFilesTime));
     let mut stack = [0u8; 256];
     let mut heap = Vec::new();
     let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key);
     let icmp = &lookup.cf.icmp;
+    let ask = |lookup: &mut Lookup<'_>, number, file| match OBSERVED {
+        true => lookup.table_observed(cache, options, number, file, (seek_key, hash)),
+        false => lookup.table::<false>(cache, options, number, file, (seek_key, hash)),
+    };
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {
             continue;
         }
         if number == 0 {
             for file in level.candidates(icmp, seek_key) {
-                lookup.table(cache, options, number, file, (seek_key, hash))?;
+                ask(lookup, number, file)?;
                 if !lookup.is_open() {
                     return Ok(());
                 }
@@ -288,7 +399,7 @@ fn search(
             if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
                 break;
             }
-            lookup.table(cache, options, number, file, (seek_key, hash))?;
+            ask(lookup, number, file)?;
             if !lookup.is_open() {
                 return Ok(());
             }

@@ -15,17 +15,23 @@ use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
 use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
+mod backward;
+mod observer;
+
 use crate::budget;
-use crate::read::merge::{full_merge, plain_value, unsupported_type};
+use crate::read::iterator::observer::{Observer, SeekKind, note};
+use crate::read::merge::{merge_for_read, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
+use crate::stats::Statistics;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
@@ -33,8 +39,8 @@ use crate::version::super_version::SuperVersion;
 pub(super) enum Place {
     Nowhere,
     Inner,
-    /// As `Inner`, of an iterator that tells tables which values are used.
-    Measured,
+    /// As `Inner`, of an iterator that is observed or tells tables which values are used.
+    Observed,
     Saved,
 }
 
@@ -63,8 +69,12 @@ pub struct DbIterator {
     skips_max: u64,
     pub(super) range_dels: RangeDels,
     pub(super) place: Place,
-    /// What `place` is on an entry of `inner`: `Inner` or `Measured`.
+    /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
     shown: Place,
+    /// Tables want to know which values are used.
+    measured: bool,
+    /// Counts what it does, if somebody wants to know.
+    observer: Option<Box<Observer>>,
     pub(super) direction: Direction,
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
@@ -89,10 +99,12 @@ impl DbIterator {
         cf: Arc<CfData>,
         (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
         snapshot: Option<Snapshot>,
+        statistics: Option<&Arc<Statistics>>,
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version } = view;
         let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
         let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
+        let observer = Observer::new(statistics);
         DbIterator {
             inner,
             comparator: cf.comparator().clone(),
@@ -101,7 +113,9 @@ impl DbIterator {
             limits,
             range_dels,
             place: Place::Nowhere,
-            shown: if measured { Place::Measured } else { Place::Inner },
+            shown: if measured || observer.is_some() { Place::Observed } else { Place::Inner },
+            measured,
+            observer,
             direction: Direction::Forward,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
@@ -127,7 +141,7 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
         match self.place {
-            Place::Inner | Place::Measured => Some(dbformat::user_key(self.inner.key())),
+            Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
             Place::Saved => Some(&self.saved_key),
             Place::Nowhere => None,
         }
@@ -138,7 +152,7 @@ impl DbIterator {
     pub fn value(&self) -> Option<&[u8]> {
         match self.place {
             Place::Inner => Some(self.inner.value()),
-            Place::Measured => Some(self.used_value()),
+            Place::Observed => Some(self.used_value()),
             Place::Saved => Some(&self.saved_value),
             Place::Nowhere => None,
         }
@@ -160,6 +174,10 @@ impl DbIterator {
 
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
+    }
+
+    fn go_to_first(&mut self) {
         let Ok(()) = self.start() else { return };
         if let Some(lower) = self.limits.lower_bound.take() {
             self.seek_forward(&lower);
@@ -174,6 +192,10 @@ impl DbIterator {
 
     /// Moves to the last key (before the upper bound).
     pub fn seek_to_last(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_last);
+    }
+
+    fn go_to_last(&mut self) {
         let Ok(()) = self.start() else { return };
         self.direction = Direction::Backward;
         if let Some(upper) = self.limits.upper_bound.take() {
@@ -189,6 +211,10 @@ impl DbIterator {
 
     /// Moves to the first key at or after `target`.
     pub fn seek(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
+    }
+
+    fn go_to(&mut self, target: &[u8]) {
         let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
         match self.limits.lower_bound.take() {
@@ -205,6 +231,10 @@ impl DbIterator {
 
     /// Moves to the last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
+    }
+
+    fn go_before(&mut self, target: &[u8]) {
         let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
         self.direction = Direction::Backward;
@@ -228,46 +258,54 @@ impl DbIterator {
     /// Moves to the next key. Requires `valid`.
     #[inline]
     pub fn next(&mut self) {
-        match (self.place, self.direction) {
-            (Place::Nowhere, _) => {}
-            _ if is_forked() => self.refuse(),
-            (Place::Inner | Place::Measured, _) => {
-                self.saved_key.clear();
-                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
-                self.inner.next();
-                self.find_next(true);
-            }
-            // A merge result: inner already stands beyond the operands it used.
-            (Place::Saved, Direction::Forward) => self.find_next(true),
-            (Place::Saved, Direction::Backward) => {
-                self.direction = Direction::Forward;
-                self.seek_target.clear();
-                dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-                self.inner.seek(&self.seek_target);
-                self.find_next(true);
-            }
+        if is_forked() && self.place != Place::Nowhere {
+            self.refuse();
+        } else if self.place == Place::Inner {
+            self.save_key();
+            self.inner.next();
+            self.find_next_counted::<false>(true);
+        } else if self.valid() {
+            self.observe_step(Direction::Forward, Self::step_forward);
         }
+    }
+
+    fn step_forward(&mut self) {
+        if self.place == self.shown {
+            self.save_key();
+            self.advance::<true>();
+            note::<true>(&mut self.observer, |seen| seen.older += 1);
+        } else if self.direction == Direction::Backward {
+            self.direction = Direction::Forward;
+            self.seek_target.clear();
+            dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+            self.inner.seek(&self.seek_target);
+        }
+        // Else a merge result: inner already stands beyond the operands it used.
+        self.find_next(true);
+    }
+
+    /// The next entry, whatever it is.
+    #[inline]
+    fn advance<const OBSERVED: bool>(&mut self) {
+        if OBSERVED {
+            self.note_memtable_step(PerfMetric::NextOnMemtableCount);
+        }
+        self.inner.next();
+    }
+
+    #[inline]
+    fn save_key(&mut self) {
+        self.saved_key.clear();
+        self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
     }
 
     /// Moves to the previous key. Requires `valid`.
     pub fn prev(&mut self) {
-        if self.place == Place::Nowhere {
-            return;
+        if is_forked() && self.place != Place::Nowhere {
+            self.refuse();
+        } else if self.valid() {
+            self.observe_step(Direction::Backward, Self::step_backward);
         }
-        if is_forked() {
-            return self.refuse();
-        }
-        if self.direction == Direction::Forward {
-            if self.place == self.shown {
-                self.saved_key.clear();
-                self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
-            }
-            self.direction = Direction::Backward;
-            let key = std::mem::take(&mut self.saved_key);
-            self.seek_before(&key);
-            self.saved_key = key;
-        }
-        self.find_prev();
     }
 
     fn set_start_prefix(&mut self, target: &[u8]) {
@@ -310,7 +348,9 @@ impl DbIterator {
         self.seek_target.clear();
         let sequence = self.limits.sequence;
         dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
+        let time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek(&self.seek_target);
+        drop(time);
         self.find_next(false);
     }
 
@@ -319,6 +359,7 @@ impl DbIterator {
         self.scope_seek();
         self.seek_target.clear();
         dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
+        let _time = perf::time(PerfMetric::SeekInternalSeekTime);
         self.inner.seek_for_prev(&self.seek_target);
     }
 
@@ -335,7 +376,16 @@ impl DbIterator {
 
     /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
     /// `saved_key` are passed over.
-    fn find_next(&mut self, mut skipping: bool) {
+    fn find_next(&mut self, skipping: bool) {
+        match self.observer {
+            None => self.find_next_counted::<false>(skipping),
+            Some(_) => self.find_next_counted::<true>(skipping),
+        }
+    }
+
+    /// [`DbIterator::find_next`], which tells the observer what it meets if it is `OBSERVED`.
+    fn find_next_counted<const OBSERVED: bool>(&mut self, mut skipping: bool) {
+        let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
         self.place = Place::Nowhere;
         let mut skips = 0;
         while self.inner.valid() {
@@ -351,20 +401,13 @@ impl DbIterator {
             if self.leaves_prefix(key) {
                 return;
             }
+            note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
             if skipping && self.comparator.equal(key, &self.saved_key) {
-                skips += 1;
-                // Once: what the seek lands on may be of this key, too.
-                if skips == self.skips_max.saturating_add(1) {
-                    self.seek_target.clear();
-                    dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-                    self.inner.seek(&self.seek_target);
-                } else {
-                    self.inner.next();
-                }
+                self.skip_older::<OBSERVED>(&mut skips);
                 continue;
             }
             if sequence > self.limits.sequence {
-                self.skip_invisible(&mut skips);
+                self.skip_invisible::<OBSERVED>(&mut skips);
                 continue;
             }
             skips = 0;
@@ -395,7 +438,8 @@ impl DbIterator {
                     self.saved_key.clear();
                     self.saved_key.extend_from_slice(key);
                     skipping = true;
-                    self.inner.next();
+                    note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
+                    self.advance::<OBSERVED>();
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));
@@ -405,14 +449,30 @@ impl DbIterator {
         }
     }
 
-    /// Passes over a version newer than the snapshot, by a seek once there were many.
-    fn skip_invisible(&mut self, skips: &mut u64) {
+    /// Passes over an older version of `saved_key`, by a seek once there were many.
+    #[inline]
+    fn skip_older<const OBSERVED: bool>(&mut self, skips: &mut u64) {
         *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.older += 1);
+        // Once: what the seek lands on may be of this key, too.
+        if *skips != self.skips_max.saturating_add(1) {
+            return self.advance::<OBSERVED>();
+        }
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
+        self.seek_target.clear();
+        dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
+        self.inner.seek(&self.seek_target);
+    }
+
+    /// Passes over a version newer than the snapshot, by a seek once there were many.
+    fn skip_invisible<const OBSERVED: bool>(&mut self, skips: &mut u64) {
+        *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.newer += 1);
         if *skips <= self.skips_max {
-            self.inner.next();
-            return;
+            return self.advance::<OBSERVED>();
         }
         *skips = 0;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
         let key = dbformat::user_key(self.inner.key()).to_vec();
         self.seek_target.clear();
         let sequence = self.limits.sequence;
@@ -420,7 +480,6 @@ impl DbIterator {
         self.inner.seek(&self.seek_target);
     }
 
-    #[cold]
     fn used_value(&self) -> &[u8] {
         self.note_used();
         self.inner.value()
@@ -428,7 +487,7 @@ impl DbIterator {
 
     /// The value of `inner` is returned or goes into what is.
     fn note_used(&self) {
-        if self.shown == Place::Measured {
+        if self.measured {
             self.inner.note_use();
         }
     }
@@ -495,97 +554,13 @@ impl DbIterator {
 
     /// `operands`, oldest first, over `base` become the entry shown.
     fn finish_merge(&mut self, base: Option<&[u8]>) {
-        let operator = self.cf.merge_operator();
-        match full_merge(operator.as_deref(), &self.saved_key, base, &self.operands) {
+        perf::count(PerfMetric::InternalMergeCount, self.operands.len() as u64);
+        match merge_for_read(&self.cf, &self.saved_key, base, &self.operands) {
             Ok(value) => {
                 self.saved_value = value;
                 self.place = Place::Saved;
             }
             Err(error) => self.status = Err(error),
         }
-    }
-
-    /// Shows the last visible key at or before where `inner` stands.
-    fn find_prev(&mut self) {
-        self.place = Place::Nowhere;
-        while self.inner.valid() {
-            let key = dbformat::user_key(self.inner.key());
-            if let Some(lower) = &self.limits.lower_bound
-                && self.comparator.compare(key, lower) == Ordering::Less
-            {
-                return;
-            }
-            if self.leaves_prefix(key) {
-                return;
-            }
-            self.saved_key.clear();
-            self.saved_key.extend_from_slice(key);
-            match self.fold_backward() {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => {
-                    self.place = Place::Nowhere;
-                    self.status = Err(error);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Folds all versions of `saved_key`, oldest to newest; true if the key is visible.
-    fn fold_backward(&mut self) -> Result<bool> {
-        let mut has_base = false;
-        let mut visible = false;
-        self.operands.clear();
-        while self.inner.valid() {
-            fiber::spend(budget::STEP);
-            let ikey = self.inner.key();
-            let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.saved_key) {
-                break;
-            }
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            if sequence <= self.limits.sequence {
-                let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
-                match ValueType::from_u8(tag) {
-                    _ if hidden => {
-                        self.operands.clear();
-                        has_base = false;
-                        visible = false;
-                    }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                        self.operands.clear();
-                        has_base = false;
-                        visible = false;
-                    }
-                    Some(ValueType::Merge) => {
-                        self.operands.push(self.used_value().to_vec());
-                        visible = true;
-                    }
-                    _ => {
-                        self.note_used();
-                        let value = plain_value(tag, self.inner.value())?;
-                        self.saved_value.clear();
-                        self.saved_value.extend_from_slice(value);
-                        self.operands.clear();
-                        has_base = true;
-                        visible = true;
-                    }
-                }
-            }
-            self.inner.prev();
-        }
-        self.inner.status()?;
-        if !visible {
-            return Ok(false);
-        }
-        if self.operands.is_empty() {
-            self.place = Place::Saved;
-            return Ok(true);
-        }
-        let base = std::mem::take(&mut self.saved_value);
-        self.finish_merge(has_base.then_some(base.as_slice()));
-        self.status.clone()?;
-        Ok(true)
     }
 }

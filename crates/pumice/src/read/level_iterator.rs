@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::dbformat::user_key;
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
+use pumice_env::perf;
 use pumice_manifest::Level;
 use pumice_table::{Extractor, TableIter, TableReadOptions};
 
@@ -110,6 +111,9 @@ impl LevelIterator {
             Ok(table) => {
                 if let Some(reached) = &self.reached {
                     reached.note(&table);
+                }
+                if perf::is_any() {
+                    table.seen_at(self.level.number());
                 }
                 let mut table = table.iter(&self.options);
                 if self.scope.is_some() {

@@ -1,11 +1,16 @@
 //! Turning stored entries into user values: merge resolution and value conversion.
 //!
-//! Pure functions. Rules: docs/format/values.md#merge-operands and
-//! docs/format/values.md#wide-columns.
+//! Pure functions, except that merges are counted and timed. Rules:
+//! docs/format/values.md#merge-operands and docs/format/values.md#wide-columns.
 
 use pumice_base::coding::Decoder;
 use pumice_base::extension::MergeOperator;
 use pumice_base::{Error, Result, SubCode, ValueType};
+use pumice_env::perf::{self, PerfMetric};
+use pumice_port::time::now_nanos;
+
+use crate::stats::{HistogramKind, Ticker};
+use crate::version::family::CfData;
 
 /// The value of `key` from `base` and `operands`, oldest first.
 ///
@@ -21,10 +26,33 @@ pub(crate) fn full_merge(
         return Err(Error::invalid_argument("merge_operator is not properly initialized."));
     };
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    let _time = perf::time(PerfMetric::MergeOperatorTimeNanos);
     operator.full_merge(key, base, &operands).ok_or_else(|| {
         Error::corruption(format!("Error: Could not perform merge by {}", operator.name()))
             .with_subcode(SubCode::MergeOperatorFailed)
     })
+}
+
+/// [`full_merge`] by the operator of `cf`, for a read: counted.
+pub(crate) fn merge_for_read(
+    cf: &CfData,
+    key: &[u8],
+    base: Option<&[u8]>,
+    operands: &[Vec<u8>],
+) -> Result<Vec<u8>> {
+    let operator = cf.merge_operator();
+    let merge = || full_merge(operator.as_deref(), key, base, operands);
+    let tables = cf.tables();
+    let Some(statistics) = tables.statistics() else { return merge() };
+    let start = now_nanos();
+    let merged = merge();
+    let nanos = now_nanos().saturating_sub(start);
+    statistics.tally(|tally| {
+        tally.tick(Ticker::MergeOperationTotalTime, nanos);
+        tally.tick(Ticker::NumberMergeFailures, u64::from(merged.is_err()));
+        tally.measure(HistogramKind::ReadNumMergeOperands, operands.len() as u64);
+    });
+    merged
 }
 
 /// The user's value in a stored value of type `tag`.

@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use pumice_base::dbformat::user_key;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
+use pumice_env::perf::{self, PerfMetric};
 
 struct Source<I> {
     iter: I,
@@ -173,9 +174,16 @@ impl<I: InternalIterator> MergingIterator<I> {
 
     fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut I)) {
         self.status = Ok(());
+        let time = perf::time(PerfMetric::SeekChildSeekTime);
         for source in &mut self.sources {
             seek(&mut source.iter);
         }
+        perf::count(PerfMetric::SeekChildSeekCount, self.sources.len() as u64);
+        drop(time);
+        let _time = perf::time(match direction {
+            Direction::Forward => PerfMetric::SeekMinHeapTime,
+            Direction::Backward => PerfMetric::SeekMaxHeapTime,
+        });
         self.rebuild(direction);
     }
 

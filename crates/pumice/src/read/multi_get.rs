@@ -20,12 +20,14 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber};
+use pumice_env::perf::Loan;
+use pumice_env::{IoActivity, activity};
 use pumice_port::fiber;
 use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
 use crate::budget;
-use crate::read::get::{self, Attempt};
+use crate::read::get::{self, Attempt, Hits};
 use crate::read::pinned::PinnedSlice;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -80,14 +82,30 @@ struct Open {
 
 /// See the module head.
 pub(crate) struct MultiGet<'a> {
-    pub families: Vec<Family<'a>>,
+    families: Vec<Family<'a>>,
     /// Index of the family, user key.
-    pub keys: Vec<(usize, &'a [u8])>,
-    pub options: TableReadOptions,
-    pub sequence: SequenceNumber,
+    keys: Vec<(usize, &'a [u8])>,
+    options: TableReadOptions,
+    sequence: SequenceNumber,
+    hits: Cell<Hits>,
 }
 
-impl MultiGet<'_> {
+impl<'a> MultiGet<'a> {
+    /// A search for `keys`, each with the number of its family, at `sequence`.
+    pub fn new(
+        families: Vec<Family<'a>>,
+        keys: Vec<(usize, &'a [u8])>,
+        options: TableReadOptions,
+        sequence: SequenceNumber,
+    ) -> Self {
+        MultiGet { families, keys, options, sequence, hits: Cell::default() }
+    }
+
+    /// Where the answers came from.
+    pub fn hits(&self) -> Hits {
+        self.hits.get()
+    }
+
     /// The answers in the order of the keys.
     pub fn run(&self) -> Vec<Answer> {
         let count = self.keys.len();
@@ -131,13 +149,21 @@ impl MultiGet<'_> {
     fn get(&self, at: usize) -> Answer {
         let (family, key) = self.keys[at];
         let Family { cf, tables, view } = &self.families[family];
-        get::get(cf, tables, view, &self.options, self.sequence, key)
+        let at = (self.sequence, key);
+        let mut hits = self.hits.get();
+        let answer = get::get_observed(cf, tables, view, &self.options, at, &mut hits);
+        self.hits.set(hits);
+        answer
     }
 
     fn attempt(&self, at: usize, quick: &TableReadOptions) -> Attempt {
         let (family, key) = self.keys[at];
         let Family { cf, tables, view } = &self.families[family];
-        get::attempt(cf, tables, view, quick, self.sequence, key)
+        let at = (self.sequence, key);
+        let mut hits = self.hits.get();
+        let attempt = get::attempt(cf, tables, view, quick, at, &mut hits);
+        self.hits.set(hits);
+        attempt
     }
 
     /// Loads what the keys in `open` need, round by round, until all have an answer.
@@ -187,16 +213,25 @@ impl MultiGet<'_> {
     /// Loads the blocks together. Errors are met again, and told, by the keys that need them.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
         let load = |need: &Need| {
-            if let Ok(block) = need.table.load(need.block, &self.options) {
+            let load = || need.table.load(need.block, &self.options);
+            if let Ok(block) = activity::during(IoActivity::MultiGet, load) {
                 missed.keep(&need.table, need.block.0.offset, block);
             }
         };
         // A fiber's children have as much stack as it has.
+        let loan = Loan::new();
+        let load = |need: &Need| match &loan {
+            Some(loan) => loan.run(|| load(need)),
+            None => load(need),
+        };
         let apart =
             |need: &&Need| fiber::is_fiber() || need.table.loads_on_little_stack(need.block.1);
         let (apart, here): (Vec<_>, Vec<_>) = needs.iter().partition(apart);
         together(apart.len(), |at| load(apart[at]));
         here.into_iter().for_each(load);
+        if let Some(loan) = loan {
+            loan.end();
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Thread safety: one owner at a time (`Send`).
 
 use pumice_base::{InternalIterator, Result};
+use pumice_env::perf::{self, PerfMetric};
 use pumice_memtable::MemTableIter;
 use pumice_table::{Extractor, TableIter};
 
@@ -41,6 +42,11 @@ impl Source {
         }
     }
 
+    /// Whether it is a memtable.
+    pub fn is_memtable(&self) -> bool {
+        matches!(self, Source::Mem(_))
+    }
+
     /// The value is returned to a user. Requires `valid`.
     pub fn note_use(&self) {
         match self {
@@ -60,6 +66,13 @@ impl MergingIterator<Source> {
     }
 }
 
+/// Lets a memtable be sought in, counted.
+fn seek_memtable(mem: &mut MemTableIter, seek: impl FnOnce(&mut MemTableIter)) {
+    let _time = perf::time(PerfMetric::SeekOnMemtableTime);
+    perf::count(PerfMetric::SeekOnMemtableCount, 1);
+    seek(mem);
+}
+
 impl InternalIterator for Source {
     #[inline]
     fn valid(&self) -> bool {
@@ -72,10 +85,18 @@ impl InternalIterator for Source {
         each!(self, i => i.seek_to_last())
     }
     fn seek(&mut self, target: &[u8]) {
-        each!(self, i => i.seek(target))
+        match self {
+            Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek(target)),
+            Source::Table(table) => table.seek(target),
+            Source::Level(level) => level.seek(target),
+        }
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
-        each!(self, i => i.seek_for_prev(target))
+        match self {
+            Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek_for_prev(target)),
+            Source::Table(table) => table.seek_for_prev(target),
+            Source::Level(level) => level.seek_for_prev(target),
+        }
     }
     #[inline]
     fn next(&mut self) {

@@ -291,6 +291,16 @@ impl Statistics {
         }
     }
 
+    /// Counts several things at once: cheaper than one by one.
+    #[inline]
+    pub fn tally(&self, count: impl Fn(&Tally<'_>)) {
+        let level = self.level();
+        if level >= StatsLevel::ExceptHistogramOrTimers {
+            let histograms = level >= StatsLevel::ExceptTimers;
+            self.with_shard(|shard| count(&Tally { shard, histograms }));
+        }
+    }
+
     /// Adds the values of a histogram that was kept elsewhere.
     pub fn measure_all(&self, kind: HistogramKind, values: &Histogram) {
         if values.count() > 0 && self.at_least(StatsLevel::ExceptTimers) {
@@ -367,6 +377,28 @@ impl Statistics {
     }
 }
 
+/// The shard of a task that counts several things. What it counts with must not count otherwise.
+pub struct Tally<'a> {
+    shard: &'a Shard,
+    histograms: bool,
+}
+
+impl Tally<'_> {
+    /// Adds `count` to a ticker.
+    #[inline]
+    pub fn tick(&self, ticker: Ticker, count: u64) {
+        bump(&self.shard.tickers[ticker as usize], count);
+    }
+
+    /// Adds a value to a histogram.
+    #[inline]
+    pub fn measure(&self, kind: HistogramKind, value: u64) {
+        if self.histograms {
+            self.shard.histograms[kind as usize].add(value);
+        }
+    }
+}
+
 /// The lines that `db_bench --statistics` prints.
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -435,12 +467,18 @@ pub struct Timer {
 }
 
 impl Timer {
+    /// Microseconds since the start; None of a clock that does not run.
+    #[inline]
+    pub fn micros(self) -> Option<u64> {
+        let start = self.start_nanos?;
+        Some(pumice_port::time::now_nanos().saturating_sub(start) / 1000)
+    }
+
     /// Adds the microseconds since the start to a histogram.
     #[inline]
     pub fn stop(self, statistics: &Option<Arc<Statistics>>, kind: HistogramKind) {
-        if let Some(start) = self.start_nanos {
-            let nanos = pumice_port::time::now_nanos().saturating_sub(start);
-            statistics.record(kind, nanos / 1000);
+        if let Some(micros) = self.micros() {
+            statistics.record(kind, micros);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pumice_env::{IoActivity, activity};
 use pumice_table::{BlockKind, TableStats};
 
 use super::names::{HistogramKind, Ticker};
@@ -103,6 +104,18 @@ impl TableStats for TableTickers {
 
     fn read_amp_useful(&self, bytes: u64) {
         self.record_tick(Ticker::ReadAmpEstimateUsefulBytes, bytes);
+    }
+
+    fn wants_times(&self) -> bool {
+        self.statistics.wants_timers()
+    }
+
+    fn block_fetched(&self, nanos: u64) {
+        let kind = match activity::current() {
+            IoActivity::Compaction => HistogramKind::ReadBlockCompactionMicros,
+            _ => HistogramKind::ReadBlockGetMicros,
+        };
+        self.statistics.measure(kind, nanos / 1000);
     }
 
     fn wants_codec_times(&self) -> bool {

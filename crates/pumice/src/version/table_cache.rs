@@ -20,7 +20,8 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{
-    FileSystem, RandomAccessFile, RateLimiter, RateLimiterEvents, ReadFileOptions, filename,
+    FileSystem, FileTimes, ObservedFile, RandomAccessFile, RateLimiter, RateLimiterEvents,
+    ReadFileOptions, filename,
 };
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::unlowered;
@@ -79,6 +80,7 @@ pub(crate) struct OpenTables {
     files: ReadFileOptions,
     rate_limiter: Option<Arc<RateLimiter>>,
     rate_events: Option<Arc<dyn RateLimiterEvents>>,
+    file_times: Option<Arc<dyn FileTimes>>,
     max_open_files: AtomicI32,
     recent: Mutex<Recent>,
 }
@@ -131,6 +133,7 @@ impl OpenTables {
             files: ReadFileOptions { direct: options.use_direct_reads },
             rate_limiter: options.rate_limiter.clone(),
             rate_events: options.rate_events(),
+            file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
             recent: Mutex::foreground(Recent::default()),
         }
@@ -258,6 +261,11 @@ impl TableCache {
             flushed_bytes_max: (family.write_buffer_size as u64 / 2).saturating_mul(3),
             last_level: (family.num_levels as usize).saturating_sub(1),
         }
+    }
+
+    /// The counters of the database, if they are wanted.
+    pub(crate) fn statistics(&self) -> &Option<Arc<Statistics>> {
+        &self.open.statistics
     }
 
     /// The prefix extractor of the column family.
@@ -400,7 +408,7 @@ impl TableCache {
         }
         let known_id = file.unique_id != [0, 0] && self.open.verify_unique_id;
         let limited = LimitedFile::wrap(
-            Arc::clone(&handle) as _,
+            ObservedFile::wrap(Arc::clone(&handle) as _, self.open.file_times.clone()),
             self.open.rate_limiter.as_ref(),
             self.open.rate_events.as_ref(),
         );

@@ -31,7 +31,7 @@ impl Table {
             if index.begins_above(at, &self.comparator, user_key(target)) {
                 return Ok(Visit::Done);
             }
-            let visit = self.visit_at(index.handle(at), options, target, f)?;
+            let visit = self.visit_at::<true, F>(index.handle(at), options, target, f)?;
             if let Visit::Done = visit {
                 return Ok(Visit::Done);
             }

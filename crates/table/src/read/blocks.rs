@@ -147,12 +147,12 @@ impl Table {
     /// A data block for one lookup: one that was missed and is not worth a place in a full cache is
     /// read and not kept.
     #[inline]
-    pub(crate) fn data_block_for_one(
+    pub(crate) fn data_block_for_one<const OBSERVED: bool>(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        match self.cached(handle, BlockKind::Data)? {
+        match self.cached_told::<OBSERVED>(handle, BlockKind::Data)? {
             Some(block) => Ok(block),
             None => self.read_data_for_one(handle, options),
         }
@@ -225,21 +225,29 @@ impl Table {
         handle: BlockHandle,
         kind: BlockKind,
     ) -> Result<Option<PinnedBlock>> {
+        self.cached_told::<true>(handle, kind)
+    }
+
+    /// As [`Table::cached`]; a hit is told of only if the lookup is `OBSERVED`.
+    #[inline]
+    fn cached_told<const OBSERVED: bool>(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<Option<PinnedBlock>> {
         let Some(cache) = &self.cache else { return Ok(None) };
         match cache.lookup_owned(&self.cache_key(handle)) {
             Some(hit) => {
                 if hit.kind() != kind {
                     return Err(self.foreign_block());
                 }
-                if let Some(stats) = &self.file.stats {
-                    stats.cache_hit(kind, hit.charge());
+                if OBSERVED {
+                    self.note_cache_hit(kind, hit.charge());
                 }
                 Ok(Some(PinnedBlock::Cached(hit)))
             }
             None => {
-                if let Some(stats) = &self.file.stats {
-                    stats.cache_miss(kind);
-                }
+                self.note_cache_miss(kind);
                 Ok(None)
             }
         }
@@ -306,17 +314,27 @@ impl Table {
             }
             return Err(Error::incomplete("no blocking io"));
         }
+        let block = self.timed_fetch(|| self.fetch(handle, kind, options))?;
+        self.admit(block, handle, keep)
+    }
+
+    /// Reads and decodes a block.
+    fn fetch(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        options: &TableReadOptions,
+    ) -> Result<CachedBlock> {
         let verify = options.verify_checksums;
-        let block = if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
+        if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
             let contents = at_pace(options, || self.file.read_in_passing(handle, kind, verify))?;
             let block = self.decode_index(&contents, handle, kind)?;
             TableFile::recycle(contents);
-            block
+            Ok(block)
         } else {
             let contents = at_pace(options, || self.file.read(handle, kind, verify))?;
-            self.decode(contents, handle, kind)?
-        };
-        self.admit(block, handle, keep)
+            self.decode(contents, handle, kind)
+        }
     }
 
     /// Puts a block that was read into the cache, if there is one and `fill` is set.

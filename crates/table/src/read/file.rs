@@ -9,6 +9,7 @@
 use pumice_base::narrow::to_usize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
 use pumice_base::coding::get_fixed32;
@@ -16,6 +17,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Decompressor, Dictionary, SnappyPrefix};
 use pumice_env::RandomAccessFile;
+use pumice_env::perf::{self, PerfMetric};
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::stats::TableStats;
@@ -74,6 +76,8 @@ pub(crate) struct TableFile {
     pub max_block_bytes: usize,
     pub dictionary: Option<Dictionary>,
     pub stats: Option<Arc<dyn TableStats>>,
+    /// The level where it was last seen by a read that somebody counts (see `Table::seen_at`).
+    pub level: AtomicUsize,
 }
 
 /// How a search of a block in passing ended.
@@ -229,20 +233,17 @@ impl TableFile {
         verify: bool,
         stored: &mut [u8],
     ) -> Result<()> {
-        let got = self.file.read_at(handle.offset, stored)?;
+        let got = {
+            let _time = perf::time(PerfMetric::BlockReadTime);
+            let _cpu = perf::time(PerfMetric::BlockReadCpuTime);
+            self.file.read_at(handle.offset, stored)?
+        };
         if got != stored.len() {
             let what = format!("truncated block read: {got} of {} bytes", stored.len());
             return Err(self.bad_block(handle, kind, &what));
         }
         self.count_read(kind, got);
         self.check(handle, kind, verify, stored)
-    }
-
-    /// Tells the statistics about bytes read.
-    pub fn count_read(&self, kind: BlockKind, bytes: usize) {
-        if let Some(stats) = &self.stats {
-            stats.block_read(kind, bytes);
-        }
     }
 
     /// Verifies a stored block, trailer included, and returns its contents.
@@ -287,8 +288,10 @@ impl TableFile {
             [] => None,
         };
         let (last, found) = found.ok_or_else(|| self.bad_block(handle, kind, "short block"))?;
+        let time = perf::time(PerfMetric::BlockChecksumTime);
         let expected = block_checksum(self.checksum, payload, last)
             .wrapping_add(context_checksum(self.base_context, place(handle.offset)));
+        drop(time);
         if let Some(stats) = &self.stats {
             stats.checksum_verified(expected == found);
         }
@@ -330,6 +333,8 @@ impl TableFile {
         let applies = kind == BlockKind::Data || planted::is(Bug::DictionaryForIndex);
         let dictionary = if applies { self.dictionary.as_ref() } else { None };
         let start = self.start_of_codec();
+        let _time = perf::time(PerfMetric::BlockDecompressTime);
+        perf::count(PerfMetric::BlockDecompressCount, 1);
         DECOMPRESSOR
             .with(|cell| {
                 cell.borrow_mut().decompress_with(

@@ -436,7 +436,10 @@ impl TableIter {
         }
         self.block = Some(match self.table.cached(handle, BlockKind::Data)? {
             Some(block) => block,
-            None => self.read(handle)?,
+            None => {
+                let table = Arc::clone(&self.table);
+                table.timed_fetch(|| self.read(handle))?
+            }
         });
         Ok(true)
     }

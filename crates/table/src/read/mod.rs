@@ -4,7 +4,7 @@
 //! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `uncache` takes away what
 //! is cached. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
 //! `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds), `read_amp`
-//! (what of it is used).
+//! (what of it is used), `observe` (what statistics and perf contexts are told).
 //!
 //! Thread safety: see each module. Nothing here writes.
 
@@ -17,6 +17,7 @@ pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;
+mod observe;
 pub(crate) mod open;
 pub(crate) mod partitioned;
 pub(crate) mod read_amp;

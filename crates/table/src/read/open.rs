@@ -5,6 +5,7 @@
 
 use pumice_base::narrow::to_usize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use pumice_base::coding::Decoder;
 use pumice_base::dbformat::{ValueType, parse_internal_key};
@@ -128,6 +129,7 @@ impl Opener {
             max_block_bytes: context.options.max_block_bytes,
             dictionary: None,
             stats: context.stats.clone(),
+            level: AtomicUsize::new(usize::try_from(context.level).unwrap_or(0)),
         };
         let tail = Tail::new(start, bytes);
         let contents = read(&file, &tail, footer.metaindex, BlockKind::MetaIndex)?;

@@ -31,7 +31,7 @@ impl Table {
                 Some(partition) => {
                     let index = self.index_of(&partition)?;
                     let first = index.seek(&self.comparator, target);
-                    self.get_in(index, first, options, target, f)?
+                    self.get_in::<true, F>(index, first, options, target, f)?
                 }
                 None => self.get_in_passing(top.handle(at), options, target, f)?,
             };
@@ -58,7 +58,7 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         match self.search_in_passing(place, options, target)? {
-            Searched::Found(handle) => self.visit_at(handle, options, target, f),
+            Searched::Found(handle) => self.visit_at::<true, F>(handle, options, target, f),
             Searched::Contents(contents) => {
                 let visit = self.get_in_raw((&contents, place), options, target, f);
                 TableFile::recycle(contents);
@@ -86,7 +86,7 @@ impl Table {
             if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
                 return Ok(Visit::Done);
             }
-            let visit = self.visit_at(handle, options, target, f)?;
+            let visit = self.visit_at::<true, F>(handle, options, target, f)?;
             if let Visit::Done = visit {
                 return Ok(Visit::Done);
             }

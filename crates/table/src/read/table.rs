@@ -3,7 +3,8 @@
 //! A lookup asks the filter, searches the flat index, takes one data block from the cache and
 //! walks it without assembling keys; on a cache hit nothing is allocated.
 //!
-//! Thread safety: immutable after `open`, shared by any number of readers. Invariants: (1) the
+//! Thread safety: immutable after `open` (but for the level that `observe` counts for), shared by
+//! any number of readers. Invariants: (1) the
 //! index and the filter are decoded before they are reachable; (2) every block of this file in the
 //! cache has the key `cache_base` with its offset xored in, which no other table uses.
 //!
@@ -145,16 +146,17 @@ impl Table {
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         let hash = if self.filter.is_some() { hash64(user_key(target)) } else { 0 };
-        self.get_hashed(options, target, hash, f)
+        self.get_hashed::<true, F>(options, target, hash, f)
     }
 
     /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
-    /// `target`.
+    /// `target`. Unless the lookup is `OBSERVED`, neither statistics nor perf contexts are told of
+    /// filters and cached blocks, and nothing is paid for that.
     ///
     /// # Errors
     /// As [`Table::get`].
     #[inline]
-    pub fn get_hashed<F>(
+    pub fn get_hashed<const OBSERVED: bool, F>(
         &self,
         options: &TableReadOptions,
         target: &[u8],
@@ -164,15 +166,15 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let verdict = self.ask_filter(options, target, hash)?;
+        let verdict = self.ask_filter::<OBSERVED>(options, target, hash)?;
         if verdict == Verdict::Absent {
             return Ok(());
         }
-        self.get_unfiltered(verdict, options, target, f)
+        self.get_unfiltered::<OBSERVED, F>(verdict, options, target, f)
     }
 
     /// [`Table::get`] once the filter has let the key through.
-    fn get_unfiltered<F>(
+    fn get_unfiltered<const OBSERVED: bool, F>(
         &self,
         verdict: Verdict,
         options: &TableReadOptions,
@@ -192,25 +194,18 @@ impl Table {
         if self.index_partitioned {
             self.get_partitioned(top, options, target, &mut note)?;
         } else {
-            self.get_in(top, top.seek(&self.comparator, target), options, target, &mut note)?;
+            let at = top.seek(&self.comparator, target);
+            self.get_in::<OBSERVED, _>(top, at, options, target, &mut note)?;
         }
-        if found
-            && verdict == Verdict::MayExist
-            && let Some(stats) = &self.file.stats
-        {
-            let whole_keys = self.filter.as_ref().is_some_and(|filter| filter.whole_keys);
-            if whole_keys {
-                stats.filter_true_positive();
-            } else {
-                stats.prefix_filter_true_positive();
-            }
+        if OBSERVED && found && verdict == Verdict::MayExist {
+            self.note_true_positive();
         }
         Ok(())
     }
 
     /// Visits blocks of `index` from number `at` on.
     #[inline]
-    pub(super) fn get_in<F>(
+    pub(super) fn get_in<const OBSERVED: bool, F>(
         &self,
         index: &IndexBlock,
         at: usize,
@@ -227,7 +222,7 @@ impl Table {
         if index.begins_above(at, &self.comparator, user_key(target)) {
             return Ok(Visit::Done);
         }
-        match self.visit_at(index.handle(at), options, target, f)? {
+        match self.visit_at::<OBSERVED, F>(index.handle(at), options, target, f)? {
             Visit::Done => Ok(Visit::Done),
             visit => self.get_behind((index, at), visit, options, target, f),
         }
@@ -235,7 +230,7 @@ impl Table {
 
     /// Visits one data block.
     #[inline]
-    pub(super) fn visit_at<F>(
+    pub(super) fn visit_at<const OBSERVED: bool, F>(
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
@@ -245,7 +240,7 @@ impl Table {
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let block = self.data_block_for_one(handle, options)?;
+        let block = self.data_block_for_one::<OBSERVED>(handle, options)?;
         match self.visit(&block, handle, target, f)? {
             // With user keys as separators the versions of a key never span two blocks.
             visit if !self.index_encoding.user_keys => Ok(visit),
@@ -362,11 +357,16 @@ impl Table {
     /// As [`Table::get`], for filter blocks.
     pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
         let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
-        Ok(self.ask_filter(options, &target, hash64(key))? != Verdict::Absent)
+        Ok(self.ask_filter::<true>(options, &target, hash64(key))? != Verdict::Absent)
     }
 
     #[inline]
-    fn ask_filter(&self, options: &TableReadOptions, target: &[u8], hash: u64) -> Result<Verdict> {
+    fn ask_filter<const OBSERVED: bool>(
+        &self,
+        options: &TableReadOptions,
+        target: &[u8],
+        hash: u64,
+    ) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
         let user = user_key(target);
         let probe = if filter.whole_keys || planted::is(Bug::PrefixesAskedForKeys) {
@@ -378,12 +378,8 @@ impl Table {
             }
         };
         let may_match = self.filter_may_match(filter, options, target, probe)?;
-        if let Some(stats) = &self.file.stats {
-            match (filter.whole_keys, may_match) {
-                (true, true) => stats.filter_positive(),
-                (true, false) => stats.filter_useful(),
-                (false, _) => stats.prefix_filter_checked(!may_match),
-            }
+        if OBSERVED {
+            self.note_filter(filter.whole_keys, may_match);
         }
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
@@ -468,9 +464,7 @@ impl Table {
         }
         let probe = (prefix, hash64(prefix));
         let may_match = self.filter_may_match(filter, options, target, probe).unwrap_or(true);
-        if let Some(stats) = &self.file.stats {
-            stats.seek_filtered(!may_match);
-        }
+        self.note_seek_filter(may_match);
         may_match
     }
 }

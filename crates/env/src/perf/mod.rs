@@ -1,0 +1,463 @@
+//! Perf context and IO stats context: what a task's own calls did, where and how long.
+//!
+//! Each task, thread or fiber, has a level and counters; a call adds to those of the task that
+//! made it, jobs in the background to nobody's that a program can see. Names, levels and the text
+//! of the report are RocksDB's. Tasks begin with [`PerfLevel::Disable`]; RocksDB's threads begin
+//! with counts, see docs/decisions/0030.
+//!
+//! Cost: as long as no task of the process has a level above `Disable`, a place that counts looks
+//! at one variable ([`is_any`]), and the hot path of a point read at none. Above, each count is a
+//! look at the task's variables.
+//!
+//! Invariants: (1) `WATCHERS` is the number of tasks whose level is above `Disable`; (2) a
+//! `Loan` puts the borrower's own level and counters back.
+//!
+//! Thread safety: every function concerns the calling task. It suspends nowhere.
+
+mod metrics;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use metrics::Kind;
+pub use metrics::{IoMetric, LevelMetric, PerfMetric};
+use pumice_port::fiber::{CpuWatch, watch_cpu};
+use pumice_port::time::{now_nanos, task_cpu_nanos};
+pub use report::{IoStatsContext, PerfContext};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// How much a task collects; each level adds to the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PerfLevel {
+    /// RocksDB's `kUninitialized`; as `Disable`.
+    Uninitialized = 0,
+    /// Nothing.
+    #[default]
+    Disable = 1,
+    /// Counts and bytes.
+    EnableCount = 2,
+    /// Also how long writes waited for the engine.
+    EnableWait = 3,
+    /// Also other times, without those below.
+    EnableTimeExceptForMutex = 4,
+    /// Also times of the processor.
+    EnableTimeAndCpuTimeExceptForMutex = 5,
+    /// Also how long mutexes were waited for.
+    EnableTime = 6,
+}
+
+impl PerfLevel {
+    /// The level with RocksDB's number, 0 to 6.
+    pub fn from_number(number: u8) -> Option<Self> {
+        use PerfLevel::*;
+        let levels = [
+            Uninitialized,
+            Disable,
+            EnableCount,
+            EnableWait,
+            EnableTimeExceptForMutex,
+            EnableTimeAndCpuTimeExceptForMutex,
+            EnableTime,
+        ];
+        levels.get(usize::from(number)).copied()
+    }
+}
+
+/// Levels of tables that are told apart; deeper ones count with the last.
+pub const TABLE_LEVELS: usize = 16;
+
+/// Tasks whose level is above `Disable`.
+static WATCHERS: AtomicUsize = AtomicUsize::new(0);
+
+/// The numbers of a task.
+#[derive(Clone, Copy)]
+struct Counts {
+    perf: [u64; PerfMetric::COUNT],
+    by_level: [[u64; LevelMetric::COUNT]; TABLE_LEVELS],
+    /// Levels that counted something.
+    levels_used: usize,
+    io: [u64; IoMetric::COUNT],
+}
+
+impl Counts {
+    const ZERO: Counts = Counts {
+        perf: [0; PerfMetric::COUNT],
+        by_level: [[0; LevelMetric::COUNT]; TABLE_LEVELS],
+        levels_used: 0,
+        io: [0; IoMetric::COUNT],
+    };
+}
+
+/// The variables of a task.
+struct Own {
+    level: Cell<PerfLevel>,
+    tells_levels_apart: Cell<bool>,
+    perf: [Cell<u64>; PerfMetric::COUNT],
+    by_level: [[Cell<u64>; LevelMetric::COUNT]; TABLE_LEVELS],
+    levels_used: Cell<usize>,
+    io: [Cell<u64>; IoMetric::COUNT],
+}
+
+impl Own {
+    const fn new() -> Self {
+        Own {
+            level: Cell::new(PerfLevel::Disable),
+            tells_levels_apart: Cell::new(false),
+            perf: [const { Cell::new(0) }; PerfMetric::COUNT],
+            by_level: [const { [const { Cell::new(0) }; LevelMetric::COUNT] }; TABLE_LEVELS],
+            levels_used: Cell::new(0),
+            io: [const { Cell::new(0) }; IoMetric::COUNT],
+        }
+    }
+
+    fn collects(&self, kind: Kind) -> bool {
+        self.level.get() >= kind.needs()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            perf: std::array::from_fn(|at| self.perf[at].get()),
+            by_level: std::array::from_fn(|level| {
+                std::array::from_fn(|at| self.by_level[level][at].get())
+            }),
+            levels_used: self.levels_used.get(),
+            io: std::array::from_fn(|at| self.io[at].get()),
+        }
+    }
+
+    fn set_counts(&self, counts: &Counts) {
+        let set = |cells: &[Cell<u64>], values: &[u64]| {
+            cells.iter().zip(values).for_each(|(cell, value)| cell.set(*value));
+        };
+        set(&self.perf, &counts.perf);
+        for (cells, values) in self.by_level.iter().zip(&counts.by_level) {
+            set(cells, values);
+        }
+        self.levels_used.set(counts.levels_used);
+        set(&self.io, &counts.io);
+    }
+
+    fn add_counts(&self, counts: &Counts) {
+        let add = |cells: &[Cell<u64>], values: &[u64]| {
+            cells.iter().zip(values).for_each(|(cell, value)| cell.set(cell.get() + *value));
+        };
+        add(&self.perf, &counts.perf);
+        for (cells, values) in self.by_level.iter().zip(&counts.by_level) {
+            add(cells, values);
+        }
+        self.levels_used.set(self.levels_used.get().max(counts.levels_used));
+        add(&self.io, &counts.io);
+    }
+}
+
+/// A task that is counted in `WATCHERS` until it ends.
+struct Watcher {
+    watches: Cell<bool>,
+    cpu: Cell<Option<CpuWatch>>,
+}
+
+impl Watcher {
+    const fn new() -> Self {
+        Watcher { watches: Cell::new(false), cpu: Cell::new(None) }
+    }
+
+    fn set(&self, level: PerfLevel) {
+        let watches = level > PerfLevel::Disable;
+        if watches && !self.watches.get() {
+            WATCHERS.fetch_add(1, Relaxed);
+        } else if !watches && self.watches.get() {
+            WATCHERS.fetch_sub(1, Relaxed);
+        }
+        self.watches.set(watches);
+        self.cpu.set((level >= Kind::CpuTime.needs()).then(watch_cpu));
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.set(PerfLevel::Disable);
+    }
+}
+
+pumice_port::task_local! {
+    /// Nothing in it needs to be dropped, so that it can be used as long as its task runs code.
+    static OWN: Own = const { Own::new() };
+    static WATCHER: Watcher = const { Watcher::new() };
+}
+
+/// Whether some task of the process collects anything.
+#[inline]
+pub fn is_any() -> bool {
+    WATCHERS.load(Relaxed) != 0
+}
+
+/// How much the calling task collects.
+pub fn level() -> PerfLevel {
+    OWN.with(|own| own.level.get())
+}
+
+/// Changes how much the calling task collects from now on; what it has counted stays.
+///
+/// # Panics
+/// On a thread that is ending.
+pub fn set_level(level: PerfLevel) {
+    WATCHER.with(|watcher| watcher.set(level));
+    OWN.with(|own| own.level.set(level));
+}
+
+/// Whether the calling task collects counts for each level of tables apart
+/// (`EnablePerLevelPerfContext`, `DisablePerLevelPerfContext`).
+pub fn tell_levels_apart(apart: bool) {
+    OWN.with(|own| own.tells_levels_apart.set(apart));
+}
+
+/// Forgets the counts by level, and collects none any more (`ClearPerLevelPerfContext`).
+pub fn clear_levels() {
+    OWN.with(|own| {
+        own.by_level.iter().flatten().for_each(|cell| cell.set(0));
+        own.levels_used.set(0);
+        own.tells_levels_apart.set(false);
+    });
+}
+
+/// The numbers of the calling task as they are now.
+pub fn context() -> PerfContext {
+    OWN.with(|own| PerfContext::new(own.counts(), own.tells_levels_apart.get()))
+}
+
+/// Starts every number of the perf context of the calling task again at 0.
+pub fn reset() {
+    OWN.with(|own| own.set_counts(&Counts { io: own.counts().io, ..Counts::ZERO }));
+}
+
+/// The numbers of the calling task's files as they are now.
+pub fn io_context() -> IoStatsContext {
+    OWN.with(|own| IoStatsContext::new(own.counts().io))
+}
+
+/// Starts every number of the IO stats context of the calling task again at 0.
+pub fn reset_io() {
+    OWN.with(|own| own.io.iter().for_each(|cell| cell.set(0)));
+}
+
+/// Adds `by` to a count of the calling task, if it collects them.
+#[inline]
+pub fn count(metric: PerfMetric, by: u64) {
+    if is_any() {
+        add(metric, by);
+    }
+}
+
+#[inline(never)]
+fn add(metric: PerfMetric, by: u64) {
+    OWN.with(|own| {
+        if own.collects(metric.kind()) {
+            let cell = &own.perf[metric as usize];
+            cell.set(cell.get() + by);
+        }
+    });
+}
+
+/// Adds `by` to a count of the calling task for tables of `level`, if it collects such.
+#[inline]
+pub fn count_at_level(metric: LevelMetric, level: usize, by: u64) {
+    if is_any() {
+        add_at_level(metric, level, by);
+    }
+}
+
+#[inline(never)]
+fn add_at_level(metric: LevelMetric, level: usize, by: u64) {
+    OWN.with(|own| {
+        if own.tells_levels_apart.get() && own.collects(Kind::Count) {
+            let level = level.min(TABLE_LEVELS - 1);
+            let cell = &own.by_level[level][metric as usize];
+            cell.set(cell.get() + by);
+            own.levels_used.set(own.levels_used.get().max(level + 1));
+        }
+    });
+}
+
+/// A running clock that adds to `metric` of tables of one level when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct LevelTimer {
+    metric: LevelMetric,
+    level: usize,
+    start_nanos: Option<u64>,
+}
+
+/// Starts a clock, which runs only if the calling task measures times and tells levels apart.
+#[inline]
+pub fn time_at_level(metric: LevelMetric, level: usize) -> LevelTimer {
+    let wanted =
+        is_any() && OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::Time));
+    LevelTimer { metric, level, start_nanos: wanted.then(now_nanos) }
+}
+
+impl Drop for LevelTimer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(start) = self.start_nanos {
+            add_at_level(self.metric, self.level, now_nanos().saturating_sub(start));
+        }
+    }
+}
+
+/// Adds `by` to a number of the calling task's files, if it collects counts.
+#[inline]
+pub fn count_io(metric: IoMetric, by: u64) {
+    if is_any() {
+        OWN.with(|own| {
+            if own.collects(Kind::Count) {
+                let cell = &own.io[metric as usize];
+                cell.set(cell.get() + by);
+            }
+        });
+    }
+}
+
+/// Whether the calling task measures how long what `metric` names takes.
+#[inline]
+pub fn measures(metric: PerfMetric) -> bool {
+    is_any() && OWN.with(|own| own.collects(metric.kind()))
+}
+
+/// A running clock that adds to `metric` when it is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct PerfTimer {
+    metric: PerfMetric,
+    start_nanos: Option<u64>,
+}
+
+fn clock(metric: PerfMetric) -> u64 {
+    if metric.kind() == Kind::CpuTime { task_cpu_nanos() } else { now_nanos() }
+}
+
+/// Starts a clock, which runs only if the calling task collects `metric`.
+#[inline]
+pub fn time(metric: PerfMetric) -> PerfTimer {
+    PerfTimer { metric, start_nanos: measures(metric).then(|| clock(metric)) }
+}
+
+/// Starts a clock for phases of a write, which runs if the calling task collects any times.
+#[inline]
+pub fn phases(first: PerfMetric) -> PerfTimer {
+    let wanted = is_any() && OWN.with(|own| own.collects(Kind::WaitTime));
+    PerfTimer { metric: first, start_nanos: wanted.then(now_nanos) }
+}
+
+impl PerfTimer {
+    /// Adds what passed until now, and counts for `metric` from here on. Both are of one clock.
+    #[inline]
+    pub fn turn_to(&mut self, metric: PerfMetric) {
+        if self.start_nanos.is_some() {
+            self.lap();
+            self.metric = metric;
+        }
+    }
+
+    /// Adds what passed until now, and goes on from here.
+    fn lap(&mut self) {
+        if let Some(start) = self.start_nanos {
+            let now = clock(self.metric);
+            add(self.metric, now.saturating_sub(start));
+            self.start_nanos = Some(now);
+        }
+    }
+}
+
+impl Drop for PerfTimer {
+    #[inline]
+    fn drop(&mut self) {
+        self.lap();
+    }
+}
+
+/// A running clock of the IO stats context.
+#[derive(Debug)]
+#[must_use]
+pub struct IoTimer {
+    metric: IoMetric,
+    start_nanos: Option<u64>,
+}
+
+/// Starts a clock, which runs only if the calling task measures times.
+#[inline]
+pub fn time_io(metric: IoMetric) -> IoTimer {
+    let wanted = is_any() && OWN.with(|own| own.collects(Kind::Time));
+    IoTimer { metric, start_nanos: wanted.then(now_nanos) }
+}
+
+impl Drop for IoTimer {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(start) = self.start_nanos {
+            count_io(self.metric, now_nanos().saturating_sub(start));
+        }
+    }
+}
+
+/// The level of a task for others that work for it, and what they counted.
+pub struct Loan {
+    level: PerfLevel,
+    tells_levels_apart: bool,
+    counts: Cell<Counts>,
+}
+
+/// What the borrower had.
+struct Repay<'a> {
+    loan: &'a Loan,
+    level: PerfLevel,
+    tells_levels_apart: bool,
+    counts: Counts,
+}
+
+impl Loan {
+    /// From the calling task; None if it collects nothing.
+    pub fn new() -> Option<Self> {
+        let (level, tells_levels_apart) = match is_any() {
+            true => OWN.with(|own| (own.level.get(), own.tells_levels_apart.get())),
+            false => return None,
+        };
+        let counts = Cell::new(Counts::ZERO);
+        (level > PerfLevel::Disable).then_some(Loan { level, tells_levels_apart, counts })
+    }
+
+    /// Runs `work` on the calling task for the lender.
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _repay = OWN.with(|own| {
+            let repay = Repay {
+                loan: self,
+                level: own.level.replace(self.level),
+                tells_levels_apart: own.tells_levels_apart.replace(self.tells_levels_apart),
+                counts: own.counts(),
+            };
+            own.set_counts(&Counts::ZERO);
+            repay
+        });
+        work()
+    }
+
+    /// Adds what was counted to the calling task, the lender.
+    pub fn end(self) {
+        OWN.with(|own| own.add_counts(&self.counts.get()));
+    }
+}
+
+impl Drop for Repay<'_> {
+    fn drop(&mut self) {
+        OWN.with(|own| {
+            let counted = own.counts();
+            own.set_counts(&self.loan.counts.get());
+            own.add_counts(&counted);
+            self.loan.counts.set(own.counts());
+            own.set_counts(&self.counts);
+            own.level.set(self.level);
+            own.tells_levels_apart.set(self.tells_levels_apart);
+        });
+    }
+}

@@ -1,0 +1,119 @@
+//! Moving backwards: the versions of a key are met oldest first, so that all are folded before the
+//! key is known to be visible.
+//!
+//! Thread safety and invariants: the iterator's. Suspends as that does.
+
+use std::cmp::Ordering;
+
+use pumice_base::dbformat;
+use pumice_base::{InternalIterator, Result, ValueType};
+use pumice_env::perf::PerfMetric;
+use pumice_port::fiber;
+
+use super::{DbIterator, Direction, Place};
+use crate::budget;
+use crate::read::merge::plain_value;
+
+impl DbIterator {
+    /// From a key to the one before it.
+    pub(super) fn step_backward(&mut self) {
+        if self.direction == Direction::Forward {
+            if self.place == self.shown {
+                self.save_key();
+            }
+            self.direction = Direction::Backward;
+            let key = std::mem::take(&mut self.saved_key);
+            self.seek_before(&key);
+            self.saved_key = key;
+        }
+        self.find_prev();
+    }
+
+    /// Shows the last visible key at or before where `inner` stands.
+    pub(super) fn find_prev(&mut self) {
+        self.place = Place::Nowhere;
+        while self.inner.valid() {
+            let key = dbformat::user_key(self.inner.key());
+            if let Some(lower) = &self.limits.lower_bound
+                && self.comparator.compare(key, lower) == Ordering::Less
+            {
+                return;
+            }
+            if self.leaves_prefix(key) {
+                return;
+            }
+            self.saved_key.clear();
+            self.saved_key.extend_from_slice(key);
+            match self.fold_backward() {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    self.place = Place::Nowhere;
+                    self.status = Err(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Folds all versions of `saved_key`, oldest to newest; true if the key is visible.
+    fn fold_backward(&mut self) -> Result<bool> {
+        let mut has_base = false;
+        let mut visible = false;
+        self.operands.clear();
+        while self.inner.valid() {
+            fiber::spend(budget::STEP);
+            let ikey = self.inner.key();
+            let key = dbformat::user_key(ikey);
+            if !self.comparator.equal(key, &self.saved_key) {
+                break;
+            }
+            if let Some(observer) = &mut self.observer {
+                observer.met += 1;
+            }
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if sequence <= self.limits.sequence {
+                let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
+                match ValueType::from_u8(tag) {
+                    _ if hidden => {
+                        self.operands.clear();
+                        has_base = false;
+                        visible = false;
+                    }
+                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                        self.operands.clear();
+                        has_base = false;
+                        visible = false;
+                    }
+                    Some(ValueType::Merge) => {
+                        self.operands.push(self.used_value().to_vec());
+                        visible = true;
+                    }
+                    _ => {
+                        self.note_used();
+                        let value = plain_value(tag, self.inner.value())?;
+                        self.saved_value.clear();
+                        self.saved_value.extend_from_slice(value);
+                        self.operands.clear();
+                        has_base = true;
+                        visible = true;
+                    }
+                }
+            }
+            self.note_memtable_step(PerfMetric::PrevOnMemtableCount);
+            self.inner.prev();
+        }
+        self.inner.status()?;
+        if !visible {
+            return Ok(false);
+        }
+        if self.operands.is_empty() {
+            self.place = Place::Saved;
+            return Ok(true);
+        }
+        let base = std::mem::take(&mut self.saved_value);
+        self.finish_merge(has_base.then_some(base.as_slice()));
+        self.status.clone()?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,184 @@
+//! What an iterator does, counted for the statistics and the perf context of its task.
+//!
+//! Statistics are told of steps when the iterator ends, as RocksDB does it, and of seeks at once;
+//! perf contexts of each move. An iterator that nobody observed notices at its next seek that its
+//! task's level was raised.
+//!
+//! Thread safety: the iterator's.
+
+use std::sync::Arc;
+
+use pumice_base::InternalIterator;
+use pumice_env::perf::{self, PerfMetric};
+use pumice_env::{IoActivity, activity};
+
+use super::{DbIterator, Direction, Place};
+use crate::read::source::Source;
+use crate::stats::{HistogramKind, Record, Statistics, Ticker};
+
+/// What a seek was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SeekKind {
+    /// The first or the last key: RocksDB does not time it.
+    ToEnd,
+    ToTarget,
+}
+
+/// Counts of one iterator that nobody was told of yet.
+#[derive(Default)]
+pub(super) struct Observer {
+    statistics: Option<Arc<Statistics>>,
+    /// Entries looked at in the present move.
+    pub met: u64,
+    /// Seeks in the place of many steps in the present move.
+    pub reseeks: u64,
+    /// Entries stepped over in the present move: older versions of a key, deleted ones, and newer
+    /// ones than the iterator shows.
+    pub older: u64,
+    pub deleted: u64,
+    pub newer: u64,
+    /// Entries looked at that were not shown.
+    skipped: u64,
+    nexts: u64,
+    nexts_found: u64,
+    prevs: u64,
+    prevs_found: u64,
+    /// Of keys and values found by steps.
+    bytes: u64,
+}
+
+impl Observer {
+    /// The observer of a new iterator; None if nobody wants to know.
+    pub fn new(statistics: Option<&Arc<Statistics>>) -> Option<Box<Self>> {
+        if statistics.is_none() && !perf::is_any() {
+            return None;
+        }
+        let statistics = statistics.cloned();
+        statistics.tick(Ticker::NoIteratorCreated);
+        Some(Box::new(Observer { statistics, ..Observer::default() }))
+    }
+
+    /// A move has ended, on a key if `found`.
+    fn end_move(&mut self, found: bool) {
+        perf::count(PerfMetric::InternalKeySkippedCount, std::mem::take(&mut self.older));
+        perf::count(PerfMetric::InternalDeleteSkippedCount, std::mem::take(&mut self.deleted));
+        perf::count(PerfMetric::InternalRecentSkippedCount, std::mem::take(&mut self.newer));
+        let met = std::mem::take(&mut self.met);
+        self.skipped += met.saturating_sub(u64::from(found));
+        let reseeks = std::mem::take(&mut self.reseeks);
+        if reseeks > 0 {
+            self.statistics.tick_by(Ticker::NumberOfReseeksInIteration, reseeks);
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        let Some(statistics) = &self.statistics else { return };
+        statistics.tally(|tally| {
+            tally.tick(Ticker::NoIteratorDeleted, 1);
+            tally.tick(Ticker::NumberDbNext, self.nexts);
+            tally.tick(Ticker::NumberDbNextFound, self.nexts_found);
+            tally.tick(Ticker::NumberDbPrev, self.prevs);
+            tally.tick(Ticker::NumberDbPrevFound, self.prevs_found);
+            tally.tick(Ticker::IterBytesRead, self.bytes);
+            tally.tick(Ticker::NumberIterSkip, self.skipped);
+        });
+    }
+}
+
+/// Tells the observer of an iterator, if there is one and the search is `OBSERVED`.
+#[inline(always)]
+pub(super) fn note<const OBSERVED: bool>(
+    observer: &mut Option<Box<Observer>>,
+    tell: impl FnOnce(&mut Observer),
+) {
+    if OBSERVED && let Some(observer) = observer {
+        tell(observer);
+    }
+}
+
+impl DbIterator {
+    /// Bytes of the key and the value shown; None if there are none.
+    fn shown_bytes(&self) -> Option<u64> {
+        let value = if self.place == self.shown { self.inner.value() } else { &self.saved_value };
+        self.key().map(|key| (key.len() + value.len()) as u64)
+    }
+
+    /// Runs `seek`, and counts it if somebody wants to know.
+    #[inline]
+    pub(super) fn observe_seek(&mut self, kind: SeekKind, seek: impl FnOnce(&mut Self)) {
+        if self.observer.is_none() {
+            if !perf::is_any() {
+                return seek(self);
+            }
+            self.observer = Observer::new(None);
+            self.shown = Place::Observed;
+        }
+        let statistics = self.observer.as_ref().and_then(|observer| observer.statistics.clone());
+        let timer = statistics.timer();
+        perf::count(PerfMetric::IterSeekCount, 1);
+        let cpu = perf::time(PerfMetric::IterSeekCpuNanos);
+        activity::during(IoActivity::DbIterator, || seek(self));
+        drop(cpu);
+        let micros = timer.micros().filter(|_| kind == SeekKind::ToTarget);
+        let bytes = self.shown_bytes();
+        if let Some(observer) = &mut self.observer {
+            observer.end_move(bytes.is_some());
+        }
+        perf::count(PerfMetric::IterReadBytes, bytes.unwrap_or(0));
+        let Some(statistics) = statistics else { return };
+        statistics.tally(|tally| {
+            tally.tick(Ticker::NumberDbSeek, 1);
+            tally.tick(Ticker::NumberDbSeekFound, u64::from(bytes.is_some()));
+            tally.tick(Ticker::IterBytesRead, bytes.unwrap_or(0));
+            if let Some(micros) = micros {
+                tally.measure(HistogramKind::DbSeek, micros);
+            }
+        });
+    }
+
+    /// Takes a `step`, and counts it if somebody wants to know.
+    #[inline]
+    pub(super) fn observe_step(&mut self, heading: Direction, step: impl FnOnce(&mut Self)) {
+        if self.observer.is_none() {
+            return step(self);
+        }
+        let (count, cpu) = match heading {
+            Direction::Forward => (PerfMetric::IterNextCount, PerfMetric::IterNextCpuNanos),
+            Direction::Backward => (PerfMetric::IterPrevCount, PerfMetric::IterPrevCpuNanos),
+        };
+        perf::count(count, 1);
+        let cpu = perf::time(cpu);
+        activity::during(IoActivity::DbIterator, || step(self));
+        drop(cpu);
+        self.count_step(heading);
+    }
+
+    /// `inner` is about to move by one entry: counts that if it stands in a memtable.
+    #[inline]
+    pub(super) fn note_memtable_step(&self, metric: PerfMetric) {
+        if perf::is_any() && self.inner.current_source().is_some_and(Source::is_memtable) {
+            perf::count(metric, 1);
+        }
+    }
+
+    fn count_step(&mut self, heading: Direction) {
+        let bytes = self.shown_bytes();
+        perf::count(PerfMetric::IterReadBytes, bytes.unwrap_or(0));
+        let Some(observer) = &mut self.observer else { return };
+        observer.end_move(bytes.is_some());
+        observer.bytes += bytes.unwrap_or(0);
+        let found = u64::from(bytes.is_some());
+        match heading {
+            Direction::Forward => {
+                observer.nexts += 1;
+                observer.nexts_found += found;
+            }
+            Direction::Backward => {
+                observer.prevs += 1;
+                observer.prevs_found += found;
+            }
+        }
+    }
+}

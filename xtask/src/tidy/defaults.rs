@@ -145,10 +145,11 @@ fn fields_with_default<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, &'a str, usize
         }
         let Some(open) = (at..tokens.len()).find(|i| text(*i) == "{") else { break };
         let name = if implemented { text(at + 3) } else { text(open - 1) };
-        for field in open + 1..end_of_block(tokens, open) {
+        let body = tokens.iter().enumerate().take(end_of_block(tokens, open)).skip(open + 1);
+        for (field, token) in body {
             let is_start = matches!(text(field - 1), "{" | ",");
             if is_start && text(field + 1) == ":" && text(field + 2) != ":" {
-                found.push((name, text(field), tokens[field].line));
+                found.push((name, token.text, token.line));
             }
         }
     }

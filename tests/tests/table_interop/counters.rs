@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use pumice::options::BackgroundPolicy;
 use pumice::perf::{self, PerfLevel};
 use pumice::stats::StatsLevel;
 use pumice::{Db, HistogramKind, Statistics, Ticker};
@@ -272,6 +273,8 @@ fn both_engines_count_the_same() {
     options.set_from_text(OPTIONS).unwrap();
     options.set("block_based_table_factory", &format!("{{{TABLE}}}")).unwrap();
     options.db.statistics = Some(Arc::clone(&statistics));
+    // RocksDB's rules of when writes wait.
+    options.db.background_policy = BackgroundPolicy::Static;
     let db = Ours(Db::open(&options, dir.path().join("ours")).unwrap());
     work(&db);
     db.0.close().unwrap();

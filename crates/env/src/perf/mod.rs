@@ -292,9 +292,14 @@ pub struct LevelTimer {
 /// Starts a clock, which runs only if the calling task measures times and tells levels apart.
 #[inline]
 pub fn time_at_level(metric: LevelMetric, level: usize) -> LevelTimer {
-    let wanted =
-        is_any() && OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::Time));
-    LevelTimer { metric, level, start_nanos: wanted.then(now_nanos) }
+    let start_nanos = if is_any() { started_at_level() } else { None };
+    LevelTimer { metric, level, start_nanos }
+}
+
+#[inline(never)]
+fn started_at_level() -> Option<u64> {
+    let wanted = OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::Time));
+    wanted.then(now_nanos)
 }
 
 impl Drop for LevelTimer {
@@ -310,19 +315,29 @@ impl Drop for LevelTimer {
 #[inline]
 pub fn count_io(metric: IoMetric, by: u64) {
     if is_any() {
-        OWN.with(|own| {
-            if own.collects(Kind::Count) {
-                let cell = &own.io[metric as usize];
-                cell.set(cell.get() + by);
-            }
-        });
+        add_io(metric, by);
     }
+}
+
+#[inline(never)]
+fn add_io(metric: IoMetric, by: u64) {
+    OWN.with(|own| {
+        if own.collects(Kind::Count) {
+            let cell = &own.io[metric as usize];
+            cell.set(cell.get() + by);
+        }
+    });
 }
 
 /// Whether the calling task measures how long what `metric` names takes.
 #[inline]
 pub fn measures(metric: PerfMetric) -> bool {
-    is_any() && OWN.with(|own| own.collects(metric.kind()))
+    is_any() && collects(metric.kind())
+}
+
+#[inline(never)]
+fn collects(kind: Kind) -> bool {
+    OWN.with(|own| own.collects(kind))
 }
 
 /// A running clock that adds to `metric` when it is dropped.
@@ -340,13 +355,19 @@ fn clock(metric: PerfMetric) -> u64 {
 /// Starts a clock, which runs only if the calling task collects `metric`.
 #[inline]
 pub fn time(metric: PerfMetric) -> PerfTimer {
-    PerfTimer { metric, start_nanos: measures(metric).then(|| clock(metric)) }
+    let start_nanos = if is_any() { started(metric) } else { None };
+    PerfTimer { metric, start_nanos }
+}
+
+#[inline(never)]
+fn started(metric: PerfMetric) -> Option<u64> {
+    collects(metric.kind()).then(|| clock(metric))
 }
 
 /// Starts a clock for phases of a write, which runs if the calling task collects any times.
 #[inline]
 pub fn phases(first: PerfMetric) -> PerfTimer {
-    let wanted = is_any() && OWN.with(|own| own.collects(Kind::WaitTime));
+    let wanted = is_any() && collects(Kind::WaitTime);
     PerfTimer { metric: first, start_nanos: wanted.then(now_nanos) }
 }
 
@@ -361,6 +382,7 @@ impl PerfTimer {
     }
 
     /// Adds what passed until now, and goes on from here.
+    #[inline(never)]
     fn lap(&mut self) {
         if let Some(start) = self.start_nanos {
             let now = clock(self.metric);
@@ -373,7 +395,9 @@ impl PerfTimer {
 impl Drop for PerfTimer {
     #[inline]
     fn drop(&mut self) {
-        self.lap();
+        if self.start_nanos.is_some() {
+            self.lap();
+        }
     }
 }
 
@@ -388,7 +412,7 @@ pub struct IoTimer {
 /// Starts a clock, which runs only if the calling task measures times.
 #[inline]
 pub fn time_io(metric: IoMetric) -> IoTimer {
-    let wanted = is_any() && OWN.with(|own| own.collects(Kind::Time));
+    let wanted = is_any() && collects(Kind::Time);
     IoTimer { metric, start_nanos: wanted.then(now_nanos) }
 }
 
